@@ -1,0 +1,68 @@
+# Everything here sets itself up from a bare clone, in .venv, without sudo. The second time it is quick and silent.
+.DEFAULT_GOAL := help
+.SILENT:
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+WORKERS ?= auto
+PYTHONS ?= python3 python3.14 python3.13 python3.12 python3.11
+
+.PHONY: help
+help: ## say what there is
+	awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: .venv/installed ## three acts, one screen each: gangs placed by the real scheduler (ARGS="--cluster kwok" for real components)
+	$(BIN)/phalanx demo $(ARGS)
+
+.PHONY: test
+test: lint controlplane ## all checks and all tests, on real etcd, kube-apiserver and KWOK where Go is installed
+	$(BIN)/pytest -n $(WORKERS) --maxprocesses=4 --dist=loadgroup $(ARGS)
+
+.PHONY: lint
+lint: .venv/installed-dev ## style, types, import contracts
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/lint-imports --no-logo > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
+
+.PHONY: bench
+bench: .venv/installed-bench controlplane ## pods per second: Phalanx, kube-scheduler, bare binds, on one machine
+	$(BIN)/python -m bench $(ARGS)
+
+.PHONY: clean
+clean: ## remove .venv and all caches of this checkout (the built control plane stays in ~/.cache/phalanx)
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: controlplane
+controlplane: .venv/installed
+	if command -v go > /dev/null || [ -n "$$KUBEBUILDER_ASSETS" ] || [ -n "$$CI" ]; then \
+	  $(BIN)/python -m phalanx.controlplane build; \
+	else \
+	  echo "Go is not installed: whatever needs a real control plane is skipped"; \
+	fi
+
+.venv/bin/pip:
+	for python in $(PYTHONS); do \
+	  if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; then \
+	    exec $$python -m venv .venv; \
+	  fi; \
+	done; \
+	echo "Phalanx needs Python 3.11 or newer; tried $(PYTHONS). Install one, or: make PYTHONS=/path/to/python3" >&2; \
+	exit 1
+
+.venv/installed: pyproject.toml .venv/bin/pip
+	echo "installing Phalanx into .venv, once"
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+.venv/installed-dev: .venv/installed
+	echo "installing the tools for tests into .venv, once"
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@
+
+.venv/installed-bench: .venv/installed
+	echo "installing the tools for benchmarks into .venv, once"
+	$(BIN)/pip install --quiet --editable '.[bench,uvloop]'
+	touch $@

@@ -1,0 +1,84 @@
+"""The schedulers that a benchmark compares: how each is started on a control plane whose pods all wait."""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from phalanx.controlplane.components import KubeScheduler
+from phalanx.controlplane.controlplane import ControlPlane
+
+
+class Running(Struct, frozen=True):
+    """A contender under way: when it was started (monotonic seconds), and its process id."""
+
+    started_at: float
+    pid: int
+
+
+Start = Callable[[ControlPlane], AbstractAsyncContextManager[Running]]
+
+
+class Contender(Struct, frozen=True):
+    """`scheduler_name` and `grouped` say how its pods are written; `start` runs it until the context ends."""
+
+    name: str
+    scheduler_name: str
+    grouped: bool
+    start: Start
+    kube_scheduler: KubeScheduler | None = None
+
+
+@asynccontextmanager
+async def _program(*command: str, log: Path) -> AsyncIterator[Running]:
+    """A child process, asked to end with SIGTERM."""
+    with log.open("wb") as output:
+        started_at = time.monotonic()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *command, stdout=output, stderr=asyncio.subprocess.STDOUT
+        )
+        try:
+            yield Running(started_at, process.pid)
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()
+
+
+@asynccontextmanager
+async def _bare(plane: ControlPlane) -> AsyncIterator[Running]:
+    arguments = ("-m", "bench.harness.bare_binds", "--kubeconfig", str(plane.kubeconfig_path))
+    async with _program(*arguments, log=plane.logs_folder / "bare.log") as running:
+        yield running
+
+
+@asynccontextmanager
+async def _phalanx(plane: ControlPlane) -> AsyncIterator[Running]:
+    arguments = ("-m", "phalanx.cli", "run", "--kubeconfig", str(plane.kubeconfig_path))
+    ports = ("--http", "127.0.0.1:0", "--debug", "127.0.0.1:0")
+    async with _program(*arguments, *ports, log=plane.logs_folder / "phalanx.log") as running:
+        yield running
+
+
+@asynccontextmanager
+async def _kube_scheduler(plane: ControlPlane) -> AsyncIterator[Running]:
+    """It came up with the control plane and was stopped before there were any pods."""
+    started_at = time.monotonic()
+    await plane.start_component("kube-scheduler")
+    yield Running(started_at, plane.pid("kube-scheduler"))
+
+
+BARE = Contender(name="bare binding POSTs", scheduler_name="nobody", grouped=False, start=_bare)
+PHALANX = Contender(name="phalanx", scheduler_name="phalanx", grouped=True, start=_phalanx)
+KUBE_SCHEDULER = Contender(
+    name="kube-scheduler (no gangs)",
+    scheduler_name="default-scheduler",
+    grouped=False,
+    start=_kube_scheduler,
+    kube_scheduler=KubeScheduler(),
+)
+ALL = (BARE, PHALANX, KUBE_SCHEDULER)

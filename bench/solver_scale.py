@@ -1,0 +1,154 @@
+"""How long the solver takes for one gang, what it proves, and what greedy search alone would have lost.
+
+    python -m bench.solver_scale [--seeds N]
+
+Nodes of 8 GPUs in racks of 16 to 32 and spines of 8 to 16 racks, each with odd bytes of memory and uneven
+load: 45 % are free, the others have 0 to 7 GPUs left. Every node is a class of its own, so nothing is merged
+beforehand. Times are CPU time of one thread, from the problem to the checked and certified answer.
+"""
+
+import argparse
+import random
+import statistics
+import time
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from phalanx.model.names import NodeName
+from phalanx.model.rules import FewestDomains, Rule, SameDomain
+from phalanx.solver.engine import place
+from phalanx.solver.greedy import search
+from phalanx.solver.nodetable import assignments_of, nodes_of
+from phalanx.solver.objective import Scorer
+from phalanx.solver.problem import NodeClass, Placed, Problem, RoleDemand
+from phalanx.solver.rows import rows_of
+from phalanx.solver.scopes import scopes_of
+
+GI = 1 << 30
+RESOURCES = ("cpu", "memory", "pods", "nvidia.com/gpu")
+PREFER_RACK = (FewestDomains("preferred", "rack"),)
+IN_SPINE_PREFER_RACK = (SameDomain("required", "spine"), *PREFER_RACK)
+
+
+class Case(Struct, frozen=True):
+    """One line of the table."""
+
+    name: str
+    nodes: int
+    roles: tuple[RoleDemand, ...]
+    rules: tuple[Rule, ...]
+    priced: bool = False
+
+
+class Figures(Struct, frozen=True):
+    """One seed of one case."""
+
+    seconds: float
+    by: str
+    proven: bool
+    objective: tuple[int, ...]
+    greedy: tuple[int, ...] | None
+
+
+def workers(count: int, gpus: int = 8) -> RoleDemand:
+    """Pods with so many GPUs, 12 cores and 128 GiB for each."""
+    return RoleDemand(f"{gpus}-gpu", (12_000 * gpus, 128 * GI * gpus, 1, gpus), count, count)
+
+
+def helpers(count: int) -> RoleDemand:
+    """Pods with 64 cores and no GPU."""
+    return RoleDemand("cpu", (64_000, 64 * GI, 1, 0), count, count)
+
+
+CASES = (
+    Case("one role, rack preferred", 1_000, (workers(64),), PREFER_RACK),
+    Case("one role, rack preferred", 1_000, (workers(256),), PREFER_RACK),
+    Case("one role, rack preferred", 10_000, (workers(64),), PREFER_RACK),
+    Case("one role, rack preferred", 10_000, (workers(512),), PREFER_RACK),
+    Case("one role, rack preferred", 10_000, (workers(2_048),), PREFER_RACK),
+    Case("two roles, in a spine", 1_000, (workers(48), workers(16, 2)), IN_SPINE_PREFER_RACK),
+    Case("two roles, in a spine", 1_000, (workers(56), helpers(8)), IN_SPINE_PREFER_RACK),
+    Case("two roles, in a spine", 10_000, (workers(48), workers(16, 2)), IN_SPINE_PREFER_RACK),
+    Case("two roles, rack preferred", 1_000, (workers(48), workers(16, 2)), PREFER_RACK),
+    Case("two roles, in a spine, prices", 1_000, (workers(48), workers(16, 2)), IN_SPINE_PREFER_RACK, True),
+    Case(
+        "four roles, rack preferred",
+        1_000,
+        (workers(40), workers(30, 5), workers(30, 3), helpers(40)),
+        PREFER_RACK,
+    ),
+)
+
+
+def problem(case: Case, seed: int) -> Problem:
+    """The case on a cluster made from the seed."""
+    rng = random.Random(seed)
+    classes: list[NodeClass] = []
+    rack = spine = 0
+    while len(classes) < case.nodes:
+        for _ in range(rng.randint(8, 16)):
+            for _ in range(min(rng.randint(16, 32), case.nodes - len(classes))):
+                classes.append(_node(case, rng, (f"spine-{spine}", f"rack-{rack}"), len(classes)))
+            rack += 1
+        spine += 1
+    return Problem(RESOURCES, ("spine", "rack"), case.roles, tuple(classes), case.rules, seed=seed)
+
+
+def _node(case: Case, rng: random.Random, path: tuple[str, str], index: int) -> NodeClass:
+    gpus = 8 if rng.random() < 0.45 else rng.choice((0, 0, 1, 2, 4, 7))
+    cpu = 20_000 + 20_000 * gpus - rng.randint(0, 4_000)
+    price = rng.randint(0, 99) if case.priced else 0
+    return NodeClass(
+        path=path,
+        free=(cpu, 2048 * GI - rng.randint(0, 16 * GI), 110 - rng.randint(2, 9), gpus),
+        eligible=(True,) * len(case.roles),
+        price=(price,) * len(case.roles),
+        nodes=(NodeName(f"node-{index}"),),
+    )
+
+
+def measured(case: Case, seed: int) -> Figures:
+    """One solve, and greedy search by itself beside it."""
+    posed = problem(case, seed)
+    start = time.process_time()
+    answer = place(posed)
+    seconds = time.process_time() - start
+    if isinstance(answer, Placed):
+        certificate = answer.certificate
+        return Figures(seconds, certificate.by, certificate.proven, certificate.objective, _greedy(posed))
+    return Figures(seconds, answer.by, answer.proven, (), None)
+
+
+def _greedy(posed: Problem) -> tuple[int, ...] | None:
+    table, scorer = nodes_of(rows_of(posed)), Scorer(posed)
+    found = [search(table, scope) for scope in scopes_of(table, table.rows.book.required_depth)]
+    return min((scorer.score(assignments_of(table, one)) for one in found if one is not None), default=None)
+
+
+def line(case: Case, runs: Sequence[Figures]) -> str:
+    """The case's figures over all seeds."""
+    times = sorted(run.seconds * 1000 for run in runs)
+    worse = sum(1 for run in runs if run.greedy != (run.objective or None))
+    pods = "+".join(str(role.maximum) for role in case.roles)
+    by = ",".join(sorted({run.by for run in runs}))
+    return (
+        f"{case.name:<30} {case.nodes:>6} {pods:>12} {statistics.median(times):>9.1f} {times[-1]:>8.1f} "
+        f"{sum(run.proven for run in runs):>4}/{len(runs):<3} {worse:>5}/{len(runs):<3} {by}"
+    )
+
+
+def main() -> None:
+    """Print one line per case."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=10)
+    seeds = parser.parse_args().seeds
+    heading = f"{'case':<30} {'nodes':>6} {'pods':>12} {'median ms':>9} {'max ms':>8}"
+    print(f"{heading} {'proven':>8} {'greedy worse':>9} by")
+    measured(CASES[-1], 0)
+    for case in CASES:
+        print(line(case, [measured(case, seed) for seed in range(seeds)]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

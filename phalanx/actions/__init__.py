@@ -1,0 +1,1 @@
+"""What a cycle tries, in order: each action is one execute(session)."""

@@ -1,0 +1,91 @@
+"""The next step of a verdict: the solver's single changes that would make a demand fit, in words."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from phalanx.actions import words
+from phalanx.actions.demand import Demand
+from phalanx.model.rules import SameDomain
+from phalanx.solver.explain import Explanation
+from phalanx.solver.problem import Problem
+from phalanx.solver.relaxations import NEW_NODE, Relaxation, RelaxationKind
+
+CHANGES_MAX: Final = 3
+"""Changes that a sentence can hold; the solver lists the best ones first."""
+
+NODES_NAMED_MAX: Final = 3
+"""Nodes that are named; of more, only their number helps."""
+
+
+def while_waiting(demand: Demand, problem: Problem, facts: Explanation) -> str:
+    """What to wait for, then what would let it start at once."""
+    changes = {change.kind: change for change in facts.relaxations}
+    room, budget = changes.get(RelaxationKind.ADD_ROOM), changes.get(RelaxationKind.RAISE_BUDGET)
+    awaited = "Wait for work to end"
+    if budget is not None:
+        awaited = f"Fits once work gives back {words.amounts(budget.amounts)} of the {budget.rule}"
+    elif room is not None and not _needs_a_node(room):
+        awaited = f"Fits when {words.amounts(room.amounts)} more are free{_where(room)}"
+    at_once = list(_changes(demand, problem, changes, but=RelaxationKind.ADD_ROOM))[:CHANGES_MAX]
+    return f"{awaited}; to start now, {', or '.join(at_once)}" if at_once else awaited
+
+
+def when_impossible(demand: Demand, problem: Problem, facts: Explanation) -> str:
+    """What must be changed: the gang, a limit, or the cluster."""
+    changes = {change.kind: change for change in facts.relaxations}
+    ways = list(_changes(demand, problem, changes, but=None))[:CHANGES_MAX]
+    text = ", or ".join(ways) or "make the gang smaller, or add nodes"
+    return text[:1].upper() + text[1:]
+
+
+def _changes(
+    demand: Demand,
+    problem: Problem,
+    changes: Mapping[RelaxationKind, Relaxation],
+    *,
+    but: RelaxationKind | None,
+) -> Iterator[str]:
+    """Each change as an order, in the order in which the solver offers them."""
+    for kind, change in changes.items():
+        if kind is not but and (text := _order(demand, problem, change)):
+            yield text
+
+
+def _order(demand: Demand, problem: Problem, change: Relaxation) -> str:
+    match change.kind:
+        case RelaxationKind.WIDEN_LEVEL:
+            return f"require {change.level} instead of {_level_of(problem, change.rule)}"
+        case RelaxationKind.PREFER_LEVEL:
+            return f"make {change.level} the preferred level, not the required one"
+        case RelaxationKind.RAISE_BUDGET:
+            return f"raise the {change.rule} by {words.amounts(change.amounts)}"
+        case RelaxationKind.DROP_ELIGIBILITY:
+            return "let the pods use other nodes too (selector, affinity, tolerations)"
+        case RelaxationKind.LOWER_MINIMUM:
+            return _lower(demand, sum(change.minimums))
+        case RelaxationKind.ADD_ROOM:
+            return f"add nodes with {words.amounts(change.amounts)}{_domain(change)}"
+
+
+def _level_of(problem: Problem, name: str) -> str:
+    return next(rule.level for rule in problem.rules if isinstance(rule, SameDomain) and rule.name == name)
+
+
+def _lower(demand: Demand, fit: int) -> str:
+    """Only a whole gang of one shape can be told how small it must be."""
+    whole = len(demand.batches) == 1 and demand.count == demand.gang.min_member
+    return f"lower minMember to {fit}" if whole and fit else ""
+
+
+def _needs_a_node(room: Relaxation) -> bool:
+    return any(each.node == NEW_NODE for each in room.room)
+
+
+def _where(room: Relaxation) -> str:
+    nodes = [each.node for each in room.room]
+    on = f" on {words.listed(nodes)}" if len(nodes) <= NODES_NAMED_MAX else f" on {len(nodes)} nodes"
+    return _domain(room) + on
+
+
+def _domain(room: Relaxation) -> str:
+    return f" in {room.level} {'/'.join(room.domain)}" if room.domain else ""

@@ -1,0 +1,95 @@
+"""The order in which demands are tried, recomputed as shares change.
+
+Within a queue: rank, then stage (repairs, starts, surplus), then the order of gangs. Between queues: those
+whose next demand is a repair of the highest rank first, so that no filler takes the room of a gang that lost
+a member, and no repair that of more important work; surplus waits for every queue whose next minimum is of
+equal or higher rank; among the rest the tree of queues decides, level by level.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from phalanx.actions.demand import Demand, Stage
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.names import QueueName
+
+Key = tuple[Any, ...]
+
+
+class Agenda:
+    """Iterate over it once; whatever is placed between two steps is reflected in the next."""
+
+    def __init__(self, session: Session, demands: Iterable[Demand]) -> None:
+        self._session = session
+        self._waiting: dict[QueueName, deque[tuple[Key, Demand]]] = {}
+        self._queue_keys: dict[QueueName, Key] = {}
+        lines: dict[QueueName, list[tuple[Key, Demand]]] = {}
+        for demand in demands:
+            lines.setdefault(demand.gang.queue, []).append((_order(demand, session), demand))
+        for queue in sorted(lines):
+            self._waiting[queue] = deque(sorted(lines[queue], key=lambda entry: entry[0]))
+
+    def __iter__(self) -> Iterator[Demand]:
+        while self._waiting:
+            queue = self._next_queue()
+            _, demand = self._waiting[queue].popleft()
+            if not self._waiting[queue]:
+                del self._waiting[queue]
+            yield demand
+            for each in self._session.queues.path(queue):
+                self._queue_keys.pop(each.name, None)
+
+    def _next_queue(self) -> QueueName:
+        if len(self._waiting) == 1:
+            return next(iter(self._waiting))
+        heads = {queue: line[0] for queue, line in self._waiting.items()}
+        candidates = _repairs(heads) or _no_premature_surplus(heads)
+        return min(candidates, key=lambda queue: (self._path_key(queue), heads[queue][0]))
+
+    def _path_key(self, queue: QueueName) -> Key:
+        """The keys of the queue and its ancestors, from the root down: comparing them descends the tree."""
+        return tuple(self._queue_key(each.name) for each in reversed(self._session.queues.path(queue)))
+
+    def _queue_key(self, name: QueueName) -> Key:
+        key = self._queue_keys.get(name)
+        queue = self._session.queues.get(name)
+        if key is None and queue is not None:
+            orders = self._session.plugins.queue_orders
+            key = tuple(order.queue_key(queue, self._session) for order in orders)
+            self._queue_keys[name] = key
+        return key or ()
+
+
+def _repairs(heads: dict[QueueName, tuple[Key, Demand]]) -> list[QueueName]:
+    """Queues whose next demand is a repair, if no queue's is of a higher rank."""
+    best = min(key[0] for key, _ in heads.values())
+    return [
+        queue for queue, (key, demand) in heads.items() if demand.stage is Stage.REPAIR and key[0] == best
+    ]
+
+
+def _no_premature_surplus(heads: dict[QueueName, tuple[Key, Demand]]) -> list[QueueName]:
+    """Queues without those whose surplus would pass a minimum of equal or higher rank."""
+    minimums = [key[0] for key, demand in heads.values() if demand.stage is not Stage.SURPLUS]
+    if not minimums:
+        return list(heads)
+    best = min(minimums)
+    return [
+        queue for queue, (key, demand) in heads.items() if demand.stage is not Stage.SURPLUS or key[0] < best
+    ]
+
+
+def _order(demand: Demand, session: Session) -> Key:
+    gang = demand.gang
+    return (rank_of(gang, session), demand.stage, _gang_key(gang, session), gang.id)
+
+
+def rank_of(gang: Gang, session: Session) -> Key:
+    """What all plugins say of the gang's rank; smaller is served first."""
+    return tuple(plugin.gang_rank(gang) for plugin in session.plugins.ranks)
+
+
+def _gang_key(gang: Gang, session: Session) -> Key:
+    return tuple(plugin.gang_key(gang) for plugin in session.plugins.gang_orders)

@@ -1,0 +1,140 @@
+"""Step 3: try each demand in order. It is placed whole, or as far as it need not be whole, or not at all."""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.actions.agenda import Agenda
+from phalanx.actions.demand import Demand, without
+from phalanx.actions.frame import nodes_of_members
+from phalanx.actions.problems import Problems
+from phalanx.actions.refusals import Refusals
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Seats
+from phalanx.limits import CYCLE_SEARCHES_MAX, CYCLE_SOLVES_MAX
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import Refusal
+from phalanx.model.names import GangId, NodeName
+from phalanx.model.pods import Pod
+from phalanx.solver.engine import place
+from phalanx.solver.problem import Answer, Assignment, Placed
+
+THOROUGH: Final = "cp-sat"
+"""The backend whose answers take long: what it answers is counted by itself."""
+
+
+class Failure(Struct, frozen=True):
+    """A demand that found no place. `carried` is what an earlier cycle said of exactly this, if it did.
+
+    `tried` is False when this cycle had solved as much as it may before it came to this demand.
+    """
+
+    demand: Demand
+    carried: Refusal | None = None
+    tried: bool = True
+
+
+class Outcome:
+    """What step 3 did: at most one failure per gang, in the order of the agenda, and what it cost."""
+
+    def __init__(self) -> None:
+        self.failures: dict[GangId, Failure] = {}
+        self.tried = 0
+        self.solves: Counter[str] = Counter()
+        self.defects: list[str] = []
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether this cycle has solved as much as it may."""
+        return self.solves.total() >= CYCLE_SOLVES_MAX or self.solves[THOROUGH] >= CYCLE_SEARCHES_MAX
+
+
+def execute(session: Session, agenda: Agenda) -> Outcome:
+    """Try every demand; the surplus of a gang whose minimum failed is not tried."""
+    attempts = _Attempts(session)
+    for demand in agenda:
+        if demand.gang.id not in attempts.outcome.failures:
+            attempts.attempt(demand)
+    return attempts.outcome
+
+
+class _Attempts:
+    """The attempts of one cycle and what they learned from each other."""
+
+    def __init__(self, session: Session) -> None:
+        self.outcome = Outcome()
+        self._session = session
+        self._problems = Problems(session)
+        self._refusals = Refusals(session)
+        self._hopeless: set[Hashable] = set()
+
+    def attempt(self, demand: Demand) -> None:
+        """Place the demand, or note that it failed."""
+        refusal = self._refusals.recall(demand)
+        if refusal is not None:
+            self._fail(Failure(demand, carried=refusal))
+        elif self.outcome.is_exhausted:
+            self._fail(Failure(demand, tried=False))
+        else:
+            self._solve(demand)
+
+    def _solve(self, demand: Demand) -> None:
+        self.outcome.tried += 1
+        posed = self._problems.pose(demand)
+        if posed.key in self._hopeless:
+            self._fail(Failure(demand))
+            return
+        answer = place(posed.problem)
+        self.outcome.solves[_backend(answer)] += 1
+        self.outcome.defects.extend(answer.defects)
+        if isinstance(answer, Placed) and answer.assignments:
+            self._apply(demand, answer)
+        else:
+            self._hopeless.add(posed.key)
+            self._fail(Failure(demand))
+
+    def _fail(self, failure: Failure) -> None:
+        self.outcome.failures[failure.demand.gang.id] = failure
+
+    def _apply(self, demand: Demand, answer: Placed) -> None:
+        seats = _seats(demand, answer.assignments)
+        level, domain = _tightest_domain(self._session, demand.gang, seats)
+        with self._session.statement() as statement:
+            statement.place(
+                gang=demand.gang,
+                seats=seats,
+                cause=demand.cause,
+                certificate=answer.certificate,
+                level=level,
+                domain=domain,
+            )
+        if sum(each.count for each in answer.assignments) < demand.count:
+            self._fail(Failure(without(demand, (pod for _, pods in seats for pod in pods))))
+
+
+def _backend(answer: Answer) -> str:
+    return answer.certificate.by if isinstance(answer, Placed) else answer.by
+
+
+def _seats(demand: Demand, assignments: Iterable[Assignment]) -> Seats:
+    """Give each batch's pods, in their order, to the nodes in the order of the assignments."""
+    pods: list[Iterator[Pod]] = [iter(batch.pods) for batch in demand.batches]
+    return [(each.node, tuple(islice(pods[each.role], each.count))) for each in assignments]
+
+
+def _tightest_domain(session: Session, gang: Gang, seats: Seats) -> tuple[str, str]:
+    """Level and full path of the tightest domain that holds these seats and the members that already run."""
+    topology = session.topologies.of(gang)
+    if topology is None:
+        return "", ""
+    paths = session.topologies.paths(topology)
+    nodes: list[NodeName] = [node for node, _ in seats]
+    nodes.extend(nodes_of_members(session, gang))
+    common = paths.get(nodes[0], ())
+    for node in nodes[1:]:
+        shared = [left == right for left, right in zip(common, paths.get(node, ()), strict=False)]
+        common = common[: [*shared, False].index(False)]
+    return (topology.levels[len(common) - 1].name, "/".join(common)) if common else ("", "")

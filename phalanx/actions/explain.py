@@ -1,0 +1,96 @@
+"""Why a demand finds no place: one dominant reason, its evidence, and what would change it.
+
+The solver is asked about the cluster as the cycle leaves it and about the same cluster with nothing running.
+What does not fit the empty cluster is impossible here; what does is waiting. The rules that conflict give the
+reason, the single changes that would make it fit the next step.
+"""
+
+from collections.abc import Hashable
+
+from msgspec.structs import replace
+
+from phalanx.actions import evidence, findings
+from phalanx.actions.demand import Batch, Demand
+from phalanx.actions.findings import Case, Finding
+from phalanx.actions.problems import Problems
+from phalanx.actions.questions import Questions
+from phalanx.framework.session import Session
+from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
+from phalanx.model.rules import Budget, SameDomain
+from phalanx.solver.explain import explain, fits_when_empty
+from phalanx.solver.problem import SolveLimits
+
+_LIMITS = SolveLimits(deterministic=EXPLANATION_DETERMINISTIC_LIMIT)
+
+
+class Explainer:
+    """Explains refusals of one session, at its end; each distinct demand once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._problems = Problems(session)
+        self._questions = Questions(session)
+        self._known: dict[Hashable, Finding] = {}
+
+    def explain(self, demand: Demand, *, may_think: bool) -> Finding | None:
+        """Why not even the smallest useful part of the demand fits; None when that is not known yet.
+
+        A demand equal to one that was explained costs next to nothing; others need leave to think.
+        """
+        wanted = smallest(demand)
+        key = self._problems.key(wanted)
+        if key not in self._known and may_think:
+            self._known[key] = self._find(wanted)
+        return self._known.get(key)
+
+    @property
+    def count(self) -> int:
+        """How many distinct demands were explained so far."""
+        return len(self._known)
+
+    def _find(self, demand: Demand) -> Finding:
+        nowhere = evidence.nowhere_eligible(demand, self._session)
+        if nowhere is not None:
+            return findings.no_eligible_node(demand, nowhere, self._session)
+        question = self._questions.ask(demand)
+        if fits_when_empty(question.empty, limits=_LIMITS) is False:
+            facts = explain(question.empty, limits=_LIMITS)
+            return _impossible(Case(demand, question.empty, facts, self._session))
+        facts = explain(question.now, empty=question.empty, limits=_LIMITS)
+        return _waiting(Case(demand, question.now, facts, self._session))
+
+
+def _impossible(case: Case) -> Finding:
+    rule = _dominant_rule(case)
+    if isinstance(rule, Budget):
+        return findings.above_queue_limit(case, rule)
+    if isinstance(rule, SameDomain):
+        return findings.above_domain(case, rule)
+    return findings.above_cluster(case)
+
+
+def _waiting(case: Case) -> Finding:
+    rule = _dominant_rule(case)
+    if isinstance(rule, Budget):
+        return findings.queue_limit(case, rule)
+    if isinstance(rule, SameDomain):
+        return findings.no_domain(case, rule)
+    return findings.insufficient(case)
+
+
+def _dominant_rule(case: Case) -> Budget | SameDomain | None:
+    """The rule to name first among those that conflict: a limit before a level, a level before capacity."""
+    named = [rule for rule in case.problem.rules if rule.name in case.facts.conflict]
+    for kind in (Budget, SameDomain):
+        for rule in named:
+            if isinstance(rule, kind):
+                return rule
+    return None
+
+
+def smallest(demand: Demand) -> Demand:
+    """The part of a demand whose failure is to be explained: all of it, or one pod where any would help."""
+    if demand.is_whole:
+        return demand
+    first = demand.batches[0]
+    return replace(demand, batches=(Batch(name=first.name, pods=first.pods[:1], minimum=1),))

@@ -1,0 +1,197 @@
+"""The words of verdicts: message and evidence of each reason that an explanation can find."""
+
+from msgspec import Struct
+
+from phalanx.actions import advice, evidence, words
+from phalanx.actions.demand import Batch, Demand
+from phalanx.framework.session import Session
+from phalanx.model.reasons import Evidence, Reason
+from phalanx.model.rules import Budget, SameDomain
+from phalanx.solver.explain import Explanation
+from phalanx.solver.problem import Problem
+from phalanx.solver.relaxations import RelaxationKind
+
+
+class Finding(Struct, frozen=True):
+    """A verdict without the gang that it is about: equal demands share it."""
+
+    reason: Reason
+    message: str
+    evidence: tuple[Evidence, ...]
+    next_step: str
+
+
+class Case(Struct, frozen=True):
+    """What a verdict is made of. `facts` are about `problem`: as it is now, or on the empty cluster."""
+
+    demand: Demand
+    problem: Problem
+    facts: Explanation
+    session: Session
+
+    @property
+    def fit(self) -> int:
+        """How many of the pods fit."""
+        return sum(self.facts.most)
+
+    @property
+    def when_impossible(self) -> str:
+        """The next step of what this cluster can never hold."""
+        return advice.when_impossible(self.demand, self.problem, self.facts)
+
+    @property
+    def while_waiting(self) -> str:
+        """The next step of what only has to wait."""
+        return advice.while_waiting(self.demand, self.problem, self.facts)
+
+
+def no_eligible_node(demand: Demand, batch: Batch, session: Session) -> Finding:
+    """No node passes the filters of this batch's pods."""
+    counts = session.eligibility(batch.pods[0]).count_by_reason()
+    reasons = words.listed(f"{count} {reason}" for reason, count in counts)
+    pods = f"pods of role {batch.name}" if batch.name != "pod" else "these pods"
+    return Finding(
+        reason=Reason.NO_ELIGIBLE_NODE,
+        message=f"none of {len(session.nodes)} nodes may run {pods}" + (f": {reasons}" if reasons else ""),
+        evidence=evidence.of_nodes(demand, session),
+        next_step="Change what the pods ask of nodes (selector, affinity, tolerations), or the nodes",
+    )
+
+
+def above_cluster(case: Case) -> Finding:
+    """Too large for the cluster even when nothing runs on it."""
+    too_large = _larger_than_any_node(case)
+    gang = f"{words.pods(case.demand.count)} with {words.amounts(words.need(case.demand))}"
+    message = too_large or (
+        f"{gang} do not fit this cluster even when nothing else runs: it has room for {case.fit}"
+    )
+    return Finding(
+        reason=Reason.ABOVE_CLUSTER_CAPACITY,
+        message=message,
+        evidence=(*_conflict(case), *evidence.of_nodes(case.demand, case.session)),
+        next_step="Ask for less per pod, or add larger nodes" if too_large else case.when_impossible,
+    )
+
+
+def insufficient(case: Case) -> Finding:
+    """Fits the cluster, but not beside what runs now."""
+    demand, session = case.demand, case.session
+    missing = evidence.shortages(demand, evidence.free_amounts(demand, session))
+    lack = "enough is free in total, but not together on single nodes"
+    if missing:
+        lack = f"{words.amounts(words.need(demand))} are needed and {words.amounts(missing)} are missing"
+    return Finding(
+        reason=Reason.INSUFFICIENT_CAPACITY,
+        message=f"room for {case.fit} of {words.pods(demand.count)} now; {lack}",
+        evidence=(
+            *_conflict(case),
+            *evidence.of_amounts(demand, session),
+            *evidence.of_nodes(demand, session),
+        ),
+        next_step=case.while_waiting,
+    )
+
+
+def above_domain(case: Case, rule: SameDomain) -> Finding:
+    """Fits no domain of the required level even when nothing runs on the cluster."""
+    return Finding(
+        reason=Reason.ABOVE_DOMAIN_CAPACITY,
+        message=f"no {rule.level} holds {words.pods(case.demand.count)} even when nothing else runs: "
+        f"the largest has room for {case.fit}",
+        evidence=(*_conflict(case), *evidence.of_nodes(case.demand, case.session)),
+        next_step=case.when_impossible,
+    )
+
+
+def no_domain(case: Case, rule: SameDomain) -> Finding:
+    """Would fit if the required level were dropped, but no domain of it has room now."""
+    return Finding(
+        reason=Reason.NO_DOMAIN_FITS,
+        message=f"no {rule.level} has room for all {words.pods(case.demand.count)} now: "
+        f"the best has room for {case.fit}",
+        evidence=(
+            *_best_domain(case, rule),
+            *_conflict(case),
+            *_of_cluster(case),
+        ),
+        next_step=case.while_waiting,
+    )
+
+
+def queue_limit(case: Case, rule: Budget) -> Finding:
+    """Would fit if the queue's limit did not hold; there will be room once the queue uses less."""
+    return Finding(
+        reason=Reason.QUEUE_LIMIT,
+        message=f"the {rule.name} is reached: it leaves {_left(case.demand, rule)}, and "
+        f"{_asked(case.demand, rule)} are needed",
+        evidence=(*_against(case.demand, rule), *_conflict(case)),
+        next_step=case.while_waiting,
+    )
+
+
+def above_queue_limit(case: Case, rule: Budget) -> Finding:
+    """More than the queue may ever use."""
+    return Finding(
+        reason=Reason.ABOVE_QUEUE_LIMIT,
+        message=f"{_asked(case.demand, rule)} are needed, and the {rule.name} allows "
+        f"{_left(case.demand, rule)} in all",
+        evidence=(*_against(case.demand, rule), *_conflict(case)),
+        next_step=case.when_impossible,
+    )
+
+
+def _conflict(case: Case) -> tuple[Evidence, ...]:
+    """What cannot be kept together, and whether every part of it is to blame."""
+    if not case.facts.conflict:
+        return ()
+    finding = "each of them is part of it" if case.facts.irreducible else "not all of them need be part of it"
+    return (Evidence(subject=f"conflict of {' + '.join(case.facts.conflict)}", finding=finding),)
+
+
+def _of_cluster(case: Case) -> tuple[Evidence, ...]:
+    demand, session = case.demand, case.session
+    return (*evidence.of_amounts(demand, session), *evidence.of_nodes(demand, session))
+
+
+def _best_domain(case: Case, rule: SameDomain) -> tuple[Evidence, ...]:
+    for change in case.facts.relaxations:
+        if change.kind is RelaxationKind.ADD_ROOM and change.domain:
+            finding = f"room for {case.fit} of {words.pods(case.demand.count)}"
+            return (Evidence(subject=f"{rule.level} {'/'.join(change.domain)}", finding=finding),)
+    return ()
+
+
+def _larger_than_any_node(case: Case) -> str:
+    """Says so where a single pod asks for more of a resource than any node has, else empty."""
+    largest = evidence.largest_amounts(case.demand, case.session)
+    for batch in case.demand.batches:
+        requests = batch.pods[0].shape.requests
+        for name in sorted(requests, key=evidence.dominance):
+            if requests[name] > largest.get(name, 0):
+                asked, most = (words.amount(name, each) for each in (requests[name], largest.get(name, 0)))
+                return f"a pod asks for {asked}, and no node that it may use has more than {most}"
+    return ""
+
+
+def _limited(demand: Demand, rule: Budget) -> dict[str, int]:
+    """What the demand needs of the resources that the budget limits."""
+    needed = sorted(words.need(demand).items())
+    return {name: amount for name, amount in needed if amount > 0 and name in rule.remaining}
+
+
+def _asked(demand: Demand, rule: Budget) -> str:
+    return words.listed(words.amount(name, amount) for name, amount in _limited(demand, rule).items())
+
+
+def _left(demand: Demand, rule: Budget) -> str:
+    return words.listed(words.amount(name, rule.remaining[name]) for name in _limited(demand, rule))
+
+
+def _against(demand: Demand, rule: Budget) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(
+            subject=rule.name,
+            finding=f"{words.amount(name, asked)} needed, {words.amount(name, rule.remaining[name])} left",
+        )
+        for name, asked in _limited(demand, rule).items()
+    )

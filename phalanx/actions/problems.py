@@ -1,0 +1,118 @@
+"""Turns a demand and the session as it is now into a placement problem for the solver."""
+
+from collections.abc import Hashable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.actions.classes import ClassTable, Lens
+from phalanx.actions.demand import Demand
+from phalanx.actions.frame import Frame, frame_of
+from phalanx.actions.fullness import Fullness
+from phalanx.actions.useful import Vector
+from phalanx.framework.session import Session
+from phalanx.model.pods import Pod
+from phalanx.model.rules import Budget, Rule
+from phalanx.solver.problem import NodeClass, Problem, RoleDemand
+
+
+class Posed(Struct, frozen=True):
+    """A problem, and a key that is equal for demands which differ by nothing but the names of their pods.
+
+    While capacity only shrinks, a demand with the key of one that found no place finds none either.
+    """
+
+    problem: Problem
+    key: Hashable
+
+
+class Problems:
+    """Makes the problems of one session; demands that see the nodes alike share a table of classes."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._fullness = Fullness(session)
+        self._tables: dict[Hashable, ClassTable] = {}
+        self._largest_free = _largest_free(session)
+
+    def pose(self, demand: Demand) -> Posed:
+        """The problem of placing this demand now."""
+        frame = frame_of(self._session, demand.gang)
+        lens = self._lens(demand, frame)
+        table = self._table(lens)
+        classes = table.classes(demand.count)
+        problem = Problem(
+            resources=lens.resources,
+            levels=frame.levels,
+            roles=roles_of(demand, table.requests),
+            classes=classes,
+            rules=narrowed(frame.rules, classes),
+            anchors=frame.anchors,
+            seed=self._session.snapshot.seed,
+        )
+        return Posed(problem=problem, key=_key(demand, lens))
+
+    def key(self, demand: Demand) -> Hashable:
+        """The key of the problem, without posing it."""
+        return _key(demand, self._lens(demand, frame_of(self._session, demand.gang)))
+
+    def _lens(self, demand: Demand, frame: Frame) -> Lens:
+        at_most = tuple(
+            min(len(batch.pods), self._most_on_one_node(batch.pods[0])) for batch in demand.batches
+        )
+        return Lens(
+            pods=tuple(batch.pods[0] for batch in demand.batches),
+            at_most=at_most,
+            frame=frame,
+        )
+
+    def _table(self, lens: Lens) -> ClassTable:
+        table = self._tables.get(lens.key)
+        if table is None:
+            table = ClassTable(self._session, lens, self._fullness)
+            self._tables[lens.key] = table
+        return table
+
+    def _most_on_one_node(self, pod: Pod) -> int:
+        """An upper bound of how many pods of this shape a node takes: larger demands see nodes alike.
+
+        It is of the start of the cycle, and free amounts only shrink.
+        """
+        largest = self._largest_free
+        needs = pod.shape.requests.items()
+        return max(1, min((largest.get(name, 0) // need for name, need in needs if need > 0), default=1))
+
+
+def _key(demand: Demand, lens: Lens) -> Hashable:
+    counts = tuple((batch.minimum, len(batch.pods)) for batch in demand.batches)
+    return (lens.key, counts, demand.gang.queue, demand.gang.topology, lens.frame.anchors)
+
+
+def _largest_free(session: Session) -> dict[str, int]:
+    """Per resource, the most that is free on one node."""
+    largest: dict[str, int] = {}
+    for state in session.nodes.values():
+        for name, amount in state.free.items():
+            if amount > largest.get(name, 0):
+                largest[name] = amount
+    return largest
+
+
+def roles_of(demand: Demand, requests: Sequence[Vector]) -> tuple[RoleDemand, ...]:
+    """One role per batch."""
+    return tuple(
+        RoleDemand(name=batch.name, request=request, minimum=batch.minimum, maximum=len(batch.pods))
+        for batch, request in zip(demand.batches, requests, strict=True)
+    )
+
+
+def narrowed(rules: Sequence[Rule], classes: Sequence[NodeClass]) -> tuple[Rule, ...]:
+    """A budget that counts some nodes names only those that the problem has."""
+    return tuple(_narrow(rule, classes) for rule in rules)
+
+
+def _narrow(rule: Rule, classes: Sequence[NodeClass]) -> Rule:
+    if not isinstance(rule, Budget) or rule.nodes is None:
+        return rule
+    nodes = rule.nodes
+    return replace(rule, nodes=frozenset(node for each in classes for node in each.nodes if node in nodes))

@@ -1,0 +1,111 @@
+"""The two problems that an explanation compares: the cluster as it is now, and with nothing on it.
+
+Other than a problem that is to be solved, they hold nodes that are full, and those that the pods may not
+use: what would have to change there is what is asked. Both list the same nodes, grouped by what is free on
+them now and what would be if nothing ran.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.actions.classes import StaticPart, asked_for, request_vectors, static_parts
+from phalanx.actions.demand import Demand
+from phalanx.actions.frame import Frame, frame_of
+from phalanx.actions.fullness import Fullness
+from phalanx.actions.ideal import IdealCluster
+from phalanx.actions.problems import narrowed, roles_of
+from phalanx.actions.useful import Vector, capped, pods_that_fit, used_together
+from phalanx.framework.session import Session
+from phalanx.model.names import NodeName
+from phalanx.model.resources import Resources
+from phalanx.solver.problem import NodeClass, Problem
+
+
+class Question(Struct, frozen=True):
+    """The same demand twice."""
+
+    now: Problem
+    empty: Problem
+
+
+class Questions:
+    """Makes the questions about one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._ideal = IdealCluster(session)
+        self._fullness = Fullness(session)
+
+    def ask(self, demand: Demand) -> Question:
+        """The demand, now and on the empty cluster, under the rules as they are there."""
+        ideal = self._ideal.session_for(demand.gang)
+        now, empty = frame_of(self._session, demand.gang), frame_of(ideal, demand.gang)
+        pods = [batch.pods[0] for batch in demand.batches]
+        resources = asked_for(pods)
+        requests = request_vectors(pods, resources)
+        most = [len(batch.pods) for batch in demand.batches]
+        full, vacant = self._classes(demand, now, ideal, _Room(resources, requests, most))
+        problem = Problem(
+            resources=resources,
+            levels=now.levels,
+            roles=roles_of(demand, requests),
+            classes=full,
+            rules=narrowed(now.rules, full),
+            anchors=now.anchors,
+            seed=self._session.snapshot.seed,
+        )
+        ideally = replace(problem, classes=vacant, rules=narrowed(empty.rules, vacant))
+        return Question(now=problem, empty=ideally)
+
+    def _classes(
+        self, demand: Demand, frame: Frame, ideal: Session, room: "_Room"
+    ) -> tuple[tuple[NodeClass, ...], tuple[NodeClass, ...]]:
+        """Each class now and on the empty cluster. It lists no more nodes than can matter."""
+        groups: dict[_Key, list[tuple[Vector, NodeName]]] = {}
+        judged = [self._session.eligibility(batch.pods[0]) for batch in demand.batches]
+        for node, part in static_parts(self._session, judged, frame).items():
+            amounts = room.useful(self._session.free(node), ideal.free(node))
+            if amounts is not None:
+                entry = (self._fullness.of(node), node)
+                groups.setdefault((part, amounts), []).append(entry)
+        pairs = [_pair(key, sorted(groups[key])[: demand.count]) for key in sorted(groups)]
+        return tuple(now for now, _ in pairs), tuple(empty for _, empty in pairs)
+
+
+_Key = tuple[StaticPart, tuple[Vector, Vector]]
+
+
+class _Room:
+    """What of a node's amounts could be of use to the batches if the node were empty."""
+
+    def __init__(self, resources: Sequence[str], requests: Sequence[Vector], most: Sequence[int]) -> None:
+        self._resources = resources
+        self._requests = requests
+        self._most = most
+        self._caps: dict[Vector, Vector | None] = {}
+
+    def useful(self, free: Resources, vacant: Resources) -> tuple[Vector, Vector] | None:
+        """The amounts now and when empty; None where not one pod would fit even then."""
+        empty = tuple([vacant.get(name, 0) for name in self._resources])
+        if empty not in self._caps:
+            self._caps[empty] = self._most_used(empty)
+        caps = self._caps[empty]
+        if caps is None:
+            return None
+        return capped([free.get(name, 0) for name in self._resources], caps), capped(empty, caps)
+
+    def _most_used(self, empty: Vector) -> Vector | None:
+        """What the pods that fit an empty node, one batch at a time, use together."""
+        pairs = zip(self._requests, self._most, strict=True)
+        counts = [pods_that_fit(request, empty, most) for request, most in pairs]
+        return used_together(self._requests, counts) if any(counts) else None
+
+
+def _pair(key: _Key, entries: list[tuple[Vector, NodeName]]) -> tuple[NodeClass, NodeClass]:
+    (path, eligible, price, budgets), (free, vacant) = key
+    nodes = tuple(node for _, node in entries)
+    now = NodeClass(path=path, free=free, eligible=eligible, price=price, nodes=nodes, budgets=budgets)
+    empty = NodeClass(path=path, free=vacant, eligible=eligible, price=price, nodes=nodes, budgets=budgets)
+    return now, empty

@@ -1,0 +1,81 @@
+"""Step 5: a verdict on every gang that has members left without a node, and what to remember of it."""
+
+from msgspec import Struct
+
+from phalanx.actions.allocate import Failure, Outcome
+from phalanx.actions.explain import Explainer
+from phalanx.actions.findings import Finding
+from phalanx.actions.refusals import Refusals
+from phalanx.framework.session import Session
+from phalanx.limits import CYCLE_EXPLANATIONS_MAX
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import Refusal
+from phalanx.model.names import GangId
+from phalanx.model.reasons import Reason, Verdict
+
+
+class Explained(Struct, frozen=True):
+    """`refusals`: what the next cycle need not find out again. `is_complete`: all was tried and explained."""
+
+    refusals: dict[GangId, Refusal]
+    is_complete: bool
+
+
+def execute(session: Session, outcome: Outcome) -> Explained:
+    """Explain failures in the order of the agenda, as many as one cycle may; the others follow later."""
+    explainer = Explainer(session)
+    fingerprints = Refusals(session)
+    refusals: dict[GangId, Refusal] = {}
+    for failure in outcome.failures.values():
+        gang = failure.demand.gang
+        refusal = _judge(failure, explainer, fingerprints)
+        if gang.id not in session.verdicts:
+            session.refuse(gang, refusal.verdict)
+        if failure.tried:
+            refusals[gang.id] = refusal
+    complete = all(failure.tried and refusals[gang].explained for gang, failure in outcome.failures.items())
+    return Explained(refusals=refusals, is_complete=complete)
+
+
+def _judge(failure: Failure, explainer: Explainer, fingerprints: Refusals) -> Refusal:
+    gang = failure.demand.gang
+    if failure.carried is not None and failure.carried.explained:
+        return failure.carried
+    if not failure.tried:
+        return Refusal(fingerprint="", verdict=_not_tried(gang), explained=False)
+    finding = explainer.explain(failure.demand, may_think=explainer.count < CYCLE_EXPLANATIONS_MAX)
+    verdict = _explained(gang, finding) if finding else _not_explained(gang)
+    return Refusal(
+        fingerprint=fingerprints.fingerprint(failure.demand),
+        verdict=verdict,
+        explained=finding is not None,
+    )
+
+
+def _explained(gang: Gang, finding: Finding) -> Verdict:
+    return Verdict(
+        gang=gang.id,
+        group=str(gang),
+        reason=finding.reason,
+        message=finding.message,
+        evidence=finding.evidence,
+        next_step=finding.next_step,
+    )
+
+
+def _not_explained(gang: Gang) -> Verdict:
+    return _pending(gang, "no place was found; why is worked out in one of the next cycles")
+
+
+def _not_tried(gang: Gang) -> Verdict:
+    return _pending(gang, "this cycle had solved as much as it may; the gang's turn comes in one of the next")
+
+
+def _pending(gang: Gang, message: str) -> Verdict:
+    return Verdict(
+        gang=gang.id,
+        group=str(gang),
+        reason=Reason.NOT_TRIED_YET,
+        message=message,
+        next_step="Wait for the next cycles",
+    )

@@ -1,0 +1,43 @@
+"""What the cache is told, and what it says about each: its input events, and the changes that follow."""
+
+from msgspec import Struct
+
+from phalanx.model.events import Applied, Deleted, Relisted
+from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.pods import Hold
+
+__all__ = ["NOTHING", "Applied", "Assumed", "Changes", "Deleted", "Event", "Forgotten", "Relisted"]
+
+
+class Assumed(Struct, frozen=True):
+    """We decided that this pod goes to this node; until the API says so, or Forgotten, it counts as there."""
+
+    pod: PodUid
+    node: NodeName
+
+
+class Forgotten(Struct, frozen=True):
+    """The bind of an assumed pod certainly did not happen: the pod waits again, held if a `hold` is given."""
+
+    pod: PodUid
+    hold: Hold | None = None
+
+
+Event = Applied | Deleted | Relisted | Assumed | Forgotten
+
+
+class Changes(Struct, frozen=True, gc=False):
+    """What one event, or several, changed in the cache; empty when nothing changed that a decision can see.
+
+    `capacity_grew`: something now lets more fit than before (the snapshot's `capacity_version` has grown).
+    `may_help`: a waiting gang may be placeable now that was not before, so a cycle is worth running.
+    """
+
+    pods: tuple[PodUid, ...] = ()
+    nodes: tuple[NodeName, ...] = ()
+    gangs: tuple[GangId, ...] = ()
+    capacity_grew: bool = False
+    may_help: bool = False
+
+
+NOTHING = Changes()

@@ -1,0 +1,54 @@
+"""What is used per key, kept by adding and removing; it can be recomputed from what was added."""
+
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+from phalanx.model.resources import NONE, Resources
+
+K = TypeVar("K", bound=str)
+
+
+class Ledger(Generic[K]):
+    """Amounts per key. What was handed out never changes: each change makes a new mapping, sorted by name.
+
+    A key whose amounts are all zero is not there.
+    """
+
+    def __init__(self) -> None:
+        self._used: dict[K, Resources] = {}
+
+    def __getitem__(self, key: K) -> Resources:
+        return self._used.get(key, NONE)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._used)
+
+    def __len__(self) -> int:
+        return len(self._used)
+
+    def add(self, key: K, amounts: Resources) -> None:
+        """Use more."""
+        used = dict(self._used.get(key, NONE))
+        size = len(used)
+        for name, amount in amounts.items():
+            used[name] = used.get(name, 0) + amount
+        self._used[key] = used if len(used) == size else dict(sorted(used.items()))
+
+    def remove(self, key: K, amounts: Resources) -> None:
+        """Use less. Raises AssertionError where less than nothing would be used: then it was never added."""
+        used = dict(self._used.get(key, NONE))
+        for name, amount in amounts.items():
+            rest = used.get(name, 0) - amount
+            assert rest >= 0, f"{key}: {name} would be {rest}"
+            if rest:
+                used[name] = rest
+            else:
+                used.pop(name, None)
+        if used:
+            self._used[key] = used
+        else:
+            self._used.pop(key, None)
+
+    def view(self) -> Mapping[K, Resources]:
+        """All of it, sorted by key."""
+        return {key: self._used[key] for key in sorted(self._used)}

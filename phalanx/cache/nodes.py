@@ -1,0 +1,128 @@
+"""Nodes, and what their pods use of them.
+
+Pods and nodes arrive in any order: what is used is counted by the node's name, be the node known or not.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from msgspec.msgpack import Encoder
+
+from phalanx.cache.changes import ChangeLog
+from phalanx.cache.ledger import Ledger
+from phalanx.cache.table import Key, Table
+from phalanx.model.names import NodeName
+from phalanx.model.nodes import Node, NodeState
+from phalanx.model.pods import Pod
+from phalanx.model.reading.nodes import read_node
+from phalanx.model.resources import Resources, subtract
+from phalanx.model.wire import core
+
+_encode: Final = Encoder().encode
+
+
+class NodeTable:
+    """All nodes with their usage; a node state is made anew only when its node or its usage changed."""
+
+    def __init__(self) -> None:
+        self._nodes: Table[core.Node, Node] = Table(read=read_node, changed=self._changed)
+        self._written: dict[Key, bytes] = {}
+        self._used: Ledger[NodeName] = Ledger()
+        self._states: dict[NodeName, NodeState] = {}
+        self._stale: dict[NodeName, None] = {}
+        self._view: Mapping[NodeName, NodeState] = {}
+
+    # --- events -------------------------------------------------------------------------------------------
+
+    def apply(self, written: core.Node, log: ChangeLog) -> None:
+        """A node was added or modified. Most modifications are heartbeats: they end here."""
+        key = ("", written.metadata.name)
+        relevant = _encode(_what_matters(written))
+        if self._written.get(key) != relevant:
+            self._written[key] = relevant
+            self._nodes.apply(written, log)
+
+    def delete(self, key: Key, uid: str, log: ChangeLog) -> None:
+        """A node is gone; its pods may still be there."""
+        self._nodes.delete(key, uid, log)
+        if self._nodes.get(key) is None:
+            self._written.pop(key, None)
+
+    def keys(self) -> tuple[Key, ...]:
+        """Every known node."""
+        return self._nodes.keys()
+
+    def take(self, node: NodeName, requests: Resources, log: ChangeLog) -> None:
+        """A pod is on this node now."""
+        self._used.add(node, requests)
+        self._stale[node] = None
+        log.node(node)
+
+    def release(self, node: NodeName, requests: Resources, log: ChangeLog) -> None:
+        """A pod is not on this node any more."""
+        self._used.remove(node, requests)
+        self._stale[node] = None
+        log.node(node)
+        log.grew()
+
+    def _changed(self, key: Key, old: Node | None, new: Node | None, log: ChangeLog) -> None:
+        name = NodeName(key[1])
+        self._stale[name] = None
+        log.node(name)
+        if new is not None and (old is None or not _only_took_away(old, new)):
+            log.grew()
+
+    # --- questions ----------------------------------------------------------------------------------------
+
+    def state(self, name: NodeName) -> NodeState | None:
+        """A node with what is used and free on it now; None for an unknown node."""
+        if name in self._stale:
+            self._refresh(name)
+        return self._states.get(name)
+
+    def view(self) -> Mapping[NodeName, NodeState]:
+        """All known nodes, sorted by name; the same mapping until something changes."""
+        if self._stale:
+            for name in self._stale:
+                self._refresh(name)
+            self._stale = {}
+            self._view = {name: self._states[name] for name in sorted(self._states)}
+        return self._view
+
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes alone, by name; the same mapping until one of them, not its usage, changes."""
+        return self._nodes.by_name()
+
+    def _refresh(self, name: NodeName) -> None:
+        node = self._nodes.get(("", name))
+        if node is None:
+            self._states.pop(name, None)
+            return
+        used = self._used[name]
+        self._states[name] = NodeState(node=node, used=used, free=subtract(node.allocatable, used))
+
+    def check(self, pods: Iterable[Pod]) -> None:
+        """Assert that the usage is what these pods, all there are, use."""
+        recomputed: Ledger[NodeName] = Ledger()
+        for pod in pods:
+            if pod.node is not None and pod.holds_node:
+                recomputed.add(pod.node, pod.shape.requests)
+        assert recomputed.view() == self._used.view(), "usage of nodes differs from the sum of their pods"
+        assert self._written.keys() == set(self._nodes.keys()), "a deleted node left something behind"
+        assert self.view().keys() == {key[1] for key in self._nodes.keys()}  # noqa: SIM118
+
+
+def _what_matters(written: core.Node) -> tuple[Any, ...]:
+    """Everything of a node that `read_node` looks at."""
+    meta, status = written.metadata, written.status
+    return (meta.uid, meta.labels, written.spec, status.allocatable or status.capacity)
+
+
+def _only_took_away(old: Node, new: Node) -> bool:
+    """Whether a pod that did not fit on the node before certainly does not fit now."""
+    return (
+        old.labels == new.labels
+        and old.unschedulable <= new.unschedulable
+        and all(taint in new.taints for taint in old.taints)
+        and all(amount <= old.allocatable.get(name, 0) for name, amount in new.allocatable.items())
+    )

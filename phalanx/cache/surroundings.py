@@ -1,0 +1,68 @@
+"""What surrounds pods and nodes: queues, topologies, namespaces, priority classes. Few, seldom changed."""
+
+from collections.abc import Callable, Mapping
+
+from phalanx.cache.changes import ChangeLog
+from phalanx.cache.table import Key, Table
+from phalanx.model.names import LABEL_QUEUE, QueueName
+from phalanx.model.nodes import Node
+from phalanx.model.queues import Queue
+from phalanx.model.reading.priorities import PriorityLevel, read_priority_class
+from phalanx.model.reading.queues import queue_tree, read_queue
+from phalanx.model.reading.topology import all_topologies, read_topology
+from phalanx.model.snapshot import Topology
+from phalanx.model.wire import core, objects
+
+Labels = Mapping[str, str]
+Named = Callable[[str, ChangeLog], None]
+
+
+class Surroundings:
+    """One table per kind. The callbacks are told the name of a namespace or class that changed for gangs."""
+
+    def __init__(self, *, namespace_changed: Named, class_changed: Named) -> None:
+        self._namespace_changed = namespace_changed
+        self._class_changed = class_changed
+        self.queues: Table[objects.Queue, Queue] = Table(read=read_queue, changed=_may_fit_more)
+        self.topologies: Table[objects.Topology, Topology] = Table(read=read_topology, changed=_may_fit_more)
+        self.namespaces: Table[core.Namespace, Labels] = Table(read=_labels, changed=self._on_namespace)
+        self.classes: Table[core.PriorityClass, PriorityLevel] = Table(
+            read=read_priority_class, changed=self._on_class
+        )
+        self._tree: tuple[Mapping[str, Queue], Mapping[QueueName, Queue]] | None = None
+        self._implied: tuple[object, object, Mapping[str, Topology]] | None = None
+
+    def queue_tree(self) -> Mapping[QueueName, Queue]:
+        """All queues, `default` among them; the same mapping until a queue changes."""
+        queues = self.queues.by_name()
+        if self._tree is None or self._tree[0] is not queues:
+            self._tree = (queues, queue_tree(queues.values()))
+        return self._tree[1]
+
+    def all_topologies(self, nodes: Mapping[str, Node]) -> Mapping[str, Topology]:
+        """All topologies with the default; the same mapping until a topology or `nodes` is another one."""
+        declared = self.topologies.by_name()
+        if self._implied is None or self._implied[0] is not declared or self._implied[1] is not nodes:
+            self._implied = (declared, nodes, all_topologies(declared, nodes.values()))
+        return self._implied[2]
+
+    def _on_namespace(self, key: Key, old: Labels | None, new: Labels | None, log: ChangeLog) -> None:
+        """A queue may be open to it now; and it may name another queue for its gangs."""
+        log.grew()
+        if (old or {}).get(LABEL_QUEUE) != (new or {}).get(LABEL_QUEUE):
+            self._namespace_changed(key[1], log)
+
+    def _on_class(
+        self, key: Key, _old: PriorityLevel | None, _new: PriorityLevel | None, log: ChangeLog
+    ) -> None:
+        log.helps()
+        self._class_changed(key[1], log)
+
+
+def _labels(written: core.Namespace) -> Labels:
+    return dict(sorted(written.metadata.labels.items()))
+
+
+def _may_fit_more(_key: Key, _old: object, _new: object, log: ChangeLog) -> None:
+    """A limit may be higher, a domain wider: whoever was refused is tried again."""
+    log.grew()

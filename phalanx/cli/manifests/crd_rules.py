@@ -1,0 +1,132 @@
+"""The rules between fields, in Python: those of `crds/`, which are CEL there, and some of Kubernetes' own.
+
+A rule is found by the message that it has in the schema; a rule of `crds/` without an entry here is a failing
+test.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from phalanx.model.quantities import InvalidQuantity, capacity_amount
+from phalanx.model.resources import CPU
+
+_NAME_MAX: Final = 63
+_DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+VALUES_BY_OPERATOR: Final = "In and NotIn need values, Exists and DoesNotExist must not have any"
+ONE_NUMBER: Final = "Gt and Lt need one value, a whole number"
+
+
+def _name_is_short(item: dict[str, Any]) -> bool:
+    return len(item["metadata"]["name"]) <= _NAME_MAX
+
+
+def _role_minimums_fit(spec: dict[str, Any]) -> bool:
+    minimums = (role.get("minMember", role["count"]) for role in spec.get("roles", ()))
+    return bool(sum(minimums) <= spec["minMember"])
+
+
+def _min_sub_groups_fit(spec: dict[str, Any]) -> bool:
+    roots = [group for group in spec.get("subGroups", ()) if "parent" not in group]
+    return bool(spec.get("minSubGroups", 0) <= len(roots))
+
+
+def _wishes_something(topology: dict[str, Any]) -> bool:
+    return "required" in topology or "preferred" in topology
+
+
+def _levels_differ(topology: dict[str, Any]) -> bool:
+    return "required" not in topology or topology["required"] != topology.get("preferred")
+
+
+def _role_minimum_fits(role: dict[str, Any]) -> bool:
+    return bool(role.get("minMember", 0) <= role["count"])
+
+
+def _parents_exist(groups: list[dict[str, Any]]) -> bool:
+    names = {group["name"] for group in groups}
+    return all("parent" not in group or group["parent"] in names for group in groups)
+
+
+def _no_own_parents(groups: list[dict[str, Any]]) -> bool:
+    return all(group.get("parent") != group["name"] for group in groups)
+
+
+def _estimate_fits(runtime: dict[str, Any]) -> bool:
+    if "estimate" not in runtime or "max" not in runtime:
+        return True
+    return _seconds(runtime["estimate"]) <= _seconds(runtime["max"])
+
+
+def _not_own_parent(queue: dict[str, Any]) -> bool:
+    return bool(queue["spec"].get("parent") != queue["metadata"]["name"])
+
+
+def _users_have_a_label(spec: dict[str, Any]) -> bool:
+    return spec.get("ordering") != "FairUsers" or "userLabel" in spec
+
+
+def _guarantee_fits(amounts: dict[str, Any]) -> bool:
+    limit = amounts.get("limit", {})
+    guarantee = amounts.get("guarantee", {})
+    return all(
+        _thousandths(guarantee[name]) <= _thousandths(limit[name]) for name in guarantee if name in limit
+    )
+
+
+def _values_fit_operator(requirement: dict[str, Any]) -> bool:
+    has_values = bool(requirement.get("values"))
+    if requirement["operator"] in ("In", "NotIn"):
+        return has_values
+    return not has_values or requirement["operator"] not in ("Exists", "DoesNotExist")
+
+
+def _one_number(requirement: dict[str, Any]) -> bool:
+    if requirement["operator"] not in ("Gt", "Lt"):
+        return True
+    values = requirement.get("values", [])
+    return len(values) == 1 and _WHOLE_NUMBER.fullmatch(values[0]) is not None
+
+
+def _labels_differ(levels: list[dict[str, Any]]) -> bool:
+    return len({level["nodeLabel"] for level in levels}) == len(levels)
+
+
+def _seconds(duration: str) -> int:
+    match = _DURATION.fullmatch(duration)
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
+    return hours * 3600 + minutes * 60 + seconds
+
+
+def _thousandths(quantity: int | str) -> int:
+    """Amounts in thousandths; one that is no quantity has been found elsewhere and counts as none."""
+    try:
+        return capacity_amount(CPU, quantity)
+    except InvalidQuantity:
+        return 0
+
+
+RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "metadata.name must have at most 63 characters, because pods carry it as the value of a label": (
+        _name_is_short
+    ),
+    "the minMember of all roles (count where a role sets none) must not add up to more than spec.minMember": (
+        _role_minimums_fit
+    ),
+    "minSubGroups must not be larger than the number of subGroups that have no parent": _min_sub_groups_fit,
+    "set required, preferred or both, or leave topology out": _wishes_something,
+    "preferred must be a narrower level than required, not the same one": _levels_differ,
+    "minMember of a role must not be larger than its count": _role_minimum_fits,
+    "parent must be the name of another entry of subGroups": _parents_exist,
+    "a subgroup must not be its own parent": _no_own_parents,
+    "estimate must not be longer than max": _estimate_fits,
+    "a queue must not be its own parent": _not_own_parent,
+    "ordering FairUsers needs userLabel, the pod label that names the user": _users_have_a_label,
+    "guarantee must not be larger than limit": _guarantee_fits,
+    VALUES_BY_OPERATOR: _values_fit_operator,
+    ONE_NUMBER: _one_number,
+    "two levels must not use the same nodeLabel": _labels_differ,
+}
+"""Message of the rule in the schema -> the rule."""

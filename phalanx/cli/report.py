@@ -1,0 +1,104 @@
+"""What `phalanx decide` prints as JSON; `decide.schema.json` says the same for other programs."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from phalanx.model.decisions import CycleResult, Evict, Placement
+from phalanx.model.reasons import Evidence, Verdict
+
+
+class BindLine(Struct, frozen=True):
+    """A pod, as namespace/name, and the node it goes to."""
+
+    pod: str
+    node: str
+
+
+class EvictionLine(Struct, frozen=True, rename={"beneficiary": "for"}):
+    """A pod that goes, why, and in whose favour (may be empty)."""
+
+    pod: str
+    reason: str
+    beneficiary: str
+
+
+class VerdictLine(Struct, frozen=True, rename="camel"):
+    """Why a group waits."""
+
+    group: str
+    reason: str
+    message: str
+    evidence: tuple[Evidence, ...]
+    next_step: str
+
+
+class CertificateLine(Struct, frozen=True):
+    """How good the placement of a group is; smaller is better in each term, the first one counts most."""
+
+    group: str
+    terms: tuple[str, ...]
+    objective: tuple[int, ...]
+    bound: tuple[int, ...]
+    proven: bool
+    by: str
+
+
+class CycleReport(Struct, frozen=True):
+    """One cycle, in the order in which it was decided."""
+
+    binds: tuple[BindLine, ...]
+    evictions: tuple[EvictionLine, ...]
+    nominations: tuple[BindLine, ...]
+    verdicts: tuple[VerdictLine, ...]
+    certificates: tuple[CertificateLine, ...]
+
+
+class Report(Struct, frozen=True):
+    """The cycles that decided something and the last one, whose verdicts are those that still hold."""
+
+    cycles: tuple[CycleReport, ...]
+
+
+def report(results: Iterable[CycleResult]) -> bytes:
+    """The report as indented JSON, the same bytes for the same results."""
+    cycles = tuple(map(_cycle, results))
+    return msgspec.json.format(msgspec.json.encode(Report(cycles)), indent=2)
+
+
+def _cycle(result: CycleResult) -> CycleReport:
+    return CycleReport(
+        binds=tuple(
+            BindLine(_name(bind), bind.node) for placement in result.placements for bind in placement.binds
+        ),
+        evictions=tuple(map(_eviction, result.evictions)),
+        nominations=tuple(BindLine(_name(each), each.node) for each in result.nominations),
+        verdicts=tuple(map(_verdict, sorted(result.verdicts, key=lambda each: each.group))),
+        certificates=tuple(map(_certificate, result.placements)),
+    )
+
+
+def _eviction(evict: Evict) -> EvictionLine:
+    return EvictionLine(_name(evict), evict.reason, evict.beneficiary)
+
+
+def _verdict(verdict: Verdict) -> VerdictLine:
+    return VerdictLine(verdict.group, verdict.reason, verdict.message, verdict.evidence, verdict.next_step)
+
+
+def _certificate(placement: Placement) -> CertificateLine:
+    certificate = placement.certificate
+    return CertificateLine(
+        group=placement.group,
+        terms=certificate.terms,
+        objective=certificate.objective,
+        bound=certificate.bound,
+        proven=certificate.proven,
+        by=certificate.by,
+    )
+
+
+def _name(decision: Any) -> str:
+    return f"{decision.namespace}/{decision.name}"

@@ -1,0 +1,49 @@
+"""`phalanx snapshot`: the last cycle of a running scheduler, as a file for `phalanx replay`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from phalanx.cli.exits import Exit
+from phalanx.limits import READ_TIMEOUT_S
+
+_DEBUG_ENDPOINT: Final = "http://127.0.0.1:8081"
+_PATH: Final = "/debug/snapshot"
+
+
+def snapshot(
+    *, output: Annotated[Path, Parameter(name=["--output", "-o"])], url: str = _DEBUG_ENDPOINT
+) -> int:
+    """Save what a running scheduler knew and decided in its last cycle.
+
+    The debug endpoint listens on the scheduler's own loopback: `kubectl port-forward` reaches it.
+
+    Parameters
+    ----------
+    output
+        The file to write.
+    url
+        Where the scheduler's debug endpoint is.
+    """
+    from phalanx.observe.recording import RecordingError, decode
+
+    try:
+        content = _fetch(url.rstrip("/") + _PATH)
+        recording = decode(content)
+    except (OSError, ValueError, RecordingError) as error:
+        print(f"snapshot: {url}: {error}; is `phalanx run` running there? else --url", file=sys.stderr)
+        return Exit.DIFFERENT
+    output.write_bytes(content)
+    print(f"{output}: cycle {recording.result.cycle} of phalanx {recording.version}, {len(content)} bytes")
+    return Exit.OK
+
+
+def _fetch(url: str) -> bytes:
+    """Never through a proxy: the endpoint is on this machine."""
+    from urllib.request import ProxyHandler, build_opener
+
+    with build_opener(ProxyHandler({})).open(url, timeout=READ_TIMEOUT_S) as response:
+        content: bytes = response.read()
+        return content

@@ -1,0 +1,220 @@
+"""The command line of each component and the address that says it is ready.
+
+Configuration files that a component wants are written here too, into the run folder.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from msgspec import Struct
+
+FAKE_NODE_ANNOTATION: Final = "kwok.x-k8s.io/node"
+DEFAULT_STAGES: Final = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
+
+CONTROLLERS: Final = (
+    "namespace-controller",
+    "garbage-collector-controller",
+    "pod-garbage-collector-controller",
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "job-controller",
+    "replicaset-controller",
+    "deployment-controller",
+    "statefulset-controller",
+    "disruption-controller",
+    "persistentvolume-binder-controller",
+)
+"""What clusters that run batch work rely on; anything else only uses the machine."""
+
+
+START_ORDER: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler")
+"""Stopping goes the other way round: without etcd the API server hangs and keeps its port."""
+
+
+class KubeScheduler(Struct, frozen=True, kw_only=True):
+    """How the real kube-scheduler is run. With its own client limits (50/100) one would measure only them."""
+
+    client_qps: int = 5000
+    client_burst: int = 5000
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What runs in one control plane. Flags given here win over ours."""
+
+    kwok: bool = True
+    stages: tuple[str, ...] = DEFAULT_STAGES
+    """Sets of KWOK stages, as its module names their folders: `pod/general`, `node/chaos`, ..."""
+    controller_manager: bool = True
+    kube_scheduler: KubeScheduler | None = None
+    node_lease_seconds: int = 200
+    """A node is lost after so long without a heartbeat; KWOK sends four in that time."""
+    apiserver_flags: tuple[str, ...] = ()
+    controller_manager_flags: tuple[str, ...] = ()
+
+
+class Places(Struct, frozen=True, kw_only=True):
+    """Where the components of one control plane find things. Ports are on 127.0.0.1."""
+
+    run: Path
+    etcd_port: int
+    etcd_peer_port: int
+    apiserver_port: int
+    controller_manager_port: int
+    scheduler_port: int
+    kwok_port: int
+
+    @property
+    def url(self) -> str:
+        """The API server's address."""
+        return f"https://127.0.0.1:{self.apiserver_port}"
+
+    @property
+    def certificate(self) -> Path:
+        """The API server's serving certificate, which signs itself."""
+        return self.run / "apiserver" / "apiserver.crt"
+
+    @property
+    def tokens(self) -> Path:
+        """The API server's static tokens."""
+        return self.run / "tokens.csv"
+
+    @property
+    def service_account_key(self) -> Path:
+        """What signs and checks service-account tokens."""
+        return self.run / "service-account.key"
+
+    def kubeconfig(self, user: str) -> Path:
+        """A user's kubeconfig."""
+        return self.run / f"{user}.kubeconfig"
+
+
+def command_lines(places: Places, *, settings: Settings, stages: Path) -> dict[str, list[str]]:
+    """The flags of each wanted component, in starting order. `stages` is the folder of KWOK's stages."""
+    lease = settings.node_lease_seconds
+    lines = {"etcd": etcd(places), "kube-apiserver": [*apiserver(places), *settings.apiserver_flags]}
+    if settings.controller_manager:
+        flags = controller_manager(places, node_lease_seconds=lease)
+        lines["kube-controller-manager"] = [*flags, *settings.controller_manager_flags]
+    if settings.kwok:
+        files = tuple(path for name in settings.stages for path in _stage_files(stages / name))
+        lines["kwok"] = kwok(places, stages=files, node_lease_seconds=lease)
+    if settings.kube_scheduler is not None:
+        lines["kube-scheduler"] = scheduler(places, settings=settings.kube_scheduler)
+    return lines
+
+
+def _stage_files(folder: Path) -> list[Path]:
+    files = sorted(folder.glob("*.yaml"))
+    if not files:
+        raise FileNotFoundError(f"KWOK has no stages in {folder}")
+    return files
+
+
+def ready_urls(places: Places) -> dict[str, str]:
+    """For each component the address that answers 200 once it is ready."""
+    return {
+        "etcd": f"http://127.0.0.1:{places.etcd_port}/readyz",
+        "kube-apiserver": f"{places.url}/readyz",
+        "kube-controller-manager": f"https://127.0.0.1:{places.controller_manager_port}/healthz",
+        "kube-scheduler": f"https://127.0.0.1:{places.scheduler_port}/readyz",
+        "kwok": f"http://127.0.0.1:{places.kwok_port}/readyz",
+    }
+
+
+def etcd(places: Places) -> list[str]:
+    """etcd without TLS on loopback and without fsync: its data need not outlive the machine."""
+    client, peer = f"http://127.0.0.1:{places.etcd_port}", f"http://127.0.0.1:{places.etcd_peer_port}"
+    return [
+        "--name=local",
+        f"--data-dir={places.run / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=local={peer}",
+        "--unsafe-no-fsync",
+        f"--quota-backend-bytes={8 << 30}",
+        "--log-level=warn",
+    ]
+
+
+def apiserver(places: Places) -> list[str]:
+    """RBAC as in a real cluster. Without the ServiceAccount admission: a new namespace takes pods at once."""
+    return [
+        f"--etcd-servers=http://127.0.0.1:{places.etcd_port}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        f"--secure-port={places.apiserver_port}",
+        f"--cert-dir={places.run / 'apiserver'}",
+        f"--token-auth-file={places.tokens}",
+        "--authorization-mode=RBAC",
+        "--disable-admission-plugins=ServiceAccount",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={places.service_account_key}",
+        f"--service-account-signing-key-file={places.service_account_key}",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--endpoint-reconciler-type=none",
+        "--allow-privileged",
+    ]
+
+
+def controller_manager(places: Places, *, node_lease_seconds: int) -> list[str]:
+    """Only useful controllers, no client limit to speak of, finished pods kept."""
+    return [
+        f"--kubeconfig={places.kubeconfig('kube-controller-manager')}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={places.controller_manager_port}",
+        f"--cert-dir={places.run / 'controller-manager'}",
+        "--leader-elect=false",
+        f"--controllers={','.join(CONTROLLERS)}",
+        "--kube-api-qps=5000",
+        "--kube-api-burst=5000",
+        f"--service-account-private-key-file={places.service_account_key}",
+        f"--root-ca-file={places.certificate}",
+        f"--node-monitor-grace-period={node_lease_seconds}s",
+        "--terminated-pod-gc-threshold=0",
+    ]
+
+
+def scheduler(places: Places, *, settings: KubeScheduler) -> list[str]:
+    """kube-scheduler by its configuration file, which is written here."""
+    path = places.run / "kube-scheduler.yaml"
+    path.write_text(yaml.safe_dump(_scheduler_config(places, settings=settings), sort_keys=False))
+    return [
+        f"--config={path}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={places.scheduler_port}",
+        f"--cert-dir={places.run / 'kube-scheduler'}",
+    ]
+
+
+def _scheduler_config(places: Places, *, settings: KubeScheduler) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {
+            "kubeconfig": str(places.kubeconfig("kube-scheduler")),
+            "qps": settings.client_qps,
+            "burst": settings.client_burst,
+        },
+    }
+
+
+def kwok(places: Places, *, stages: tuple[Path, ...], node_lease_seconds: int) -> list[str]:
+    """KWOK plays the kubelet of nodes that carry its annotation; stages and options go into one file."""
+    options = {
+        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+        "kind": "KwokConfiguration",
+        "options": {"podPlayStageParallelism": 16, "nodePlayStageParallelism": 16, "nodeLeaseParallelism": 4},
+    }
+    path = places.run / "kwok.yaml"
+    path.write_text("---\n".join([yaml.safe_dump(options), *(stage.read_text() for stage in stages)]))
+    return [
+        f"--kubeconfig={places.kubeconfig('kwok')}",
+        f"--config={path}",
+        f"--manage-nodes-with-annotation-selector={FAKE_NODE_ANNOTATION}=fake",
+        f"--node-lease-duration-seconds={node_lease_seconds}",
+        f"--server-address=127.0.0.1:{places.kwok_port}",
+    ]

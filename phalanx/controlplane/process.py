@@ -1,0 +1,97 @@
+"""One program of a control plane as a child process that never outlives its owner.
+
+Plain Popen and polling instead of asyncio's subprocesses: a session-wide control plane is used from many
+event loops, one for each test, and asyncio ties a process to the loop that started it.
+"""
+
+import asyncio
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from phalanx import limits
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class ComponentFailed(Exception):
+    """A component ended, or was not ready in time; the message carries the end of its log."""
+
+
+class Process:
+    """A running program whose output goes to one log file.
+
+    On Linux the kernel kills it when the thread that started it ends, so that thread must be one that lives
+    as long as the control plane: the main thread, or the one that runs the event loop.
+    """
+
+    def __init__(self, *, name: str, command: Sequence[str], log: Path, home: Path) -> None:
+        self.name = name
+        self.log = log
+        with log.open("ab") as output:
+            self._popen = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=home,
+                env={"HOME": str(home), "PATH": os.environ.get("PATH", os.defpath)},
+                start_new_session=True,
+                preexec_fn=_die_with_parent(),
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._popen.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._popen.poll() is None
+
+    async def stop(self) -> None:
+        """Ask it to end, and kill it when it does not."""
+        self._signal(signal.SIGTERM)
+        if not await self._ended_within(limits.CONTROL_PLANE_STOP_TIMEOUT_S):
+            await self.kill()
+
+    async def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self._signal(signal.SIGKILL)
+        await self._ended_within(limits.CONTROL_PLANE_STOP_TIMEOUT_S)
+
+    def tail(self, lines: int) -> str:
+        """The last lines of its log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.running:
+            self._popen.send_signal(number)
+
+    async def _ended_within(self, seconds: float) -> bool:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while self.running and loop.time() < deadline:
+            await asyncio.sleep(limits.CONTROL_PLANE_POLL_S)
+        return not self.running
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """What the child does between fork and exec: ask the kernel to kill it when its parent dies."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    parent = os.getpid()
+
+    def in_child() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it died before the request was made
+            os._exit(1)
+
+    return in_child

@@ -1,0 +1,81 @@
+"""The folder of one running control plane: certificates, configuration, etcd's data and the logs.
+
+Its owner holds a lock on a file in it. When the owner dies without cleaning up, the lock goes with it, and
+the next start of anybody removes the folder.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from phalanx import limits
+
+_MEMORY = Path("/dev/shm")
+
+
+class RunFolder:
+    """A fresh folder, readable by its owner only."""
+
+    def __init__(self) -> None:
+        base = _base()
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with base.with_suffix(".lock").open("w") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)  # nobody tidies up between our folder and its lock
+            _remove_stale(base)
+            self.path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=base))
+            self._lock = _try_lock(self.path)
+
+    def folder(self, name: str) -> Path:
+        """A folder in it, created when needed."""
+        path = self.path / name
+        path.mkdir(exist_ok=True)
+        return path
+
+    def remove(self) -> None:
+        """Remove everything and give up the lock."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock is not None:
+            self._lock.close()
+
+    def keep_logs(self) -> Path:
+        """Copy the logs to a folder that stays when this one is removed, and return that."""
+        kept = Path(tempfile.mkdtemp(prefix="phalanx-controlplane-logs-"))
+        shutil.copytree(self.folder("logs"), kept, dirs_exist_ok=True)
+        return kept
+
+
+def _base() -> Path:
+    """In memory where there is room, since etcd writes every change; else the usual temporary folder."""
+    parent = Path(tempfile.gettempdir())
+    if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= limits.CONTROL_PLANE_MEMORY_FREE_MIN:
+        parent = _MEMORY
+    return parent / f"phalanx-controlplane-{os.getuid()}"
+
+
+def _try_lock(folder: Path) -> IO[str] | None:
+    handle = (folder / "owner.lock").open("w")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        handle.close()
+        return None
+    return handle
+
+
+def _remove_stale(base: Path) -> None:
+    for folder in sorted(base.iterdir()):
+        lock = _lock_of_dead_owner(folder)
+        if lock is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.close()
+
+
+def _lock_of_dead_owner(folder: Path) -> IO[str] | None:
+    """The lock of a folder whose owner is gone; None while it lives, or once it has removed the folder."""
+    try:
+        return _try_lock(folder)
+    except FileNotFoundError:
+        return None

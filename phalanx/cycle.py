@@ -1,0 +1,23 @@
+"""One cycle: a snapshot in, decisions out. Same snapshot, same configuration: same result, byte for byte."""
+
+from phalanx.actions import allocate, close, enqueue, release, verdicts
+from phalanx.framework.config import ActionName, SchedulerConfig
+from phalanx.framework.session import Session
+from phalanx.model.decisions import CycleResult
+from phalanx.model.snapshot import Snapshot
+
+
+def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
+    """Raises ConfigError when the configuration names a plugin that does not exist."""
+    # 1. Open the session: plugins compute shares, orders and eligibility.
+    session = Session(snapshot, config)
+    # 2. Take the gangs that may be tried, in order; the others get their verdict.
+    agenda = enqueue.execute(session)
+    # 3. Try each: classes, solve, commit or roll back.
+    outcome = allocate.execute(session, agenda)
+    # 4. Evict where policy allows.
+    released = release.execute(session) if ActionName.RELEASE in config.actions else release.NOTHING
+    # 5. Say why, of all that was not placed.
+    explained = verdicts.execute(session, outcome)
+    # 6. Close: decisions, reports, memory.
+    return close.execute(session, outcome, released, explained)

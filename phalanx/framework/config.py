@@ -1,0 +1,79 @@
+"""The scheduler's configuration file: YAML, strict, checked whole before anything starts."""
+
+from collections.abc import Hashable, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec import Struct
+
+from phalanx.model.names import DEFAULT_SCHEDULER_NAME
+
+
+class ConfigError(ValueError):
+    """The configuration is wrong; the message names the field and what was expected there."""
+
+
+class ActionName(StrEnum):
+    """The actions that may evict, step 4 of a cycle; all others always run."""
+
+    RELEASE = "release"
+
+
+class PluginConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """One plugin that is switched off, given arguments, moved forward or, if it is foreign, switched on."""
+
+    name: str
+    enabled: bool = True
+    arguments: Mapping[str, Any] = {}
+
+
+class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """All settings. Plugins listed here come first, in this order; every built-in one not listed follows.
+
+    `actions` are those of step 4, in the order in which they run. `default_topology` names the Topology of
+    gangs that name none. `seed` goes into every snapshot.
+    """
+
+    scheduler_name: str = DEFAULT_SCHEDULER_NAME
+    plugins: tuple[PluginConfig, ...] = ()
+    actions: tuple[ActionName, ...] = (ActionName.RELEASE,)
+    default_topology: str | None = None
+    seed: int = 0
+
+
+def parse_config(text: str) -> SchedulerConfig:
+    """Read YAML text; an empty one means all defaults. Raises ConfigError.
+
+    Whether plugins of these names exist is for the registry to say.
+    """
+    try:
+        settings = yaml.load(text, Loader=_StrictLoader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"not YAML: {error}") from error
+    try:
+        config = msgspec.convert({} if settings is None else settings, SchedulerConfig)
+    except msgspec.ValidationError as error:
+        raise ConfigError(str(error).replace("`$.", "`")) from error
+    _refuse_repeated("plugins", [plugin.name for plugin in config.plugins])
+    _refuse_repeated("actions", list(config.actions))
+    return config
+
+
+def _refuse_repeated(field: str, names: list[str]) -> None:
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise ConfigError(f"{field}[{position}]: {name} is listed twice")
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """SafeLoader that refuses a key given twice instead of keeping the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"{key.value} is given twice", problem_mark=key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)

@@ -1,0 +1,76 @@
+"""What queues and their descendants use, over all nodes and per flavor. Plugins read it, statements write.
+
+An account is (queue, flavor name), or (queue, None) for all nodes. Amounts are immutable mappings, replaced
+as a whole, so that a statement can put an old one back.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from phalanx.framework.queue_tree import QueueTree
+from phalanx.model.names import NodeName, QueueName
+from phalanx.model.nodes import NodeState
+from phalanx.model.resources import NONE, Resources
+from phalanx.model.snapshot import Snapshot
+
+Account = tuple[QueueName, str | None]
+
+
+class Ledger:
+    """The accounts of all queues, opened from what the snapshot says of their pods."""
+
+    def __init__(self, snapshot: Snapshot, tree: QueueTree) -> None:
+        self._plain: dict[QueueName, tuple[Account, ...]] = {}
+        self._flavored: dict[QueueName, tuple[tuple[Account, frozenset[NodeName]], ...]] = {}
+        self._flavor_nodes: dict[Account, frozenset[NodeName]] = {}
+        for queue in tree:
+            for flavor in queue.flavors:
+                nodes = _nodes_with_labels(snapshot.nodes, flavor.node_selector)
+                self._flavor_nodes[queue.name, flavor.name] = nodes
+        for queue in tree:
+            self._list_accounts(queue.name, tree)
+        self.amounts: dict[Account, Resources] = self._sum_up(snapshot.queue_usage)
+
+    def usage(self, queue: QueueName, flavor: str | None = None) -> Resources:
+        """What the queue and its descendants use now, over all nodes or over those of one flavor."""
+        return self.amounts.get((queue, flavor), NONE)
+
+    def flavor_nodes(self, queue: QueueName, flavor: str) -> frozenset[NodeName]:
+        """The nodes that this flavor of this queue counts."""
+        return self._flavor_nodes[queue, flavor]
+
+    def accounts(self, queue: QueueName, node: NodeName) -> Iterable[Account]:
+        """Every account that a pod of this queue on this node is booked on; none for an unknown queue."""
+        plain = self._plain.get(queue, ())
+        flavored = self._flavored.get(queue)
+        if not flavored:
+            return plain
+        return (*plain, *(account for account, nodes in flavored if node in nodes))
+
+    def _list_accounts(self, queue: QueueName, tree: QueueTree) -> None:
+        path = tree.path(queue)
+        self._plain[queue] = tuple((each.name, None) for each in path)
+        self._flavored[queue] = tuple(
+            ((each.name, flavor.name), self._flavor_nodes[each.name, flavor.name])
+            for each in path
+            for flavor in each.flavors
+        )
+
+    def _sum_up(self, usage: Mapping[QueueName, Mapping[NodeName, Resources]]) -> dict[Account, Resources]:
+        totals: dict[Account, dict[str, int]] = {}
+        for queue in sorted(usage):
+            for node, amounts in usage[queue].items():
+                for account in self.accounts(queue, node):
+                    total = totals.setdefault(account, {})
+                    for name, amount in amounts.items():
+                        total[name] = total.get(name, 0) + amount
+        return dict(totals)
+
+
+def _nodes_with_labels(
+    nodes: Mapping[NodeName, NodeState], selector: tuple[tuple[str, str], ...]
+) -> frozenset[NodeName]:
+    return frozenset(
+        name
+        for name, state in nodes.items()
+        if all(state.node.labels.get(key) == value for key, value in selector)
+    )

@@ -1,0 +1,109 @@
+"""What a plugin may do. A plugin is a small class with a `name` and any of the methods below.
+
+The session finds out by the methods' names which questions a plugin answers. A new plugin object is made
+for each cycle, so it may keep what it computed in `open`. Plugins never change the session: they answer,
+actions act. A class attribute `Arguments` (a frozen msgspec Struct) declares what the configuration may
+set; the plugin is then made with one of it, otherwise with nothing.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from phalanx.model.gangs import Gang
+from phalanx.model.nodes import Node
+from phalanx.model.pods import Pod
+from phalanx.model.queues import Queue
+from phalanx.model.reasons import Problem
+from phalanx.model.rules import Rule
+
+if TYPE_CHECKING:
+    from phalanx.framework.session import Session
+
+NodeFilter = Callable[[Node], str | None]
+"""Why a pod may not run on this node, in words that fit behind "12 nodes: ", or None where it may."""
+
+NodePrice = Callable[[Node], int]
+"""What a pod costs on this node, >= 0, smaller is better; 100 is a strong wish."""
+
+Key = Any
+"""Anything that compares with keys of the same plugin; smaller comes first."""
+
+
+@runtime_checkable
+class Plugin(Protocol):
+    """What all plugins have."""
+
+    name: str
+
+
+@runtime_checkable
+class OpensSession(Protocol):
+    """Computes once per cycle what its other methods need."""
+
+    def open(self, session: "Session") -> None: ...
+
+
+@runtime_checkable
+class RefusesGangs(Protocol):
+    """Says why a gang may not be tried at all, whatever is free."""
+
+    def refuse_gang(self, gang: Gang, session: "Session") -> Problem | None: ...
+
+
+@runtime_checkable
+class FiltersNodes(Protocol):
+    """Says which nodes a pod may run on. Asked once per pod shape: look only at the shape and the namespace.
+
+    None instead of a filter means that this shape may run anywhere, which is the cheapest answer.
+    """
+
+    def node_filter(self, pod: Pod, session: "Session") -> NodeFilter | None: ...
+
+
+@runtime_checkable
+class PricesNodes(Protocol):
+    """Says which nodes a pod prefers. Asked once per pod shape, as FiltersNodes is; prices add up."""
+
+    def node_price(self, pod: Pod, session: "Session") -> NodePrice | None: ...
+
+
+@runtime_checkable
+class RanksGangs(Protocol):
+    """Says which gangs of a queue go before others altogether, surplus members included."""
+
+    def gang_rank(self, gang: Gang) -> Key: ...
+
+
+@runtime_checkable
+class OrdersGangs(Protocol):
+    """Orders the gangs of equal rank within a queue."""
+
+    def gang_key(self, gang: Gang) -> Key: ...
+
+
+@runtime_checkable
+class OrdersQueues(Protocol):
+    """Orders sibling queues. The answer may depend on what the session says of this queue, not of others."""
+
+    def queue_key(self, queue: Queue, session: "Session") -> Key: ...
+
+
+@runtime_checkable
+class MakesRules(Protocol):
+    """Gives the rules that join the pods of one placement."""
+
+    def rules(self, gang: Gang, session: "Session") -> tuple[Rule, ...]: ...
+
+
+class Plugins:
+    """The plugins of one session, sorted by the questions they answer, each list in the configured order."""
+
+    def __init__(self, plugins: tuple[Plugin, ...]) -> None:
+        self.openers = [plugin for plugin in plugins if isinstance(plugin, OpensSession)]
+        self.checks = [plugin for plugin in plugins if isinstance(plugin, RefusesGangs)]
+        self.filters = [plugin for plugin in plugins if isinstance(plugin, FiltersNodes)]
+        self.prices = [plugin for plugin in plugins if isinstance(plugin, PricesNodes)]
+        self.ranks = [plugin for plugin in plugins if isinstance(plugin, RanksGangs)]
+        self.gang_orders = [plugin for plugin in plugins if isinstance(plugin, OrdersGangs)]
+        self.queue_orders = [plugin for plugin in plugins if isinstance(plugin, OrdersQueues)]
+        self.rule_makers = [plugin for plugin in plugins if isinstance(plugin, MakesRules)]

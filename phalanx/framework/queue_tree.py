@@ -1,0 +1,39 @@
+"""The tree of queues. One in a cycle, or with an unknown parent, counts as a root."""
+
+from collections.abc import Iterator, Mapping
+
+from phalanx.model.names import DEFAULT_QUEUE, QueueName
+from phalanx.model.queues import DEFAULT, Queue
+
+
+class QueueTree:
+    """Queues by name, the default queue always among them."""
+
+    def __init__(self, queues: Mapping[QueueName, Queue]) -> None:
+        known = {DEFAULT_QUEUE: DEFAULT, **queues}
+        self._queues = {name: known[name] for name in sorted(known)}
+        self._parents = {queue.parent for queue in self._queues.values()}
+        self._paths = {name: tuple(self._climb(name)) for name in self._queues}
+
+    def __iter__(self) -> Iterator[Queue]:
+        return iter(self._queues.values())
+
+    def get(self, name: QueueName) -> Queue | None:
+        """The queue of this name, None when there is none."""
+        return self._queues.get(name)
+
+    def path(self, name: QueueName) -> tuple[Queue, ...]:
+        """The queue and its ancestors, itself first, its root last; empty for an unknown queue."""
+        return self._paths.get(name, ())
+
+    def is_leaf(self, name: QueueName) -> bool:
+        """Whether no queue names it as its parent: only such a queue takes gangs."""
+        return name not in self._parents
+
+    def _climb(self, name: QueueName) -> Iterator[Queue]:
+        visited: set[QueueName] = set()
+        queue = self._queues.get(name)
+        while queue is not None and queue.name not in visited:
+            visited.add(queue.name)
+            yield queue
+            queue = self._queues.get(queue.parent) if queue.parent is not None else None

@@ -1,0 +1,95 @@
+"""One cycle's view of a snapshot. Actions change it through statements and `refuse` only."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.eligibility import Eligibility, judge
+from phalanx.framework.ledger import Ledger
+from phalanx.framework.plugin import Plugins
+from phalanx.framework.queue_tree import QueueTree
+from phalanx.framework.registry import load_plugins
+from phalanx.framework.statement import Changes, Statement
+from phalanx.framework.states import GangState, PodState, check_gang, first_state
+from phalanx.framework.topology import Topologies
+from phalanx.model.decisions import Evict, Placement
+from phalanx.model.gangs import Gang
+from phalanx.model.names import GangId, NodeName, ShapeKey
+from phalanx.model.pods import Pod
+from phalanx.model.reasons import Verdict
+from phalanx.model.resources import Resources
+from phalanx.model.snapshot import Snapshot
+
+
+class Session:
+    """`nodes` and `gangs` are sorted by key, so that no decision depends on how they were read."""
+
+    def __init__(self, snapshot: Snapshot, config: SchedulerConfig) -> None:
+        self.snapshot = snapshot
+        self.config = config
+        self.cycle = snapshot.memory.cycle + 1
+        self.nodes = MappingProxyType({name: snapshot.nodes[name] for name in sorted(snapshot.nodes)})
+        self.gangs = MappingProxyType({name: snapshot.gangs[name] for name in sorted(snapshot.gangs)})
+        self.queues = QueueTree(snapshot.queues)
+        self.ledger = Ledger(snapshot, self.queues)
+        self.topologies = Topologies(snapshot.topologies, self.nodes, config.default_topology)
+        self.plugins = Plugins(load_plugins(config))
+        self._changes = Changes()
+        self._verdicts: dict[GangId, Verdict] = {}
+        self._eligibility: dict[ShapeKey, Eligibility] = {}
+        for plugin in self.plugins.openers:
+            plugin.open(self)
+
+    def statement(self) -> Statement:
+        """A tentative set of changes: commits at the end of its `with` block, rolls back on an exception."""
+        return Statement(self, self._changes)
+
+    def free(self, node: NodeName) -> Resources:
+        """What is free on a node now; negative where it is over-committed."""
+        changed = self._changes.free.get(node)
+        return self.nodes[node].free if changed is None else changed
+
+    def pod_state(self, pod: Pod) -> PodState:
+        """The state of a pod now."""
+        return self._changes.pods.get(pod.uid) or first_state(pod)
+
+    def gang_state(self, gang: Gang) -> GangState:
+        """What this cycle did with the gang so far."""
+        return self._changes.gangs.get(gang.id, GangState.UNTRIED)
+
+    def seats_of(self, gang: Gang) -> tuple[NodeName, ...]:
+        """The nodes on which this cycle has placed members of the gang so far."""
+        return self._changes.seats.get(gang.id, ())
+
+    def eligibility(self, pod: Pod) -> Eligibility:
+        """Where pods of this shape may run; the same for all pods of a shape."""
+        key = pod.shape.key
+        if key not in self._eligibility:
+            self._eligibility[key] = judge(pod, self)
+        return self._eligibility[key]
+
+    def refuse(self, gang: Gang, verdict: Verdict) -> None:
+        """Give up on the gang for this cycle, or on what it has left to place."""
+        check_gang(gang, self.gang_state(gang), GangState.REFUSED)
+        self._changes.gangs[gang.id] = GangState.REFUSED
+        self._verdicts[gang.id] = verdict
+
+    @property
+    def changed_nodes(self) -> list[NodeName]:
+        """Every node whose free amounts changed, in order and with repetitions; it only grows."""
+        return self._changes.nodes
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """All placements so far, in the order in which they were decided."""
+        return tuple(self._changes.placements)
+
+    @property
+    def evictions(self) -> tuple[Evict, ...]:
+        """All evictions so far, in the order in which they were decided."""
+        return tuple(self._changes.evictions)
+
+    @property
+    def verdicts(self) -> Mapping[GangId, Verdict]:
+        """Why gangs were refused so far."""
+        return self._verdicts

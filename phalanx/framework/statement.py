@@ -1,0 +1,159 @@
+"""A tentative set of changes to a session: the only way to place or evict.
+
+Everything that can change lies in mappings whose values are immutable. A statement writes new values and
+keeps the old ones; rolling back puts them back in reverse order. Nothing is copied in advance.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from phalanx.framework.states import GangState, PodState, check_gang, check_pod
+from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import Bind, Evict, Placement
+from phalanx.model.gangs import Gang
+from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.pods import Pod
+from phalanx.model.resources import Resources, add, scale, subtract
+
+if TYPE_CHECKING:
+    from phalanx.framework.session import Session
+
+Seats = Sequence[tuple[NodeName, Sequence[Pod]]]
+"""Which pods go to which node."""
+
+
+class NoRoom(Exception):
+    """A placement would over-commit a node: a mistake of whoever made it, never of the input."""
+
+
+class Changes:
+    """All that a cycle has changed so far. Whatever is absent is as the snapshot says."""
+
+    def __init__(self) -> None:
+        self.free: dict[NodeName, Resources] = {}
+        self.pods: dict[PodUid, PodState] = {}
+        self.gangs: dict[GangId, GangState] = {}
+        self.seats: dict[GangId, tuple[NodeName, ...]] = {}
+        self.nodes: list[NodeName] = []
+        self.placements: list[Placement] = []
+        self.evictions: list[Evict] = []
+
+
+class Statement:
+    """Use it in a `with` block. `roll_back` gives up early and leaves the session as before the block."""
+
+    def __init__(self, session: "Session", changes: Changes) -> None:
+        self._session = session
+        self._changes = changes
+        self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._marks = len(changes.nodes), len(changes.placements), len(changes.evictions)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.roll_back()
+
+    def place(
+        self,
+        *,
+        gang: Gang,
+        seats: Seats,
+        cause: str,
+        certificate: Certificate,
+        level: str = "",
+        domain: str = "",
+    ) -> None:
+        """Allocate these pods of the gang. Raises NoRoom or IllegalTransition."""
+        self._move_gang(gang, GangState.PLACED)
+        binds: list[Bind] = []
+        for node, pods in seats:
+            for pod in pods:
+                self._move_pod(pod, PodState.ALLOCATED)
+                binds.append(Bind(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node))
+            self._take(gang, node, pods)
+        nodes = (*self._session.seats_of(gang), *(node for node, _ in seats))
+        self._set(self._changes.seats, gang.id, nodes)
+        self._changes.placements.append(
+            Placement(
+                gang=gang.id,
+                group=str(gang),
+                cycle=self._session.cycle,
+                cause=cause,
+                binds=tuple(binds),
+                certificate=certificate,
+                level=level,
+                domain=domain,
+            )
+        )
+
+    def evict(self, *, gang: Gang, pods: Sequence[Pod], reason: str, message: str) -> None:
+        """Release these bound pods; what they use stays taken until they are gone."""
+        self._move_gang(gang, GangState.RELEASING)
+        for pod in pods:
+            self._move_pod(pod, PodState.RELEASING)
+            self._changes.evictions.append(
+                Evict(
+                    pod=pod.uid,
+                    namespace=pod.namespace,
+                    name=pod.name,
+                    gang=gang.id,
+                    cycle=self._session.cycle,
+                    reason=reason,
+                    message=message,
+                )
+            )
+
+    def roll_back(self) -> None:
+        """Undo all that this statement did so far."""
+        for table, key, old in reversed(self._undo):
+            if old is None:
+                del table[key]
+            else:
+                table[key] = old
+        self._undo.clear()
+        nodes, placements, evictions = self._marks
+        self._changes.nodes.extend(self._changes.nodes[nodes:])
+        del self._changes.placements[placements:], self._changes.evictions[evictions:]
+
+    def _take(self, gang: Gang, node: NodeName, pods: Sequence[Pod]) -> None:
+        used = total_requests(pods)
+        free = subtract(self._session.free(node), used)
+        if any(free[name] < 0 < amount for name, amount in used.items()):
+            raise NoRoom(f"node {node} has no room for {len(pods)} pods of {gang}")
+        self._set(self._changes.free, node, free)
+        self._changes.nodes.append(node)
+        ledger = self._session.ledger
+        for account in ledger.accounts(gang.queue, node):
+            self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), used))
+
+    def _move_pod(self, pod: Pod, after: PodState) -> None:
+        check_pod(pod, self._session.pod_state(pod), after)
+        self._set(self._changes.pods, pod.uid, after)
+
+    def _move_gang(self, gang: Gang, after: GangState) -> None:
+        check_gang(gang, self._session.gang_state(gang), after)
+        self._set(self._changes.gangs, gang.id, after)
+
+    def _set(self, table: dict[Any, Any], key: object, value: object) -> None:
+        self._undo.append((table, key, table.get(key)))
+        table[key] = value
+
+
+def total_requests(pods: Sequence[Pod]) -> Resources:
+    """What these pods request together; pods in a row that share a shape are counted, not listed."""
+    total: Mapping[str, int] = {}
+    position = 0
+    while position < len(pods):
+        shape = pods[position].shape
+        end = position + 1
+        while end < len(pods) and pods[end].shape is shape:
+            end += 1
+        part = scale(shape.requests, end - position) if end - position > 1 else shape.requests
+        total = add(total, part) if total else part
+        position = end
+    return total

@@ -1,0 +1,54 @@
+"""Which topology a gang means, and the domains in which nodes lie."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from phalanx.model.gangs import Gang
+from phalanx.model.names import NodeName
+from phalanx.model.nodes import Node, NodeState
+from phalanx.model.snapshot import Topology
+
+UNNAMED: Final = ""
+"""The name of the topology that gangs mean which name none, where the configuration does not name one."""
+
+Path = tuple[str, ...]
+"""A domain: the label values from the widest level down, shorter where a node lacks a label."""
+
+
+class Topologies:
+    """The topologies of a snapshot and the domains of its nodes in them."""
+
+    def __init__(
+        self, known: Mapping[str, Topology], nodes: Mapping[NodeName, NodeState], default: str | None
+    ) -> None:
+        self._known = {UNNAMED: Topology(name=UNNAMED, levels=()), **known}
+        self._nodes = nodes
+        self._default = default or UNNAMED
+        self._paths: dict[str, dict[NodeName, Path]] = {}
+
+    def of(self, gang: Gang) -> Topology | None:
+        """What the gang's wish refers to; None when it names a topology that does not exist."""
+        return self._known.get(gang.topology.topology or self._default)
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all topologies that have one."""
+        return tuple(sorted(name for name in self._known if name))
+
+    def paths(self, topology: Topology) -> Mapping[NodeName, Path]:
+        """The domain of each node at the narrowest level that it has, computed once per topology."""
+        if topology.name not in self._paths:
+            self._paths[topology.name] = {
+                name: domain_path(state.node, topology) for name, state in self._nodes.items()
+            }
+        return self._paths[topology.name]
+
+
+def domain_path(node: Node, topology: Topology) -> Path:
+    """The label values of this node, widest level first, up to the first label that it lacks."""
+    values: list[str] = []
+    for level in topology.levels:
+        value = node.labels.get(level.node_label)
+        if not value:
+            break
+        values.append(value)
+    return tuple(values)

@@ -1,0 +1,199 @@
+"""From a kubeconfig or a service account to transports: addresses, TLS, tokens, exec plugins.
+
+kubernetes-asyncio reads the configuration and runs the plugins; nothing else of it is used. Importing it
+takes 0.25 s and 60 MiB, so that is done only when connecting.
+"""
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from ipaddress import ip_address
+from typing import Any, Final
+
+import aiohttp
+import structlog
+from yarl import URL
+
+from phalanx.kube.transport import Credential, HttpTransport
+from phalanx.limits import (
+    CREDENTIAL_CHECK_PERIOD_S,
+    HTTP_CONNECTIONS_MAX,
+    TCP_KEEPALIVE_IDLE_S,
+    TCP_KEEPALIVE_INTERVAL_S,
+    TCP_KEEPALIVE_PROBES,
+)
+
+_log = structlog.get_logger(__name__)
+
+_IN_CLUSTER_MARK: Final = "KUBERNETES_SERVICE_HOST"
+_TOKEN: Final = "BearerToken"
+
+
+class NoCluster(Exception):
+    """There is no usable configuration; the message says what was tried."""
+
+
+class Cluster:
+    """How to reach one API server: makes independent transports that share one credential."""
+
+    def __init__(self, *, base_url: str, tls: ssl.SSLContext | None, credential: Credential) -> None:
+        self.base_url = base_url
+        self.credential = credential
+        self.proxy: str | None = None
+        self.server_name: str | None = None
+        self._tls = tls
+
+    def transport(self, *, connections: int = HTTP_CONNECTIONS_MAX) -> HttpTransport:
+        """A transport with a pool of its own. To be called on the event loop that uses it, and closed."""
+        connector = aiohttp.TCPConnector(
+            limit=connections, ssl=self._tls if self._tls is not None else True, socket_factory=_socket
+        )
+        session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"accept-encoding": "identity" if _is_loopback(self.base_url) else "gzip"},
+        )
+        options = {"proxy": self.proxy, "server_hostname": self.server_name}
+        return HttpTransport(
+            base_url=self.base_url,
+            session=session,
+            credential=self.credential,
+            request_options={name: value for name, value in options.items() if value is not None},
+        )
+
+
+def plain_cluster(base_url: str) -> Cluster:
+    """An API server without TLS and without credentials, such as the embedded one."""
+    return Cluster(base_url=base_url, tls=None, credential=Credential())
+
+
+@asynccontextmanager
+async def connect(*, kubeconfig: str | None = None, context: str | None = None) -> AsyncIterator[Cluster]:
+    """The cluster of a kubeconfig, else of the pod's service account, else of $KUBECONFIG or ~/.kube/config.
+
+    Its credential is renewed while the context lasts. Raises NoCluster.
+    """
+    cluster = await _load(kubeconfig=kubeconfig, context=context)
+    async with AsyncExitStack() as stack:
+        keeper = asyncio.create_task(_keep_fresh(cluster.credential))
+        stack.callback(keeper.cancel)
+        yield cluster
+
+
+async def _load(*, kubeconfig: str | None, context: str | None) -> Cluster:
+    source = _Source(kubeconfig=kubeconfig, context=context)
+    try:
+        await source.load()
+    except Exception as error:  # the loader meets bad files with errors of many types
+        raise NoCluster(f"no cluster to connect to: tried {source.name}: {error}") from error
+    configuration = source.configuration
+    tls = _tls_of(configuration) if configuration.host.startswith("https") else None
+
+    async def renew(refused: bool) -> str:
+        certificate = configuration.cert_file
+        await source.renew(refused=refused)
+        if tls is not None and configuration.cert_file != certificate:
+            tls.load_cert_chain(configuration.cert_file, configuration.key_file)
+        return source.header
+
+    cluster = Cluster(base_url=configuration.host, tls=tls, credential=Credential(source.header, renew))
+    cluster.proxy = configuration.proxy
+    cluster.server_name = configuration.tls_server_name
+    return cluster
+
+
+class _Source:
+    """Where the configuration comes from, and the library's objects that hold it."""
+
+    def __init__(self, *, kubeconfig: str | None, context: str | None) -> None:
+        from kubernetes_asyncio.client import Configuration
+
+        self.configuration: Any = Configuration()
+        self._in_cluster = kubeconfig is None and context is None and _IN_CLUSTER_MARK in os.environ
+        self._path = kubeconfig or os.environ.get("KUBECONFIG")
+        self._context = context
+        self._loader: Any = None
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return "the pod's service account" if self._in_cluster else self._path or "~/.kube/config"
+
+    @property
+    def header(self) -> str:
+        """The authorization header, empty where a client certificate or nothing is used."""
+        return str(self.configuration.api_key.get(_TOKEN, "")).strip()
+
+    async def load(self) -> None:
+        """Read everything from the start."""
+        from kubernetes_asyncio import config
+
+        if self._in_cluster:
+            load_in_cluster: Any = config.load_incluster_config
+            load_in_cluster(client_configuration=self.configuration, try_refresh_token=False)
+        else:
+            self._loader = await config.load_kube_config(
+                config_file=self._path,
+                context=self._context,
+                client_configuration=self.configuration,
+                persist_config=False,
+            )
+
+    async def renew(self, *, refused: bool) -> None:
+        """Re-read token files, run exec plugins whose token runs out; load all anew after a refusal."""
+        if refused or self._loader is None:
+            await self.load()
+        else:
+            await self._loader.load_and_set(self.configuration)
+
+
+def _tls_of(configuration: Any) -> ssl.SSLContext:
+    tls = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    # Certificates of many clusters lack the extensions that Python 3.13 insists on and Go does not.
+    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not configuration.verify_ssl:
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    if configuration.cert_file:
+        tls.load_cert_chain(configuration.cert_file, configuration.key_file)
+    return tls
+
+
+async def _keep_fresh(credential: Credential) -> None:
+    """Renew now and then; when that fails, the old credential stays until the API server refuses it."""
+    while True:
+        await asyncio.sleep(CREDENTIAL_CHECK_PERIOD_S)
+        try:
+            await credential.renew()
+        except Exception as error:  # a plugin may fail in any way; the next look may succeed
+            _log.warning("credential not renewed", error=str(error))
+
+
+def _socket(address: Any) -> socket.socket:
+    """A socket that notices a dead peer in about half a minute, also while a watch is silent."""
+    family, kind, protocol, _, _ = address
+    connection = socket.socket(family=family, type=kind, proto=protocol)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE.items():
+        if hasattr(socket, option):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return connection
+
+
+_KEEPALIVE: Final = {
+    "TCP_KEEPIDLE": TCP_KEEPALIVE_IDLE_S,
+    "TCP_KEEPINTVL": TCP_KEEPALIVE_INTERVAL_S,
+    "TCP_KEEPCNT": TCP_KEEPALIVE_PROBES,
+}
+
+
+def _is_loopback(base_url: str) -> bool:
+    """Compressing for a server on this machine costs more than it saves."""
+    host = URL(base_url).host or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

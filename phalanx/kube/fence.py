@@ -1,0 +1,41 @@
+"""Who may write, and for how long: asked right before every write."""
+
+from typing import Protocol
+
+from phalanx.limits import WRITE_TIMEOUT_S
+
+
+class Fence(Protocol):
+    """Leadership as writers see it."""
+
+    @property
+    def epoch(self) -> int:
+        """The leader's term; a later leader has a higher one."""
+        ...
+
+    def may_write(self) -> bool:
+        """Whether a write may be sent now."""
+        ...
+
+    def remaining(self) -> float:
+        """Seconds until writing must have ended; a write's timeout is no longer."""
+        ...
+
+
+class Unfenced:
+    """A scheduler that runs alone, without a Lease."""
+
+    epoch = 0
+
+    def may_write(self) -> bool:
+        """Always."""
+        return True
+
+    def remaining(self) -> float:
+        """For ever."""
+        return float("inf")
+
+
+def write_timeout(fence: Fence) -> float:
+    """Seconds for one write: it ends before leadership does."""
+    return min(WRITE_TIMEOUT_S, fence.remaining())

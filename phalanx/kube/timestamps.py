@@ -1,0 +1,17 @@
+"""Times as the API writes them, from milliseconds since the epoch."""
+
+from datetime import UTC, datetime
+
+
+def micro_time(now_ms: int) -> str:
+    """Kubernetes' MicroTime: always six digits of a second, in UTC."""
+    return _utc(now_ms).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def time_of(now_ms: int) -> str:
+    """Kubernetes' Time: whole seconds, in UTC."""
+    return _utc(now_ms).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _utc(now_ms: int) -> datetime:
+    return datetime.fromtimestamp(now_ms / 1000, tz=UTC)

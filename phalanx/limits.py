@@ -1,0 +1,362 @@
+"""Every bound of the scheduler, with its unit and reason. Nothing in Phalanx grows or waits without one."""
+
+from typing import Final
+
+# --- the cycle ----------------------------------------------------------------------------------------------
+
+CYCLE_PERIOD_MIN_S: Final = 0.02
+"""Seconds between the starts of two cycles at least: lets a burst of events become one snapshot."""
+
+CYCLE_STUCK_S: Final = 120.0
+"""Seconds after which a cycle counts as stuck and /healthz fails: far more than the slowest should take."""
+
+PARTIAL_GANG_GRACE_MS: Final = 10_000
+"""Milliseconds that a gang which has not started may stay partly bound before it is released whole."""
+
+# --- speaking to the API server -----------------------------------------------------------------------------
+
+HTTP_CONNECTIONS_MAX: Final = 128
+"""Connections to the API server: the binds in flight, a watch per kind, and room for events and status."""
+
+CONNECT_TIMEOUT_S: Final = 3.0
+"""Seconds for a connection incl. TLS: far more than a working network needs, less than a write may take."""
+
+READ_TIMEOUT_S: Final = 30.0
+"""Seconds for a read or one page of a list: half of the API server's own request timeout."""
+
+WATCH_IDLE_TIMEOUT_S: Final = 90.0
+"""Seconds of silence until a watch counts as dead: the API server sends a bookmark about every minute."""
+
+WATCH_SECONDS_MIN: Final = 300
+"""Seconds that a watch asks to last at least, at most twice of it: what client-go asks for."""
+
+WATCH_BACKOFF_FIRST_S: Final = 0.2
+"""Seconds before a failed list or watch is tried again for the first time."""
+
+WATCH_BACKOFF_LONGEST_S: Final = 10.0
+"""Seconds between two attempts at most: a kind whose CRD has just been installed is seen that soon."""
+
+LIST_PAGE_OBJECTS: Final = 500
+"""Objects in one page of a list: what kubectl and client-go ask for; a page of pods is about 3 MB."""
+
+TCP_KEEPALIVE_IDLE_S: Final = 15
+"""Seconds of silence before TCP asks whether the peer lives."""
+
+TCP_KEEPALIVE_INTERVAL_S: Final = 5
+"""Seconds between such questions."""
+
+TCP_KEEPALIVE_PROBES: Final = 3
+"""Unanswered questions until a connection counts as dead: 30 s of silence in all."""
+
+HTTP_READ_BUFFER_BYTES: Final = 1 << 20
+"""Bytes of a watch that are buffered before reading from the socket pauses: one wake-up takes many events."""
+
+WATCH_LINE_MAX_BYTES: Final = 16 << 20
+"""Bytes of one watch event: etcd holds 1.5 MiB an object by default, JSON is larger than its stored form."""
+
+TIMEOUT_OBJECTS_KEPT: Final = 16
+"""Timeouts whose aiohttp form is kept: callers use a handful of constants."""
+
+CREDENTIAL_CHECK_PERIOD_S: Final = 60.0
+"""Seconds between looks at token files and expiry times: service-account tokens change at least hourly."""
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+AMOUNT_MAX: Final = 2**63 - 1
+"""Largest amount of a resource, in its unit: Kubernetes' own int64. What is written larger counts as this."""
+
+POD_REQUEST_MAX: Final = 2**52
+"""Most that a pod counts as requesting of a resource, in its unit (4 PiB of bytes): more than a node has, and
+2,000 such pods on a node still add up to a 64-bit integer."""
+
+QUANTITY_LENGTH_MAX: Final = 64
+"""Characters of a quantity: a longer one is nobody's intent, and parsing digits takes quadratic time."""
+
+QUANTITY_EXPONENT_MAX: Final = 30
+"""Powers of ten in a quantity's exponent, either sign: 1e30 bytes and 1e-30 cores are beyond any machine."""
+
+CYCLE_SOLVES_MAX: Final = 20_000
+"""Problems solved in one cycle at most, so that placements are sent in time; the next cycle goes on."""
+
+CYCLE_SEARCHES_MAX: Final = 16
+"""Of these, problems that need CP-SAT: each may take a second, and a cycle should end in a few."""
+
+EXPLANATION_DETERMINISTIC_LIMIT: Final = 0.2
+"""CP-SAT's deterministic time units, of which each question of an explanation gets a part."""
+
+CYCLE_EXPLANATIONS_MAX: Final = 16
+"""Refusals explained in one cycle at most: each costs a few solves. Later cycles explain the others."""
+
+GANG_PROBLEMS_MAX: Final = 8
+"""Problems told of one gang: enough to correct it, however many of its pods are wrong."""
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+WRITE_CONCURRENCY: Final = 64
+"""Binds in flight at once: measured optimum, 256 connections only add latency."""
+
+WRITES_PER_SECOND: Final = 5000.0
+"""Binds a second on average: more than one API server takes, so that only a smaller setting is felt."""
+
+WRITE_BURST: Final = 500
+"""Binds at once after a pause: half a second's work of a fast API server."""
+
+BIND_ATTEMPTS_MAX: Final = 10
+"""Times that one bind is sent: with the delays below about half a minute, then the gang is planned anew."""
+
+BIND_BACKOFF_FIRST_S: Final = 0.05
+"""Seconds before a bind is tried, or read back, for the second time."""
+
+BIND_BACKOFF_LONGEST_S: Final = 5.0
+"""Seconds between two attempts for one pod at most."""
+
+BACKGROUND_WRITES_PER_SECOND: Final = 300.0
+"""Events a second, and status writes a second: 10,000 verdicts take half a minute and spare the server."""
+
+BACKGROUND_BURST: Final = 50
+"""Such writes at once after a pause: what a user does by hand shows up immediately."""
+
+BACKGROUND_ATTEMPTS_MAX: Final = 5
+"""Times that one such write is tried; whoever wants it compares with the cluster and asks again."""
+
+BACKGROUND_BACKOFF_FIRST_S: Final = 0.2
+"""Seconds before such a write is tried for the second time."""
+
+BACKGROUND_BACKOFF_LONGEST_S: Final = 10.0
+"""Seconds between two attempts of such a write at most."""
+
+BACKGROUND_YIELD_MAX_S: Final = 2.0
+"""Seconds that such a write waits for a pause in binding; then it is sent all the same."""
+
+STATUS_CONCURRENCY: Final = 8
+"""Status writes in flight at once: a fraction of the binds'."""
+
+STATUS_WAITING_MAX: Final = 50_000
+"""Objects whose status waits to be written: about 1 KiB each."""
+
+EVENT_CONCURRENCY: Final = 4
+"""Events in flight at once: less than anything else, they are the first that may be late."""
+
+EVENTS_WAITING_MAX: Final = 10_000
+"""Events that wait to be written; the oldest are dropped: kube-scheduler keeps 1,000."""
+
+EVENT_SERIES_MAX: Final = 10_000
+"""Events remembered so that a repetition becomes a series; the longest unseen is forgotten."""
+
+EVENT_REPEAT_PERIOD_S: Final = 360.0
+"""Seconds until an event that keeps repeating is written again: what client-go's recorder takes."""
+
+EVENT_NOTE_MAX_BYTES: Final = 1024
+"""Bytes of an event's note: the API server refuses more."""
+
+CONDITION_MESSAGE_MAX_BYTES: Final = 4096
+"""Bytes of a condition's message: enough for a verdict, and a status stays small."""
+
+STATUS_RETRY_S: Final = 2.0
+"""Seconds until a PodGroup's status that could not be written is computed and written anew."""
+
+STATUS_ECHO_S: Final = 30.0
+"""Seconds that the cluster has to show a written status; then somebody has undone it, and it is repeated."""
+
+STATUS_SENT_KEPT: Final = 50_000
+"""Objects of which it is remembered what was written last, so that it is not written again."""
+
+BIND_HOLD_FIRST_MS: Final = 100
+"""Milliseconds that a gang rests after a failed bind: the cluster has changed, and it is decided anew."""
+
+BIND_HOLD_LONGEST_MS: Final = 30_000
+"""Milliseconds that it rests at most: what refuses binds for good is asked twice a minute."""
+
+BIND_HOLD_DOUBLINGS_MAX: Final = 10
+"""Times that the rest doubles: beyond, it is at its longest anyway."""
+
+THROTTLED_WAIT_S: Final = 1.0
+"""Seconds to wait after a 429 that does not say how long: what the API server says when it does."""
+
+STAND_ASIDE_S: Final = 0.01
+"""Seconds until a bind looks again whether a status write on its pod has ended: a write takes about that."""
+
+WRITE_TIMEOUT_S: Final = 5.0
+"""Seconds until a write counts as unknown and is read back; ends before the Lease does."""
+
+EVICT_CONCURRENCY: Final = 8
+"""Evictions in flight at once: they are few, and binds go first."""
+
+EVICT_ATTEMPTS_MAX: Final = 8
+"""Times that one eviction is tried: about half a minute, then the next cycle decides anew."""
+
+EVICT_BACKOFF_FIRST_S: Final = 0.2
+"""Seconds before an eviction is tried for the second time."""
+
+EVICT_BACKOFF_LONGEST_S: Final = 10.0
+"""Seconds between two attempts for one pod at most."""
+
+STOP_GRACE_S: Final = 15.0
+"""Seconds that a stopping scheduler takes to finish begun gangs: half of a pod's usual grace period."""
+
+REPORT_PERIOD_S: Final = 0.25
+"""Seconds between two looks at what is to be reported: one status write for many changes of a gang."""
+
+REPORT_FLUSH_S: Final = 3.0
+"""Seconds that a stopping scheduler gives to events and status that still wait."""
+
+SYNC_LOG_PERIOD_S: Final = 5.0
+"""Seconds between two log lines about what start-up still waits for."""
+
+# --- the Lease ----------------------------------------------------------------------------------------------
+
+LEASE_DURATION_S: Final = 15.0
+"""Seconds a Lease is valid without renewal: Kubernetes' own default."""
+
+LEASE_RENEW_DEADLINE_S: Final = 10.0
+"""Seconds after the last renewal when a leader stops writing, by its own monotonic clock."""
+
+LEASE_ATTEMPT_TIMEOUT_S: Final = 3.0
+"""Seconds for one request about the Lease: three of them fit before the renew deadline."""
+
+LEASE_WRITE_MARGIN_S: Final = 1.0
+"""Seconds before the renew deadline when no new write begins: each write has so long for its answer."""
+
+LEASE_CONNECTIONS: Final = 2
+"""Connections for the Lease alone: one at work, one more while a hanging one is given up."""
+
+LEASE_RETRY_PERIOD_S: Final = 2.0
+"""Seconds between two attempts to take or renew the Lease."""
+
+LEASE_FAILED_PAUSE_S: Final = 0.25
+"""Seconds after a renewal that failed: an API server that restarts should not cost the leader its Lease."""
+
+# --- the solver ---------------------------------------------------------------------------------------------
+
+SOLVE_DETERMINISTIC_LIMIT: Final = 1.0
+"""CP-SAT's deterministic time units for one solve (about seconds): the same on every machine."""
+
+OBJECTIVE_COEFFICIENT_MAX: Final = 1 << 40
+"""Largest coefficient that may enter a model: sums of 2^20 of them stay below the solver's 2^62."""
+
+MODEL_SUM_MAX: Final = 1 << 53
+"""Largest sum that a row of a model can reach: exact in a double, far below the solver's own 2^62."""
+
+ARRAY_AMOUNT_MAX: Final = 1 << 50
+"""Largest amount in arrays: 2^50 bytes is a pebibyte, and products with small counts stay below 2^63."""
+
+QUESTION_EFFORT_MIN: Final = 0.01
+"""Deterministic units that a question to CP-SAT costs at least: building its model takes time too."""
+
+SCOPES_SEARCHED_MAX: Final = 256
+"""Domains that greedy search looks into for one problem; most problems need fewer than ten."""
+
+DOMAINS_TRIED_MAX: Final = 16
+"""Domains of one level tried by themselves, tightest first: the first that could hold all usually does."""
+
+TABLE_WORK_MAX: Final = 20_000_000
+"""Additions that the dynamic program may take for one level, about 0.1 s; above it the bound is simple."""
+
+PATTERN_CELLS_MAX: Final = 4_000_000
+"""Entries of the largest array while patterns of pods on one node are listed: 32 MB."""
+
+PATTERNS_MAX: Final = 256
+"""Patterns of pods on one node; with more, counting patterns is slower than looking at each node."""
+
+EXPLANATION_SOLVES_MAX: Final = 64
+"""Solves for one explanation: one per rule, per relaxation, per binary digit of the pods that fit."""
+
+EXPLANATION_EFFORT_PART: Final = 0.1
+"""Part of an explanation's deterministic units that each of its solves may take."""
+
+# --- serving ------------------------------------------------------------------------------------------------
+
+HTTP_SHUTDOWN_TIMEOUT_S: Final = 1.0
+"""Seconds that open requests to our own endpoints may take to end when the scheduler stops."""
+
+# --- the local control plane (demo, tests, benchmarks) ------------------------------------------------------
+
+CONTROL_PLANE_BUILD_TIMEOUT_S: Final = 1800.0
+"""Seconds for building one program from source: kube-apiserver takes about 180 s on two idle cores."""
+
+CONTROL_PLANE_START_TIMEOUT_S: Final = 120.0
+"""Seconds until a component must be ready: about 4 s on idle cores, far more when tests share them."""
+
+CONTROL_PLANE_STOP_TIMEOUT_S: Final = 5.0
+"""Seconds between asking a component to stop and killing it: an apiserver waits 60 s for open watches."""
+
+CONTROL_PLANE_POLL_S: Final = 0.05
+"""Seconds between two looks at a component that starts or stops."""
+
+CONTROL_PLANE_PROBE_TIMEOUT_S: Final = 5.0
+"""Seconds for one readiness request: an apiserver that starts answers within it or is asked again."""
+
+CONTROL_PLANE_PORTS: Final = range(20_000, 30_000)
+"""Port numbers to listen on: below the range from which Linux takes ports of outgoing connections."""
+
+CONTROL_PLANE_MEMORY_FREE_MIN: Final = 2 << 30
+"""Bytes that must be free in /dev/shm before etcd's data is put there: 10,000 pods take about 0.5 GiB."""
+
+BULK_CREATE_CONCURRENCY: Final = 64
+"""Create requests in flight at once when a fake cluster is filled: more connections only add latency."""
+
+BULK_CREATE_TIMEOUT_S: Final = 60.0
+"""Seconds for one such request: the API server's own request timeout."""
+
+# --- the embedded cluster -----------------------------------------------------------------------------------
+
+SIM_HISTORY_CHANGES: Final = 1 << 15
+"""Changes per resource that a watch can start from: three for each of 10,000 pods; about 100 MB when full."""
+
+SIM_WATCH_QUEUE_LINES: Final = 1 << 16
+"""Lines that may wait for a slow watcher before its stream is closed: all events of a demo fit."""
+
+SIM_BOOKMARK_PERIOD_S: Final = 60.0
+"""Seconds between two bookmarks of a watch: about the API server's own."""
+
+SIM_BOOKMARK_BEFORE_END_S: Final = 2.0
+"""Seconds before the end of a watch with a timeout when it gets its last bookmark, as in the API server."""
+
+SIM_NAME_ATTEMPTS: Final = 8
+"""Names that are tried for one generateName before the create fails, as in the API server."""
+
+# --- the deciding process -----------------------------------------------------------------------------------
+
+DECIDER_STOP_TIMEOUT_S: Final = 2.0
+"""Seconds that the deciding process may take to end once its pipe is closed; then it is killed."""
+
+# --- the command line ---------------------------------------------------------------------------------------
+
+DECIDE_CYCLES_MAX: Final = 100
+"""Cycles that `phalanx decide` runs at most: a cluster in which time stands still settles in a handful."""
+
+BAD_INPUT_LINES_MAX: Final = 20
+"""Mistakes in the input that are shown at once: as many as a reader corrects before trying again."""
+
+MANIFEST_VALUES_MAX: Final = 10_000_000
+"""Values in one text of manifests, aliases counted as often as used: 10,000 pods of 300 take 3 million."""
+
+SHOWN_VALUE_CHARACTERS: Final = 60
+"""Characters of a wrong value that an error message shows: enough to find it in the file."""
+
+DIFFERENCE_LINES_MAX: Final = 200
+"""Lines of a difference that `phalanx replay` prints: the first of them tell where to look."""
+
+SIM_REQUEST_BYTES_MAX: Final = 3 << 20
+"""Bytes of one request's body: the API server's own limit."""
+
+CRD_ESTABLISHED_TIMEOUT_S: Final = 30.0
+"""Seconds until the API server must serve an installed CRD: it takes well under one."""
+
+CRD_ESTABLISHED_POLL_S: Final = 0.1
+"""Seconds between two looks at a CRD that was installed."""
+
+SHOWN_NODES: Final = 8
+"""Nodes of one placement that a table lists: more would fill a screen with names."""
+
+SIM_WORK_PER_TURN: Final = 256
+"""Objects that one embedded controller handles before the event loop turns again: about 20 ms."""
+
+DEMO_STEP_TIMEOUT_S: Final = 60.0
+"""Seconds that one step of the demo may take: on idle cores each takes a few, and nobody watches longer."""
+
+DEMO_LOOK_S: Final = 0.1
+"""Seconds between two looks of the demo when no change is heard: less than a viewer notices."""
+
+DEMO_FRAME_S: Final = 0.1
+"""Seconds between two pictures of act 1 on a terminal: it looks alive and costs little."""

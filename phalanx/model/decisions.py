@@ -1,0 +1,99 @@
+"""What a cycle wants done. Every decision carries the cycle that took it and the cause."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from phalanx.model.certificates import Certificate
+from phalanx.model.memory import Memory
+from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.reasons import Problem, Verdict
+
+
+class Bind(Struct, frozen=True, gc=False):
+    """Bind this pod, by UID, to this node."""
+
+    pod: PodUid
+    namespace: str
+    name: str
+    node: NodeName
+
+
+class Placement(Struct, frozen=True):
+    """The complete placement of (the missing part of) one gang: all of its binds, or none, are to be sent.
+
+    `cause` says why now: "start", "replace" or "surplus". `level` and `domain` name the tightest domain that
+    holds all of the gang, empty without a topology.
+    """
+
+    gang: GangId
+    group: str
+    cycle: int
+    cause: str
+    binds: tuple[Bind, ...]
+    certificate: Certificate
+    level: str = ""
+    domain: str = ""
+
+
+class Evict(Struct, frozen=True):
+    """Delete this pod, by UID, for this reason, in favour of `beneficiary` (a gang's name, may be empty)."""
+
+    pod: PodUid
+    namespace: str
+    name: str
+    gang: GangId
+    cycle: int
+    reason: str
+    message: str
+    beneficiary: str = ""
+
+
+class Nominate(Struct, frozen=True):
+    """A pod that will go to this node once the room that was made for it is free."""
+
+    pod: PodUid
+    namespace: str
+    name: str
+    node: NodeName
+    cycle: int
+
+
+class QueueReport(Struct, frozen=True):
+    """What a cycle saw of one queue: for the Queue's status and the metrics."""
+
+    allocated: Mapping[str, int]
+    pending_gangs: int
+    pending_pods: int
+    problems: tuple[Problem, ...] = ()
+
+
+class CycleStats(Struct, frozen=True):
+    """Counts of one cycle, for logs and metrics.
+
+    `solves` counts by backend. `defects` are answers of backends that failed the check and were dropped:
+    bugs, to be logged and kept with their snapshot.
+    """
+
+    gangs_tried: int = 0
+    gangs_placed: int = 0
+    pods_placed: int = 0
+    solves: Mapping[str, int] = {}
+    defects: tuple[str, ...] = ()
+
+
+class CycleResult(Struct, frozen=True):
+    """Everything one cycle decided. Logs, events, conditions, metrics and pages are derived from it.
+
+    `wake_at` is in milliseconds since the epoch: the next moment when time alone could change a decision.
+    """
+
+    cycle: int
+    placements: tuple[Placement, ...] = ()
+    evictions: tuple[Evict, ...] = ()
+    nominations: tuple[Nominate, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    queues: Mapping[str, QueueReport] = {}
+    memory: Memory = Memory()
+    wake_at: int | None = None
+    stats: CycleStats = CycleStats()

@@ -1,0 +1,88 @@
+"""A gang: the pods that start together or not at all."""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from phalanx.model.names import GangId, QueueName
+from phalanx.model.pods import Pod
+from phalanx.model.reasons import Problem
+
+
+class GangKind(StrEnum):
+    """Where a gang comes from."""
+
+    POD_GROUP = "PodGroup"
+    LABEL = "Label"
+    POD = "Pod"
+
+
+class TopologyWish(Struct, frozen=True):
+    """Levels by name. `required`: all members in one domain of it. `preferred`: fewest domains down to it."""
+
+    topology: str = ""
+    required: str | None = None
+    preferred: str | None = None
+
+
+class RoleSpec(Struct, frozen=True):
+    """A role as its PodGroup declares it: how many pods it has and how many of them must start."""
+
+    name: str
+    count: int
+    min_member: int
+
+
+class Gang(Struct, frozen=True, gc=False):
+    """One gang with all its known members (waiting, bound, running, ended).
+
+    `members` are in the order in which they count: higher priority, lower index, older, name. `roles` is
+    empty when the PodGroup declares none. `priority` is the PodGroup's, or else the lowest of its members.
+    `created` is in seconds since the epoch: the PodGroup's, or the oldest member's. `started` tells whether
+    minMember was reached once in the API; such a gang stays started. `problems` make the gang unplaceable
+    until its objects change; those of its waiting members are among them.
+    """
+
+    id: GangId
+    kind: GangKind
+    namespace: str
+    name: str
+    queue: QueueName
+    min_member: int
+    priority: int
+    created: int
+    members: tuple[Pod, ...]
+    roles: tuple[RoleSpec, ...] = ()
+    topology: TopologyWish = TopologyWish()
+    started: bool = False
+    preemption_policy: str = "PreemptLowerPriority"
+    resource_version: str = ""
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def active(self) -> int:
+        """Members that count towards minMember now."""
+        return sum(1 for pod in self.members if pod.counts_for_gang)
+
+    @property
+    def is_satisfied(self) -> bool:
+        """Whether minMember is reached now."""
+        return self.active >= self.min_member
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def reaches_minimum(counted: Sequence[Pod], *, min_member: int, roles: Iterable[RoleSpec]) -> bool:
+    """Whether these members are enough to start: in all, and of each role."""
+    return len(counted) >= min_member and not missing_by_role(counted, roles)
+
+
+def missing_by_role(counted: Iterable[Pod], roles: Iterable[RoleSpec]) -> dict[str, int]:
+    """How many members each declared role lacks to its own minimum when these count; only those that lack."""
+    missing = {role.name: role.min_member for role in roles}
+    for pod in counted:
+        if pod.role in missing:
+            missing[pod.role] -= 1
+    return {role: count for role, count in missing.items() if count > 0}

@@ -1,0 +1,31 @@
+"""What one cycle hands to the next. Each entry says where it survives a restart of the scheduler."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from phalanx.model.names import GangId
+from phalanx.model.reasons import Verdict
+
+
+class Refusal(Struct, frozen=True):
+    """A negative result: not solved again while `fingerprint` stays the same. Rebuilt from the cluster.
+
+    `explained` is False while the verdict does not tell the reason yet: that cycle had explained enough.
+    """
+
+    fingerprint: str
+    verdict: Verdict
+    explained: bool = True
+
+
+class Memory(Struct, frozen=True):
+    """`cycle`: number of the last cycle. `refusals`: negative results by gang.
+
+    `partial_since`: when (ms) a gang that has not started was first seen with some but too few members bound;
+    rebuilt from the cluster, the grace period then starts anew.
+    """
+
+    cycle: int = 0
+    refusals: Mapping[GangId, Refusal] = {}
+    partial_since: Mapping[GangId, int] = {}

@@ -1,0 +1,154 @@
+"""A pod as the scheduler sees it, and the shape that makes pods interchangeable."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from phalanx.model.names import NodeName, PodUid, ShapeKey
+from phalanx.model.reasons import Problem
+from phalanx.model.resources import Resources
+
+
+class PodPhase(StrEnum):
+    """Kubernetes' pod phases."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+class Requirement(Struct, frozen=True, gc=False):
+    """One label or field requirement of a node selector term. Operators are Kubernetes' own."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+    on_field: bool = False
+
+
+class Term(Struct, frozen=True, gc=False):
+    """A node selector term: all its requirements hold. An empty term matches no node."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+
+class WeightedTerm(Struct, frozen=True, gc=False):
+    """A preferred node affinity term with its weight, 1 to 100."""
+
+    weight: int
+    term: Term
+
+
+class Toleration(Struct, frozen=True, gc=False):
+    """One toleration; an empty key with Exists tolerates everything, an empty effect means every effect."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class PodShape(Struct, frozen=True, weakref=True):
+    """What the scheduler must know to choose a node for a pod. Pods of equal `key` are interchangeable.
+
+    `requests` counts init containers, sidecars and overhead as Kubernetes does and holds `pods: 1`.
+    `required_affinity` terms are alternatives; empty means no requirement. `claims` are PVC names in the
+    pod's namespace, which is part of the key when there are any. `unsupported` names the fields that this
+    scheduler does not honour yet, as paths such as `spec.affinity.podAffinity`; `invalid` says which fields
+    make no sense, as "path: what is wrong". Either refuses a waiting pod; an unreadable amount counts as the
+    largest there is.
+    """
+
+    key: ShapeKey
+    requests: Resources
+    node_selector: tuple[tuple[str, str], ...] = ()
+    required_affinity: tuple[Term, ...] = ()
+    preferred_affinity: tuple[WeightedTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    claims: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    invalid: tuple[str, ...] = ()
+
+
+class Controller(Struct, frozen=True, gc=False):
+    """The owner reference marked as controller."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+class Scheduled(Struct, frozen=True, gc=False):
+    """The PodScheduled condition as last seen in the API, so that an equal one is not written again."""
+
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+class Hold(Struct, frozen=True, gc=False):
+    """A bind of the pod failed: it is left alone until `until` (ms). `failures` counts those in a row."""
+
+    until: int
+    failures: int
+    why: str
+
+
+class Pod(Struct, frozen=True, gc=False):
+    """One pod. `node` is set once it is bound in the API or assumed by us (`assumed` tells which).
+
+    `created` is in seconds since the epoch. `min_member` is the label's value, None without the label.
+    `owners` are the UIDs of all owner references. `problems` are those of its labels and metadata.
+    """
+
+    uid: PodUid
+    namespace: str
+    name: str
+    shape: PodShape
+    scheduler_name: str
+    created: int
+    node: NodeName | None = None
+    assumed: bool = False
+    phase: PodPhase = PodPhase.PENDING
+    deleting: bool = False
+    gated: bool = False
+    priority: int = 0
+    preemption_policy: str = "PreemptLowerPriority"
+    group: str | None = None
+    role: str = ""
+    subgroup: str = ""
+    min_member: int | None = None
+    queue: str | None = None
+    controller: Controller | None = None
+    owners: tuple[str, ...] = ()
+    index: int | None = None
+    scheduled: Scheduled | None = None
+    hold: Hold | None = None
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has ended and holds nothing any more."""
+        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+    @property
+    def holds_node(self) -> bool:
+        """Whether it takes room on its node: bound or assumed, and not finished. Deleting pods still do."""
+        return self.node is not None and not self.is_finished
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it still needs a node."""
+        return self.node is None and not self.deleting and not self.is_finished
+
+    @property
+    def counts_for_gang(self) -> bool:
+        """Whether it counts towards minMember: assumed, bound, running, succeeded; not failed or deleting."""
+        if self.phase is PodPhase.SUCCEEDED:
+            return True
+        return self.node is not None and not self.deleting and self.phase is not PodPhase.FAILED
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"

@@ -1,0 +1,135 @@
+"""Gangs: the pods of one key, and their PodGroup where they have one, as gangs.
+
+The result is one gang of those that belong together, and a gang of one, with a problem, for each pod that
+names a PodGroup it is no member of.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+
+from msgspec import Struct, structs
+
+from phalanx.model.gangs import Gang, GangKind, TopologyWish, reaches_minimum
+from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE, GangId, QueueName
+from phalanx.model.pods import Pod
+from phalanx.model.reading.contradictions import gang_problems
+from phalanx.model.reading.membership import GangKey, gang_id, is_member
+from phalanx.model.reading.pod_groups import PodGroup
+from phalanx.model.reading.priorities import PriorityLevel, resolve
+from phalanx.model.reasons import Problem, Reason
+
+
+class GangContext(Struct, frozen=True):
+    """What surrounds the pods of one key.
+
+    `started` holds the gangs that were seen to have started before. `namespace_labels` are those of the pods'
+    namespace.
+    """
+
+    scheduler_name: str
+    group: PodGroup | None
+    namespace_labels: Mapping[str, str]
+    classes: Mapping[str, PriorityLevel]
+    started: Set[GangId]
+
+
+def read_gangs(key: GangKey, pods: Sequence[Pod], context: GangContext) -> tuple[Gang, ...]:
+    """The gangs of these pods, all of one key; none of which no pod names our scheduler."""
+    members = sorted(pods, key=_rank)
+    strangers: list[Pod] = []
+    if context.group is not None and context.group.controller is not None:
+        strangers = [pod for pod in members if not is_member(pod, context.group)]
+        members = [pod for pod in members if is_member(pod, context.group)]
+    gangs = [_gang(key, tuple(members), context)] if members else []
+    gangs += [_stranger(pod, context) for pod in strangers]
+    ours = context.scheduler_name
+    return tuple([gang for gang in gangs if any(pod.scheduler_name == ours for pod in gang.members)])
+
+
+def _rank(pod: Pod) -> tuple[int, bool, int, int, str, str]:
+    """The order in which members count: higher priority, lower index, older, name."""
+    return (-pod.priority, pod.index is None, pod.index or 0, pod.created, pod.name, pod.uid)
+
+
+def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
+    group = context.group
+    identity = gang_id(key, group)
+    level = _priority(members, context)
+    min_member = _min_member(key, members, group)
+    return Gang(
+        id=identity,
+        kind=key.kind,
+        namespace=key.namespace,
+        name=_name(key, members[0]),
+        queue=_queue(members, context),
+        min_member=min_member,
+        priority=level.value,
+        preemption_policy=level.preemption_policy,
+        created=group.created if group is not None else min([pod.created for pod in members]),
+        members=members,
+        roles=group.roles if group is not None else (),
+        topology=group.topology if group is not None else TopologyWish(),
+        started=identity in context.started or _has_started(members, min_member, group),
+        resource_version=group.resource_version if group is not None else "",
+        problems=gang_problems(key, members, group, context.classes),
+    )
+
+
+def _stranger(pod: Pod, context: GangContext) -> Gang:
+    """A pod that names a PodGroup whose controller does not own it: alone, and refused."""
+    group = context.group
+    assert group is not None
+    assert group.controller is not None
+    owner = f"{group.controller.kind} {group.controller.name}"
+    key = GangKey(GangKind.POD, pod.namespace, pod.uid)
+    alone = _gang(key, (pod,), structs.replace(context, group=None))
+    problem = Problem(
+        Reason.NOT_A_MEMBER,
+        f"PodGroup {group.name} belongs to {owner}, which does not own pod {pod.name}",
+        f"Let {owner} create the pod, or create a PodGroup without a controller",
+    )
+    return structs.replace(alone, problems=(problem, *alone.problems))
+
+
+def _name(key: GangKey, first: Pod) -> str:
+    if key.kind is GangKind.LABEL and first.controller is not None:
+        return first.controller.name
+    return first.name if key.kind is GangKind.POD else key.name
+
+
+def _min_member(key: GangKey, members: tuple[Pod, ...], group: PodGroup | None) -> int:
+    if group is not None:
+        return group.min_member
+    if key.kind is GangKind.LABEL:
+        return max([pod.min_member or 1 for pod in members])
+    return 1
+
+
+def _priority(members: tuple[Pod, ...], context: GangContext) -> PriorityLevel:
+    """The PodGroup's; without one the lowest member's, so that no single pod can lift the gang."""
+    group, lowest = context.group, members[-1]
+    level = PriorityLevel(value=lowest.priority, preemption_policy=lowest.preemption_policy)
+    if group is None:
+        return level
+    if group.priority_class:
+        level = resolve(group.priority_class, context.classes) or PriorityLevel()
+    if group.preemption_policy is None:
+        return level
+    return PriorityLevel(value=level.value, preemption_policy=group.preemption_policy)
+
+
+def _queue(members: tuple[Pod, ...], context: GangContext) -> QueueName:
+    """The PodGroup's, else the label of the first member with one, else the namespace's, else `default`."""
+    if context.group is not None and context.group.queue is not None:
+        return QueueName(context.group.queue)
+    for pod in members:
+        if pod.queue is not None:
+            return QueueName(pod.queue)
+    return QueueName(context.namespace_labels.get(LABEL_QUEUE) or DEFAULT_QUEUE)
+
+
+def _has_started(members: tuple[Pod, ...], min_member: int, group: PodGroup | None) -> bool:
+    """What we assume does not count: a bind that fails has started nothing."""
+    if group is not None and group.started:
+        return True
+    counted = [pod for pod in members if pod.counts_for_gang and not pod.assumed]
+    return reaches_minimum(counted, min_member=min_member, roles=group.roles if group is not None else ())

@@ -1,0 +1,97 @@
+"""PodGroups: what a gang's object asks for, and what is wrong with it in itself."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from phalanx.model.gangs import RoleSpec, TopologyWish
+from phalanx.model.pods import Controller
+from phalanx.model.reading.metadata import controller_of, identity, seconds
+from phalanx.model.reasons import Problem, Reason
+from phalanx.model.wire import not_implemented
+from phalanx.model.wire.objects import PodGroup as WirePodGroup
+from phalanx.model.wire.phalanx import PodGroupSpec, Role
+
+
+class PodGroup(Struct, frozen=True, gc=False):
+    """A PodGroup without its members. `started`: its status says that minMember was reached once."""
+
+    uid: str
+    namespace: str
+    name: str
+    created: int
+    min_member: int
+    queue: str | None = None
+    priority_class: str = ""
+    preemption_policy: str | None = None
+    roles: tuple[RoleSpec, ...] = ()
+    topology: TopologyWish = TopologyWish()
+    controller: Controller | None = None
+    started: bool = False
+    resource_version: str = ""
+    problems: tuple[Problem, ...] = ()
+
+
+def read_pod_group(written: WirePodGroup) -> PodGroup:
+    """One PodGroup."""
+    meta, spec = written.metadata, written.spec
+    wish = spec.topology
+    return PodGroup(
+        uid=identity("PodGroup", meta),
+        namespace=meta.namespace,
+        name=meta.name,
+        created=seconds(meta.creation_timestamp),
+        min_member=max(spec.min_member, 1),
+        queue=spec.queue or None,
+        priority_class=spec.priority_class_name or "",
+        preemption_policy=spec.preemption_policy,
+        roles=tuple(_role(role) for role in spec.roles),
+        topology=TopologyWish(wish.name or "", wish.required, wish.preferred) if wish else TopologyWish(),
+        controller=controller_of(meta.owner_references),
+        started=written.status.started_at is not None,
+        resource_version=meta.resource_version,
+        problems=tuple(_problems(spec)),
+    )
+
+
+def _role(role: Role) -> RoleSpec:
+    return RoleSpec(
+        name=role.name,
+        count=max(role.count, 0),
+        min_member=max(role.count if role.min_member is None else role.min_member, 0),
+    )
+
+
+def _problems(spec: PodGroupSpec) -> Iterator[Problem]:
+    for path in not_implemented.of_pod_group(spec):
+        yield Problem(
+            Reason.UNSUPPORTED_FIELD, f"PodGroup field {path} is not supported yet", "Remove the field"
+        )
+    for message in (*_number_faults(spec), *_role_faults(spec.roles)):
+        yield Problem(Reason.GROUP_CONTRADICTION, f"PodGroup field {message}")
+
+
+def _number_faults(spec: PodGroupSpec) -> Iterator[str]:
+    if spec.min_member < 1:
+        yield f"spec.minMember: {spec.min_member} is not at least 1"
+    if not spec.roles:
+        return
+    roles = [_role(role) for role in spec.roles]
+    members = sum(role.count for role in roles)
+    needed = sum(role.min_member for role in roles)
+    if spec.min_member > members:
+        yield f"spec.minMember: {spec.min_member} is more than the {members} members of all spec.roles"
+    if spec.min_member < needed:
+        yield f"spec.minMember: {spec.min_member} is less than the {needed} that the roles need at least"
+
+
+def _role_faults(roles: tuple[Role, ...]) -> Iterator[str]:
+    seen: set[str] = set()
+    for index, role in enumerate(roles):
+        if role.name in seen:
+            yield f"spec.roles[{index}].name: {role.name!r} is there twice"
+        seen.add(role.name)
+        if role.count < 1:
+            yield f"spec.roles[{index}].count: {role.count} is not at least 1"
+        if role.min_member is not None and not 0 <= role.min_member <= role.count:
+            yield f"spec.roles[{index}].minMember: {role.min_member} is not between 0 and {role.count}"

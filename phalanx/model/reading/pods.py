@@ -1,0 +1,122 @@
+"""Pods: the wire form as the scheduler's own struct."""
+
+from collections.abc import Iterator, Mapping
+from sys import intern
+from typing import Final
+
+from phalanx.model.names import (
+    LABEL_MIN_MEMBER,
+    LABEL_POD_GROUP,
+    LABEL_QUEUE,
+    LABEL_ROLE,
+    LABEL_SUBGROUP,
+    NodeName,
+    PodUid,
+)
+from phalanx.model.pods import Pod, PodPhase, Scheduled
+from phalanx.model.reading.metadata import controller_of, count, identity, seconds
+from phalanx.model.reading.priorities import PREEMPT_LOWER, PriorityLevel, resolve
+from phalanx.model.reading.shapes import Shapes
+from phalanx.model.reasons import Problem, Reason
+from phalanx.model.wire import core
+
+_JOB_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_POD_INDEX: Final = "apps.kubernetes.io/pod-index"
+_PHASES: Final = {"": PodPhase.PENDING, **{str(phase): phase for phase in PodPhase}}
+_KUBERNETES_SCHEDULER: Final = "default-scheduler"
+
+
+def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, PriorityLevel]) -> Pod:
+    """A pod. `classes` are the PriorityClasses, for pods that no API server has given a priority."""
+    meta, spec, status = written.metadata, written.spec, written.status
+    labels, owners = meta.labels, meta.owner_references
+    priority, preemption_policy = _priority(spec, classes)
+    return Pod(
+        uid=PodUid(identity("Pod", meta)),
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        shape=shapes.of(written),
+        scheduler_name=intern(spec.scheduler_name or _KUBERNETES_SCHEDULER),
+        created=seconds(meta.creation_timestamp),
+        node=NodeName(intern(spec.node_name)) if spec.node_name else None,
+        phase=_PHASES.get(status.phase, PodPhase.UNKNOWN),
+        deleting=meta.deletion_timestamp is not None,
+        gated=bool(spec.scheduling_gates),
+        priority=priority,
+        preemption_policy=preemption_policy,
+        group=_text(labels, LABEL_POD_GROUP),
+        role=_text(labels, LABEL_ROLE) or "",
+        subgroup=_text(labels, LABEL_SUBGROUP) or "",
+        min_member=count(labels.get(LABEL_MIN_MEMBER)),
+        queue=_text(labels, LABEL_QUEUE),
+        controller=controller_of(owners),
+        owners=tuple([owner.uid for owner in owners]),
+        index=count(labels.get(_JOB_INDEX) or labels.get(_POD_INDEX)),
+        scheduled=_scheduled(status),
+        problems=tuple(_problems(written, classes)),
+    )
+
+
+def _text(labels: Mapping[str, str], key: str) -> str | None:
+    """A label that many pods share, as one string; an empty one as none."""
+    value = labels.get(key)
+    return intern(value) if value else None
+
+
+def _priority(spec: core.PodSpec, classes: Mapping[str, PriorityLevel]) -> tuple[int, str]:
+    if spec.priority is not None:
+        return spec.priority, intern(spec.preemption_policy or PREEMPT_LOWER)
+    level = resolve(spec.priority_class_name, classes) or PriorityLevel()
+    return level.value, spec.preemption_policy or level.preemption_policy
+
+
+def _scheduled(status: core.PodStatus) -> Scheduled | None:
+    for condition in status.conditions:
+        if condition.type == "PodScheduled":
+            return Scheduled(status=condition.status, reason=condition.reason, message=condition.message)
+    return None
+
+
+def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel]) -> Iterator[Problem]:
+    """What is wrong with a pod outside its shape."""
+    labels, spec = pod.metadata.labels, pod.spec
+    if (
+        spec.priority is None
+        and spec.priority_class_name
+        and resolve(spec.priority_class_name, classes) is None
+    ):
+        yield Problem(
+            Reason.INVALID_OBJECT,
+            f"spec.priorityClassName: no PriorityClass {spec.priority_class_name!r} exists",
+        )
+    if LABEL_POD_GROUP in labels:
+        yield from _group_label_problems(labels)
+    elif LABEL_MIN_MEMBER in labels:
+        yield from _min_member_problems(pod)
+
+
+def _group_label_problems(labels: Mapping[str, str]) -> Iterator[Problem]:
+    if not labels[LABEL_POD_GROUP]:
+        yield Problem(Reason.INVALID_OBJECT, f"label {LABEL_POD_GROUP} is empty, expected a PodGroup's name")
+    if LABEL_MIN_MEMBER in labels:
+        yield Problem(
+            Reason.GROUP_CONTRADICTION,
+            f"labels {LABEL_POD_GROUP} and {LABEL_MIN_MEMBER} are both set",
+            "Leave one of them out: a PodGroup has its own minMember",
+        )
+    if labels.get(LABEL_SUBGROUP):
+        yield Problem(Reason.UNSUPPORTED_FIELD, f"label {LABEL_SUBGROUP}: subgroups are not supported yet")
+
+
+def _min_member_problems(pod: core.Pod) -> Iterator[Problem]:
+    written = pod.metadata.labels[LABEL_MIN_MEMBER]
+    if not count(written):
+        yield Problem(
+            Reason.INVALID_OBJECT, f"label {LABEL_MIN_MEMBER} is {written!r}, expected a whole number from 1"
+        )
+    if controller_of(pod.metadata.owner_references) is None:
+        yield Problem(
+            Reason.GROUP_CONTRADICTION,
+            f"label {LABEL_MIN_MEMBER} is set, but the pod has no controller whose pods could be the gang",
+            f"Create a PodGroup and name it in the label {LABEL_POD_GROUP}",
+        )

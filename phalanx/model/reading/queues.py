@@ -1,0 +1,104 @@
+"""Queues: each object as the scheduler's own struct, and the tree that they form."""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import structs
+
+from phalanx.model.names import DEFAULT_QUEUE, QueueName
+from phalanx.model.pods import Requirement, Term
+from phalanx.model.queues import DEFAULT, Flavor, Queue
+from phalanx.model.reading.nodes import read_capacity
+from phalanx.model.reasons import Problem, Reason
+from phalanx.model.wire import not_implemented
+from phalanx.model.wire.meta import LabelSelector
+from phalanx.model.wire.objects import Queue as WireQueue
+from phalanx.model.wire.phalanx import QueueSpec
+
+
+def read_queue(written: WireQueue) -> Queue:
+    """One queue, with the parent that it names whether that exists or not."""
+    spec = written.spec
+    problems = [
+        Problem(Reason.UNSUPPORTED_FIELD, f"{path} is not supported yet")
+        for path in not_implemented.of_queue(spec)
+    ]
+    weight = spec.weight if spec.weight is not None else 1
+    if weight < 1:
+        problems.append(Problem(Reason.INVALID_OBJECT, f"spec.weight: {weight} is not at least 1"))
+    return Queue(
+        name=QueueName(written.metadata.name),
+        parent=QueueName(spec.parent) if spec.parent else None,
+        weight=max(weight, 1),
+        priority=spec.priority or 0,
+        namespace_selector=_namespaces(spec.namespace_selector, problems),
+        limit=read_capacity(spec.limit, "spec.limit", problems),
+        flavors=_flavors(spec, problems),
+        problems=tuple(problems),
+    )
+
+
+def _flavors(spec: QueueSpec, problems: list[Problem]) -> tuple[Flavor, ...]:
+    return tuple(
+        Flavor(
+            name=flavor.name,
+            node_selector=tuple(sorted(flavor.node_selector.items())),
+            limit=read_capacity(flavor.limit, f"spec.flavors[{flavor.name}].limit", problems),
+        )
+        for flavor in spec.flavors
+    )
+
+
+def _namespaces(selector: LabelSelector | None, problems: list[Problem]) -> Term | None:
+    """None where every namespace may submit: without a selector, and with an empty one."""
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return None
+    requirements = [
+        Requirement(key=key, operator="In", values=(value,))
+        for key, value in sorted(selector.match_labels.items())
+    ]
+    for index, expression in enumerate(selector.match_expressions):
+        if expression.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            path = f"spec.namespaceSelector.matchExpressions[{index}].operator"
+            problems.append(
+                Problem(Reason.INVALID_OBJECT, f"{path}: {expression.operator!r} is not an operator here")
+            )
+        requirements.append(
+            Requirement(key=expression.key, operator=expression.operator, values=expression.values)
+        )
+    return Term(requirements=tuple(requirements))
+
+
+def queue_tree(queues: Iterable[Queue]) -> Mapping[QueueName, Queue]:
+    """All queues by name, `default` among them, sorted by name.
+
+    A queue whose parent does not exist, and each queue of a cycle, loses its parent and says so.
+    """
+    by_name = {DEFAULT_QUEUE: DEFAULT, **{queue.name: queue for queue in queues}}
+    return {name: _rooted(by_name[name], by_name) for name in sorted(by_name)}
+
+
+def _rooted(queue: Queue, by_name: Mapping[QueueName, Queue]) -> Queue:
+    if queue.parent is None:
+        return queue
+    if queue.parent not in by_name:
+        return _cut(queue, f"spec.parent: no Queue {queue.parent!r} exists")
+    above = _ancestors(queue, by_name)
+    if queue.name in above:
+        return _cut(queue, f"spec.parent: the queue is its own ancestor, by way of {', '.join(above)}")
+    return queue
+
+
+def _ancestors(queue: Queue, by_name: Mapping[QueueName, Queue]) -> tuple[QueueName, ...]:
+    """Parents upwards, each once: the walk ends at a root or where it comes back to a queue it has seen."""
+    seen: dict[QueueName, None] = {}
+    parent = queue.parent
+    while parent is not None and parent not in seen:
+        seen[parent] = None
+        above = by_name.get(parent)
+        parent = above.parent if above is not None else None
+    return tuple(seen)
+
+
+def _cut(queue: Queue, message: str) -> Queue:
+    problem = Problem(Reason.QUEUE_INVALID, message)
+    return structs.replace(queue, parent=None, problems=(*queue.problems, problem))

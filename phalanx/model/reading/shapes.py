@@ -1,0 +1,112 @@
+"""Shapes: what makes pods interchangeable to the scheduler, shared between all pods that have it."""
+
+from hashlib import blake2b
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from msgspec import structs
+from msgspec.msgpack import Encoder
+
+from phalanx.model.names import ShapeKey
+from phalanx.model.pods import PodShape
+from phalanx.model.reading.requests import pod_requests
+from phalanx.model.reading.selectors import read_preferred, read_selector, read_tolerations
+from phalanx.model.reading.unsupported import unsupported_fields
+from phalanx.model.wire import core
+
+_REQUIRED: Final = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+
+_KEY_BYTES: Final = 16
+_as_written: Final = Encoder().encode
+_canonical: Final = Encoder(order="sorted").encode
+
+
+class Shapes:
+    """Hands out one PodShape per key. Shapes that no pod has any more are forgotten.
+
+    Pods of one template are written alike, so what was read once is found by its encoded form: that costs a
+    few microseconds, reading a shape about a hundred.
+    """
+
+    def __init__(self) -> None:
+        self._by_key: WeakValueDictionary[ShapeKey, PodShape] = WeakValueDictionary()
+        self._as_written: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
+
+    def of(self, pod: core.Pod) -> PodShape:
+        """The pod's shape; the same object for equal shapes."""
+        written = _as_written(_what_shapes(pod))
+        shape = self._as_written.get(written)
+        if shape is None:
+            shape = read_shape(pod)
+            shape = self._by_key.setdefault(shape.key, shape)
+            self._as_written[written] = shape
+        return shape
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+
+def read_shape(pod: core.Pod) -> PodShape:
+    """The shape of a pod, with all that is wrong with it or not supported in it."""
+    spec = pod.spec
+    wrong: list[str] = []
+    unsupported = list(unsupported_fields(spec))
+    node_affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    node_affinity = node_affinity or core.NodeAffinity()
+    required = node_affinity.required_during_scheduling_ignored_during_execution
+    preferred = node_affinity.preferred_during_scheduling_ignored_during_execution
+    shape = PodShape(
+        key=ShapeKey(""),
+        requests=pod_requests(pod, wrong),
+        node_selector=tuple(sorted(spec.node_selector.items())),
+        required_affinity=() if required is None else read_selector(required, _REQUIRED, wrong),
+        preferred_affinity=read_preferred(preferred, _PREFERRED, wrong),
+        tolerations=read_tolerations(spec.tolerations, wrong, unsupported),
+        claims=_claims(spec, wrong),
+    )
+    shape = structs.replace(shape, unsupported=tuple(unsupported), invalid=tuple(wrong))
+    return structs.replace(shape, key=_key(shape, pod.metadata.namespace))
+
+
+def _claims(spec: core.PodSpec, wrong: list[str]) -> tuple[str, ...]:
+    """Names of the PersistentVolumeClaims that the pod mounts, each once."""
+    names = set()
+    for index, volume in enumerate(spec.volumes):
+        if volume.persistent_volume_claim is not None:
+            names.add(volume.persistent_volume_claim.claim_name)
+            if not volume.persistent_volume_claim.claim_name:
+                wrong.append(f"spec.volumes[{index}].persistentVolumeClaim.claimName: is empty")
+    return tuple(sorted(names))
+
+
+def _key(shape: PodShape, namespace: str) -> ShapeKey:
+    """Digest of the content, the same in every process; claims mean something in their namespace only."""
+    content = _canonical((shape, namespace if shape.claims else ""))
+    return ShapeKey(blake2b(content, digest_size=_KEY_BYTES).hexdigest())
+
+
+def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
+    """Everything of a pod that `read_shape` looks at."""
+    spec, status = pod.spec, pod.status
+    resizing = any(condition.type == "PodResizePending" for condition in status.conditions)
+    return (
+        spec.containers,
+        spec.init_containers,
+        spec.resources,
+        spec.overhead,
+        spec.node_selector,
+        spec.affinity,
+        spec.topology_spread_constraints,
+        spec.tolerations,
+        spec.volumes,
+        spec.resource_claims,
+        spec.scheduling_group,
+        spec.host_network,
+        status.container_statuses,
+        status.init_container_statuses,
+        status.resources,
+        status.allocated_resources,
+        status.conditions if resizing else (),
+        pod.metadata.namespace if spec.volumes else "",
+    )

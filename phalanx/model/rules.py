@@ -1,0 +1,34 @@
+"""Rules that join several pods, as data. Plugins emit them; solver backends interpret or decline them."""
+
+from msgspec import Struct
+
+from phalanx.model.names import NodeName
+from phalanx.model.resources import Resources
+
+
+class SameDomain(Struct, frozen=True, tag="same-domain"):
+    """All pods of the gang, and its members that already run, lie in one domain of this level."""
+
+    name: str
+    level: str
+
+
+class FewestDomains(Struct, frozen=True, tag="fewest-domains"):
+    """A wish: as few domains as possible, the widest level first, down to this level."""
+
+    name: str
+    level: str
+
+
+class Budget(Struct, frozen=True, tag="budget"):
+    """The pods placed on these nodes together use at most this much. `nodes` None means every node.
+
+    A resource that is absent from `remaining` is not limited. A negative amount forbids any further use.
+    """
+
+    name: str
+    remaining: Resources
+    nodes: frozenset[NodeName] | None = None
+
+
+Rule = SameDomain | FewestDomains | Budget

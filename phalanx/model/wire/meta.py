@@ -1,0 +1,119 @@
+"""What every Kubernetes object carries, and the envelopes in which objects arrive."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from msgspec import Struct, field
+
+
+class Wire(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """What the structs of `meta.py` and `core.py` share: camelCase names, defaults left out, no cycles."""
+
+
+class OwnerReference(Wire, frozen=True):
+    """One owner; at most one of an object's owners is its controller."""
+
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+
+
+class ObjectMeta(Wire, frozen=True):
+    """The metadata that the scheduler looks at. Annotations are left out: memory."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: Mapping[str, str] = {}
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class ListMeta(Wire, frozen=True):
+    """`continue_token` is set while pages are missing."""
+
+    resource_version: str = ""
+    continue_token: str = field(name="continue", default="")
+
+
+T = TypeVar("T")
+
+
+class ObjectList(Wire, Generic[T], frozen=True):
+    """An answer to a list request. Go encodes an empty list as null at times."""
+
+    metadata: ListMeta = ListMeta()
+    items: tuple[T, ...] | None = None
+
+
+class WatchEvent(Wire, Generic[T], frozen=True):
+    """One line of a watch. `type` is ADDED, MODIFIED or DELETED; `object` is the kind that is watched."""
+
+    type: str
+    object: T
+
+
+class WatchEventType(Wire, frozen=True):
+    """The envelope alone: which of the five types a line is, whatever its object looks like."""
+
+    type: str
+
+
+class BookmarkMeta(Wire, frozen=True):
+    """A bookmark's metadata; annotation `k8s.io/initial-events-end` ends the initial list of a WatchList."""
+
+    resource_version: str = ""
+    annotations: Mapping[str, str] = {}
+
+
+class BookmarkObject(Wire, frozen=True):
+    """The object of a BOOKMARK event: of the kind that is watched, with nothing but a resource version."""
+
+    metadata: BookmarkMeta
+
+
+class StatusCause(Wire, frozen=True):
+    """One detail of a refusal: which field, and why."""
+
+    reason: str = ""
+    message: str = ""
+    field_path: str = field(name="field", default="")
+
+
+class StatusDetails(Wire, frozen=True):
+    """What a refusal is about. `retry_after_seconds` is set on 429 and some 5xx."""
+
+    name: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: tuple[StatusCause, ...] = ()
+    retry_after_seconds: int = 0
+
+
+class Status(Wire, frozen=True):
+    """The API server's own word on a request: body of an error, object of an ERROR event."""
+
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: StatusDetails | None = None
+
+
+class LabelSelectorRequirement(Wire, frozen=True):
+    """One expression of a label selector: In, NotIn, Exists or DoesNotExist."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Wire, frozen=True):
+    """All of `match_labels` and `match_expressions` hold. An empty one selects everything."""
+
+    match_labels: Mapping[str, str] = {}
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()

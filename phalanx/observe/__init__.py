@@ -1,0 +1,1 @@
+"""Metrics, logs and traces, and the ports through which other rooms report."""

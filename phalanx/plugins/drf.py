@@ -1,0 +1,64 @@
+"""Serves the sibling queue with the lowest weighted dominant share first.
+
+A queue's dominant share is the largest fraction, over all resources, of what our nodes can allocate, less
+what foreign pods hold, that the queue and its descendants use; it is divided by the queue's weight. Ghodsi
+et al., "Dominant Resource Fairness", NSDI 2011. Fractions are exact: no floating point decides who is next.
+"""
+
+from fractions import Fraction
+from math import prod
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.framework.session import Session
+from phalanx.model.queues import Queue
+from phalanx.model.resources import PODS
+
+
+class DrfArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    """`ignored`: resources that do not count; by default the number of pods, which nobody runs short of."""
+
+    ignored: tuple[str, ...] = (PODS,)
+
+
+class DominantShare:
+    """Shares are computed when asked for, from the ledger, so that each placement counts at once."""
+
+    name: Final = "drf"
+    Arguments = DrfArguments
+
+    def __init__(self, arguments: DrfArguments) -> None:
+        self._ignored = arguments.ignored
+        self._factors: dict[str, int] = {}
+
+    def open(self, session: Session) -> None:
+        """Bring all resources to a common denominator."""
+        totals = {
+            name: amount
+            for name, amount in shared_capacity(session).items()
+            if amount > 0 and name not in self._ignored
+        }
+        denominator = prod(totals.values())
+        self._factors = {name: denominator // amount for name, amount in totals.items()}
+
+    def queue_key(self, queue: Queue, session: Session) -> Fraction:
+        """The weighted dominant share, times a denominator that is the same for all queues."""
+        usage = session.ledger.usage(queue.name)
+        share = max((usage.get(name, 0) * factor for name, factor in self._factors.items()), default=0)
+        return Fraction(share, max(1, queue.weight))
+
+
+def shared_capacity(session: Session) -> dict[str, int]:
+    """What the queues share: allocatable of all nodes, less what pods of no queue use."""
+    totals: dict[str, int] = {}
+    for state in session.nodes.values():
+        for name, amount in state.node.allocatable.items():
+            totals[name] = totals.get(name, 0) + amount
+        for name, amount in state.used.items():
+            totals[name] = totals.get(name, 0) - amount
+    for usage in session.snapshot.queue_usage.values():
+        for node, amounts in usage.items():
+            for name, amount in amounts.items() if node in session.nodes else ():
+                totals[name] = totals.get(name, 0) + amount
+    return totals

@@ -1,0 +1,45 @@
+"""Holds every queue to its limit, over all nodes and per flavor, all the way up the tree.
+
+A limit counts what the queue and its descendants use. It is a hard bound on what is placed; nothing is
+taken away where use is above it already, because the limit was lowered.
+"""
+
+from typing import Final
+
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.names import NodeName
+from phalanx.model.queues import Queue
+from phalanx.model.resources import Resources
+from phalanx.model.rules import Budget, Rule
+
+
+class QueueLimits:
+    """One Budget rule per limit that is set between the gang's queue and its root."""
+
+    name: Final = "queue-limits"
+
+    def rules(self, gang: Gang, session: Session) -> tuple[Rule, ...]:
+        """What is left of each limit now."""
+        return tuple(
+            rule for queue in session.queues.path(gang.queue) for rule in _budgets_of(queue, session)
+        )
+
+
+def _budgets_of(queue: Queue, session: Session) -> list[Rule]:
+    budgets: list[Rule] = []
+    if queue.limit:
+        used = session.ledger.usage(queue.name)
+        budgets.append(_budget(f"limit of queue {queue.name}", queue.limit, used, None))
+    for flavor in queue.flavors:
+        if flavor.limit:
+            used = session.ledger.usage(queue.name, flavor.name)
+            nodes = session.ledger.flavor_nodes(queue.name, flavor.name)
+            name = f"limit of queue {queue.name} for flavor {flavor.name}"
+            budgets.append(_budget(name, flavor.limit, used, nodes))
+    return budgets
+
+
+def _budget(name: str, limit: Resources, used: Resources, nodes: frozenset[NodeName] | None) -> Budget:
+    remaining = {resource: max(0, amount - used.get(resource, 0)) for resource, amount in limit.items()}
+    return Budget(name=name, remaining=remaining, nodes=nodes)

@@ -1,0 +1,53 @@
+"""Keeps a gang together on the network.
+
+`required` puts all members, those that already run included, into one domain of that level. `preferred`
+asks for the fewest and tightest domains down to that level. A level that the topology does not have is
+refused.
+"""
+
+from typing import Final
+
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.reasons import Problem, Reason
+from phalanx.model.rules import FewestDomains, Rule, SameDomain
+
+
+class TopologyLevels:
+    """Turns the topology wish of a gang into rules."""
+
+    name: Final = "topology"
+
+    def refuse_gang(self, gang: Gang, session: Session) -> Problem | None:
+        """Refuse a topology or a level that does not exist, and list those that do."""
+        wish = gang.topology
+        if wish.required is None and wish.preferred is None:
+            return None
+        topology = session.topologies.of(gang)
+        if topology is None:
+            name = wish.topology or session.config.default_topology or ""
+            return _unknown(f"there is no topology {name}", "topologies", session.topologies.names())
+        known = tuple(level.name for level in topology.levels)
+        for level in (wish.required, wish.preferred):
+            if level is not None and level not in known:
+                return _unknown(f"the topology has no level {level}", "levels", known)
+        return None
+
+    def rules(self, gang: Gang, session: Session) -> tuple[Rule, ...]:
+        """At most one hard rule and one wish."""
+        wish = gang.topology
+        rules: list[Rule] = []
+        if wish.required is not None:
+            rules.append(SameDomain(name=f"required level {wish.required}", level=wish.required))
+        if wish.preferred is not None:
+            rules.append(FewestDomains(name=f"preferred level {wish.preferred}", level=wish.preferred))
+        return tuple(rules)
+
+
+def _unknown(message: str, kind: str, known: tuple[str, ...]) -> Problem:
+    listed = ", ".join(known) or "none"
+    return Problem(
+        reason=Reason.TOPOLOGY_UNKNOWN,
+        message=f"{message}; known {kind} are: {listed}",
+        next_step=f"Name one of the known {kind} in spec.topology, or create the Topology",
+    )

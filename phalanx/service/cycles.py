@@ -1,0 +1,79 @@
+"""When a cycle runs, and what becomes of its result."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from phalanx.clock import Clock
+from phalanx.deciders.port import Decider
+from phalanx.limits import CYCLE_PERIOD_MIN_S, CYCLE_STUCK_S
+from phalanx.model.decisions import CycleResult
+from phalanx.observe.ports import CycleReports
+from phalanx.service.view import View
+
+_log = structlog.get_logger(__name__)
+
+CarryOut = Callable[[CycleResult], None]
+
+
+class Cycles:
+    """Runs a cycle when something changed that could help, or when the last one asked to be woken."""
+
+    def __init__(
+        self, *, view: View, decider: Decider, carry_out: CarryOut, clock: Clock, reports: CycleReports
+    ) -> None:
+        self._view = view
+        self._decider = decider
+        self._carry_out = carry_out
+        self._clock = clock
+        self._reports = reports
+        self._wake_at_ms: int | None = None
+        self._deciding_since: float | None = None
+
+    def why_stuck(self) -> str | None:
+        """A plain sentence when the present cycle takes longer than any cycle should."""
+        if self._deciding_since is None:
+            return None
+        seconds = self._clock.monotonic() - self._deciding_since
+        return f"a cycle has been deciding for {seconds:.0f} s" if seconds > CYCLE_STUCK_S else None
+
+    async def run(self) -> None:
+        """Until cancelled. The first cycle runs at once."""
+        self._view.reason.set()
+        while True:
+            await self._wait_for_a_reason()
+            began = self._clock.monotonic()
+            await self._one()
+            await asyncio.sleep(CYCLE_PERIOD_MIN_S - (self._clock.monotonic() - began))
+
+    async def _wait_for_a_reason(self) -> None:
+        try:
+            async with asyncio.timeout(self._seconds_until_wake()):
+                await self._view.reason.wait()
+        except TimeoutError:
+            _log.debug("cycle woken by time")
+
+    def _seconds_until_wake(self) -> float | None:
+        if self._wake_at_ms is None:
+            return None
+        return max(0.0, (self._wake_at_ms - self._clock.now_ms()) / 1000)
+
+    async def _one(self) -> None:
+        self._view.reason.clear()
+        began = self._deciding_since = self._clock.monotonic()
+        result = await self._decider.decide(now_ms=self._clock.now_ms())
+        self._deciding_since = None
+        seconds = self._clock.monotonic() - began
+        self._wake_at_ms = result.wake_at
+        self._reports.cycle_ended(result, seconds=seconds)
+        _log.info(
+            "cycle",
+            cycle=result.cycle,
+            placed=len(result.placements),
+            pods=sum(len(placement.binds) for placement in result.placements),
+            evicted=len(result.evictions),
+            waiting=len(result.verdicts),
+            seconds=round(seconds, 3),
+        )
+        self._carry_out(result)

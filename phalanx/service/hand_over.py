@@ -1,0 +1,84 @@
+"""From a cycle's result to work in progress, and from the outcomes of that work back to the cache."""
+
+import structlog
+
+from phalanx.cache.events import Applied, Assumed, Forgotten
+from phalanx.clock import Clock
+from phalanx.kube.bind_outcomes import Bound, GivenBack, LeadershipLost, Outcome, Refused
+from phalanx.kube.bind_plan import PodGroupRef
+from phalanx.kube.binder import Binder
+from phalanx.kube.evictor import Evictor
+from phalanx.limits import BIND_HOLD_DOUBLINGS_MAX, BIND_HOLD_FIRST_MS, BIND_HOLD_LONGEST_MS
+from phalanx.model.decisions import Bind, CycleResult, Placement
+from phalanx.model.gangs import GangKind
+from phalanx.model.names import GangId
+from phalanx.model.pods import Hold
+from phalanx.service.reporter import Reporter
+from phalanx.service.view import View
+
+_log = structlog.get_logger(__name__)
+
+
+class HandOver:
+    """Gives placements to the binder and evictions to the evictor; hears what became of them."""
+
+    def __init__(
+        self, *, view: View, binder: Binder, evictor: Evictor, reporter: Reporter, clock: Clock
+    ) -> None:
+        self._view = view
+        self._binder = binder
+        self._evictor = evictor
+        self._reporter = reporter
+        self._clock = clock
+
+    def carry_out(self, result: CycleResult) -> None:
+        """Start everything that the cycle decided."""
+        self._reporter.cycle_ended(result)
+        for placement in result.placements:
+            self._place(placement)
+        for eviction in result.evictions:
+            self._evictor.submit(eviction)
+
+    def outcome(self, placement: Placement, outcome: Outcome) -> None:
+        """One bind is settled. A gang that lost one is completed, or released whole, by the next cycles."""
+        bind = outcome.bind
+        match outcome:
+            case Bound():
+                self._reporter.bound(bind)
+            case Refused(reason=reason, message=message, pod=pod):
+                if pod is not None:
+                    self._view.take(Applied(pod))
+                self._forget(bind, f"{reason}: {message}")
+            case GivenBack(why=why):
+                self._forget(bind, why)
+            case LeadershipLost(sent=sent):
+                if not sent:
+                    self._view.take(Forgotten(bind.pod))
+
+    def _forget(self, bind: Bind, why: str) -> None:
+        """Hold the pod for a while that doubles with each failure in a row."""
+        pod = self._view.cache.pod(bind.pod)
+        before = pod.hold.failures if pod is not None and pod.hold is not None else 0
+        rest_ms = min(BIND_HOLD_FIRST_MS << min(before, BIND_HOLD_DOUBLINGS_MAX), BIND_HOLD_LONGEST_MS)
+        hold = Hold(until=self._clock.now_ms() + rest_ms, failures=before + 1, why=why)
+        self._view.take(Forgotten(bind.pod, hold))
+
+    def _place(self, placement: Placement) -> None:
+        """The cluster went on while the cycle was thinking: a gang whose pods changed is decided anew."""
+        pods = [self._view.cache.pod(bind.pod) for bind in placement.binds]
+        if not all(pod is not None and pod.is_waiting for pod in pods):
+            _log.info("placement is out of date", gang=placement.group, cycle=placement.cycle)
+            self._view.reason.set()
+            return
+        for bind in placement.binds:
+            self._view.take(Assumed(bind.pod, bind.node))
+        self._binder.submit(placement, pod_group=self._pod_group(placement.gang))
+
+    def _pod_group(self, gang_id: GangId) -> PodGroupRef | None:
+        """The gang's object, if it has one; with its version the binder need not read it first."""
+        gang = self._view.cache.gang(gang_id)
+        if gang is None or gang.kind is not GangKind.POD_GROUP:
+            return None
+        written = self._view.objects.pod_group(gang)
+        version = written.metadata.resource_version if written is not None else ""
+        return PodGroupRef(namespace=gang.namespace, name=gang.name, uid=gang.id, version=version)

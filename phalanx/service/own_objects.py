@@ -1,0 +1,59 @@
+"""PodGroups and Queues as the API has them, status included: what a status writer compares with.
+
+The cache keeps what decisions need of them, which is not their status.
+"""
+
+from phalanx.cache.events import Applied, Deleted, Event, Relisted
+from phalanx.model.gangs import Gang
+from phalanx.model.wire.kinds import KubeObject
+from phalanx.model.wire.objects import PodGroup, Queue
+
+
+class OwnObjects:
+    """Fed with the same events as the cache."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, str], PodGroup] = {}
+        self._queues: dict[str, Queue] = {}
+
+    def take(self, event: Event) -> None:
+        """One event of any kind."""
+        if isinstance(event, Applied):
+            self._put(event.object)
+        elif isinstance(event, Relisted):
+            self._replace_all(event)
+        elif isinstance(event, Deleted):
+            self._delete(event)
+
+    def pod_group(self, gang: Gang) -> PodGroup | None:
+        """The PodGroup of a gang that has one; one recreated under its name is another gang's."""
+        written = self._groups.get((gang.namespace, gang.name))
+        return written if written is not None and written.metadata.uid == gang.id else None
+
+    def queue(self, name: str) -> Queue | None:
+        """The Queue of this name, if there is such an object."""
+        return self._queues.get(name)
+
+    def _put(self, written: KubeObject) -> None:
+        if isinstance(written, PodGroup):
+            self._groups[written.metadata.namespace, written.metadata.name] = written
+        elif isinstance(written, Queue):
+            self._queues[written.metadata.name] = written
+
+    def _replace_all(self, event: Relisted) -> None:
+        """What exists and could not be read stays as it was last seen."""
+        kept = set(event.unreadable)
+        if event.kind == PodGroup.__name__:
+            self._groups = {name: group for name, group in self._groups.items() if name in kept}
+        elif event.kind == Queue.__name__:
+            self._queues = {name: queue for name, queue in self._queues.items() if ("", name) in kept}
+        else:
+            return
+        for written in event.objects:
+            self._put(written)
+
+    def _delete(self, event: Deleted) -> None:
+        if event.kind == PodGroup.__name__:
+            self._groups.pop((event.namespace, event.name), None)
+        elif event.kind == Queue.__name__:
+            self._queues.pop(event.name, None)

@@ -1,0 +1,127 @@
+"""The status of a PodGroup, computed from what is known of its gang. Pure; somebody else writes it."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.kube.timestamps import time_of
+from phalanx.model.decisions import Placement
+from phalanx.model.gangs import Gang, reaches_minimum
+from phalanx.model.pods import Pod, PodPhase
+from phalanx.model.reasons import Verdict
+from phalanx.model.wire.phalanx import (
+    CertificateStatus,
+    Condition,
+    Counts,
+    PlacementStatus,
+    PodGroupStatus,
+)
+
+SCHEDULED: Final = "Scheduled"
+"""The condition that is True once minMember pods are bound."""
+
+
+class Told(Struct, frozen=True):
+    """What the last cycles said about a gang. `position`: its place among the waiting gangs of its queue."""
+
+    verdict: Verdict | None = None
+    placement: Placement | None = None
+    position: int | None = None
+    releasing: bool = False
+
+
+def status_of(gang: Gang, told: Told, *, before: PodGroupStatus, now_ms: int) -> PodGroupStatus:
+    """`before` keeps what is only known once: when the gang started, and where it was placed."""
+    counts = _counts(gang.members)
+    started_at = before.started_at
+    if started_at is None and _has_its_minimum(gang):
+        started_at = time_of(now_ms)
+    phase = _phase(gang, counts, started=started_at is not None, releasing=told.releasing)
+    verdict = told.verdict if counts.pending else None
+    return PodGroupStatus(
+        phase=phase,
+        counts=counts,
+        conditions=(_scheduled(phase, verdict, now_ms=now_ms),),
+        reason=verdict.reason.value if verdict else None,
+        message=verdict.message if verdict else None,
+        next_step=(verdict.next_step or None) if verdict else None,
+        placement=_placement(told.placement) or before.placement,
+        certificate=_certificate(told.placement) or before.certificate,
+        queue_position=told.position if verdict else None,
+        started_at=started_at,
+    )
+
+
+def _counts(members: tuple[Pod, ...]) -> Counts:
+    """A member that is being deleted is in `total` only; an assumed one is not bound yet."""
+    found = {"pending": 0, "bound": 0, "running": 0, "succeeded": 0, "failed": 0}
+    for pod in members:
+        if pod.deleting:
+            continue
+        found[_state(pod)] += 1
+    return Counts(total=len(members), **found)
+
+
+def _state(pod: Pod) -> str:
+    if pod.phase is PodPhase.SUCCEEDED:
+        return "succeeded"
+    if pod.phase is PodPhase.FAILED:
+        return "failed"
+    if pod.node is None or pod.assumed:
+        return "pending"
+    return "running" if pod.phase is PodPhase.RUNNING else "bound"
+
+
+def _has_its_minimum(gang: Gang) -> bool:
+    counted = [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed and not pod.deleting]
+    return reaches_minimum(counted, min_member=gang.min_member, roles=gang.roles)
+
+
+def _phase(gang: Gang, counts: Counts, *, started: bool, releasing: bool) -> str:
+    alive = counts.pending + counts.bound + counts.running
+    if counts.succeeded >= gang.min_member and alive == 0:
+        return "Finished"
+    if counts.failed and alive == 0 and counts.succeeded + counts.failed == counts.total:
+        return "Failed"
+    if releasing:
+        return "Releasing"
+    if started:
+        return "Running"
+    under_way = any(pod.holds_node and not pod.deleting for pod in gang.members)
+    return "Scheduling" if under_way else "Pending"
+
+
+_DONE: Final[Mapping[str, str]] = {
+    "Running": "minMember pods are bound",
+    "Finished": "the gang has finished",
+    "Failed": "the gang has failed",
+}
+
+
+def _scheduled(phase: str, verdict: Verdict | None, *, now_ms: int) -> Condition:
+    done = _DONE.get(phase)
+    if done is not None:
+        status, reason, message = "True", phase, done
+    elif verdict is not None:
+        status, reason, message = "False", verdict.reason.value, verdict.message
+    else:
+        status, reason, message = "False", phase, ""
+    return Condition(
+        type=SCHEDULED, status=status, reason=reason, message=message, last_transition_time=time_of(now_ms)
+    )
+
+
+def _placement(placement: Placement | None) -> PlacementStatus | None:
+    if placement is None or not placement.domain:
+        return None
+    return PlacementStatus(level=placement.level, domain=placement.domain)
+
+
+def _certificate(placement: Placement | None) -> CertificateStatus | None:
+    if placement is None:
+        return None
+    proof = placement.certificate
+    return CertificateStatus(
+        proven=proof.proven, terms=proof.terms, objective=proof.objective, bound=proof.bound, by=proof.by
+    )

@@ -1,0 +1,38 @@
+"""The status of a Queue, computed from what a cycle saw of it. Pure; somebody else writes it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from phalanx.kube.timestamps import time_of
+from phalanx.model.decisions import QueueReport
+from phalanx.model.reasons import Problem
+from phalanx.model.resources import CPU
+from phalanx.model.wire.phalanx import Condition, QueueStatus
+
+READY: Final = "Ready"
+"""The condition that is False while the queue contradicts itself or sets a field that is not implemented."""
+
+
+def status_of(report: QueueReport, *, now_ms: int) -> QueueStatus:
+    """Amounts as Kubernetes quantities."""
+    return QueueStatus(
+        allocated=_quantities(report.allocated),
+        pending_gangs=report.pending_gangs,
+        pending_pods=report.pending_pods,
+        conditions=(_ready(report.problems, now_ms=now_ms),),
+    )
+
+
+def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
+    return {name: f"{amount}m" if name == CPU else str(amount) for name, amount in sorted(amounts.items())}
+
+
+def _ready(problems: Sequence[Problem], *, now_ms: int) -> Condition:
+    problem = problems[0] if problems else None
+    return Condition(
+        type=READY,
+        status="False" if problem else "True",
+        reason=problem.reason.value if problem else "Accepted",
+        message=problem.message if problem else "",
+        last_transition_time=time_of(now_ms),
+    )

@@ -1,0 +1,159 @@
+"""One scheduler from start to stop: follow the cluster, wait for leadership, decide, write, give back."""
+
+import asyncio
+
+import structlog
+from msgspec import Struct
+
+from phalanx.cache.cache import Cache
+from phalanx.clock import Clock, seeded_random
+from phalanx.deciders.port import Decider
+from phalanx.kube.bind_outcomes import Outcome
+from phalanx.kube.binder import Binder
+from phalanx.kube.client import Client
+from phalanx.kube.evictor import Evictor
+from phalanx.kube.lease import Leadership
+from phalanx.limits import STOP_GRACE_S
+from phalanx.model.decisions import Placement
+from phalanx.model.names import PodUid
+from phalanx.observe.metrics import Metrics
+from phalanx.service.cycles import Cycles
+from phalanx.service.following import Following
+from phalanx.service.hand_over import HandOver
+from phalanx.service.plan_check import CachePlanCheck
+from phalanx.service.reporter import Reporter
+from phalanx.service.view import View
+
+_log = structlog.get_logger(__name__)
+
+
+class Identity(Struct, frozen=True):
+    """Who we are among the replicas, and the Lease that they share."""
+
+    name: str
+    lease_namespace: str
+    lease_name: str = "phalanx"
+
+
+class Parts(Struct, frozen=True):
+    """What a scheduler stands on; a simulation brings its own. The Lease has a client of its own.
+
+    `controller` is the name by which pods choose this scheduler.
+    """
+
+    client: Client
+    lease_client: Client
+    cache: Cache
+    decider: Decider
+    clock: Clock
+    metrics: Metrics
+    identity: Identity
+    controller: str
+    seed: int = 0
+
+
+class Scheduler:
+    """`run` it once. Raises LostLease when leadership is taken away, after all writing has ended."""
+
+    def __init__(self, parts: Parts) -> None:
+        jitter = seeded_random(parts.seed).random
+        self._view = View(cache=parts.cache, decider=parts.decider)
+        self._following = Following(
+            view=self._view, client=parts.client, reports=parts.metrics, jitter=jitter
+        )
+        self._leadership = Leadership(
+            client=parts.lease_client,
+            namespace=parts.identity.lease_namespace,
+            name=parts.identity.lease_name,
+            identity=parts.identity.name,
+            clock=parts.clock,
+            reports=parts.metrics,
+            jitter=jitter,
+        )
+        self._evictor = Evictor(
+            client=parts.client,
+            fence=self._leadership,
+            reports=parts.metrics,
+            clock=parts.clock,
+            jitter=jitter,
+        )
+        self._binder = Binder(
+            client=parts.client,
+            fence=self._leadership,
+            check=CachePlanCheck(parts.cache),
+            on_outcome=self._bind_settled,
+            reports=parts.metrics,
+            clock=parts.clock,
+            jitter=jitter,
+            stand_aside=self._stand_aside,
+            seen=lambda: self._following.version("Pod"),
+        )
+        self._reporter = Reporter(
+            view=self._view,
+            client=parts.client,
+            fence=self._leadership,
+            clock=parts.clock,
+            metrics=parts.metrics,
+            controller=parts.controller,
+            instance=parts.identity.name,
+            binds_idle=self._binder.idle,
+            jitter=jitter,
+        )
+        self._hand_over = HandOver(
+            view=self._view,
+            binder=self._binder,
+            evictor=self._evictor,
+            reporter=self._reporter,
+            clock=parts.clock,
+        )
+        self._cycles = Cycles(
+            view=self._view,
+            decider=parts.decider,
+            carry_out=self._hand_over.carry_out,
+            clock=parts.clock,
+            reports=parts.metrics,
+        )
+
+    def why_not_alive(self) -> str | None:
+        """A plain sentence when only a restart can help."""
+        return self._cycles.why_stuck()
+
+    def why_not_ready(self) -> str | None:
+        """None once the cluster is known, leader or not; else a plain sentence."""
+        return self._following.why_not_synced()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` is set: a leader first finishes the gangs it has begun and gives the Lease back."""
+        async with asyncio.TaskGroup() as tasks:
+            self._following.start(tasks)
+            leading = tasks.create_task(self._leadership.run(lambda: self._lead(tasks, stop)), name="lead")
+            stopping = tasks.create_task(stop.wait(), name="wait for stop")
+            await asyncio.wait((leading, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not self._leadership.leading.is_set():
+                leading.cancel()
+            await asyncio.wait((leading,))
+            stopping.cancel()
+            self._following.stop()
+
+    async def _lead(self, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> None:
+        await self._following.start_anew(tasks)
+        async with asyncio.TaskGroup() as work:
+            workers = [
+                work.create_task(self._binder.run(), name="bind"),
+                work.create_task(self._evictor.run(), name="evict"),
+                work.create_task(self._reporter.run(), name="report"),
+            ]
+            cycles = work.create_task(self._cycles.run(), name="cycles")
+            await stop.wait()
+            _log.info("stopping")
+            cycles.cancel()
+            await self._binder.stop(within=STOP_GRACE_S)
+            await self._reporter.flush()
+            for worker in workers:
+                worker.cancel()
+
+    def _bind_settled(self, placement: Placement, outcome: Outcome) -> None:
+        self._hand_over.outcome(placement, outcome)
+
+    def _stand_aside(self, pod: PodUid) -> bool:
+        return self._reporter.stand_aside(pod)

@@ -1,0 +1,46 @@
+"""What the scheduler knows, in one place: every event comes through here, in one order, for every cache."""
+
+import asyncio
+
+from phalanx.cache.cache import Cache
+from phalanx.cache.events import Event
+from phalanx.deciders.port import Decider
+from phalanx.model.names import GangId
+from phalanx.service.own_objects import OwnObjects
+
+
+class View:
+    """The cache with its listeners. `reason` is set while a cycle is worth running."""
+
+    def __init__(self, *, cache: Cache, decider: Decider) -> None:
+        self.cache = cache
+        self.objects = OwnObjects()
+        self.reason = asyncio.Event()
+        self._decider = decider
+        self._touched: dict[GangId, None] = {}
+        self._reporting = False
+
+    def take(self, event: Event) -> None:
+        """Apply one event, from the API or of our own making."""
+        self.objects.take(event)
+        changes = self.cache.apply(event)
+        self._decider.feed((event,))
+        for gang in changes.gangs:
+            self.touch(gang)
+        if changes.may_help:
+            self.reason.set()
+
+    def start_reporting(self) -> None:
+        """From now on somebody takes what was touched; to begin with, every gang is."""
+        self._reporting = True
+        self._touched = dict.fromkeys(self.cache.gang_ids())
+
+    def touch(self, gang: GangId) -> None:
+        """Something about this gang is worth reporting. Without anybody who reports nothing piles up."""
+        if self._reporting:
+            self._touched[gang] = None
+
+    def take_touched(self) -> tuple[GangId, ...]:
+        """The gangs that changed since the last call, each once, in the order of their first change."""
+        touched, self._touched = tuple(self._touched), {}
+        return touched

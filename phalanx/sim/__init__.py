@@ -1,0 +1,1 @@
+"""The simulated world: an in-memory API server, kubelets, controllers, workloads."""

@@ -1,0 +1,1 @@
+"""What an API server does with a request: routing, admission, rules, patches, lists, watches, errors."""

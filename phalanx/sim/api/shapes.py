@@ -1,0 +1,249 @@
+"""The shapes that the server relies on: what is not of its kind's shape is refused, as a real decoder does.
+
+Only what the embedded server and its controllers look at is named here, apart from the scheduler's own
+structs: those are on trial.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from phalanx.model.quantities import InvalidQuantity, capacity_amount
+from phalanx.sim.api.errors import ApiError, bad_request
+from phalanx.sim.api.kinds import ResourceType
+from phalanx.sim.store import Object
+
+Strings = dict[str, str]
+
+
+class _Shape(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What all shapes share; fields that are not named may be anything."""
+
+
+class _Owner(_Shape, frozen=True, kw_only=True):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class _Metadata(_Shape, frozen=True, kw_only=True):
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: Strings = {}
+    annotations: Strings = {}
+    finalizers: list[str] = []
+    owner_references: list[_Owner] = []
+
+
+class _Any(_Shape, frozen=True, kw_only=True):
+    metadata: _Metadata = _Metadata()
+
+
+class _Condition(_Shape, frozen=True, kw_only=True):
+    type: str = ""
+    status: str = ""
+    message: str = ""
+
+
+class _Status(_Shape, frozen=True, kw_only=True):
+    phase: str = ""
+    conditions: list[_Condition] = []
+
+
+class _Amounts(_Shape, frozen=True, kw_only=True):
+    requests: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+
+
+class _Container(_Shape, frozen=True, kw_only=True):
+    name: str = ""
+    image: str = ""
+    resources: _Amounts = _Amounts()
+    restart_policy: str = ""
+
+
+class _Gate(_Shape, frozen=True, kw_only=True):
+    name: str = ""
+
+
+class _Toleration(_Shape, frozen=True, kw_only=True):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class _PodSpec(_Shape, frozen=True, kw_only=True):
+    containers: list[_Container] = []
+    init_containers: list[_Container] = []
+    node_name: str = ""
+    node_selector: Strings = {}
+    overhead: dict[str, Any] = {}
+    priority: int = 0
+    priority_class_name: str = ""
+    scheduler_name: str = ""
+    scheduling_gates: list[_Gate] = []
+    termination_grace_period_seconds: int = 0
+    tolerations: list[_Toleration] = []
+
+
+class _Pod(_Any, frozen=True, kw_only=True):
+    spec: _PodSpec = _PodSpec()
+    status: _Status = _Status()
+
+
+class _NodeStatus(_Status, frozen=True, kw_only=True):
+    capacity: dict[str, Any] = {}
+    allocatable: dict[str, Any] = {}
+
+
+class _NodeSpec(_Shape, frozen=True, kw_only=True):
+    taints: list[_Toleration] = []
+    unschedulable: bool = False
+
+
+class _Node(_Any, frozen=True, kw_only=True):
+    spec: _NodeSpec = _NodeSpec()
+    status: _NodeStatus = _NodeStatus()
+
+
+class _Template(_Any, frozen=True, kw_only=True):
+    spec: _PodSpec = _PodSpec()
+
+
+class _JobSpec(_Shape, frozen=True, kw_only=True):
+    template: _Template
+    parallelism: int = 0
+    completions: int = 0
+    backoff_limit: int = 0
+    completion_mode: str = ""
+    suspend: bool = False
+
+
+class _Job(_Any, frozen=True, kw_only=True):
+    spec: _JobSpec
+    status: _Status = _Status()
+
+
+class _NamespaceSpec(_Shape, frozen=True, kw_only=True):
+    finalizers: list[str] = []
+
+
+class _Namespace(_Any, frozen=True, kw_only=True):
+    spec: _NamespaceSpec = _NamespaceSpec()
+    status: _Status = _Status()
+
+
+class _Spec(_Any, frozen=True, kw_only=True):
+    spec: dict[str, Any]
+
+
+class _Names(_Shape, frozen=True, kw_only=True):
+    plural: str
+    kind: str
+    short_names: list[str] = []
+
+
+class _Version(_Shape, frozen=True, kw_only=True):
+    name: str
+    served: bool
+    storage: bool
+    schema: dict[str, Any] = {}
+    subresources: dict[str, Any] = {}
+
+
+class _CrdSpec(_Shape, frozen=True, kw_only=True):
+    group: str
+    scope: str
+    names: _Names
+    versions: list[_Version]
+
+
+class _Crd(_Any, frozen=True, kw_only=True):
+    spec: _CrdSpec
+
+
+class _PriorityClass(_Any, frozen=True, kw_only=True):
+    value: int = 0
+    preemption_policy: str = ""
+
+
+class _Target(_Shape, frozen=True, kw_only=True):
+    kind: str = ""
+    name: str = ""
+
+
+class _Binding(_Any, frozen=True, kw_only=True):
+    target: _Target = _Target()
+
+
+class _Preconditions(_Shape, frozen=True, kw_only=True):
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _DeleteOptions(_Shape, frozen=True, kw_only=True):
+    grace_period_seconds: int = 0
+    propagation_policy: str = ""
+    preconditions: _Preconditions = _Preconditions()
+
+
+_SHAPES: Final[Mapping[str, type[_Any]]] = {
+    "pods": _Pod,
+    "nodes": _Node,
+    "namespaces": _Namespace,
+    "persistentvolumeclaims": _Spec,
+    "persistentvolumes": _Spec,
+    "jobs.batch": _Job,
+    "customresourcedefinitions.apiextensions.k8s.io": _Crd,
+    "priorityclasses.scheduling.k8s.io": _PriorityClass,
+}
+
+
+_OPTIONS: Final[Mapping[str, type[_Shape]]] = {"Binding": _Binding, "DeleteOptions": _DeleteOptions}
+
+
+def check_shape(kind: ResourceType, item: Object) -> None:
+    """Raises ApiError 400 where the object is not of the shape of its kind."""
+    found = _converted(item, _SHAPES.get(kind.resource, _Any), kind.kind, kind.api_version)
+    for name, quantity in _quantities(found):
+        try:
+            capacity_amount(name, quantity)
+        except InvalidQuantity as error:
+            raise _unfit(kind.kind, kind.api_version, error) from None
+
+
+def check_options(name: str, item: Object) -> None:
+    """The same for a Binding or DeleteOptions."""
+    _converted(item, _OPTIONS[name], name, "v1")
+
+
+def _converted(item: Object, shape: type[Any], kind: str, version: str) -> Any:
+    try:
+        return msgspec.convert(item, shape)
+    except msgspec.ValidationError as error:
+        raise _unfit(kind, version, error) from None
+
+
+def _unfit(kind: str, version: str, error: Exception) -> ApiError:
+    return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {error}')
+
+
+def _quantities(item: _Any) -> list[tuple[str, Any]]:
+    amounts: list[dict[str, Any]] = []
+    if isinstance(item, _Pod):
+        resources = [one.resources for one in (*item.spec.containers, *item.spec.init_containers)]
+        amounts = [
+            item.spec.overhead,
+            *(one.requests for one in resources),
+            *(one.limits for one in resources),
+        ]
+    elif isinstance(item, _Node):
+        amounts = [item.status.capacity, item.status.allocatable]
+    return [pair for one in amounts for pair in one.items()]

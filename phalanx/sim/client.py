@@ -1,0 +1,95 @@
+"""How the embedded controllers reach their API server: plain calls, under the same rules as over HTTP."""
+
+from collections.abc import Callable
+
+from phalanx.sim.api.errors import ApiError
+from phalanx.sim.api.objects import set_condition
+from phalanx.sim.api.registry import Change
+from phalanx.sim.api.requests import Target
+from phalanx.sim.apiserver import ApiServer
+from phalanx.sim.store import Key, Object, Subscriber
+
+_NOT_FOUND = 404
+_CONFLICT = 409
+
+
+class Client:
+    """Verbs on objects by their key. Reading sees the latest state; what is gone is None."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    def now(self) -> str:
+        """The server's time as a timestamp."""
+        return self._server.registry.stamps.now()
+
+    def get(self, key: Key) -> Object | None:
+        """The object as it is now."""
+        entry = self._server.store.get(key)
+        return None if entry is None else entry.data
+
+    def keys(self, resource: str) -> list[Key]:
+        """All objects of a resource, in order of their names."""
+        return [entry.key for entry in self._server.store.entries(resource)]
+
+    def keys_in(self, namespace: str) -> list[Key]:
+        """Everything that lies in a namespace."""
+        resources = [kind.resource for kind in self._server.types.all() if kind.namespaced]
+        return [key for resource in resources for key in self.keys(resource) if key.namespace == namespace]
+
+    def subscribe(self, resource: str | None, subscriber: Subscriber) -> Callable[[], None]:
+        """Learn of each change of a resource, or of all; the result ends it."""
+        return self._server.store.subscribe(resource, subscriber)
+
+    def create(self, resource: str, namespace: str, new: Object) -> Object:
+        """Create an object. Raises ApiError."""
+        return self._server.registry.create(self._target(Key(resource, namespace, "")), new).data
+
+    def update(self, key: Key, change: Change) -> None:
+        """Change an object that may be gone already. Raises ApiError for other refusals."""
+        _unless_gone(lambda: self._server.registry.update(self._target(key), change))
+
+    def update_status(self, key: Key, **fields: object) -> None:
+        """Set fields of the status; a `condition` is set by its type. Nothing happens to what is gone."""
+        condition = fields.pop("condition", None)
+
+        def change(item: Object) -> Object:
+            status = {**item.get("status", {}), **fields}
+            if isinstance(condition, dict):
+                status["conditions"] = set_condition(status.get("conditions", []), condition)
+            return {**item, "status": status}
+
+        _unless_gone(lambda: self._server.registry.update_status(self._target(key), change))
+
+    def finalize(self, key: Key, change: Change) -> None:
+        """Change the finalizers in a namespace's spec."""
+        _unless_gone(lambda: self._server.registry.finalize(self._target(key), change))
+
+    def bind(self, key: Key, *, uid: str, node: str) -> bool:
+        """Bind a pod; false where the server refuses because something changed."""
+        binding = {"metadata": {"uid": uid}, "target": {"kind": "Node", "name": node}}
+        try:
+            self._server.registry.bind(self._target(key), binding)
+        except ApiError as error:
+            if error.code not in (_NOT_FOUND, _CONFLICT):
+                raise
+            return False
+        return True
+
+    def delete(self, key: Key, *, uid: str, grace_s: int | None = None) -> None:
+        """Delete this very object, in the background; one that is gone or was made anew is left alone."""
+        options: Object = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        _unless_gone(lambda: self._server.registry.delete(self._target(key), options))
+
+    def _target(self, key: Key) -> Target:
+        return Target(self._server.types.named(key.resource), key.namespace, key.name)
+
+
+def _unless_gone(write: Callable[[], object]) -> None:
+    try:
+        write()
+    except ApiError as error:
+        if error.code not in (_NOT_FOUND, _CONFLICT):
+            raise

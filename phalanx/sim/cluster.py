@@ -1,0 +1,48 @@
+"""The embedded cluster: API server over HTTP on loopback, kubelets, Job controller, garbage collector."""
+
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+
+from msgspec import Struct
+
+from phalanx.clock import Clock
+from phalanx.sim.apiserver import ApiServer
+from phalanx.sim.client import Client
+from phalanx.sim.garbage import GarbageCollector
+from phalanx.sim.http import Endpoint, serving
+from phalanx.sim.jobs import JobController
+from phalanx.sim.kubelet import Kubelets
+from phalanx.sim.podbypod import PodByPodScheduler
+
+
+class EmbeddedCluster(Struct, frozen=True):
+    """A running cluster. `endpoint.write_kubeconfig` makes it reachable; `server.store` is its truth."""
+
+    server: ApiServer
+    endpoint: Endpoint
+
+
+@asynccontextmanager
+async def embedded_cluster(
+    *, clock: Clock, seed: int = 0, port: int = 0, token: str = "", pod_by_pod: bool = False
+) -> AsyncIterator[EmbeddedCluster]:
+    """A cluster without nodes, for as long as the context lasts. Port 0 takes a free one.
+
+    `pod_by_pod` adds a scheduler that takes pods of default-scheduler one by one.
+    """
+    server = ApiServer(clock=clock, seed=seed)
+    with running_controllers(server, seed=seed, pod_by_pod=pod_by_pod):
+        async with serving(server, port=port, token=token) as endpoint:
+            yield EmbeddedCluster(server, endpoint)
+
+
+def running_controllers(server: ApiServer, *, seed: int = 0, pod_by_pod: bool = False) -> ExitStack:
+    """All of a cluster that acts by itself, started on the running event loop; closing stops it."""
+    client, stack = Client(server), ExitStack()
+    resources = [kind.resource for kind in server.types.all()]
+    stack.callback(GarbageCollector(client, resources=resources).close)
+    stack.callback(JobController(client).close)
+    stack.callback(Kubelets(client).close)
+    if pod_by_pod:
+        stack.callback(PodByPodScheduler(client, seed=seed).close)
+    return stack

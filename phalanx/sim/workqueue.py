@@ -1,0 +1,59 @@
+"""The queue of an embedded controller: keys in order of arrival, each once, handled a turn later."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from phalanx.limits import SIM_WORK_PER_TURN
+from phalanx.sim.api.errors import ApiError
+from phalanx.sim.store import Key
+
+
+class WorkQueue:
+    """Keys to look at. What one needs is found out when it is handled, so one look covers many changes."""
+
+    def __init__(self, handle: Callable[[Key], None]) -> None:
+        self._handle = handle
+        self._keys: dict[Key, None] = {}
+        self._turn: asyncio.Handle | None = None
+        self._timers: dict[asyncio.TimerHandle, None] = {}
+        self._closed = False
+
+    def add(self, key: Key) -> None:
+        """Look at the object soon."""
+        if self._closed:
+            return
+        self._keys[key] = None
+        if self._turn is None:
+            self._turn = asyncio.get_running_loop().call_soon(self._work)
+
+    def call_later(self, delay_s: float, act: Callable[[], None]) -> None:
+        """Do something after a delay, unless the queue is closed by then."""
+        timer: asyncio.TimerHandle
+
+        def fire() -> None:
+            del self._timers[timer]
+            act()
+
+        timer = asyncio.get_running_loop().call_later(delay_s, fire)
+        self._timers[timer] = None
+
+    def close(self) -> None:
+        """Handle nothing more."""
+        self._closed = True
+        self._keys.clear()
+        for handle in (self._turn, *self._timers):
+            if handle is not None:
+                handle.cancel()
+
+    def _work(self) -> None:
+        self._turn = None
+        batch = list(self._keys)[:SIM_WORK_PER_TURN]
+        for key in batch:
+            del self._keys[key]
+        for key in batch:
+            # What the server refuses now (a namespace that is going, say) is tried at the next change.
+            with suppress(ApiError):
+                self._handle(key)
+        if self._keys and self._turn is None:
+            self._turn = asyncio.get_running_loop().call_soon(self._work)

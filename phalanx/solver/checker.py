@@ -1,0 +1,106 @@
+"""Every answer is checked again here, in plain Python, from the problem alone, before it leaves."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from operator import add, gt
+
+from phalanx.model.names import NodeName
+from phalanx.model.rules import Budget, FewestDomains, Rule, SameDomain
+from phalanx.solver.objective import objective_of, terms_of
+from phalanx.solver.problem import Assignment, NodeClass, Placed, Problem
+
+Home = dict[NodeName, NodeClass]
+
+
+def check(problem: Problem, placed: Placed) -> tuple[str, ...]:
+    """What is wrong with this placement, in words; empty when it keeps every rule."""
+    wanted = {one.node for one in placed.assignments}
+    home = {node: group for group in problem.classes for node in group.nodes if node in wanted}
+    wrong = [*_malformed(problem, placed.assignments, home)]
+    if not wrong:
+        wrong += _miscounted(problem, placed.assignments)
+        wrong += _ineligible(problem, placed.assignments, home)
+        wrong += _overfull(problem, placed.assignments, home)
+        for rule in problem.rules:
+            wrong += _broken(rule, problem, placed.assignments, home)
+        wrong += _overclaimed(problem, placed)
+    return tuple(wrong)
+
+
+def _malformed(problem: Problem, assignments: Sequence[Assignment], home: Home) -> Iterator[str]:
+    pairs = Counter((one.role, one.node) for one in assignments)
+    yield from (f"role {role} is assigned to {node} twice" for (role, node), n in pairs.items() if n > 1)
+    for one in assignments:
+        if not 0 <= one.role < len(problem.roles):
+            yield f"there is no role {one.role}"
+        if one.node not in home:
+            yield f"there is no node {one.node}"
+        if one.count < 1:
+            yield f"{one.count} pods on {one.node}"
+
+
+def _miscounted(problem: Problem, assignments: Sequence[Assignment]) -> Iterator[str]:
+    for index, role in enumerate(problem.roles):
+        count = sum(one.count for one in assignments if one.role == index)
+        if not role.minimum <= count <= role.maximum:
+            yield f"{count} pods of role {role.name}, not {role.minimum} to {role.maximum}"
+
+
+def _ineligible(problem: Problem, assignments: Sequence[Assignment], home: Home) -> Iterator[str]:
+    for one in assignments:
+        if not home[one.node].eligible[one.role]:
+            yield f"role {problem.roles[one.role].name} may not use {one.node}"
+
+
+def _overfull(problem: Problem, assignments: Sequence[Assignment], home: Home) -> Iterator[str]:
+    used: dict[NodeName, tuple[int, ...]] = {}
+    for one in assignments:
+        load = [amount * one.count for amount in problem.roles[one.role].request]
+        used[one.node] = tuple(map(add, load, used[one.node])) if one.node in used else tuple(load)
+    for node, amounts in used.items():
+        if any(map(gt, amounts, home[node].free)):
+            for name, amount, free in zip(problem.resources, amounts, home[node].free, strict=True):
+                if amount > free:
+                    yield f"{amount} {name} on {node}, where {free} is free"
+
+
+def _broken(rule: Rule, problem: Problem, assignments: Sequence[Assignment], home: Home) -> Iterator[str]:
+    match rule:
+        case SameDomain():
+            return _scattered(rule, problem, assignments, home)
+        case Budget():
+            return _overspent(rule, problem, assignments)
+        case FewestDomains():
+            return iter(())
+
+
+def _scattered(
+    rule: SameDomain, problem: Problem, assignments: Sequence[Assignment], home: Home
+) -> Iterator[str]:
+    depth = problem.levels.index(rule.level) + 1
+    paths = [*(home[one.node].path for one in assignments), *(problem.anchors if assignments else ())]
+    domains = sorted({path[:depth] for path in paths})
+    if any(len(domain) < depth for domain in domains):
+        yield f"{rule.name}: a pod on a node in no {rule.level}"
+    if len(domains) > 1:
+        yield f"{rule.name}: pods in {len(domains)} domains of level {rule.level}"
+
+
+def _overspent(rule: Budget, problem: Problem, assignments: Sequence[Assignment]) -> Iterator[str]:
+    counted = [one for one in assignments if rule.nodes is None or one.node in rule.nodes]
+    for index, name in enumerate(problem.resources):
+        used = sum(problem.roles[one.role].request[index] * one.count for one in counted)
+        if used > 0 and name in rule.remaining and used > rule.remaining[name]:
+            yield f"{rule.name}: {used} {name}, where {rule.remaining[name]} remains"
+
+
+def _overclaimed(problem: Problem, placed: Placed) -> Iterator[str]:
+    certificate = placed.certificate
+    if certificate.terms != terms_of(problem):
+        yield f"the certificate is about {certificate.terms}"
+    elif certificate.objective != objective_of(problem, placed.assignments):
+        yield f"the certificate states the objective {certificate.objective}"
+    elif certificate.bound > certificate.objective:
+        yield f"the bound {certificate.bound} is above the objective {certificate.objective}"
+    elif certificate.proven != (certificate.bound == certificate.objective):
+        yield "the certificate is proven without a bound that meets the objective, or the reverse"

@@ -1,0 +1,60 @@
+"""The way in: `place` asks the backends, cheapest first, and lets no unchecked answer out."""
+
+from collections.abc import Callable
+from functools import partial
+
+from msgspec import structs
+
+from phalanx.solver.checker import check
+from phalanx.solver.closed import place_closed
+from phalanx.solver.problem import Answer, Placed, Problem, SolveLimits, Unplaceable
+from phalanx.solver.rows import TooLarge
+from phalanx.solver.search import place_by_search
+from phalanx.solver.tree_dp import place_on_tree
+
+DEFAULT_LIMITS = SolveLimits()
+
+GREEDY_ONLY = SolveLimits(deterministic=0.0)
+
+Backend = Callable[[Problem], Answer | None]
+
+
+def place(problem: Problem, *, limits: SolveLimits = DEFAULT_LIMITS) -> Answer:
+    """The best placement found, checked and certified, or why there is none. Same problem, same answer."""
+    defects: list[str] = []
+    answer = _first_sound(problem, limits, defects)
+    return structs.replace(answer, defects=tuple(defects))
+
+
+def _first_sound(problem: Problem, limits: SolveLimits, defects: list[str]) -> Answer:
+    """The first answer that is proven and sound; what is sound but not proven is searched on from."""
+    start: Placed | None = None
+    for backend in (place_closed, place_on_tree):
+        answer = _sound(backend, problem, defects)
+        if isinstance(answer, Unplaceable) or (answer is not None and answer.certificate.proven):
+            return answer
+        start = answer or start
+    for effort in (limits, GREEDY_ONLY):
+        answer = _sound(partial(place_by_search, limits=effort, start=start), problem, defects)
+        if answer is not None:
+            return answer
+    return start or Unplaceable(proven=False, by="none")
+
+
+def _sound(backend: Backend, problem: Problem, defects: list[str]) -> Answer | None:
+    """The backend's answer; None when it declines, fails, or fails the check, which is noted as a defect.
+
+    An error in one backend must not stop the gangs that wait behind this one, so every error is caught.
+    """
+    try:
+        answer = backend(problem)
+    except TooLarge:
+        return None
+    except Exception as error:
+        defects.append(f"{getattr(backend, '__name__', 'search')}: {error!r}")
+        return None
+    wrong = check(problem, answer) if isinstance(answer, Placed) else ()
+    if wrong and isinstance(answer, Placed):
+        defects.append(f"{answer.certificate.by}: {'; '.join(wrong)}")
+        return None
+    return answer

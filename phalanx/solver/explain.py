@@ -1,0 +1,186 @@
+"""Why a problem has no placement, as facts: what fits now, which rules conflict, what would make it fit.
+
+Cheap and bounded: a limited number of solves, each with a small part of the effort. What is not settled
+within that is left out or marked as not proven.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct, structs
+
+from phalanx.model.rules import Budget, SameDomain
+from phalanx.solver.feasibility import Asker, bare
+from phalanx.solver.missing_room import missing_room
+from phalanx.solver.problem import Assignment, Placed, Problem, SolveLimits
+from phalanx.solver.relaxations import (
+    CAPACITY,
+    ELIGIBILITY,
+    Relaxation,
+    RelaxationKind,
+    no_rule,
+    relaxed,
+    with_rules,
+    without_capacity,
+    without_eligibility,
+)
+from phalanx.solver.usage import budget_use
+
+DEFAULT_LIMITS = SolveLimits()
+
+
+class Explanation(Struct, frozen=True):
+    """Facts about a problem without a placement.
+
+    `possible_when_empty`: whether it fits on nodes with nothing on them; None when not asked or not known.
+    `most`: per role, the most pods that fit now, all roles scaled down alike; `most_proven` if no more do.
+    `conflict`: names of rules (and "eligibility", "capacity") that cannot be kept together; `irreducible`
+    when every one of them is needed for the conflict. Empty when there is no node at all.
+    `relaxations`: single changes, each of which makes it fit, in the order in which to offer them.
+    """
+
+    possible_when_empty: bool | None
+    most: tuple[int, ...]
+    most_proven: bool
+    conflict: tuple[str, ...]
+    irreducible: bool
+    relaxations: tuple[Relaxation, ...]
+
+
+class Most(Struct, frozen=True):
+    """The largest share of the minimums that fits, where it goes, and whether no larger one does."""
+
+    minimums: tuple[int, ...]
+    assignments: tuple[Assignment, ...]
+    proven: bool
+
+
+def explain(
+    problem: Problem, *, empty: Problem | None = None, limits: SolveLimits = DEFAULT_LIMITS
+) -> Explanation:
+    """The facts. `empty` is the same problem with all that nodes can allocate free."""
+    asker = Asker(limits)
+    core = bare(problem)
+    vacant = bare(empty) if empty is not None else None
+    possible = asker.fits(vacant) if vacant is not None else None
+    most = most_that_fits(core, asker)
+    conflict, irreducible = _conflict(core, asker)
+    return Explanation(
+        possible_when_empty=possible,
+        most=most.minimums,
+        most_proven=most.proven,
+        conflict=conflict,
+        irreducible=irreducible,
+        relaxations=tuple(_relaxations(core, vacant, most, asker)),
+    )
+
+
+def fits_when_empty(empty: Problem, *, limits: SolveLimits = DEFAULT_LIMITS) -> bool | None:
+    """Whether a problem whose nodes have nothing on them has a placement; None when not known."""
+    return Asker(limits).fits(bare(empty))
+
+
+def most_that_fits(core: Problem, asker: Asker) -> Most:
+    """For one role solved at once, for several by bisection over the size of the largest role."""
+    if len(core.roles) == 1:
+        roles = (structs.replace(core.roles[0], minimum=0),)
+        answer = asker.answer(structs.replace(core, roles=roles))
+        if isinstance(answer, Placed):
+            placed = sum(one.count for one in answer.assignments)
+            return Most((placed,), answer.assignments, answer.certificate.proven)
+    low, high = 0, max((role.minimum for role in core.roles), default=0)
+    most, proven = Most((0,) * len(core.roles), (), proven=True), True
+    while high - low > 1:
+        middle = (low + high) // 2
+        smaller = _scaled(core, middle)
+        answer = asker.answer(smaller)
+        if isinstance(answer, Placed):
+            low = middle
+            most = Most(tuple(role.minimum for role in smaller.roles), answer.assignments, proven=True)
+        else:
+            high = middle
+            proven = proven and answer is not None and answer.proven
+    return structs.replace(most, proven=proven)
+
+
+def _scaled(core: Problem, size: int) -> Problem:
+    """All roles scaled down, rounded up, so that the largest one has this size."""
+    largest = max(role.minimum for role in core.roles)
+    counts = [-(-role.minimum * size // largest) for role in core.roles]
+    roles = zip(core.roles, counts, strict=True)
+    scaled = tuple(structs.replace(role, minimum=count, maximum=count) for role, count in roles)
+    return structs.replace(core, roles=scaled)
+
+
+def _conflict(core: Problem, asker: Asker) -> tuple[tuple[str, ...], bool]:
+    """A deletion filter: names are dropped one by one for as long as what is kept has no placement."""
+    rules = [rule.name for rule in core.rules if isinstance(rule, Budget)]
+    rules += [rule.name for rule in core.rules if isinstance(rule, SameDomain)]
+    names = list(dict.fromkeys([ELIGIBILITY, *rules, CAPACITY]))
+    if asker.fits(only(core, ())) is False:
+        return (), True
+    kept, irreducible = names, True
+    for name in names:
+        fewer = [one for one in kept if one != name]
+        fits = asker.fits(only(core, fewer))
+        if fits is False:
+            kept = fewer
+        irreducible = irreducible and fits is not None
+    return tuple(kept), irreducible
+
+
+def only(core: Problem, names: Sequence[str]) -> Problem:
+    """The problem with only these of the named rules."""
+    kept = with_rules(core, {rule.name: no_rule for rule in core.rules if rule.name not in names})
+    if ELIGIBILITY not in names:
+        kept = without_eligibility(kept)
+    return bare(kept if CAPACITY in names else without_capacity(kept))
+
+
+def _relaxations(core: Problem, vacant: Problem | None, most: Most, asker: Asker) -> Iterator[Relaxation]:
+    """Every single change that makes it fit: rules first, then fewer pods, then more room."""
+    for rule in core.rules:
+        if isinstance(rule, SameDomain):
+            yield from _first_that_fits(core, _wider(core, rule), asker)
+    for rule in core.rules:
+        if isinstance(rule, Budget):
+            yield from _first_that_fits(core, _raised(core, rule, asker), asker)
+    eligibility = Relaxation(RelaxationKind.DROP_ELIGIBILITY)
+    yield from _first_that_fits(core, iter([eligibility]), asker)
+    if any(most.minimums):
+        yield Relaxation(RelaxationKind.LOWER_MINIMUM, minimums=most.minimums)
+    yield from _first_that_fits(core, missing_room(core, vacant, most.assignments, asker), asker)
+
+
+def _first_that_fits(core: Problem, changes: Iterator[Relaxation], asker: Asker) -> Iterator[Relaxation]:
+    for change in changes:
+        if asker.fits(bare(relaxed(core, change))):
+            yield change
+            return
+
+
+def _wider(core: Problem, rule: SameDomain) -> Iterator[Relaxation]:
+    """The next wider levels in turn, then the level as a mere wish."""
+    for level in reversed(core.levels[: core.levels.index(rule.level)]):
+        yield Relaxation(RelaxationKind.WIDEN_LEVEL, rule=rule.name, level=level)
+    yield Relaxation(RelaxationKind.PREFER_LEVEL, rule=rule.name, level=rule.level)
+
+
+def _raised(core: Problem, rule: Budget, asker: Asker) -> Iterator[Relaxation]:
+    """What a placement without the budget uses beyond it, when it spares the nodes that the budget counts."""
+    answer = asker.answer(_sparing(with_rules(core, {rule.name: no_rule}), rule))
+    if isinstance(answer, Placed):
+        used = budget_use(core, rule, answer.assignments)
+        over = {name: used.get(name, 0) - left for name, left in rule.remaining.items()}
+        amounts = {name: more for name, more in over.items() if more > 0 and used.get(name, 0) > 0}
+        yield Relaxation(RelaxationKind.RAISE_BUDGET, rule=rule.name, amounts=amounts)
+
+
+def _sparing(problem: Problem, rule: Budget) -> Problem:
+    """The problem in which each pod on nodes that the budget counts costs one."""
+    counted, free = (1,) * len(problem.roles), (0,) * len(problem.roles)
+    nodes = rule.nodes or frozenset()
+    classes = tuple(
+        structs.replace(group, price=free if nodes.isdisjoint(group.nodes) else counted)
+        for group in problem.classes
+    )
+    return structs.replace(problem, classes=classes)

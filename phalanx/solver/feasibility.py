@@ -1,0 +1,41 @@
+"""The bare question whether a problem fits at all, asked a limited number of times."""
+
+from msgspec import structs
+
+from phalanx.limits import EXPLANATION_EFFORT_PART, EXPLANATION_SOLVES_MAX
+from phalanx.model.rules import FewestDomains
+from phalanx.solver.engine import place
+from phalanx.solver.problem import Answer, Placed, Problem, SolveLimits
+
+
+class Asker:
+    """Answers while there are solves left; afterwards nothing is known."""
+
+    def __init__(self, limits: SolveLimits) -> None:
+        self._limits = SolveLimits(deterministic=limits.deterministic * EXPLANATION_EFFORT_PART)
+        self._left = EXPLANATION_SOLVES_MAX
+
+    def answer(self, problem: Problem) -> Answer | None:
+        """The solver's answer; None without solves left."""
+        if self._left == 0:
+            return None
+        self._left -= 1
+        return place(problem, limits=self._limits)
+
+    def fits(self, problem: Problem) -> bool | None:
+        """Whether a placement exists; None when that is not known."""
+        answer = self.answer(problem)
+        if isinstance(answer, Placed):
+            return True
+        return False if answer is not None and answer.proven else None
+
+
+def bare(problem: Problem) -> Problem:
+    """The minimums under the rules that must hold, without wishes and prices: as hard, faster to solve."""
+    roles = tuple(structs.replace(role, maximum=role.minimum) for role in problem.roles)
+    classes = problem.classes
+    if any(any(price) for price in {group.price for group in classes}):
+        free_of_charge = (0,) * len(roles)
+        classes = tuple(structs.replace(group, price=free_of_charge) for group in classes)
+    rules = tuple(rule for rule in problem.rules if not isinstance(rule, FewestDomains))
+    return structs.replace(problem, roles=roles, classes=classes, rules=rules)

@@ -1,0 +1,106 @@
+"""Best fit: puts pods on selected nodes, the largest role first, on the cheapest and then tightest nodes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from phalanx.solver.nodetable import Counts, NodeTable
+from phalanx.solver.rows import IntArray, Rows, requests_of
+
+
+class Spending:
+    """What the budgets of a problem still allow while pods are put down."""
+
+    def __init__(self, rows: Rows) -> None:
+        names = rows.problem.resources
+        self._requests = [role.request for role in rows.problem.roles]
+        self._left = [
+            {names.index(name): max(0, amount) for name, amount in budget.remaining.items() if name in names}
+            for budget in rows.book.budgets
+        ]
+
+    def allowed(self, scope: Sequence[int], role: int, want: int) -> int:
+        """How many of `want` pods of a role may still go to nodes that these budgets count."""
+        request = self._requests[role]
+        counts = [
+            left // request[resource]
+            for budget in scope
+            for resource, left in self._left[budget].items()
+            if request[resource] > 0
+        ]
+        return min([want, *counts])
+
+    def spend(self, scope: Sequence[int], role: int, count: int) -> None:
+        """Takes the pods' requests off these budgets."""
+        for budget in scope:
+            for resource in self._left[budget]:
+                self._left[budget][resource] -= self._requests[role][resource] * count
+
+
+def role_order(rows: Rows) -> list[int]:
+    """Roles by the share of the roomiest node that one pod takes, largest first; ties: fewer nodes first."""
+    weights = role_weights(rows)
+    nodes = (rows.count[:, None] * (rows.fits > 0)).sum(axis=0).tolist()
+    return sorted(range(len(weights)), key=lambda role: (-weights[role], nodes[role], role))
+
+
+def role_weights(rows: Rows) -> list[int]:
+    """Per role, the dominant share of one pod in the roomiest node, in thousandths, 1 to 1000."""
+    most = rows.free.max(axis=0, initial=1)
+    shares = (requests_of(rows.problem) * 1000) // np.maximum(most, 1)
+    return [min(max(1, share), 1000) for share in shares.max(axis=1, initial=0).tolist()]
+
+
+def fill(table: NodeTable, nodes: IntArray, want: Sequence[int], *, start: Counts | None = None) -> Counts:
+    """Pods put on the selected nodes, up to `want` per role, on top of `start`; fewer where no more fit."""
+    rows = table.rows
+    row = table.row[nodes]
+    requests = requests_of(rows.problem)
+    counts = np.zeros((len(nodes), len(want)), dtype=np.int64) if start is None else start.copy()
+    left = rows.free[row] - counts @ requests
+    spending = _spent(rows, row, counts)
+    for role in role_order(rows):
+        missing = want[role] - int(counts[:, role].sum())
+        fits = _fits(left, requests[role], rows.fits[row, role], missing)
+        taken = _take(rows, row, role, fits, missing, spending)
+        counts[:, role] += taken
+        left -= taken[:, None] * requests[role]
+    return counts
+
+
+def _spent(rows: Rows, row: IntArray, counts: Counts) -> Spending:
+    spending = Spending(rows)
+    for line, role in zip(*(axis.tolist() for axis in np.nonzero(counts)), strict=True):
+        spending.spend(rows.budgets[row[line]], role, int(counts[line, role]))
+    return spending
+
+
+def _fits(left: IntArray, request: IntArray, alone: IntArray, missing: int) -> IntArray:
+    asked = request > 0
+    fits: IntArray = (left[:, asked] // request[asked]).min(axis=1, initial=missing)
+    return np.where(alone > 0, fits, 0)
+
+
+def _take(rows: Rows, row: IntArray, role: int, fits: IntArray, missing: int, spending: Spending) -> IntArray:
+    """How many pods each node takes, at most `missing` in all and what the budgets of the nodes allow."""
+    taken = np.zeros_like(fits)
+    order = np.lexsort((fits, rows.price[row, role]))
+    order = order[fits[order] > 0]
+    for scope, members in _by_scope(rows, row, order):
+        most = spending.allowed(scope, role, missing)
+        before = np.cumsum(fits[members]) - fits[members]
+        taken[members] = np.clip(most - before, 0, fits[members])
+        count = int(taken[members].sum())
+        spending.spend(scope, role, count)
+        missing -= count
+    return taken
+
+
+def _by_scope(rows: Rows, row: IntArray, order: IntArray) -> list[tuple[tuple[int, ...], IntArray]]:
+    """The ordered nodes, split by the budgets that count them."""
+    if not rows.book.budgets:
+        return [((), order)]
+    scopes: dict[tuple[int, ...], list[int]] = {}
+    for line in order.tolist():
+        scopes.setdefault(rows.budgets[row[line]], []).append(line)
+    return [(scope, np.array(lines, dtype=np.int64)) for scope, lines in scopes.items()]

@@ -1,0 +1,55 @@
+"""What domains hold, level by level: the input of the dynamic program over the topology."""
+
+import numpy as np
+from msgspec import Struct
+
+from phalanx.solver.rows import BoolArray, IntArray, Rows
+
+
+class Forest(Struct, frozen=True, eq=False):
+    """The levels in question, widest first: what each domain holds, whether it is open, its inner domains.
+
+    What is held is one number per domain: pods of one role, or an amount of one resource.
+    """
+
+    held: tuple[IntArray, ...]
+    open: tuple[BoolArray, ...]
+    inner: tuple[tuple[IntArray, ...], ...]
+
+    @property
+    def last(self) -> int:
+        """The deepest level."""
+        return len(self.held) - 1
+
+    def inside(self, level: int, domains: IntArray) -> IntArray:
+        """The domains of the next level inside these domains."""
+        return np.concatenate([self.inner[level][domain] for domain in domains.tolist()])
+
+    def closed(self, level: int, domains: IntArray) -> IntArray:
+        """Those of the domains that are not open."""
+        return domains[~self.open[level][domains]]
+
+    def missing(self, level: int, domains: IntArray, demand: int) -> int:
+        """What the open ones of the domains do not hold of the demand; never below zero."""
+        return max(0, demand - int(self.held[level][domains[self.open[level][domains]]].sum()))
+
+
+def forest_of(rows: Rows, held: IntArray) -> Forest:
+    """The forest of all levels that matter, of what each row holds."""
+    per_level = []
+    for level, opened in enumerate(rows.tree.open):
+        total = np.zeros(len(opened), dtype=np.int64)
+        np.add.at(total, rows.domain[level], held)
+        per_level.append(total)
+    return Forest(held=tuple(per_level), open=rows.tree.open, inner=_inner(rows))
+
+
+def _inner(rows: Rows) -> tuple[tuple[IntArray, ...], ...]:
+    """Per level but the last, per domain, the domains of the next level inside it."""
+    levels = []
+    for level in range(1, len(rows.tree.parent)):
+        parent = rows.tree.parent[level]
+        order = np.argsort(parent, kind="stable")
+        ends = np.cumsum(np.bincount(parent, minlength=len(rows.tree.parent[level - 1])))
+        levels.append(tuple(np.split(order, ends[:-1])))
+    return tuple(levels)

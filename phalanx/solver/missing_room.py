@@ -1,0 +1,133 @@
+"""How much more room, and where, would make a problem fit.
+
+What fits now stays where it is; the pods that are left over are placed as if the nodes were empty, where the
+least must be freed. Where not even that is enough, they are put on a node that is not there yet.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import structs
+
+from phalanx.model.names import NodeName
+from phalanx.model.resources import Resources, add, scale, subtract
+from phalanx.model.rules import Budget, Rule
+from phalanx.solver.feasibility import Asker
+from phalanx.solver.problem import Assignment, NodeClass, Placed, Problem
+from phalanx.solver.relaxations import NEW_NODE, NodeRoom, Relaxation, RelaxationKind, with_free
+from phalanx.solver.rulebook import read_rules
+from phalanx.solver.usage import budget_use, node_use
+
+SHARE = 1000
+"""A pod that needs all of its scarcest resource freed costs this much."""
+
+
+def missing_room(
+    core: Problem, vacant: Problem | None, now: Sequence[Assignment], asker: Asker
+) -> Iterator[Relaxation]:
+    """Candidates, the one that keeps what fits now first. `vacant` is the problem on empty nodes."""
+    for kept in dict.fromkeys((tuple(now), ())):
+        if vacant is not None:
+            rest = _left_over(core, vacant, kept)
+            answer = asker.answer(rest)
+            if isinstance(answer, Placed):
+                yield _freed(core, [*kept, *answer.assignments])
+    yield from _added(core, now)
+
+
+def _left_over(core: Problem, vacant: Problem, kept: Sequence[Assignment]) -> Problem:
+    """The pods that are not among the kept ones, beside these on otherwise empty nodes."""
+    used = node_use(core, kept)
+    free_now = _free_by_node(with_free(core, _negative(used)))
+    beside = with_free(vacant, _negative(used))
+    placed = [sum(one.count for one in kept if one.role == index) for index in range(len(core.roles))]
+    roles = tuple(
+        structs.replace(role, minimum=role.minimum - count, maximum=role.minimum - count)
+        for role, count in zip(core.roles, placed, strict=True)
+    )
+    return structs.replace(
+        beside,
+        roles=roles,
+        classes=tuple(_priced(core, part, free_now) for part in _single(beside.classes)),
+        rules=tuple(_spent(core, rule, kept) for rule in beside.rules),
+        anchors=(*core.anchors, *_home(core, kept)),
+    )
+
+
+def _single(classes: Sequence[NodeClass]) -> list[NodeClass]:
+    return [structs.replace(group, nodes=(node,)) for group in classes for node in group.nodes]
+
+
+def _negative(amounts: dict[NodeName, Resources]) -> dict[NodeName, Resources]:
+    return {node: scale(used, -1) for node, used in amounts.items()}
+
+
+def _free_by_node(problem: Problem) -> dict[NodeName, tuple[int, ...]]:
+    return {node: group.free for group in problem.classes for node in group.nodes}
+
+
+def _priced(core: Problem, group: NodeClass, free_now: dict[NodeName, tuple[int, ...]]) -> NodeClass:
+    """Per role, the part of one pod's scarcest resource that must be freed, in thousandths."""
+    free = free_now.get(group.nodes[0], (0,) * len(core.resources))
+    price = tuple(
+        max((SHARE * (need - min(need, have)) // need for need, have in asked if need > 0), default=0)
+        for asked in (list(zip(role.request, free, strict=True)) for role in core.roles)
+    )
+    return structs.replace(group, price=price)
+
+
+def _spent(core: Problem, rule: Rule, kept: Sequence[Assignment]) -> Rule:
+    if not isinstance(rule, Budget):
+        return rule
+    used = budget_use(core, rule, kept)
+    limited = {name: amount for name, amount in used.items() if name in rule.remaining}
+    return structs.replace(rule, remaining=subtract(rule.remaining, limited))
+
+
+def _home(core: Problem, kept: Sequence[Assignment]) -> tuple[tuple[str, ...], ...]:
+    """The path of a node that is kept in use: it stands for all of them where a level is required."""
+    nodes = {one.node for one in kept}
+    paths = (group.path for group in core.classes if not nodes.isdisjoint(group.nodes))
+    return tuple(path for path, _ in zip(paths, range(1), strict=False))
+
+
+def _freed(core: Problem, assignments: Sequence[Assignment]) -> Relaxation:
+    """The room that these pods need beyond what is free now."""
+    free_now = _free_by_node(core)
+    room = []
+    for node, used in sorted(node_use(core, assignments).items()):
+        free = dict(zip(core.resources, free_now.get(node, (0,) * len(core.resources)), strict=True))
+        more = {name: amount - free[name] for name, amount in used.items() if amount > free[name]}
+        if more:
+            room.append(NodeRoom(node=node, amounts=more))
+    homes = _home(core, assignments)
+    return _relaxation(core, homes[0] if homes else (), room)
+
+
+def _added(core: Problem, now: Sequence[Assignment]) -> Iterator[Relaxation]:
+    """The pods that do not fit now, on one new node where the others are, or in the first domain there is."""
+    amounts: Resources = {}
+    for index, role in enumerate(core.roles):
+        missing = role.minimum - sum(one.count for one in now if one.role == index)
+        request = dict(zip(core.resources, role.request, strict=True))
+        amounts = add(amounts, scale(request, missing))
+    depth = read_rules(core).required_depth
+    labelled = (group.path for group in core.classes if len(group.path) >= depth)
+    for home in (*core.anchors, *_home(core, now), *labelled, ()):
+        if len(home) >= depth:
+            needed = {name: amount for name, amount in amounts.items() if amount > 0}
+            yield _relaxation(core, home, [NodeRoom(node=NEW_NODE, amounts=needed)])
+            return
+
+
+def _relaxation(core: Problem, home: tuple[str, ...], room: Sequence[NodeRoom]) -> Relaxation:
+    total: Resources = {}
+    for one in room:
+        total = add(total, one.amounts)
+    required = read_rules(core).required
+    return Relaxation(
+        RelaxationKind.ADD_ROOM,
+        level="" if required is None else core.levels[required],
+        domain=() if required is None else home[: required + 1],
+        amounts=total,
+        room=tuple(room),
+    )

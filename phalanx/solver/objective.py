@@ -1,0 +1,80 @@
+"""The objective of a placement, evaluated in one place, from the problem itself.
+
+It is lexicographic, smaller is better: pods not placed, then domains spanned per level from the widest down
+to the preferred one, then the total price. Backends may order what is left as they like.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from phalanx.model.names import NodeName
+from phalanx.solver.problem import Assignment, NodeClass, Problem
+from phalanx.solver.rulebook import read_rules
+
+UNPLACED = "unplaced"
+DOMAINS = "domains:"
+PRICE = "price"
+
+NOWHERE = NodeName("")
+
+DomainKey = tuple[str, ...]
+
+
+def terms_of(problem: Problem) -> tuple[str, ...]:
+    """The names of the terms that can differ between two placements of this problem, most important first."""
+    elastic = (UNPLACED,) if any(role.minimum < role.maximum for role in problem.roles) else ()
+    preferred = problem.levels[: read_rules(problem).preferred_depth]
+    priced = (PRICE,) if any(any(price) for price in {group.price for group in problem.classes}) else ()
+    return (*elastic, *(DOMAINS + level for level in preferred), *priced)
+
+
+def domain_key(path: Sequence[str], level: int, node: NodeName) -> DomainKey:
+    """The domain of this level that a node is in; a node without the level's label is one by itself."""
+    return tuple(path[: level + 1]) if len(path) > level else (*path, "", node)
+
+
+def anchored_domains(problem: Problem, level: int) -> set[DomainKey]:
+    """The domains of this level that members of the gang already run in."""
+    return {tuple(path[: level + 1]) for path in problem.anchors}
+
+
+class Scorer:
+    """Evaluates placements of one problem; made once where many placements are compared."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.terms = terms_of(problem)
+        self.problem = problem
+        self._wanted = sum(role.maximum for role in problem.roles)
+        depth = read_rules(problem).preferred_depth
+        self._anchored = [anchored_domains(problem, level) for level in range(depth)]
+
+    @cached_property
+    def _home(self) -> dict[NodeName, NodeClass]:
+        return {node: group for group in self.problem.classes for node in group.nodes}
+
+    def score(self, assignments: Sequence[Assignment]) -> tuple[int, ...]:
+        """The value of each term for these assignments."""
+        home, depth = self._home, len(self._anchored)
+        paths = ((home[one.node].path, one.node) for one in assignments)
+        places = {(path[:depth], node if len(path) < depth else NOWHERE) for path, node in paths}
+        opened = [
+            len({domain_key(path, level, node) for path, node in places} - anchored)
+            for level, anchored in enumerate(self._anchored)
+        ]
+        return self.values(
+            placed=sum(one.count for one in assignments),
+            opened=opened,
+            price=sum(one.count * home[one.node].price[one.role] for one in assignments),
+        )
+
+    def values(self, *, placed: int, opened: Sequence[int], price: int) -> tuple[int, ...]:
+        """The terms' values from pods placed, domains opened per level beside the anchors', and price."""
+        values = {UNPLACED: self._wanted - placed, PRICE: price}
+        for level, (count, anchored) in enumerate(zip(opened, self._anchored, strict=False)):
+            values[DOMAINS + self.problem.levels[level]] = count + len(anchored)
+        return tuple(values[term] for term in self.terms)
+
+
+def objective_of(problem: Problem, assignments: Sequence[Assignment]) -> tuple[int, ...]:
+    """The value of each term of `terms_of(problem)` for these assignments."""
+    return Scorer(problem).score(assignments)

@@ -1,0 +1,32 @@
+"""The objective's terms as expressions over the counting model, equal to what `objective` gives them."""
+
+from ortools.sat.python import cp_model
+
+from phalanx.limits import OBJECTIVE_COEFFICIENT_MAX
+from phalanx.solver.counting import CountingModel
+from phalanx.solver.objective import DOMAINS, PRICE, UNPLACED, anchored_domains
+from phalanx.solver.rows import TooLarge
+
+
+def objective_term(model: CountingModel, name: str) -> cp_model.LinearExpr:
+    """The term of this name. TooLarge when a price is too large to be safe in the model."""
+    if name == UNPLACED:
+        return sum(role.maximum for role in model.problem.roles) - model.total(list(model.pods.values()))
+    if name == PRICE:
+        return _price(model)
+    return _domains(model, model.problem.levels.index(name.removeprefix(DOMAINS)))
+
+
+def _price(model: CountingModel) -> cp_model.LinearExpr:
+    prices = [model.groups[index].price[role] for role, index in model.pods]
+    if any(abs(price) > OBJECTIVE_COEFFICIENT_MAX for price in prices):
+        raise TooLarge
+    return model.total(list(model.pods.values()), prices)
+
+
+def _domains(model: CountingModel, level: int) -> cp_model.LinearExpr:
+    """Domains spanned: those where the gang runs, those opened, and the one of a required level."""
+    anchored = len(anchored_domains(model.problem, level))
+    if level in model.opened:
+        return anchored + model.total(list(model.opened[level].values()))
+    return model.cp.new_constant(anchored or 1) + 0

@@ -1,0 +1,95 @@
+"""A placement problem and its answer, as data. The solver knows no policy: actions build the problem."""
+
+from msgspec import Struct
+
+from phalanx.limits import SOLVE_DETERMINISTIC_LIMIT
+from phalanx.model.certificates import Certificate
+from phalanx.model.names import NodeName
+from phalanx.model.rules import Rule
+
+
+class RoleDemand(Struct, frozen=True):
+    """Interchangeable pods to place. `request` is aligned with `Problem.resources`; all entries are >= 0.
+
+    At least `minimum` and at most `maximum` of them are placed, as many as possible; 0 <= minimum <= maximum.
+    """
+
+    name: str
+    request: tuple[int, ...]
+    minimum: int
+    maximum: int
+
+
+class NodeClass(Struct, frozen=True):
+    """Nodes that are the same to this problem. All tuples per role are aligned with `Problem.roles`.
+
+    `path` holds the domain names from the widest level down; shorter where a node lacks the label of a level.
+    Such a node is in no domain of that level: SameDomain excludes it, FewestDomains counts it by itself.
+    `free` is aligned with `Problem.resources` and is never negative. `price` is per pod, smaller is better,
+    at most OBJECTIVE_COEFFICIENT_MAX in absolute value.
+    `budgets` are indices into the Budget rules of `Problem.rules` (in their order) that count these nodes.
+    `nodes` come in order of preference, fullest first: backends take them from the front where nothing else
+    decides. Nodes that no answer could need are left out: never more than the roles' maxima together.
+    """
+
+    path: tuple[str, ...]
+    free: tuple[int, ...]
+    eligible: tuple[bool, ...]
+    price: tuple[int, ...]
+    nodes: tuple[NodeName, ...]
+    budgets: tuple[int, ...] = ()
+
+
+class Problem(Struct, frozen=True):
+    """Place these roles on these classes under these rules.
+
+    `levels` are the names of the topology's levels, widest first. `anchors` are the domain paths of members
+    of the gang that already run; SameDomain and FewestDomains count them.
+    """
+
+    resources: tuple[str, ...]
+    levels: tuple[str, ...]
+    roles: tuple[RoleDemand, ...]
+    classes: tuple[NodeClass, ...]
+    rules: tuple[Rule, ...] = ()
+    anchors: tuple[tuple[str, ...], ...] = ()
+    seed: int = 0
+
+
+class Assignment(Struct, frozen=True):
+    """`count` pods of the role with this index go to this node."""
+
+    role: int
+    node: NodeName
+    count: int
+
+
+class Placed(Struct, frozen=True):
+    """A complete, checked placement with its certificate.
+
+    `defects` names answers of a backend that failed the check and were dropped: a bug, to be reported.
+    """
+
+    assignments: tuple[Assignment, ...]
+    certificate: Certificate
+    defects: tuple[str, ...] = ()
+
+
+class Unplaceable(Struct, frozen=True):
+    """No placement was found. `proven` when none exists, by the backend `by`. `defects` as in Placed."""
+
+    proven: bool
+    by: str
+    defects: tuple[str, ...] = ()
+
+
+Answer = Placed | Unplaceable
+
+
+class SolveLimits(Struct, frozen=True):
+    """How much effort one answer may take. `deterministic` is in CP-SAT's units, shared by all of its solves.
+
+    With 0 only closed forms, dynamic programs and greedy search answer.
+    """
+
+    deterministic: float = SOLVE_DETERMINISTIC_LIMIT

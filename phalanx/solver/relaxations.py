@@ -1,0 +1,149 @@
+"""Changes to a problem that could make it fit, as data, and what each change does to the problem."""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from functools import partial
+from typing import Final
+
+from msgspec import Struct, structs
+
+from phalanx.model.names import NodeName
+from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.rules import Budget, FewestDomains, Rule, SameDomain
+from phalanx.solver.problem import NodeClass, Problem
+
+ELIGIBILITY: Final = "eligibility"
+"""The name, beside those of a problem's rules, of what keeps roles off nodes."""
+
+CAPACITY: Final = "capacity"
+"""The name of what nodes have free."""
+
+NEW_NODE: Final = NodeName("")
+"""Stands for a node that is not there yet."""
+
+
+class RelaxationKind(StrEnum):
+    """What is changed."""
+
+    WIDEN_LEVEL = "widen-level"
+    PREFER_LEVEL = "prefer-level"
+    RAISE_BUDGET = "raise-budget"
+    DROP_ELIGIBILITY = "drop-eligibility"
+    LOWER_MINIMUM = "lower-minimum"
+    ADD_ROOM = "add-room"
+
+
+class NodeRoom(Struct, frozen=True):
+    """More room on one node; NEW_NODE for a node that is not there yet."""
+
+    node: NodeName
+    amounts: Resources
+
+
+class Relaxation(Struct, frozen=True):
+    """One change. Which fields count depends on the kind:
+
+    widen-level: `rule` is required at the wider `level`. prefer-level: `rule` is only a wish. raise-budget:
+    `rule` has `amounts` more. drop-eligibility: every role may use every node. lower-minimum: `minimums` per
+    role. add-room: `room` on nodes, `amounts` in total, all in `domain` of `level` (empty for anywhere).
+    """
+
+    kind: RelaxationKind
+    rule: str = ""
+    level: str = ""
+    amounts: Resources = NONE
+    minimums: tuple[int, ...] = ()
+    domain: tuple[str, ...] = ()
+    room: tuple[NodeRoom, ...] = ()
+
+
+def relaxed(problem: Problem, change: Relaxation) -> Problem:
+    """The problem after the change."""
+    match change.kind:
+        case RelaxationKind.WIDEN_LEVEL | RelaxationKind.PREFER_LEVEL | RelaxationKind.RAISE_BUDGET:
+            return with_rules(problem, {change.rule: partial(_changed, change)})
+        case RelaxationKind.DROP_ELIGIBILITY:
+            return without_eligibility(problem)
+        case RelaxationKind.LOWER_MINIMUM:
+            return with_minimums(problem, change.minimums)
+        case RelaxationKind.ADD_ROOM:
+            return _with_room(problem, change)
+
+
+def with_rules(problem: Problem, changes: Mapping[str, Callable[[Rule], Rule]]) -> Problem:
+    """Rules of these names are replaced; their order stays, since classes refer to budgets by it."""
+    rules = tuple(changes[rule.name](rule) if rule.name in changes else rule for rule in problem.rules)
+    return structs.replace(problem, rules=rules)
+
+
+def without_eligibility(problem: Problem) -> Problem:
+    """Every role may use every node."""
+    everyone = (True,) * len(problem.roles)
+    classes = tuple(structs.replace(group, eligible=everyone) for group in problem.classes)
+    return structs.replace(problem, classes=classes)
+
+
+def without_capacity(problem: Problem) -> Problem:
+    """Every node has room for all pods together."""
+    enough = tuple(
+        sum(role.request[resource] * role.maximum for role in problem.roles)
+        for resource in range(len(problem.resources))
+    )
+    classes = tuple(structs.replace(group, free=enough) for group in problem.classes)
+    return structs.replace(problem, classes=classes)
+
+
+def with_minimums(problem: Problem, minimums: Sequence[int]) -> Problem:
+    """Other minimums; maximums stay."""
+    pairs = zip(problem.roles, minimums, strict=True)
+    roles = tuple(structs.replace(role, minimum=least) for role, least in pairs)
+    return structs.replace(problem, roles=roles)
+
+
+def no_rule(rule: Rule) -> Rule:
+    """What is left of a rule that is dropped: a budget without limits, or a mere wish."""
+    if isinstance(rule, Budget):
+        return structs.replace(rule, remaining=NONE)
+    return FewestDomains(name=rule.name, level=rule.level)
+
+
+def _changed(change: Relaxation, rule: Rule) -> Rule:
+    if isinstance(rule, Budget):
+        more = {name: amount for name, amount in change.amounts.items() if name in rule.remaining}
+        return structs.replace(rule, remaining=add(rule.remaining, more))
+    if change.kind == RelaxationKind.PREFER_LEVEL:
+        return no_rule(rule)
+    return SameDomain(name=rule.name, level=change.level)
+
+
+def _with_room(problem: Problem, change: Relaxation) -> Problem:
+    more = {room.node: room.amounts for room in change.room}
+    roomier = with_free(problem, more)
+    if NEW_NODE not in more:
+        return roomier
+    new = NodeClass(
+        path=change.domain,
+        free=tuple(more[NEW_NODE].get(name, 0) for name in problem.resources),
+        eligible=(True,) * len(problem.roles),
+        price=(0,) * len(problem.roles),
+        nodes=(NEW_NODE,),
+    )
+    return structs.replace(problem, classes=(*roomier.classes, new))
+
+
+def with_free(problem: Problem, more: Mapping[NodeName, Resources]) -> Problem:
+    """So much more is free on these nodes, less where an amount is negative."""
+    classes = tuple(part for group in problem.classes for part in _parted(problem, group, more))
+    return structs.replace(problem, classes=classes)
+
+
+def _parted(problem: Problem, group: NodeClass, more: Mapping[NodeName, Resources]) -> list[NodeClass]:
+    """The class, with the nodes whose free amounts change apart from the others."""
+    same = tuple(node for node in group.nodes if node not in more)
+    parts = [structs.replace(group, nodes=same)] if same else []
+    for node in group.nodes:
+        if node in more:
+            amounts = zip(problem.resources, group.free, strict=True)
+            free = tuple(max(0, amount + more[node].get(name, 0)) for name, amount in amounts)
+            parts.append(structs.replace(group, free=free, nodes=(node,)))
+    return parts

@@ -1,0 +1,169 @@
+"""The usable part of a problem as arrays, for backends that look at many nodes at once.
+
+One row is a node class; where a class lacks the label of a level that matters, each of its nodes is a row,
+since it is a domain by itself. Nodes that no role may use, or that required levels exclude, have no row.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from phalanx.limits import ARRAY_AMOUNT_MAX
+from phalanx.model.names import NodeName
+from phalanx.solver.objective import DomainKey, anchored_domains, domain_key
+from phalanx.solver.problem import NodeClass, Problem
+from phalanx.solver.rulebook import Rulebook, read_rules
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+FITS_MAX: Final = 1 << 30
+"""No node holds more pods than this; sums over 2^30 nodes stay below 2^63."""
+
+
+class TooLarge(Exception):
+    """Amounts, or sums of them, cannot be proven to stay exact in the machine's integers."""
+
+
+class Tree(Struct, frozen=True, eq=False):
+    """The domains of each level that matters, by number. `parent[i][d]` is d's domain of level i - 1.
+
+    `open[i][d]` tells whether the gang already runs in d.
+    """
+
+    parent: tuple[IntArray, ...]
+    open: tuple[BoolArray, ...]
+
+
+class Rows(Struct, frozen=True, eq=False):
+    """Arrays over rows; two-dimensional ones have a column per resource or per role.
+
+    `fits` is how many pods of a role one node holds by itself. `domain[i]` is the number of each row's domain
+    of level i. `count` is a row's number of nodes, `budgets` are the budgets that count them.
+    """
+
+    problem: Problem
+    book: Rulebook
+    nodes: tuple[tuple[NodeName, ...], ...]
+    count: IntArray
+    free: IntArray
+    fits: IntArray
+    price: IntArray
+    budgets: tuple[tuple[int, ...], ...]
+    domain: tuple[IntArray, ...]
+    tree: Tree
+
+
+def rows_of(problem: Problem) -> Rows:
+    """The usable rows of a problem, in its order. An anchor that breaks a required level leaves none.
+
+    TooLarge when a node has more than ARRAY_AMOUNT_MAX of something free and the pods could use that much.
+    """
+    book = read_rules(problem)
+    free = _free(problem)
+    fits = _fits(problem, free)
+    groups, nodes = _usable(problem, book, fits)
+    used = [problem.classes[group] for group in groups]
+    domain, tree = _domains(problem, book.depth, used, nodes)
+    index = np.array(groups, dtype=np.int64)
+    return Rows(
+        problem=problem,
+        book=book,
+        nodes=tuple(nodes),
+        count=np.fromiter(map(len, nodes), dtype=np.int64, count=len(nodes)),
+        free=free[index],
+        fits=fits[index],
+        price=_table([group.price for group in used], len(problem.roles)),
+        budgets=tuple(book.budgets_of(group) for group in used) if book.budgets else ((),) * len(used),
+        domain=domain,
+        tree=tree,
+    )
+
+
+def requests_of(problem: Problem) -> IntArray:
+    """Requests as an array, a row per role and a column per resource; cut where they fit on no node."""
+    return _table([role.request for role in problem.roles], len(problem.resources))
+
+
+def _free(problem: Problem) -> IntArray:
+    """What nodes have free, a row per class; amounts that are too large are cut to what all pods can use."""
+    free = _table([group.free for group in problem.classes], len(problem.resources))
+    if int(free.max(initial=0)) <= ARRAY_AMOUNT_MAX:
+        return free
+    usable = [
+        sum(role.maximum * role.request[index] for role in problem.roles)
+        for index in range(len(problem.resources))
+    ]
+    cut = [tuple(map(min, group.free, usable)) for group in problem.classes]
+    if max(map(max, cut)) > ARRAY_AMOUNT_MAX:
+        raise TooLarge
+    return _table(cut, len(problem.resources))
+
+
+def _table(rows: Sequence[tuple[int, ...]], columns: int) -> IntArray:
+    try:
+        flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+    except OverflowError:
+        cut = (min(amount, ARRAY_AMOUNT_MAX + 1) for amount in chain.from_iterable(rows))
+        flat = np.fromiter(cut, dtype=np.int64)
+    return np.minimum(flat.reshape(len(rows), columns), ARRAY_AMOUNT_MAX + 1)
+
+
+def _fits(problem: Problem, free: IntArray) -> IntArray:
+    """Per class and role, how many pods one node holds by itself."""
+    eligible = np.array([group.eligible for group in problem.classes], dtype=np.bool_)
+    fits = np.zeros((len(problem.classes), len(problem.roles)), dtype=np.int64)
+    for index, request in enumerate(requests_of(problem)):
+        asked = request > 0
+        counts = (free[:, asked] // request[asked]).min(axis=1, initial=FITS_MAX)
+        fits[:, index] = np.where(eligible[:, index], counts, 0) if len(eligible) else 0
+    return fits
+
+
+def _usable(problem: Problem, book: Rulebook, fits: IntArray) -> tuple[list[int], list[tuple[NodeName, ...]]]:
+    """The class and the nodes of each row."""
+    depth, required = book.depth, book.required_depth
+    homes = {path[:required] for path in problem.anchors} if required else set()
+    groups, nodes = [], []
+    for index in np.flatnonzero(fits.any(axis=1)).tolist():
+        group = problem.classes[index]
+        here = group.path[:required]
+        if len(here) < required or not homes <= {here} or not group.nodes:
+            continue
+        for names in (group.nodes,) if len(group.path) >= depth else [(node,) for node in group.nodes]:
+            groups.append(index)
+            nodes.append(names)
+    return groups, nodes
+
+
+def _domains(
+    problem: Problem, depth: int, groups: Sequence[NodeClass], nodes: Sequence[tuple[NodeName, ...]]
+) -> tuple[tuple[IntArray, ...], Tree]:
+    """The rows' domains of each level and the tree of all domains, from each row's class and nodes."""
+    leaves: dict[DomainKey, int] = {}
+    last = depth - 1
+    homes = [(group.path, names[0]) for group, names in zip(groups, nodes, strict=True)]
+    leaf = [
+        leaves.setdefault(path[:depth] if len(path) >= depth else domain_key(path, last, node), len(leaves))
+        for path, node in homes
+    ]
+    examples = [home for _, home in sorted(dict(zip(leaf, homes, strict=True)).items())]
+    domain: list[IntArray] = []
+    parent: list[IntArray] = []
+    opened: list[BoolArray] = []
+    for level in range(depth):
+        numbers: dict[DomainKey, int] = {}
+        keys = (domain_key(path, level, node) for path, node in examples)
+        of_leaf = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+        domain.append(of_leaf[leaf] if leaf else of_leaf)
+        around = np.zeros(len(numbers), dtype=np.int64)
+        if level:
+            around[domain[level]] = domain[level - 1]
+        parent.append(around)
+        anchored = anchored_domains(problem, level)
+        opened.append(np.array([key in anchored for key in numbers], dtype=np.bool_))
+    return tuple(domain), Tree(parent=tuple(parent), open=tuple(opened))

@@ -1,0 +1,81 @@
+"""Where a gang may lie as a whole: a scope is one domain, or all nodes.
+
+A required level is thereby handled once, for every backend: each of its domains is a scope, and inside it the
+level holds by itself. Narrower scopes split a search that no level forces into one domain.
+"""
+
+import numpy as np
+from msgspec import Struct
+
+from phalanx.solver.nodetable import NodeTable
+from phalanx.solver.rows import BoolArray, IntArray, Rows, requests_of
+from phalanx.solver.rulebook import pods_allowed
+
+_SUM_BITS = 44
+"""Amounts are cut to this many bits before they are summed over nodes: 2^19 nodes stay below 2^63."""
+
+
+class Scope(Struct, frozen=True, eq=False):
+    """A selection of nodes of which the whole gang may use any: one domain `home` of level `depth` - 1.
+
+    With depth 0 it is all nodes. `room` is the number of pods that fit per role when that role has the nodes
+    alone, at most its maximum.
+    """
+
+    nodes: IntArray
+    depth: int
+    home: int
+    room: tuple[int, ...]
+
+
+def scopes_of(table: NodeTable, depth: int) -> list[Scope]:
+    """The scopes of this depth that could hold the minimums, tightest first.
+
+    None at all proves that no placement lies in one domain of that level.
+    """
+    rows = table.rows
+    home = rows.domain[depth - 1] if depth else np.zeros(len(rows.count), dtype=np.int64)
+    size = np.zeros((len(rows.tree.open[depth - 1]) if depth else 1, len(rows.problem.roles)), dtype=np.int64)
+    np.add.at(size, home, rows.fits * rows.count[:, None])
+    room = np.minimum(size, _most(rows))
+    possible = np.flatnonzero(_could_hold(rows, home, room))
+    node_home = home[table.row]
+    order = np.argsort(node_home, kind="stable")
+    first, after = (np.searchsorted(node_home[order], possible, side=side) for side in ("left", "right"))
+    scopes = [
+        Scope(nodes=order[start:end], depth=depth, home=one, room=tuple(room[one].tolist()))
+        for one, start, end in zip(possible.tolist(), first.tolist(), after.tolist(), strict=True)
+    ]
+    return sorted(scopes, key=lambda scope: tuple(size[scope.home].tolist()))
+
+
+def scaled_usable(rows: Rows, resource: int) -> tuple[IntArray, int]:
+    """What the roles could use of a resource on one node of each row, shifted right so that sums stay exact.
+
+    Rounded up where bits are lost: sums are then never too small. Returns the amounts and the shift.
+    """
+    usable = np.minimum(rows.free[:, resource], rows.fits @ requests_of(rows.problem)[:, resource])
+    shift = max(0, int(usable.max(initial=0)).bit_length() - _SUM_BITS)
+    return (usable >> shift) + (1 if shift else 0), shift
+
+
+def _most(rows: Rows) -> list[int]:
+    """Per role, how many pods its maximum and the budgets that count every node allow."""
+    everywhere = [budget for budget in rows.book.budgets if budget.nodes is None]
+    return [
+        min([role.maximum, *(pods_allowed(rows.problem, budget, role) for budget in everywhere)])
+        for role in rows.problem.roles
+    ]
+
+
+def _could_hold(rows: Rows, home: IntArray, room: IntArray) -> BoolArray:
+    """Per scope, whether each role by itself and the minimums' requests in total are within what is free."""
+    minimums = np.array([role.minimum for role in rows.problem.roles], dtype=np.int64)
+    possible: BoolArray = np.all(room >= minimums, axis=1)
+    for resource in range(len(rows.problem.resources)):
+        usable, shift = scaled_usable(rows, resource)
+        total = np.zeros(len(room), dtype=np.int64)
+        np.add.at(total, home, usable * rows.count)
+        wanted = sum(role.minimum * role.request[resource] for role in rows.problem.roles)
+        possible = possible & (total >= min(wanted >> shift, 1 << 62))
+    return possible

@@ -1,0 +1,1 @@
+"""Read-only endpoints: health, readiness, metrics, debug snapshot."""

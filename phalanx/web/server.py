@@ -1,0 +1,65 @@
+"""The read-only HTTP endpoints of a running scheduler, and how they are served.
+
+Two applications on two sockets: health and metrics for probes and Prometheus, and the debug endpoint, which
+shows cluster data and therefore listens on loopback unless the configuration says otherwise.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from phalanx.limits import HTTP_SHUTDOWN_TIMEOUT_S
+
+WhyNot = Callable[[], str | None]
+"""None when all is well, else one plain sentence."""
+
+
+def public_app(
+    *, why_not_alive: WhyNot, why_not_ready: WhyNot, registry: CollectorRegistry
+) -> web.Application:
+    """`/healthz`, `/readyz`, `/metrics`. A probe that fails answers 503 with the reason as its body."""
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app = web.Application()
+    app.router.add_get("/healthz", _probe(why_not_alive))
+    app.router.add_get("/readyz", _probe(why_not_ready))
+    app.router.add_get("/metrics", metrics)
+    return app
+
+
+def debug_app(recording: Callable[[], Awaitable[bytes | None]]) -> web.Application:
+    """`/debug/snapshot`: the last cycle as a file that `phalanx replay` takes; 404 before the first cycle."""
+
+    async def snapshot(_: web.Request) -> web.Response:
+        body = await recording()
+        if body is None:
+            raise web.HTTPNotFound(text="no cycle has run yet\n")
+        return web.Response(body=body, content_type="application/gzip")
+
+    app = web.Application()
+    app.router.add_get("/debug/snapshot", snapshot)
+    return app
+
+
+@asynccontextmanager
+async def serving(app: web.Application, *, host: str, port: int) -> AsyncIterator[int]:
+    """Serve while the context lasts; yields the port that was bound (port 0 asks for a free one)."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=HTTP_SHUTDOWN_TIMEOUT_S)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+def _probe(why_not: WhyNot) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def probe(_: web.Request) -> web.Response:
+        reason = why_not()
+        return web.Response(text="ok\n") if reason is None else web.Response(status=503, text=f"{reason}\n")
+
+    return probe

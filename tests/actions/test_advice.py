@@ -1,0 +1,79 @@
+"""The next step: which changes are offered, in which words."""
+
+from phalanx.actions import advice
+from phalanx.actions.demand import Demand, demands_of
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
+from phalanx.model.names import GangId
+from phalanx.model.queues import Flavor
+from phalanx.model.reasons import Problem, Reason
+from phalanx.model.resources import GPU
+from phalanx.solver import problem as solver
+from phalanx.solver.explain import Explanation
+from phalanx.solver.relaxations import NEW_NODE, NodeRoom, Relaxation, RelaxationKind
+from tests.builders import Scenario
+
+NOTHING = solver.Problem(resources=(), levels=(), roles=(), classes=())
+
+
+def demand(scenario: Scenario) -> Demand:
+    found = demands_of(Session(scenario.snapshot(), SchedulerConfig()).gangs[GangId("gang-g")])
+    assert not isinstance(found, Problem)
+    return found[0]
+
+
+def facts(*relaxations: Relaxation) -> Explanation:
+    return Explanation(
+        possible_when_empty=None,
+        most=(),
+        most_proven=True,
+        conflict=(),
+        irreducible=True,
+        relaxations=relaxations,
+    )
+
+
+def room(*nodes: str) -> Relaxation:
+    rooms = tuple(NodeRoom(node=node, amounts={GPU: 1}) for node in nodes)  # type: ignore[arg-type]
+    return Relaxation(RelaxationKind.ADD_ROOM, amounts={GPU: len(nodes)}, room=rooms)
+
+
+def waiting(*relaxations: Relaxation) -> str:
+    return advice.while_waiting(demand(Scenario().gang("g", 4)), NOTHING, facts(*relaxations))
+
+
+def test_room_is_told_with_its_nodes_while_they_are_few() -> None:
+    assert waiting(room("a", "b")) == "Fits when 2 nvidia.com/gpu more are free on a, b"
+    assert waiting(room("a", "b", "c", "d")) == "Fits when 4 nvidia.com/gpu more are free on 4 nodes"
+
+
+def test_a_node_that_is_not_there_is_not_waited_for() -> None:
+    assert waiting(room(NEW_NODE)) == "Wait for work to end"
+
+
+def test_nothing_known_is_no_reason_to_say_nothing() -> None:
+    assert waiting() == "Wait for work to end"
+    text = advice.when_impossible(demand(Scenario().gang("g", 4)), NOTHING, facts())
+    assert text == "Make the gang smaller, or add nodes"
+
+
+def test_a_smaller_minimum_is_offered_to_whole_gangs_of_one_shape_only() -> None:
+    lower = Relaxation(RelaxationKind.LOWER_MINIMUM, minimums=(3,))
+    one = demand(Scenario().gang("g", 4))
+    two = demand(Scenario().gang("g", 2, min=4).role("g", 2, cpu=2))
+    late = demand(Scenario().nodes("n").gang("g", 4, bound=1))
+    assert advice.when_impossible(one, NOTHING, facts(lower)) == "Lower minMember to 3"
+    for other in (two, late):
+        assert "minMember" not in advice.when_impossible(other, NOTHING, facts(lower))
+
+
+def test_a_limit_is_told_before_a_level_where_both_are_in_the_way() -> None:
+    """Rack r1 is large enough but limited to 4 devices, rack r2 is too small."""
+    small = Flavor("r1", (("group", "r1"),), {GPU: 4})
+    scenario = Scenario("rack").nodes("r1", 1, gpu=8, within="r1").nodes("r2", 1, gpu=2, within="r2")
+    scenario.queue("q", flavors=[small]).gang("g", 6, gpu=1, required="rack", queue="q")
+    verdict = scenario.decide().verdict("g")
+    assert verdict.reason is Reason.ABOVE_QUEUE_LIMIT
+    assert [each.subject for each in verdict.evidence if each.subject.startswith("conflict")] == [
+        "conflict of limit of queue q for flavor r1 + required level rack + capacity"
+    ]

@@ -1,0 +1,70 @@
+"""What was refused is not solved again while nothing changes, and is as soon as something does."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from phalanx.framework.config import PluginConfig, SchedulerConfig
+from phalanx.model.gangs import TopologyWish
+from phalanx.model.resources import GPU
+from tests.builders import Scenario
+
+
+def full() -> Scenario:
+    return (
+        Scenario("rack")
+        .nodes("n", 2, gpu=8, within="r")
+        .queue("q", limit={GPU: 100})
+        .gang("g", 17, gpu=1, queue="q")
+    )
+
+
+def test_an_unchanged_cluster_is_not_solved_again() -> None:
+    scenario = full()
+    first = scenario.decide()
+    second = scenario.take(first).decide()
+    assert first.result.stats.solves
+    assert second.result.stats.solves == {}
+    assert second.result.stats.gangs_tried == 0
+    assert second.result.verdicts == first.result.verdicts
+    assert second.result.memory == replace(first.result.memory, cycle=2)
+
+
+def test_placing_another_gang_does_not_wake_it() -> None:
+    scenario = full()
+    scenario.take(scenario.decide()).gang("other", 4, gpu=1)
+    second = scenario.decide()
+    assert second.placed() == ["other"]
+    assert sum(second.result.stats.solves.values()) == 1
+
+
+def more_capacity(scenario: Scenario) -> None:
+    scenario.capacity_version += 1
+
+
+CHANGES: dict[str, Callable[[Scenario], object]] = {
+    "capacity": more_capacity,
+    "minimum": lambda scenario: scenario.change("g", min_member=3),
+    "members": lambda scenario: scenario.role("g", 1, gpu=1),
+    "topology": lambda scenario: scenario.change("g", topology=TopologyWish(preferred="rack")),
+    "queue": lambda scenario: scenario.queue("q", limit={GPU: 200}),
+    "parent": lambda scenario: scenario.queue("p").queue("q", limit={GPU: 100}, parent="p"),
+    "other queue": lambda scenario: scenario.change("g", queue="default"),
+    "PodGroup": lambda scenario: scenario.change("g", resource_version="2"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_could_matter_wakes_it(change: str) -> None:
+    scenario = full()
+    scenario.take(scenario.decide())
+    CHANGES[change](scenario)
+    assert scenario.decide().result.stats.gangs_tried > 0
+
+
+def test_other_settings_wake_it() -> None:
+    scenario = full()
+    scenario.take(scenario.decide())
+    config = SchedulerConfig(plugins=(PluginConfig(name="queue-limits", enabled=False),))
+    assert scenario.decide(config).result.stats.gangs_tried == 1

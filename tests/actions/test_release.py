@@ -1,0 +1,108 @@
+"""Gangs that hold nodes and never started: completed, or released whole after a grace period."""
+
+from phalanx.framework.config import SchedulerConfig
+from phalanx.limits import PARTIAL_GANG_GRACE_MS
+from phalanx.model.names import GangId
+from phalanx.model.reasons import Reason
+from tests.builders import Scenario
+
+
+def broken(**fields: object) -> Scenario:
+    """Two of four members hold nodes, and there are no other nodes."""
+    return Scenario().nodes("n", 2, gpu=8).gang("g", 4, gpu=8, bound=2, **fields)
+
+
+def test_it_keeps_its_nodes_for_the_grace_period() -> None:
+    scenario = broken()
+    first = scenario.decide()
+    assert first.evicted() == []
+    assert first.result.memory.partial_since == {GangId("gang-g"): scenario.now}
+    assert first.result.wake_at == scenario.now + PARTIAL_GANG_GRACE_MS
+    since = scenario.now
+    scenario.take(first).now += PARTIAL_GANG_GRACE_MS - 1
+    second = scenario.decide()
+    assert second.evicted() == []
+    assert second.result.wake_at == since + PARTIAL_GANG_GRACE_MS
+
+
+def test_a_gang_without_a_role_that_it_needs_is_broken_however_many_members_it_has() -> None:
+    scenario = (
+        Scenario().nodes("n", 2, gpu=8).gang("g", 2, min=2, gpu=8, role="worker", bound=2, started=False)
+    )
+    scenario.role("g", 0, min=1, role="worker").role("g", 1, min=1, role="ps", gpu=8)
+    first = scenario.decide()
+    assert first.result.memory.partial_since == {GangId("gang-g"): scenario.now}
+    scenario.take(first).now += PARTIAL_GANG_GRACE_MS
+    result = scenario.decide()
+    assert result.evicted() == ["g-0", "g-1"]
+    assert result.result.evictions[0].message == "only 0 of 1 members of role ps of team/g got a node"
+
+
+def test_then_its_members_are_evicted_and_the_reason_told() -> None:
+    scenario = broken()
+    scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
+    result = scenario.decide()
+    assert result.evicted() == ["g-0", "g-1"]
+    (first, _) = result.result.evictions
+    assert (first.reason, first.cycle, first.beneficiary) == ("GangIncomplete", 2, "")
+    assert first.message == "only 2 of 4 members of team/g got a node"
+    assert result.reasons() == {"g": Reason.ABOVE_CLUSTER_CAPACITY}
+    after = scenario.take(result).decide()
+    assert after.evicted() == []
+    assert after.result.memory.partial_since == {}
+    assert after.result.wake_at is None
+
+
+def test_it_is_completed_when_there_is_room_again() -> None:
+    scenario = broken().gang("other", 2, gpu=8, created=-1)
+    scenario.take(scenario.decide()).nodes("m", 2, gpu=8).capacity_version += 1
+    scenario.now += 2 * PARTIAL_GANG_GRACE_MS
+    result = scenario.decide()
+    assert result.where("g") == {"m": 2}
+    assert result.evicted() == []
+    assert scenario.take(result).decide().result.memory.partial_since == {}
+
+
+def test_a_placement_whose_binds_fail_does_not_start_the_grace_period_anew() -> None:
+    scenario = broken()
+    first = scenario.decide()
+    scenario.take(first).nodes("m", 2, gpu=8).capacity_version += 1
+    scenario.now += PARTIAL_GANG_GRACE_MS - 1
+    placed = scenario.decide()
+    assert placed.where("g") == {"m": 2}
+    assert placed.result.memory.partial_since == first.result.memory.partial_since
+
+
+def test_a_gang_that_started_is_never_released() -> None:
+    scenario = broken(started=True)
+    scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
+    assert scenario.decide().evicted() == []
+
+
+def test_a_gang_whose_missing_members_do_not_exist_is_released_too() -> None:
+    scenario = Scenario().nodes("n", 4, gpu=8).gang("g", 2, min=4, gpu=8, bound=2)
+    scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
+    result = scenario.decide()
+    assert result.evicted() == ["g-0", "g-1"]
+
+
+def test_members_without_a_controller_are_held_and_the_others_evicted() -> None:
+    scenario = Scenario().nodes("n", 2, gpu=8).gang("g", 1, min=4, gpu=8, bound=1, controller=None)
+    scenario.role("g", 1, gpu=8, bound=1).role("g", 2, gpu=8)
+    scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
+    result = scenario.decide()
+    assert result.evicted() == ["g-1"]
+    assert result.reasons() == {"g": Reason.HELD_AFTER_FAILURE}
+    assert "1 of them have no controller" in result.verdict("g").message
+
+
+def test_nothing_is_evicted_while_the_outcome_of_a_bind_is_not_known() -> None:
+    scenario = broken(assumed=True)
+    scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
+    assert scenario.decide().evicted() == []
+
+
+def test_it_can_be_switched_off() -> None:
+    scenario = broken()
+    scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
+    assert scenario.decide(SchedulerConfig(actions=())).evicted() == []

@@ -1,0 +1,329 @@
+"""Snapshots in a few words, for tests of decisions.
+
+    result = Scenario().nodes("a100", 4, gpu=8).gang("train", 32, gpu=1).decide()
+    assert result.where("train") == {"a100": 32}
+
+Nodes and gangs come in groups. Input mappings are shuffled before each decision, so that no test depends on
+the order in which something was added. `take` lets what a result decided happen, for scenarios of several
+cycles.
+"""
+
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from phalanx.cycle import decide
+from phalanx.framework.config import SchedulerConfig
+from phalanx.model.decisions import CycleResult, Placement
+from phalanx.model.gangs import Gang, GangKind, RoleSpec, TopologyWish, reaches_minimum
+from phalanx.model.memory import Memory
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
+from phalanx.model.nodes import Node, NodeState, Taint
+from phalanx.model.pods import Controller, Pod, PodPhase, PodShape
+from phalanx.model.queues import Flavor, Queue
+from phalanx.model.reasons import Reason, Verdict
+from phalanx.model.resources import CPU, GPU, MEMORY, PODS, Resources, add, fits, subtract
+from phalanx.model.snapshot import Claim, Level, Snapshot, Topology
+
+K = TypeVar("K")
+V = TypeVar("V")
+GI = 1 << 30
+CONTROLLER = Controller(kind="Job", name="job", uid="job-uid")
+
+
+class Scenario:
+    """A cluster and its work. Amounts: `gpu` and `cpu` whole, `memory` in Gi."""
+
+    def __init__(self, *levels: str) -> None:
+        """`levels`: the default topology's, widest first; nodes lie in it by `within`."""
+        self.levels = levels
+        self.now = 1_000_000
+        self.memory = Memory()
+        self.capacity_version = 1
+        self.claims: dict[str, Claim] = {}
+        self.topologies = {"": Topology("", tuple(Level(level, f"test/{level}") for level in levels))}
+        self._nodes: dict[NodeName, Node] = {}
+        self._foreign: dict[NodeName, Resources] = {}
+        self._gangs: dict[str, Gang] = {}
+        self._queues: dict[QueueName, Queue] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+
+    def nodes(
+        self,
+        group: str,
+        count: int = 1,
+        *,
+        gpu: int = 0,
+        cpu: int = 64,
+        memory: int = 512,
+        within: str = "",
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Taint] = (),
+        cordoned: bool = False,
+        used: Mapping[str, int] | None = None,
+    ) -> Self:
+        """Nodes "group-0", "group-1"… with the label `group`; `used` is what foreign pods hold on each."""
+        domains = dict(zip((f"test/{level}" for level in self.levels), within.split("/"), strict=False))
+        for index in range(count):
+            name = NodeName(f"{group}-{index}")
+            own = {"group": group, "kubernetes.io/hostname": name}
+            allocatable = {GPU: gpu, CPU: cpu * 1000, MEMORY: memory * GI, PODS: 110}
+            self._nodes[name] = Node(
+                name=name,
+                uid=f"uid-{name}",
+                labels={**own, **{key: value for key, value in domains.items() if value}, **(labels or {})},
+                taints=tuple(taints),
+                unschedulable=cordoned,
+                allocatable={key: value for key, value in allocatable.items() if value},
+            )
+            self._foreign[name] = used or {}
+        return self
+
+    def queue(self, name: str, *, flavors: Iterable[Flavor] = (), **fields: Any) -> Self:
+        """A queue; `fields` as those of Queue."""
+        parent = fields.pop("parent", None)
+        self._queues[QueueName(name)] = Queue(
+            name=QueueName(name),
+            parent=QueueName(parent) if parent else None,
+            flavors=tuple(flavors),
+            **fields,
+        )
+        return self
+
+    def namespace(self, name: str, **labels: str) -> Self:
+        """A namespace with labels."""
+        self._namespaces[name] = labels
+        return self
+
+    def gang(self, name: str, count: int, *, min: int | None = None, **fields: Any) -> Self:
+        """A PodGroup with `count` members of one role; other fields as those of `_pods` and Gang."""
+        pods = self._pods(name, count, fields)
+        wish = TopologyWish(required=fields.pop("required", None), preferred=fields.pop("preferred", None))
+        bound = sum(1 for pod in pods if pod.counts_for_gang)
+        wanted = count if min is None else min
+        self._gangs[name] = Gang(
+            id=GangId(f"gang-{name}"),
+            kind=fields.pop("kind", GangKind.POD_GROUP),
+            namespace=fields.pop("namespace", "team"),
+            name=name,
+            queue=QueueName(fields.pop("queue", "default")),
+            min_member=wanted,
+            priority=fields.pop("priority", 0),
+            created=fields.pop("created", len(self._gangs)),
+            members=tuple(pods),
+            topology=fields.pop("wish", wish),
+            started=fields.pop("started", bound >= wanted),
+            **fields,
+        )
+        return self
+
+    def role(self, gang: str, count: int, *, min: int | None = None, **fields: Any) -> Self:
+        """More members of a gang, of another role; `min` declares the role's own minimum."""
+        old = self._gangs[gang]
+        name = fields.get("role", "")
+        pods = self._pods(gang, count, fields, start=len(old.members))
+        assert not fields, fields
+        specs = old.roles if min is None else (*old.roles, RoleSpec(name, count, min))
+        self._gangs[gang] = replace(old, members=(*old.members, *pods), roles=specs)
+        return self
+
+    def pod(self, name: str, **fields: Any) -> Self:
+        """A pod without a PodGroup."""
+        return self.gang(name, 1, kind=GangKind.POD, **fields)
+
+    def members(self, gang: str) -> tuple[Pod, ...]:
+        """The members of a gang."""
+        return self._gangs[gang].members
+
+    def change(self, gang: str, **fields: Any) -> Self:
+        """Replace fields of a gang."""
+        self._gangs[gang] = replace(self._gangs[gang], **fields)
+        return self
+
+    def lose(self, gang: str, count: int = 1) -> Self:
+        """The last members of a gang fail and are made anew."""
+        members = self._gangs[gang].members
+        kept, lost = members[:-count], members[-count:]
+        fresh = [
+            replace(pod, uid=PodUid(f"{pod.uid}-again"), node=None, phase=PodPhase.PENDING) for pod in lost
+        ]
+        self.capacity_version += 1
+        return self.change(gang, members=(*kept, *fresh))
+
+    def remove(self, gang: str) -> Self:
+        """A gang ends and is gone."""
+        del self._gangs[gang]
+        self.capacity_version += 1
+        return self
+
+    def _pods(self, gang: str, count: int, fields: dict[str, Any], *, start: int = 0) -> list[Pod]:
+        """`on`: nodes of the first members, by name; `bound`: how many first members are on any nodes."""
+        shape = _shape(fields)
+        on = fields.pop("on", ())
+        bound = fields.pop("bound", 0)
+        common = {
+            "namespace": fields.get("namespace", "team"),
+            "shape": shape,
+            "scheduler_name": "phalanx",
+            "role": fields.pop("role", ""),
+            "created": 0,
+            "priority": fields.get("priority", 0),
+            "gated": fields.pop("gated", False),
+            "assumed": fields.pop("assumed", False),
+            "controller": fields.pop("controller", CONTROLLER),
+        }
+        pods = []
+        for index in range(start, start + count):
+            place = on[index - start] if index - start < len(on) else None
+            if place is None and index - start < bound:
+                place = self._first_fit(shape, pods)
+            pods.append(
+                Pod(
+                    uid=PodUid(f"{gang}-{index}"),
+                    name=f"{gang}-{index}",
+                    index=index,
+                    node=None if place is None else NodeName(place),
+                    phase=PodPhase.PENDING if place is None else PodPhase.RUNNING,
+                    **common,
+                )
+            )
+        return pods
+
+    def _first_fit(self, shape: PodShape, pods: Sequence[Pod]) -> NodeName:
+        states, _ = self._usage([*self._all_pods(), *pods])
+        return next(name for name, state in states.items() if fits(shape.requests, state.free))
+
+    def _all_pods(self) -> list[Pod]:
+        return [pod for gang in self._gangs.values() for pod in gang.members]
+
+    def _usage(self, pods: Iterable[Pod]) -> tuple[dict[NodeName, NodeState], dict[NodeName, Resources]]:
+        used: dict[NodeName, Resources] = {}
+        for pod in pods:
+            if pod.node is not None and pod.holds_node:
+                used[pod.node] = add(used.get(pod.node, {}), pod.shape.requests)
+        states = {}
+        for name, node in self._nodes.items():
+            total = add(self._foreign[name], used.get(name, {}))
+            states[name] = NodeState(node=node, used=total, free=subtract(node.allocatable, total))
+        return states, used
+
+    def snapshot(self, shuffle: int = 0) -> Snapshot:
+        """The scenario as a snapshot, its mappings in an order that depends on `shuffle`."""
+        chance = random.Random(shuffle)
+        states, _ = self._usage(self._all_pods())
+        queues: dict[QueueName, dict[NodeName, Resources]] = {}
+        for gang in self._gangs.values():
+            _, used = self._usage(gang.members)
+            mine = queues.setdefault(gang.queue, {})
+            for node, amounts in used.items():
+                mine[node] = add(mine.get(node, {}), amounts)
+        return Snapshot(
+            now=self.now,
+            seed=0,
+            nodes=_shuffled(states, chance),
+            gangs=_shuffled({gang.id: gang for gang in self._gangs.values()}, chance),
+            queues=_shuffled(self._queues, chance),
+            queue_usage=_shuffled(queues, chance),
+            namespace_labels=_shuffled({"team": {}, **self._namespaces}, chance),
+            topologies=_shuffled(self.topologies, chance),
+            claims=_shuffled(self.claims, chance),
+            capacity_version=self.capacity_version,
+            memory=self.memory,
+        )
+
+    def decide(self, config: SchedulerConfig | None = None, *, shuffle: int = 1) -> "Decided":
+        """Run one cycle."""
+        return Decided(decide(self.snapshot(shuffle), config or SchedulerConfig()))
+
+    def take(self, decided: "Decided") -> Self:
+        """Bound pods run, evicted pods are made anew, memory is kept."""
+        nodes = decided.binds
+        evicted = {each.pod for each in decided.result.evictions}
+        for name, gang in self._gangs.items():
+            members = tuple(_after(pod, nodes, evicted) for pod in gang.members)
+            active = [pod for pod in members if pod.counts_for_gang]
+            is_enough = reaches_minimum(active, min_member=gang.min_member, roles=gang.roles)
+            started = gang.started or is_enough
+            self._gangs[name] = replace(gang, members=members, started=started)
+        self.memory = decided.result.memory
+        self.capacity_version += 1 if evicted else 0
+        return self
+
+
+class Decided:
+    """A cycle's result, asked by the names of gangs."""
+
+    def __init__(self, result: CycleResult) -> None:
+        self.result = result
+
+    @property
+    def binds(self) -> dict[PodUid, NodeName]:
+        """Pods and their nodes."""
+        return {bind.pod: bind.node for each in self.result.placements for bind in each.binds}
+
+    def placements(self, gang: str) -> list[Placement]:
+        """What was placed of a gang, in order."""
+        return [each for each in self.result.placements if each.gang == f"gang-{gang}"]
+
+    def nodes(self, gang: str) -> list[str]:
+        """The nodes of the gang's new binds, sorted."""
+        return sorted(bind.node for each in self.placements(gang) for bind in each.binds)
+
+    def where(self, gang: str) -> dict[str, int]:
+        """How many pods of the gang go to each group of nodes."""
+        return dict(sorted(Counter(node.rpartition("-")[0] for node in self.nodes(gang)).items()))
+
+    def placed(self) -> list[str]:
+        """Names of the gangs of all placements, in the order in which they were decided."""
+        return [each.gang.removeprefix("gang-") for each in self.result.placements]
+
+    def verdict(self, gang: str) -> Verdict:
+        """The one verdict on the gang."""
+        (found,) = [each for each in self.result.verdicts if each.gang == f"gang-{gang}"]
+        return found
+
+    def reasons(self) -> dict[str, Reason]:
+        """All verdicts by gang."""
+        return {each.gang.removeprefix("gang-"): each.reason for each in self.result.verdicts}
+
+    def evicted(self) -> list[str]:
+        """Names of evicted pods."""
+        return [each.name for each in self.result.evictions]
+
+
+def _shape(fields: dict[str, Any]) -> PodShape:
+    amounts = {
+        GPU: fields.pop("gpu", 0),
+        CPU: round(fields.pop("cpu", 1) * 1000),
+        MEMORY: fields.pop("memory", 1) * GI,
+        PODS: 1,
+    }
+    parts = {
+        "requests": {key: value for key, value in amounts.items() if value},
+        "node_selector": tuple(sorted(fields.pop("selector", {}).items())),
+        "required_affinity": tuple(fields.pop("affinity", ())),
+        "preferred_affinity": tuple(fields.pop("prefers", ())),
+        "tolerations": tuple(fields.pop("tolerations", ())),
+        "claims": tuple(fields.pop("claims", ())),
+    }
+    key = hashlib.blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()
+    return PodShape(key=ShapeKey(key), **parts)
+
+
+def _shuffled(mapping: Mapping[K, V], chance: random.Random) -> dict[K, V]:
+    items = list(mapping.items())
+    chance.shuffle(items)
+    return dict(items)
+
+
+def _after(pod: Pod, nodes: Mapping[PodUid, NodeName], evicted: set[PodUid]) -> Pod:
+    if pod.uid in evicted:
+        return replace(pod, uid=PodUid(f"{pod.uid}-again"), node=None, phase=PodPhase.PENDING)
+    if pod.uid in nodes:
+        return replace(pod, node=nodes[pod.uid], phase=PodPhase.RUNNING)
+    return pod

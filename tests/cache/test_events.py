@@ -1,0 +1,441 @@
+"""What single events do: assumptions, nodes and pods in any order, late echoes, and what wakes a cycle."""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from phalanx.cache.cache import Cache
+from phalanx.cache.events import NOTHING, Applied, Assumed, Changes, Deleted, Forgotten, Relisted
+from phalanx.model.names import NodeName, PodUid
+from phalanx.model.pods import Hold
+from phalanx.model.wire.kinds import KubeObject
+from tests.cache.world import new_cache, take_snapshot
+from tests.model.written import label, named, node, pod, pod_group
+
+U = PodUid("u")
+N1, N2 = NodeName("n1"), NodeName("n2")
+
+
+def one_gpu(name: str = "p", *, uid: str = "u", version: str = "", **rest: Any) -> Any:
+    return pod(name, uid=uid, requests={"nvidia.com/gpu": 1}, meta={"resourceVersion": version}, **rest)
+
+
+def apply(cache: Cache, item: KubeObject) -> Changes:
+    return cache.apply(Applied(item))
+
+
+def gpus(cache: Cache) -> dict[str, int]:
+    """Used GPUs per node, and per queue and node; both must agree where all pods are ours."""
+    snapshot = take_snapshot(cache)
+    cache.check_invariants()
+    used = {name: state.used.get("nvidia.com/gpu", 0) for name, state in snapshot.nodes.items()}
+    for per_node in snapshot.queue_usage.values():
+        for name, amounts in per_node.items():
+            if name in used:
+                assert used[name] == amounts.get("nvidia.com/gpu", 0)
+    return {name: amount for name, amount in used.items() if amount}
+
+
+# --- assumed pods -------------------------------------------------------------------------------------------
+
+
+def test_an_assumed_pod_is_there_until_it_is_forgotten() -> None:
+    cache = new_cache(node("n1"), one_gpu())
+    changes = cache.apply(Assumed(U, N1))
+    assert (changes.pods, changes.nodes, changes.gangs) == ((U,), (N1,), ("u",))
+    assert not changes.may_help
+    found = cache.pod(U)
+    assert found is not None
+    assert (found.node, found.assumed, found.is_waiting) == (N1, True, False)
+    assert gpus(cache) == {"n1": 1}
+    changes = cache.apply(Forgotten(U))
+    assert changes.capacity_grew
+    assert gpus(cache) == {}
+    assert cache.apply(Forgotten(U)) == NOTHING
+
+
+def test_the_api_confirms() -> None:
+    cache = new_cache(node("n1"), one_gpu())
+    cache.apply(Assumed(U, N1))
+    apply(cache, one_gpu())
+    assert gpus(cache) == {"n1": 1}
+    changes = apply(cache, one_gpu(nodeName="n1"))
+    assert (changes.pods, changes.nodes, changes.may_help) == ((U,), (), False)
+    assert gpus(cache) == {"n1": 1}
+    assert cache.apply(Forgotten(U)) == NOTHING
+    found = cache.pod(U)
+    assert found is not None
+    assert not found.assumed
+
+
+def test_a_foreign_bind_to_another_node_wins() -> None:
+    cache = new_cache(node("n1"), node("n2"), one_gpu())
+    cache.apply(Assumed(U, N1))
+    changes = apply(cache, one_gpu(nodeName="n2"))
+    assert changes.capacity_grew
+    assert gpus(cache) == {"n2": 1}
+
+
+def test_the_last_assumption_counts() -> None:
+    cache = new_cache(node("n1"), node("n2"), one_gpu())
+    cache.apply(Assumed(U, N1))
+    cache.apply(Assumed(U, N2))
+    assert gpus(cache) == {"n2": 1}
+
+
+@pytest.mark.parametrize("state", [{"nodeName": "n2"}, {"status": {"phase": "Failed"}}, None])
+def test_what_cannot_be_assumed_is_not(state: dict[str, Any] | None) -> None:
+    cache = new_cache(node("n1"), node("n2"), *([one_gpu(**state)] if state else []))
+    before = take_snapshot(cache)
+    assert cache.apply(Assumed(U, N1)) == NOTHING
+    assert take_snapshot(cache) == before
+
+
+def test_a_deleted_pod_takes_its_assumption_with_it() -> None:
+    cache = new_cache(node("n1"), one_gpu())
+    cache.apply(Assumed(U, N1))
+    assert cache.apply(Deleted("Pod", "team", "p", "u")).capacity_grew
+    apply(cache, one_gpu(uid="u2"))
+    assert gpus(cache) == {}
+    assert cache.apply(Forgotten(U)) == NOTHING
+
+
+def test_a_pod_that_ends_unbound_is_not_assumed_any_more() -> None:
+    cache = new_cache(node("n1"), one_gpu())
+    cache.apply(Assumed(U, N1))
+    apply(cache, one_gpu(status={"phase": "Failed"}))
+    assert gpus(cache) == {}
+
+
+def test_an_assumed_pod_does_not_start_its_gang() -> None:
+    cache = new_cache(node("n1"), one_gpu(labels={label("pod-group"): "g"}), pod_group(uid="G"))
+    cache.apply(Assumed(U, N1))
+    assert not take_snapshot(cache).gangs["G"].started
+    apply(cache, one_gpu(labels={label("pod-group"): "g"}, nodeName="n1"))
+    assert take_snapshot(cache).gangs["G"].started
+    apply(cache, one_gpu(labels={label("pod-group"): "g"}, nodeName="n1", status={"phase": "Failed"}))
+    assert take_snapshot(cache).gangs["G"].started
+
+
+def test_a_hold_stays_until_the_pod_is_bound() -> None:
+    cache = new_cache(one_gpu())
+    hold = Hold(until=5, failures=1, why="node full")
+    cache.apply(Assumed(U, N1))
+    cache.apply(Forgotten(U, hold))
+    for _ in range(2):
+        found = cache.pod(U)
+        assert found is not None
+        assert (found.node, found.hold) == (None, hold)
+        apply(cache, one_gpu(labels={"a": "b"}))
+    apply(cache, one_gpu(nodeName="n1"))
+    found = cache.pod(U)
+    assert found is not None
+    assert found.hold is None
+    cache.check_invariants()
+
+
+# --- nodes and pods, in any order ---------------------------------------------------------------------------
+
+
+def test_pods_may_come_before_their_node() -> None:
+    cache = new_cache(one_gpu(nodeName="n1"))
+    assert take_snapshot(cache).nodes == {}
+    assert cache.node_state(N1) is None
+    assert apply(cache, node("n1")).capacity_grew
+    assert gpus(cache) == {"n1": 1}
+
+
+def test_a_node_made_again_under_its_name_has_its_pods() -> None:
+    cache = new_cache(node("n1", uid="old"), one_gpu(nodeName="n1"))
+    assert cache.apply(Deleted("Node", "", "n1", "old")).nodes == ("n1",)
+    assert take_snapshot(cache).nodes == {}
+    apply(cache, node("n1", uid="new"))
+    assert cache.apply(Deleted("Node", "", "n1", "old")) == NOTHING
+    assert gpus(cache) == {"n1": 1}
+
+
+def test_a_node_made_again_unseen_is_another_node() -> None:
+    cache = new_cache(node("n1", uid="old"))
+    assert apply(cache, node("n1", uid="new")).nodes == ("n1",)
+    assert cache.apply(Deleted("Node", "", "n1", "old")) == NOTHING
+    assert take_snapshot(cache).nodes[N1].node.uid == "new"
+
+
+def test_what_is_used_is_sorted_by_name_whoever_came_first() -> None:
+    one, other = pod("a", requests={"memory": 1}, nodeName="n1"), pod("b", requests={"cpu": 1}, nodeName="n1")
+    for order in ((one, other), (other, one)):
+        assert list(take_snapshot(new_cache(node("n1"), *order)).nodes[N1].used) == ["cpu", "memory", "pods"]
+
+
+def test_a_heartbeat_changes_nothing() -> None:
+    cache = new_cache(node("n1"))
+    before = take_snapshot(cache)
+    beat = node("n1")
+    beat = structs.replace(beat, metadata=structs.replace(beat.metadata, resource_version="99"))
+    assert apply(cache, beat) is NOTHING
+    assert take_snapshot(cache).nodes is before.nodes
+
+
+AMOUNTS = {"cpu": "8", "nvidia.com/gpu": "8"}
+TAINT = {"key": "k", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "spec", "allocatable", "grew"),
+    [
+        ({}, {}, {**AMOUNTS, "cpu": "9"}, True),
+        ({}, {}, {**AMOUNTS, "memory": "1"}, True),
+        ({}, {}, {**AMOUNTS, "cpu": "7"}, False),
+        ({}, {}, {"cpu": "8"}, False),
+        ({"zone": "a"}, {}, AMOUNTS, True),
+        ({}, {"unschedulable": True}, AMOUNTS, False),
+        ({}, {"taints": [TAINT]}, AMOUNTS, False),
+    ],
+)
+def test_a_node_that_only_lost_something_helps_nobody(
+    labels: dict[str, str], spec: dict[str, Any], allocatable: dict[str, str], grew: bool
+) -> None:
+    cache = new_cache(node("n1", status={"allocatable": AMOUNTS}))
+    version = take_snapshot(cache).capacity_version
+    changed = node("n1", labels=labels, spec=spec, status={"allocatable": allocatable})
+    changes = apply(cache, changed)
+    assert (changes.nodes, changes.capacity_grew, changes.may_help) == (("n1",), grew, grew)
+    assert take_snapshot(cache).capacity_version == version + grew
+    assert apply(cache, node("n1", status={"allocatable": AMOUNTS})).capacity_grew is not (
+        grew and not labels
+    )
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_uses_nothing(phase: str) -> None:
+    cache = new_cache(node("n1"), one_gpu(nodeName="n1"))
+    assert apply(cache, one_gpu(nodeName="n1", status={"phase": phase})).capacity_grew
+    assert gpus(cache) == {}
+
+
+def test_a_pod_being_deleted_uses_its_node_until_it_is_gone() -> None:
+    cache = new_cache(node("n1"), one_gpu(nodeName="n1"))
+    leaving = one_gpu(nodeName="n1")
+    meta = structs.replace(
+        leaving.metadata,
+        deletion_timestamp=named(
+            "Pod", "x", deletionTimestamp="2026-01-01T00:00:00Z"
+        ).metadata.deletion_timestamp,
+    )
+    apply(cache, structs.replace(leaving, metadata=meta))
+    assert gpus(cache) == {"n1": 1}
+
+
+def test_a_resize_changes_what_is_used() -> None:
+    cache = new_cache(node("n1"), one_gpu(nodeName="n1"))
+    changes = apply(cache, pod("p", uid="u", requests={"nvidia.com/gpu": 3}, nodeName="n1"))
+    assert changes.nodes == ("n1",)
+    assert gpus(cache) == {"n1": 3}
+
+
+def test_foreign_pods_use_nodes_and_are_no_gangs() -> None:
+    cache = new_cache(node("n1"), one_gpu(nodeName="n1", schedulerName="other"))
+    snapshot = take_snapshot(cache)
+    assert snapshot.nodes[N1].used == {"nvidia.com/gpu": 1, "pods": 1}
+    assert snapshot.nodes[N1].free["nvidia.com/gpu"] == 7
+    assert not snapshot.gangs
+    assert not snapshot.queue_usage
+
+
+# --- identity -----------------------------------------------------------------------------------------------
+
+
+def test_a_pod_made_again_under_its_name_replaces_the_old_one() -> None:
+    cache = new_cache(node("n1"), one_gpu(nodeName="n1"))
+    changes = apply(cache, one_gpu(uid="u2"))
+    assert changes.pods == ("u", "u2")
+    assert cache.pod(U) is None
+    assert gpus(cache) == {}
+    assert cache.apply(Deleted("Pod", "team", "p", "u")) == NOTHING
+    assert cache.apply(Deleted("Pod", "team", "p")) != NOTHING
+
+
+def test_a_uid_has_one_name() -> None:
+    cache = new_cache(node("n1"), one_gpu("p", nodeName="n1"))
+    apply(cache, one_gpu("q", nodeName="n1"))
+    assert gpus(cache) == {"n1": 1}
+    assert cache.apply(Deleted("Pod", "team", "p", "u")) == NOTHING
+
+
+def test_a_namespace_in_a_kind_without_any_means_nothing() -> None:
+    cache = new_cache(named("Node", "n1", namespace="team"), named("Node", "n1", namespace="other"))
+    assert list(take_snapshot(cache).nodes) == ["n1"]
+    cache.apply(Deleted("Node", "elsewhere", "n1"))
+    assert not take_snapshot(cache).nodes
+    cache.check_invariants()
+
+
+def test_a_late_echo_is_ignored_but_a_list_is_not() -> None:
+    cache = new_cache(node("n1"), one_gpu(nodeName="n1", version="20"))
+    assert apply(cache, one_gpu(version="19")) == NOTHING
+    assert apply(cache, one_gpu(uid="older", version="9")) == NOTHING
+    assert gpus(cache) == {"n1": 1}
+    cache.apply(Relisted("Pod", (one_gpu(version="5"),)))
+    assert gpus(cache) == {}
+    assert apply(cache, one_gpu(nodeName="n1", version="6")) != NOTHING
+
+
+@pytest.mark.parametrize("version", ["", "x", "-1", "１", "9" * 5000])
+def test_odd_versions_do_no_harm(version: str) -> None:
+    cache = new_cache(one_gpu(version="20"))
+    assert apply(cache, one_gpu(nodeName="n1", version=version)) != NOTHING
+
+
+def test_a_group_made_again_is_another_gang() -> None:
+    labels = {label("pod-group"): "g"}
+    cache = new_cache(one_gpu(labels=labels, nodeName="n1"), pod_group(uid="G1"))
+    assert take_snapshot(cache).gangs["G1"].started
+    changes = apply(cache, pod_group(uid="G2", minMember=2))
+    assert changes.gangs == ("G1", "G2")
+    snapshot = take_snapshot(cache)
+    assert list(snapshot.gangs) == ["G2"]
+    assert not snapshot.gangs["G2"].started
+
+
+def test_relisting_replaces_a_kind_and_leaves_the_unreadable() -> None:
+    cache = new_cache(one_gpu("a", uid="a"), one_gpu("b", uid="b"), one_gpu("c", uid="c"), node("n1"))
+    cache.apply(Relisted("Pod", (one_gpu("a", uid="a"), one_gpu("d", uid="d")), (("team", "b"),)))
+    assert list(take_snapshot(cache).gangs) == ["a", "b", "d"]
+    assert list(take_snapshot(cache).nodes) == ["n1"]
+
+
+def test_kinds_that_nobody_looks_at_are_accepted() -> None:
+    cache = new_cache()
+    assert apply(cache, named("PodDisruptionBudget", "b", namespace="team")) == NOTHING
+    assert cache.apply(Deleted("PodDisruptionBudget", "team", "b")) == NOTHING
+    assert cache.apply(Relisted("PodDisruptionBudget", ())) == NOTHING
+
+
+# --- what wakes a cycle -------------------------------------------------------------------------------------
+
+
+def helps(cache: Cache, item: KubeObject) -> bool:
+    return apply(cache, item).may_help
+
+
+def test_what_helps_a_waiting_pod() -> None:
+    cache = new_cache()
+    assert helps(cache, one_gpu(schedulingGates=[{"name": "hold"}]))
+    assert helps(cache, one_gpu())
+    assert not helps(cache, one_gpu())
+    said = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+    assert not helps(cache, one_gpu(status=said))
+    assert helps(cache, one_gpu(labels={label("queue"): "other"}, status=said))
+    assert not helps(cache, one_gpu("other", uid="o", schedulerName="other"))
+    assert not helps(cache, one_gpu("other", uid="o", schedulerName="other", nodeName="n1"))
+
+
+def test_a_member_that_leaves_may_have_stood_in_the_way() -> None:
+    cache = new_cache(pod_group(), one_gpu("a", uid="a", labels={label("pod-group"): "g"}))
+    apply(cache, one_gpu("b", uid="b", labels={label("pod-group"): "g"}, schedulerName="other"))
+    assert cache.apply(Deleted("Pod", "team", "b")).may_help
+
+
+def test_what_helps_in_a_group() -> None:
+    cache = new_cache()
+    assert helps(cache, pod_group(uid="G"))
+    apply(cache, one_gpu(labels={label("pod-group"): "g"}))
+    group = pod_group(uid="G")
+    mine = structs.replace(group, status=structs.replace(group.status, phase="Pending", started_at="now"))
+    assert not helps(cache, mine)
+    assert helps(cache, pod_group(uid="G", minMember=2))
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        named("Queue", "q", spec={"weight": 2}),
+        named("Namespace", "team", labels={"a": "b"}),
+        named("Topology", "t", spec={"levels": []}),
+        named("PersistentVolumeClaim", "c", namespace="team", spec={"volumeName": "v"}),
+    ],
+    ids=lambda item: type(item).__name__,
+)
+def test_what_may_let_more_fit(item: KubeObject) -> None:
+    cache = new_cache()
+    assert apply(cache, item).capacity_grew
+    assert apply(cache, item) == NOTHING
+
+
+def test_a_queue_that_a_running_gang_leaves_has_room() -> None:
+    cache = new_cache(node("n1"), one_gpu(nodeName="n1", labels={label("queue"): "a"}))
+    assert list(take_snapshot(cache).queue_usage) == ["a"]
+    assert apply(cache, one_gpu(nodeName="n1", labels={label("queue"): "b"})).capacity_grew
+    assert list(take_snapshot(cache).queue_usage) == ["b"]
+
+
+def test_a_namespaces_queue_holds_for_its_gangs() -> None:
+    cache = new_cache(node("n1"), one_gpu(nodeName="n1"))
+    changes = apply(cache, named("Namespace", "team", labels={label("queue"): "a"}))
+    assert changes.gangs == ("u",)
+    assert list(take_snapshot(cache).queue_usage) == ["a"]
+    cache.apply(Deleted("Namespace", "", "team"))
+    assert list(take_snapshot(cache).queue_usage) == ["default"]
+
+
+def test_a_priority_class_may_come_after_those_who_name_it() -> None:
+    cache = new_cache(
+        pod_group(uid="G", priorityClassName="high"),
+        one_gpu("a", uid="a", labels={label("pod-group"): "g"}),
+        one_gpu("b", uid="b", priority=None, priorityClassName="high"),
+    )
+    assert [gang.priority for gang in take_snapshot(cache).gangs.values()] == [0, 0]
+    assert apply(cache, named("PriorityClass", "high", value=7)).may_help
+    snapshot = take_snapshot(cache)
+    assert [gang.priority for gang in snapshot.gangs.values()] == [7, 7]
+    assert not any(gang.problems for gang in snapshot.gangs.values())
+
+
+def test_a_claim_follows_its_volume_and_class() -> None:
+    cache = new_cache(named("PersistentVolumeClaim", "c", namespace="team", spec={"storageClassName": "s"}))
+
+    def why() -> str:
+        return take_snapshot(cache).claims["team/c"].why_unusable
+
+    assert "not bound to a volume yet" in why()
+    assert apply(cache, named("StorageClass", "s", volumeBindingMode="WaitForFirstConsumer")).capacity_grew
+    assert "WaitForFirstConsumer" in why()
+    apply(cache, named("PersistentVolumeClaim", "c", namespace="team", spec={"volumeName": "v"}))
+    assert "does not exist" in why()
+    assert apply(cache, named("PersistentVolume", "v")).capacity_grew
+    assert why() == ""
+    assert cache.apply(Deleted("PersistentVolume", "", "v")).capacity_grew
+    assert "does not exist" in why()
+
+
+# --- snapshots ----------------------------------------------------------------------------------------------
+
+
+def test_what_did_not_change_is_shared() -> None:
+    cache = new_cache(node("n1"), node("n2"), one_gpu(), one_gpu("q", uid="q", nodeName="n2"))
+    first = take_snapshot(cache)
+    cache.apply(Assumed(U, N1))
+    second = take_snapshot(cache)
+    assert second.nodes[N2] is first.nodes[N2]
+    assert second.nodes[N1] is not first.nodes[N1]
+    assert second.gangs["q"] is first.gangs["q"]
+    assert second.queues is first.queues
+    assert second.topologies is first.topologies
+    assert take_snapshot(cache).gangs is second.gangs
+
+
+def test_gangs_are_ordered_by_age_then_namespace_then_name() -> None:
+    def aged(name: str, namespace: str, second: int) -> Any:
+        meta = {"creationTimestamp": f"2026-01-01T00:00:0{second}Z"}
+        return pod(name, namespace=namespace, uid=f"{namespace}/{name}", meta=meta)
+
+    cache = new_cache(aged("a", "y", 2), aged("b", "x", 2), aged("a", "x", 2), aged("z", "z", 1))
+    assert list(take_snapshot(cache).gangs) == ["z/z", "x/a", "x/b", "y/a"]
+
+
+def test_a_gang_is_found_by_its_id() -> None:
+    cache = new_cache(one_gpu())
+    found = cache.gang(take_snapshot(cache).gangs["u"].id)
+    assert found is not None
+    assert str(found) == "team/p"

@@ -1,0 +1,88 @@
+"""Whatever happens, in whatever order: the cache is what one made anew of the same objects would be."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from phalanx.cache.cache import Cache
+from phalanx.cache.events import Deleted, Event, Forgotten
+from phalanx.model.names import PodUid
+from tests.cache.world import Truth, encoded, histories, new_cache, take_snapshot
+
+
+@settings(deadline=None, max_examples=100)
+@given(histories(), st.randoms(use_true_random=False), st.sets(st.integers(0, 29)))
+def test_the_cache_equals_one_rebuilt_from_scratch(history: list[Event], order: Any, looks: set[int]) -> None:
+    cache, truth = new_cache(), Truth()
+    for number, event in enumerate(history):
+        cache.apply(event)
+        truth.take(event)
+        if number in looks:
+            take_snapshot(cache)
+        cache.check_invariants()
+    found, expected = take_snapshot(cache), take_snapshot(truth.rebuild(order.shuffle))
+    assert encoded(found) == encoded(expected)
+    assert all(found.gangs[key].started for key, gang in expected.gangs.items() if gang.started)
+
+
+@settings(deadline=None, max_examples=100)
+@given(histories(), st.randoms(use_true_random=False))
+def test_nothing_is_left_after_everything_is_deleted(history: list[Event], order: Any) -> None:
+    cache, truth = new_cache(), Truth()
+    for event in history:
+        cache.apply(event)
+        truth.take(event)
+    gone = [Deleted(*key) for key in truth.objects]
+    order.shuffle(gone)
+    for deletion in gone:
+        cache.apply(deletion)
+    cache.check_invariants()
+    for uid in truth.assumed:
+        cache.apply(Forgotten(PodUid(uid)))
+    take_snapshot(cache)
+    empty = new_cache()
+    take_snapshot(empty)
+    assert entries(cache) == entries(empty)
+
+
+@settings(deadline=None, max_examples=40)
+@given(histories())
+def test_what_was_handed_out_never_changes(history: list[Event]) -> None:
+    cache = new_cache()
+    handed_out = []
+    for event in history:
+        cache.apply(event)
+        snapshot = take_snapshot(cache)
+        handed_out.append((snapshot, encoded(snapshot)))
+    assert all(encoded(snapshot) == before for snapshot, before in handed_out)
+
+
+@settings(deadline=None, max_examples=100)
+@given(histories())
+def test_an_event_twice_changes_nothing_the_second_time(history: list[Event]) -> None:
+    cache = new_cache()
+    for event in history:
+        cache.apply(event)
+        before = take_snapshot(cache)
+        again = cache.apply(event)
+        assert (again.pods, again.nodes, again.may_help) == ((), (), False), event
+        assert take_snapshot(cache) == before
+
+
+def entries(cache: Cache) -> dict[str, int]:
+    """How many entries each container inside the cache has."""
+    found: dict[str, int] = {}
+    _count(cache, "cache", found, set())
+    return found
+
+
+def _count(thing: Any, path: str, found: dict[str, int], seen: set[int]) -> None:
+    if id(thing) in seen or callable(thing) or isinstance(thing, (str, int, Struct)):
+        return
+    seen.add(id(thing))
+    if hasattr(thing, "__len__"):
+        found[path] = len(thing)
+    for name, value in getattr(thing, "__dict__", {}).items():
+        _count(value, f"{path}.{name}", found, seen)

@@ -1,0 +1,293 @@
+"""A small world of objects that hypothesis can draw, and a cache fed with whatever happens in it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import msgspec
+from hypothesis import strategies as st
+from msgspec import structs
+
+from phalanx.cache.cache import Cache
+from phalanx.cache.events import Applied, Assumed, Deleted, Event, Forgotten, Relisted
+from phalanx.model.memory import Memory
+from phalanx.model.names import NodeName, PodUid
+from phalanx.model.pods import Hold
+from phalanx.model.snapshot import Snapshot
+from phalanx.model.wire.kinds import KubeObject
+from tests.model.written import label, named, node, pod, pod_group
+
+SCHEDULER = "phalanx"
+Key = tuple[str, str, str]
+"""Kind, namespace, name."""
+
+
+def key_of(item: KubeObject) -> Key:
+    return (type(item).__name__, item.metadata.namespace, item.metadata.name)
+
+
+def take_snapshot(cache: Cache) -> Snapshot:
+    return cache.snapshot(now=7, seed=3, memory=Memory())
+
+
+def new_cache(*objects: KubeObject) -> Cache:
+    cache = Cache(scheduler_name=SCHEDULER)
+    cache.apply_all(Applied(item) for item in objects)
+    return cache
+
+
+def encoded(snapshot: Snapshot) -> bytes:
+    """Every byte of a snapshot but what depends on history: its version, and which gangs have started."""
+    gangs = {key: structs.replace(gang, started=False) for key, gang in snapshot.gangs.items()}
+    return msgspec.msgpack.encode(structs.replace(snapshot, capacity_version=0, gangs=gangs))
+
+
+class Truth:
+    """What the API holds and what we have assumed, kept in the plainest way: to rebuild a cache from it."""
+
+    def __init__(self) -> None:
+        self.objects: dict[Key, KubeObject] = {}
+        self.assumed: dict[PodUid, NodeName] = {}
+        self.holds: dict[PodUid, Hold] = {}
+
+    def take(self, event: Event) -> None:
+        match event:
+            case Applied(object=item):
+                self.objects[key_of(item)] = item
+            case Deleted(kind=kind, namespace=namespace, name=name, uid=uid):
+                found = self.objects.get((kind, namespace, name))
+                if found is not None and uid in ("", found.metadata.uid):
+                    del self.objects[kind, namespace, name]
+            case Relisted(kind=kind, objects=listed):
+                self.objects = {key: item for key, item in self.objects.items() if key[0] != kind}
+                self.objects.update({key_of(item): item for item in listed})
+            case Assumed(pod=uid, node=name):
+                self.assumed[uid] = name
+            case Forgotten(pod=uid, hold=hold):
+                if self.assumed.pop(uid, None) is not None and hold is not None:
+                    self.holds[uid] = hold
+        self.assumed = {uid: self.assumed[uid] for uid in self.waiting() if uid in self.assumed}
+        self.holds = {uid: self.holds[uid] for uid in self.without_node() if uid in self.holds}
+
+    def pods(self) -> list[Any]:
+        return [item for key, item in self.objects.items() if key[0] == "Pod"]
+
+    def without_node(self) -> list[PodUid]:
+        return [PodUid(item.metadata.uid) for item in self.pods() if not item.spec.node_name]
+
+    def waiting(self) -> list[PodUid]:
+        """Pods that have no node and have not ended, as the API has it."""
+        ended = {item.metadata.uid for item in self.pods() if item.status.phase in ("Succeeded", "Failed")}
+        return [uid for uid in self.without_node() if uid not in ended]
+
+    def rebuild(self, order: Callable[[list[KubeObject]], None]) -> Cache:
+        """A cache that hears of every object once, in this order, and then of what we have decided.
+
+        A hold outlives the end of its pod, of which nothing can be assumed any more: it waits at first.
+        """
+        items = list(self.objects.values())
+        order(items)
+        cache = new_cache(*(_waiting(item) if item.metadata.uid in self.holds else item for item in items))
+        for uid, hold in self.holds.items():
+            cache.apply_all([Assumed(uid, NodeName("n1")), Forgotten(uid, hold)])
+        cache.apply_all(Applied(item) for item in items)
+        cache.apply_all(Assumed(uid, name) for uid, name in self.assumed.items())
+        return cache
+
+
+def _waiting(item: Any) -> KubeObject:
+    return cast(KubeObject, structs.replace(item, status=structs.replace(item.status, phase="Pending")))
+
+
+# --- strategies ---------------------------------------------------------------------------------------------
+
+
+def one_of(*values: Any) -> st.SearchStrategy[Any]:
+    return st.sampled_from(values)
+
+
+def mapping(**choices: tuple[Any, ...]) -> st.SearchStrategy[dict[str, Any]]:
+    """Each key with one of its values, or, for None, without it."""
+    drawn = st.fixed_dictionaries({key: one_of(*values) for key, values in choices.items()})
+    return drawn.map(lambda found: {key: value for key, value in found.items() if value is not None})
+
+
+def pod_labels(drawn: Mapping[str, str]) -> dict[str, str]:
+    return {label(name.replace("_", "-")): value for name, value in drawn.items()}
+
+
+NAMESPACES = ("team", "other")
+NODES = ("n1", "n2", "n3")
+GENERATIONS = ("1", "2")
+
+pods = st.builds(
+    lambda name, namespace, generation, labels, owner, meta, spec, status: pod(
+        name,
+        namespace=namespace,
+        uid=f"{namespace}-{name}-{generation}",
+        labels=pod_labels(labels),
+        owner=owner,
+        meta=meta,
+        status=status,
+        **spec,
+    ),
+    one_of("p1", "p2", "p3", "p4"),
+    one_of(*NAMESPACES),
+    one_of(*GENERATIONS),
+    mapping(
+        pod_group=(None, None, "g1", "g2"),
+        min_member=(None, None, None, "1", "2", "x"),
+        queue=(None, None, "q1", "q2"),
+        role=(None, "worker"),
+    ),
+    one_of("", "j1", "j2"),
+    mapping(
+        deletionTimestamp=(None, None, "2026-01-01T00:00:00Z"),
+        creationTimestamp=(None, "2026-01-01T00:00:00Z"),
+    ),
+    mapping(
+        schedulerName=(SCHEDULER, SCHEDULER, "other"),
+        nodeName=(None, None, *NODES),
+        priority=(0, 0, 1, None),
+        priorityClassName=(None, "c1"),
+        requests=({"cpu": "1"}, {"cpu": "2", "nvidia.com/gpu": "1"}, {"memory": "?"}),
+        schedulingGates=((), [{"name": "hold"}]),
+        resourceClaims=((), (), [{"name": "gpu"}]),
+    ),
+    mapping(phase=(None, "Pending", "Running", "Succeeded", "Failed")),
+)
+
+nodes = st.builds(
+    lambda name, generation, labels, spec, allocatable: node(
+        name, uid=f"{name}-{generation}", labels=labels, spec=spec, status={"allocatable": allocatable}
+    ),
+    one_of(*NODES),
+    one_of(*GENERATIONS),
+    one_of({}, {"kubernetes.io/hostname": "h"}, {"topology.kubernetes.io/zone": "z"}),
+    mapping(unschedulable=(None, True), taints=(None, [{"key": "k", "effect": "NoSchedule"}])),
+    one_of({"cpu": "8", "pods": "9"}, {"cpu": "4"}, {"nvidia.com/gpu": "x"}),
+)
+
+pod_groups = st.builds(
+    lambda name, generation, owner, spec: pod_group(name, uid=f"{name}-{generation}", owner=owner, **spec),
+    one_of("g1", "g2"),
+    one_of(*GENERATIONS),
+    one_of("", "", "j1"),
+    mapping(
+        minMember=(1, 2, 3),
+        queue=(None, "q1"),
+        priorityClassName=(None, "c1"),
+        startBy=(None, None, "2026-01-01T00:00:00Z"),
+        roles=(None, None, [{"name": "worker", "count": 3}]),
+    ),
+)
+
+others = st.one_of(
+    st.builds(
+        lambda name, spec: named("Queue", name, spec=spec),
+        one_of("q1", "q2", "default"),
+        mapping(parent=(None, "q1", "q2", "gone"), weight=(None, 2)),
+    ),
+    st.builds(
+        lambda name, labels: named("Namespace", name, labels=pod_labels(labels)),
+        one_of(*NAMESPACES),
+        mapping(queue=(None, "q1", "q2")),
+    ),
+    st.builds(
+        lambda value: named("PriorityClass", "c1", value=value, globalDefault=value == 3), one_of(1, 2, 3)
+    ),
+    st.builds(
+        lambda name, level: named("Topology", name, spec={"levels": [{"name": level, "nodeLabel": level}]}),
+        one_of("t1", "default"),
+        one_of("rack", "zone"),
+    ),
+    st.builds(
+        lambda name, spec: named("PersistentVolumeClaim", name, namespace="team", spec=spec),
+        one_of("c1", "c2"),
+        mapping(volumeName=(None, "v1"), storageClassName=(None, "s1")),
+    ),
+    st.builds(
+        lambda zone: named(
+            "PersistentVolume", "v1", labels={"topology.kubernetes.io/zone": zone} if zone else {}
+        ),
+        one_of("", "a"),
+    ),
+    st.builds(
+        lambda mode: named("StorageClass", "s1", volumeBindingMode=mode),
+        one_of("Immediate", "WaitForFirstConsumer"),
+    ),
+    st.just(named("PodDisruptionBudget", "b1", namespace="team")),
+)
+
+
+def evenly(strategies: list[st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
+    """Each of them as often as the others: `one_of` would count the alternatives inside of them."""
+    return st.integers(0, len(strategies) - 1).flatmap(lambda number: strategies[number])
+
+
+objects = evenly([pods, pods, pods, nodes, pod_groups, others])
+
+
+holds = st.one_of(st.none(), st.builds(Hold, st.integers(1, 3), st.integers(1, 3), st.just("node full")))
+
+
+def changed(item: Any) -> st.SearchStrategy[Any]:
+    """The same object with other content."""
+    kind = type(item).__name__
+    if kind == "Pod":
+        return pods.map(lambda other: structs.replace(other, metadata=_renamed(other, item, keep=("uid",))))
+    same = {"Node": nodes, "PodGroup": pod_groups}.get(kind, st.just(item))
+    return same.map(lambda other: structs.replace(other, metadata=_renamed(other, item, keep=())))
+
+
+def bound_or_ended(item: Any) -> st.SearchStrategy[Any]:
+    """The same pod, on a node or at its end: what an assumption waits for."""
+    on_nodes = [structs.replace(item, spec=structs.replace(item.spec, node_name=name)) for name in NODES]
+    ended = structs.replace(item, status=structs.replace(item.status, phase="Failed"))
+    return one_of(*on_nodes, ended)
+
+
+def _renamed(other: Any, item: Any, *, keep: tuple[str, ...]) -> Any:
+    kept = {field: getattr(item.metadata, field) for field in ("name", "namespace", *keep)}
+    return structs.replace(other.metadata, **kept)
+
+
+def deletion(item: KubeObject) -> st.SearchStrategy[Event]:
+    kind, namespace, name = key_of(item)
+    uids = one_of("", item.metadata.uid, item.metadata.uid, "of another")
+    return st.builds(Deleted, st.just(kind), st.just(namespace), st.just(name), uids)
+
+
+@st.composite
+def relisting(draw: st.DrawFn, truth: Truth) -> Event:
+    """A list of one kind: some of what there is, and something new."""
+    new = draw(objects)
+    kind = type(new).__name__
+    there = [item for key, item in truth.objects.items() if key[0] == kind and draw(st.booleans())]
+    return Relisted(kind, tuple({key_of(item): item for item in (*there, new)}.values()))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Event]:
+    """Events of which most are about objects that there are, so that they interact."""
+    truth, history = Truth(), []
+    for _ in range(draw(st.integers(1, 30))):
+        history.append(draw(_next_event(truth)))
+        truth.take(history[-1])
+    return history
+
+
+def _next_event(truth: Truth) -> st.SearchStrategy[Event]:
+    choices: list[st.SearchStrategy[Event]] = [objects.map(Applied), objects.map(Applied), relisting(truth)]
+    if truth.objects:
+        there = one_of(*truth.objects.values())
+        choices += [there.flatmap(changed).map(Applied)] * 2
+        choices.append(there.flatmap(deletion))
+    if truth.waiting():
+        choices += [st.builds(Assumed, one_of(*truth.waiting()), one_of(*NODES))] * 3
+    if truth.assumed:
+        choices.append(st.builds(Forgotten, one_of(*truth.assumed), holds))
+        choices.append(one_of(*truth.pods()).flatmap(bound_or_ended).map(Applied))
+    if truth.pods():
+        uid = PodUid(truth.pods()[0].metadata.uid)
+        choices += [st.just(Assumed(uid, NodeName("n1"))), st.just(Forgotten(uid))]
+    return evenly(choices)

@@ -1,0 +1,142 @@
+"""`phalanx decide` as a whole: its output's form, determinism, time, exit codes, tables."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from tests.cli.conftest import Phalanx
+
+SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
+ALL = sorted(path for path in SCENARIOS.glob("*.yaml") if not path.name.endswith(".expect.yaml"))
+SCHEMA = json.loads(files("phalanx.cli").joinpath("decide.schema.json").read_text())
+
+
+def objects_of(name: str) -> list[dict[str, Any]]:
+    return yaml.safe_load((SCENARIOS / f"{name}.yaml").read_text())["items"]
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_the_output_follows_its_schema(path: Path, phalanx: Phalanx) -> None:
+    jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(phalanx("decide", "-f", path).out))
+
+
+def test_the_schema_is_one_and_closed() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"cycles": [], "more": 1}, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "name", ["weighted-dominant-share", "five-jobs-nine-slots", "two-roles-three-levels"]
+)
+def test_every_process_decides_the_same(name: str) -> None:
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-m", "phalanx.cli", "decide", "-f", str(SCENARIOS / f"{name}.yaml")],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_the_order_of_documents_does_not_matter_where_ages_are_given(path: Path, phalanx: Phalanx) -> None:
+    items = objects_of(path.stem)
+    for second, item in enumerate(items):
+        item["metadata"] = {"creationTimestamp": f"2026-11-01T00:{second // 60:02}:{second % 60:02}Z"} | item[
+            "metadata"
+        ]
+    outputs = set()
+    for seed in range(3):
+        outputs.add(phalanx("decide", "-f", "-", stdin=yaml.safe_dump_all(items)).out)
+        random.Random(seed).shuffle(items)
+    assert len(outputs) == 1
+
+
+def test_a_gang_s_binds_are_in_one_cycle(phalanx: Phalanx) -> None:
+    cycles = phalanx("decide", "-f", SCENARIOS / "elastic-surplus.yaml").cycles
+    for gang in ("elastic", "rigid"):
+        with_its_minimum = [
+            cycle
+            for cycle in cycles
+            if {f"default/{gang}-0", f"default/{gang}-1"} <= {b["pod"] for b in cycle["binds"]}
+        ]
+        assert len(with_its_minimum) == 1
+
+
+def test_the_last_cycle_decides_nothing(phalanx: Phalanx) -> None:
+    cycles = phalanx("decide", "-f", SCENARIOS / "swap.yaml").cycles
+    assert len(cycles) == 2
+    assert cycles[-1] == {"binds": [], "evictions": [], "nominations": [], "verdicts": [], "certificates": []}
+
+
+def test_exit_code_3_when_cycles_run_out(phalanx: Phalanx, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phalanx.cli.still_cluster.DECIDE_CYCLES_MAX", 1)
+    done = phalanx("decide", "-f", SCENARIOS / "swap.yaml")
+    assert done.code == 3
+    assert len(done.binds) == 2
+    assert done.err == "not settled after 100 cycles\n"
+
+
+def test_time_is_the_latest_in_the_input_or_as_told(
+    phalanx: Phalanx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    cluster = "phalanx.cli.decide.StillCluster"
+    from phalanx.cli.decide import StillCluster
+
+    def watched(objects: Any, *, config: Any, now: int) -> StillCluster:
+        seen.append(now)
+        return StillCluster(objects, config=config, now=now)
+
+    monkeypatch.setattr(cluster, watched)
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "a"},
+        "spec": {"leavesAt": "2030-01-01T00:00:00Z"},
+    }
+    group = {
+        "apiVersion": "scheduling.phalanx.dev/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "a", "creationTimestamp": "2026-11-01T00:00:00Z"},
+        "spec": {"minMember": 1, "startBy": "2030-01-01T00:00:00Z"},
+    }
+    heard = {
+        **node,
+        "status": {"conditions": [{"type": "Ready", "lastHeartbeatTime": "2026-11-01T00:00:05Z"}]},
+    }
+    for items, arguments in (
+        ([node], ()),
+        ([node, group], ()),
+        ([heard, group], ()),
+        ([heard, group], ("--now", "2026-11-01T02:00:00+01:00")),
+    ):
+        assert phalanx("decide", "-f", "-", *arguments, stdin=yaml.safe_dump_all(items)).code == 0
+    start_of_2000, november = 946_684_800_000, 1_793_491_200_000
+    assert seen == [start_of_2000, november, november + 5_000, november + 3_600_000]
+
+
+def test_the_table_says_what_went_where_and_what_waits(phalanx: Phalanx) -> None:
+    done = phalanx("decide", "-o", "table", "-f", SCENARIOS / "foreign-pods-count.yaml")
+    assert done.code == 0
+    assert "default/train" in done.out
+    assert "proven best" in done.out
+    assert "1 waiting pods left to scheduler default-scheduler" in done.out
+    assert "1 waiting pods left to scheduler volcano" in done.out
+    waits = phalanx("decide", "-o", "table", "-f", SCENARIOS / "required-rack-too-small.yaml")
+    assert "AboveDomainCapacity" in waits.out
+    nothing = phalanx("decide", "-o", "table", "-f", "-", stdin="{kind: List, apiVersion: v1, items: []}")
+    assert nothing.out == "Nothing to decide: no pod that waits names this scheduler.\n"

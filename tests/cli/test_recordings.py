@@ -1,0 +1,125 @@
+"""`phalanx snapshot` and `phalanx replay`, with the real debug endpoint."""
+
+import asyncio
+import gzip
+import threading
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from phalanx.cli.configuration import read_config
+from phalanx.cli.manifests.read import read_manifests
+from phalanx.cli.still_cluster import StillCluster
+from phalanx.cycle import decide
+from phalanx.observe.recording import Recording, decode, encode
+from phalanx.web.server import debug_app, serving
+from tests.cli.conftest import Phalanx
+
+SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
+ALL = sorted(path for path in SCENARIOS.glob("*.yaml") if not path.name.endswith(".expect.yaml"))
+
+
+def recording_of(path: Path) -> Recording:
+    config = read_config(None)
+    manifests = read_manifests([str(path)])
+    snapshot = StillCluster(manifests.objects, config=config, now=0).snapshot()
+    return Recording(
+        version=version("phalanx-scheduler"),
+        config=msgspec.Raw(msgspec.json.encode(config)),
+        snapshot=snapshot,
+        result=decide(snapshot, config),
+    )
+
+
+@pytest.fixture
+def recording() -> Recording:
+    return recording_of(SCENARIOS / "knavigator-topology.yaml")
+
+
+@pytest.fixture
+def endpoint(recording: Recording) -> Iterator[str]:
+    """The debug endpoint on a port of its own, on an event loop in a thread."""
+    loop, stop, ready, port = asyncio.new_event_loop(), asyncio.Event(), threading.Event(), []
+
+    async def content() -> bytes:
+        return encode(recording)
+
+    async def serve() -> None:
+        async with serving(debug_app(content), host="127.0.0.1", port=0) as bound:
+            port.append(bound)
+            ready.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    ready.wait()
+    yield f"http://127.0.0.1:{port[0]}"
+    loop.call_soon_threadsafe(stop.set)
+    thread.join()
+    loop.close()
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_a_recorded_cycle_is_decided_again_the_same(path: Path, phalanx: Phalanx, tmp_path: Path) -> None:
+    file = tmp_path / "cycle.gz"
+    file.write_bytes(encode(recording_of(path)))
+    done = phalanx("replay", file)
+    assert (done.code, done.err) == (0, "")
+    assert len(done.out.splitlines()) == 1
+
+
+def test_a_snapshot_comes_from_the_debug_endpoint(
+    endpoint: str, recording: Recording, phalanx: Phalanx, tmp_path: Path
+) -> None:
+    file = tmp_path / "cycle.gz"
+    assert phalanx("snapshot", "--url", endpoint, "-o", file).code == 0
+    assert decode(file.read_bytes()).result == recording.result
+    assert phalanx("replay", file).code == 0
+
+
+def test_the_same_recording_is_the_same_bytes(recording: Recording) -> None:
+    assert encode(recording) == encode(decode(encode(recording)))
+
+
+def test_another_decision_is_shown(recording: Recording, phalanx: Phalanx, tmp_path: Path) -> None:
+    placement = recording.result.placements[0]
+    moved = replace(placement.binds[0], node="n4")
+    result = replace(recording.result, placements=(replace(placement, binds=(moved, *placement.binds[1:])),))
+    file = tmp_path / "cycle.gz"
+    file.write_bytes(encode(replace(recording, result=result)))
+    done = phalanx("replay", file)
+    assert done.code == 1
+    assert '-          "node": "n4"' in done.out
+    assert '+          "node": "n5"' in done.out
+
+
+def test_another_version_is_told(recording: Recording, phalanx: Phalanx, tmp_path: Path) -> None:
+    file = tmp_path / "cycle.gz"
+    file.write_bytes(encode(replace(recording, version="0.0.1")))
+    done = phalanx("replay", file)
+    assert done.code == 0
+    assert done.err.startswith("note: phalanx 0.0.1 decided this cycle")
+
+
+def test_what_is_no_recording(recording: Recording, phalanx: Phalanx, tmp_path: Path) -> None:
+    file = tmp_path / "cycle.gz"
+    assert phalanx("replay", file).code == 2
+    file.write_bytes(b"text")
+    assert phalanx("replay", file).code == 2
+    file.write_bytes(gzip.compress(b"{}"))
+    assert phalanx("replay", file).err.startswith(f"{file}: expected what `phalanx snapshot` writes")
+    file.write_bytes(encode(recording)[:100])
+    assert phalanx("replay", file).code == 2
+    file.write_bytes(encode(replace(recording, format=7)))
+    assert phalanx("replay", file).err == f"{file}: expected form 1 of the file, found 7\n"
+
+
+def test_nobody_answers(phalanx: Phalanx, tmp_path: Path) -> None:
+    done = phalanx("snapshot", "--url", "http://127.0.0.1:1", "-o", tmp_path / "cycle.gz")
+    assert done.code == 1
+    assert done.err.startswith("snapshot: http://127.0.0.1:1: ")
+    assert not (tmp_path / "cycle.gz").exists()

@@ -1,0 +1,66 @@
+"""Whatever is put where it does not belong, `phalanx decide` decides or says what is wrong."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from phalanx.cli.app import main
+from phalanx.resources import data_dir
+
+SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
+NAMES = ("bound-volume", "group-contradiction", "node-affinity-operators", "queue-limit-per-flavor", "taints")
+OBJECTS = [
+    item for name in NAMES for item in yaml.safe_load((SCENARIOS / f"{name}.yaml").read_text())["items"]
+] + [
+    document
+    for path in sorted((data_dir("crds") / "examples" / "valid").glob("*.yaml"))
+    for document in yaml.safe_load_all(path.read_text())
+]
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(
+        [[], {}, [{}], [None], {"": ""}, {"a": {}}, "8", "1Gi", "9" * 400, "2026-11-01T10:00:00Z"]
+    )
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every value in a document."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(found for key, each in inner for found in places(each, (*path, key)))]
+
+
+@st.composite
+def broken(draw: st.DrawFn) -> list[Any]:
+    objects = copy.deepcopy(draw(st.lists(st.sampled_from(OBJECTS), min_size=1, max_size=3)))
+    for item in objects:
+        path = draw(st.sampled_from(places(item)[1:]))
+        inner = item
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = copy.deepcopy(draw(VALUES))
+    return objects
+
+
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(objects=broken())
+def test_no_input_is_a_traceback(
+    objects: list[Any], capsys: pytest.CaptureFixture[str], tmp_path_factory: Any
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "broken.yaml"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    code = main(["decide", "-f", str(path)])
+    output, errors = capsys.readouterr()
+    assert code in (0, 2)
+    assert bool(output) == (code == 0)
+    assert code == 0 or all(line.startswith((str(path), "and ")) for line in errors.splitlines())

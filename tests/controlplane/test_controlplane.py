@@ -1,0 +1,156 @@
+"""The local control plane itself: real etcd, kube-apiserver, kube-controller-manager and KWOK."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from phalanx.controlplane.components import KubeScheduler
+from phalanx.controlplane.controlplane import ControlPlane
+from phalanx.controlplane.fakes import create_many, fake_node, fake_pod
+from tests.controlplane_fixture import require_binaries
+
+pytestmark = pytest.mark.controlplane
+
+GPU_NODE = {"cpu": "8", "nvidia.com/gpu": "8"}
+
+
+async def get(session: aiohttp.ClientSession, path: str) -> dict[str, Any]:
+    async with session.get(path, raise_for_status=True) as answer:
+        found: dict[str, Any] = await answer.json()
+        return found
+
+
+async def until(look: Callable[[], Awaitable[bool]]) -> None:
+    """Look again until it is so; the limit only ends a test that would never end."""
+    async with asyncio.timeout(240):
+        while not await look():
+            await asyncio.sleep(0.05)
+
+
+async def bind(session: aiohttp.ClientSession, pod: str, node: str) -> None:
+    binding = {"metadata": {"name": pod}, "target": {"kind": "Node", "name": node}}
+    path = f"/api/v1/namespaces/default/pods/{pod}/binding"
+    async with session.post(path, json=binding, raise_for_status=True):
+        pass
+
+
+def condition(node: dict[str, Any], kind: str) -> str | None:
+    found = [each["status"] for each in node["status"].get("conditions", []) if each["type"] == kind]
+    return found[0] if found else None
+
+
+async def test_the_version_is_the_one_of_the_module(control_plane: ControlPlane) -> None:
+    async with control_plane.session() as session:
+        assert (await get(session, "/version"))["gitVersion"].startswith("v1.37.")
+
+
+async def test_a_fake_node_becomes_ready_and_keeps_what_it_offers(control_plane: ControlPlane) -> None:
+    async with control_plane.session() as session:
+        await create_many(session, [fake_node("ready-1", labels={"rack": "r1"}, allocatable=GPU_NODE)])
+
+        async def ready() -> bool:
+            node = await get(session, "/api/v1/nodes/ready-1")
+            return condition(node, "Ready") == "True" and not node["spec"].get("taints")
+
+        await until(ready)
+        node = await get(session, "/api/v1/nodes/ready-1")
+    assert node["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+    assert node["metadata"]["labels"]["rack"] == "r1"
+
+
+async def test_a_pod_bound_by_hand_runs(control_plane: ControlPlane) -> None:
+    async with control_plane.session() as session:
+        pod = fake_pod("by-hand", requests={"cpu": "1", "nvidia.com/gpu": "1"})
+        await create_many(session, [fake_node("host-1", allocatable=GPU_NODE), pod])
+        await bind(session, "by-hand", "host-1")
+
+        async def running() -> bool:
+            found = await get(session, "/api/v1/namespaces/default/pods/by-hand")
+            return str(found["status"]["phase"]) == "Running"
+
+        await until(running)
+
+
+async def test_a_service_account_may_do_only_what_its_roles_allow(control_plane: ControlPlane) -> None:
+    path = await control_plane.service_account_kubeconfig("default", "nobody")
+    token = next(line.split()[-1] for line in path.read_text().splitlines() if "token:" in line)
+    async with control_plane.session() as session:
+        headers = {"Authorization": f"Bearer {token}"}
+        async with session.get("/api/v1/nodes", headers=headers) as answer:
+            assert answer.status == 403
+            assert "system:serviceaccount:default:nobody" in await answer.text()
+
+
+async def test_two_stand_side_by_side_and_survive_a_restarted_apiserver(control_plane: ControlPlane) -> None:
+    async with ControlPlane.start(kwok=False, kube_scheduler=KubeScheduler()) as other:
+        assert other.url != control_plane.url
+        async with other.session() as session:
+            await create_many(session, [fake_node("only-here")])
+        await other.restart_apiserver(kill=True)
+        async with other.session() as session, control_plane.session() as first:
+            await get(session, "/api/v1/nodes/only-here")
+            async with first.get("/api/v1/nodes/only-here") as answer:
+                assert answer.status == 404
+    assert not other.run_folder.exists()
+
+
+async def test_kube_scheduler_places_pods_on_fake_nodes() -> None:
+    require_binaries()
+    async with ControlPlane.start(kube_scheduler=KubeScheduler()) as plane, plane.session() as session:
+        pods = [fake_pod(f"p{number}", scheduler_name="default-scheduler") for number in range(100)]
+        await create_many(session, [*(fake_node(f"n{number}") for number in range(10)), *pods])
+
+        async def all_running() -> bool:
+            found = await get(session, "/api/v1/namespaces/default/pods?fieldSelector=status.phase=Running")
+            return len(found["items"]) == len(pods)
+
+        await until(all_running)
+
+
+async def test_a_failure_inside_keeps_the_logs() -> None:
+    require_binaries()
+    with pytest.raises(RuntimeError) as failure:
+        async with ControlPlane.start(kwok=False, controller_manager=False):
+            raise RuntimeError("inside")
+    kept = Path(failure.value.__notes__[0].split()[-1])
+    assert "kube-apiserver.log" in {path.name for path in kept.iterdir()}
+
+
+async def test_nothing_outlives_a_killed_owner() -> None:
+    require_binaries()
+    up = [sys.executable, "-m", "phalanx.controlplane", "up"]
+    owner = subprocess.Popen(up, stdout=subprocess.PIPE, text=True)
+    try:
+        assert owner.stdout is not None
+        line = await asyncio.to_thread(owner.stdout.readline)
+        run_folder = Path(line.strip().partition("=")[2]).parent
+        assert len(processes_of(run_folder)) == 4
+    finally:
+        owner.send_signal(signal.SIGKILL)
+        owner.communicate()
+
+    async def gone() -> bool:
+        return not processes_of(run_folder)
+
+    await until(gone)
+    async with ControlPlane.start(kwok=False, controller_manager=False):
+        assert not run_folder.exists(), "the next start removes what a dead owner left behind"
+
+
+def processes_of(run_folder: Path) -> list[int]:
+    """Processes whose working directory is the run folder, also when somebody has removed it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and str((entry / "cwd").readlink()).startswith(str(run_folder)):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found

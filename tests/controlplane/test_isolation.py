@@ -1,0 +1,54 @@
+"""What keeps control planes apart and what tidies up after dead ones."""
+
+from pathlib import Path
+
+import pytest
+
+from phalanx.controlplane import ports, runfolder
+from phalanx.controlplane.fakes import collection_path
+from phalanx.controlplane.runfolder import RunFolder
+
+
+def test_two_leases_never_share_a_port() -> None:
+    first, second = ports.reserve(6), ports.reserve(6)
+    try:
+        assert not set(first.ports) & set(second.ports)
+    finally:
+        first.release()
+        second.release()
+
+
+def test_the_folder_of_a_dead_owner_is_removed_and_that_of_a_living_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = tmp_path / "base"
+    monkeypatch.setattr(runfolder, "_base", lambda: base)
+    living, dead = RunFolder(), RunFolder()
+    assert dead._lock is not None
+    dead._lock.close()  # what the kernel does when a process dies
+    last = RunFolder()
+    assert living.path.exists()
+    assert not dead.path.exists()
+    for each in (living, last):
+        each.remove()
+    assert list(base.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "namespace", "path"),
+    [
+        ("v1", "Pod", "a", "/api/v1/namespaces/a/pods"),
+        ("v1", "Node", None, "/api/v1/nodes"),
+        ("scheduling.k8s.io/v1", "PriorityClass", None, "/apis/scheduling.k8s.io/v1/priorityclasses"),
+        (
+            "scheduling.phalanx.dev/v1alpha1",
+            "Topology",
+            None,
+            "/apis/scheduling.phalanx.dev/v1alpha1/topologies",
+        ),
+        ("batch/v1", "Job", "a", "/apis/batch/v1/namespaces/a/jobs"),
+    ],
+)
+def test_where_an_object_is_created(version: str, kind: str, namespace: str | None, path: str) -> None:
+    metadata = {"name": "x"} if namespace is None else {"name": "x", "namespace": namespace}
+    assert collection_path({"apiVersion": version, "kind": kind, "metadata": metadata}) == path

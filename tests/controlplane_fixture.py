@@ -1,0 +1,40 @@
+"""One real control plane for each test process, and its logs in the report of a test that fails with it."""
+
+import os
+from collections.abc import AsyncIterator, Generator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from phalanx.controlplane import binaries
+from phalanx.controlplane.controlplane import ControlPlane
+
+
+def require_binaries() -> None:
+    """Skip the test where the programs are missing and cannot be built; in CI that is a failure."""
+    if binaries.can_build() or binaries.find() is not None:
+        return
+    reason = "no control plane: needs Go or KUBEBUILDER_ASSETS"
+    if os.environ.get("CI", "").lower() in ("1", "true"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def control_plane() -> AsyncIterator[ControlPlane]:
+    """etcd, kube-apiserver, controller-manager and KWOK, shared: use names of your own."""
+    require_binaries()
+    async with ControlPlane.start() as plane:
+        yield plane
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Append the ends of the components' logs to the report of a failed test."""
+    report = yield
+    fixtures: dict[str, Any] = getattr(item, "funcargs", {})
+    plane = fixtures.get("control_plane")
+    if report.failed and plane is not None:
+        report.sections.append(("control plane", f"whole logs: {plane.keep_logs()}\n{plane.tail_logs()}"))
+    return report

@@ -1,0 +1,125 @@
+"""Every accepted example survives decoding and encoding, and together they use every field."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from phalanx.model.wire import not_implemented
+from phalanx.model.wire import phalanx as wire
+from phalanx.model.wire.objects import PodGroup, Queue, Topology
+from tests.crds.files import FOLDER, INVALID, VALID, Document, definitions, documents, ours, schema
+
+STRUCTS: dict[str, dict[str, type[msgspec.Struct]]] = {
+    "PodGroup": {"spec": wire.PodGroupSpec, "status": wire.PodGroupStatus},
+    "Queue": {"spec": wire.QueueSpec, "status": wire.QueueStatus},
+    "Topology": {"spec": wire.TopologySpec},
+}
+OBJECTS: dict[str, type[msgspec.Struct]] = {"PodGroup": PodGroup, "Queue": Queue, "Topology": Topology}
+
+
+def example(name: str) -> Document:
+    (found,) = documents(FOLDER / "examples" / "valid" / name)
+    return found
+
+
+def without_nulls(value: Any) -> Any:
+    """A status is encoded whole: null where nothing is known."""
+    if not isinstance(value, dict):
+        return value
+    return {name: without_nulls(child) for name, child in value.items() if child is not None}
+
+
+@pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
+def test_an_accepted_example_comes_back_as_it_was(path: Path) -> None:
+    for document in ours(path):
+        for part, struct in STRUCTS[document["kind"]].items():
+            if part in document:
+                decoded = msgspec.json.decode(json.dumps(document[part]), type=struct)
+                assert without_nulls(json.loads(msgspec.json.encode(decoded))) == document[part]
+
+
+@pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
+def test_an_accepted_example_decodes_as_a_whole_object(path: Path) -> None:
+    for document in ours(path):
+        decoded = msgspec.json.decode(json.dumps(document), type=OBJECTS[document["kind"]])
+        assert json.loads(msgspec.json.encode(decoded))["spec"] == document["spec"]
+
+
+def used(value: Any, path: str) -> set[str]:
+    """Paths of all set fields; entries of lists are one path, and maps with free keys are leaves."""
+    if isinstance(value, dict):
+        return {path}.union(*(used(child, f"{path}.{name}") for name, child in value.items()))
+    if isinstance(value, list):
+        return {path}.union(*(used(child, f"{path}[]") for child in value))
+    return {path}
+
+
+def declared(found: Document, path: str) -> set[str]:
+    names = {f"{path}.{name}" for name in found.get("properties", {})}
+    below = [declared(child, f"{path}.{name}") for name, child in found.get("properties", {}).items()]
+    return names.union(*below, declared(found["items"], f"{path}[]") if "items" in found else set())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("PodGroup", "podgroup-every-field"), ("Queue", "queue-every-field"), ("Topology", "topology")],
+)
+def test_the_long_examples_use_every_field(kind: str, name: str) -> None:
+    document = example(f"{name}.yaml")
+    for part in STRUCTS[kind]:
+        assert declared(schema(kind, part), part) - used(document[part], part) == set()
+
+
+def test_a_pod_group_names_each_of_its_fields_that_are_refused() -> None:
+    spec = msgspec.convert(example("podgroup-every-field.yaml")["spec"], wire.PodGroupSpec)
+    assert not_implemented.of_pod_group(spec) == (
+        "spec.startWhen: Reserved",
+        "spec.subGroups",
+        "spec.minSubGroups",
+        "spec.startBy",
+        "spec.runtime",
+        "spec.disruption",
+        "spec.recovery",
+        "spec.roles[leader].requests",
+        "spec.roles[worker].requests",
+    )
+
+
+def test_a_queue_names_each_of_its_fields_that_are_refused() -> None:
+    spec = msgspec.convert(example("queue-every-field.yaml")["spec"], wire.QueueSpec)
+    assert not_implemented.of_queue(spec) == (
+        "spec.guarantee",
+        "spec.cells",
+        "spec.ordering",
+        "spec.backfill",
+        "spec.objective",
+        "spec.userLabel",
+        "spec.state: Held",
+        "spec.reclaim",
+        "spec.flavors[a100].guarantee",
+    )
+
+
+@pytest.mark.parametrize("name", ["podgroup-minimal", "podgroup-roles", "job-with-podgroup"])
+def test_what_is_implemented_is_not_refused(name: str) -> None:
+    (document,) = ours(FOLDER / "examples" / "valid" / f"{name}.yaml")
+    assert not_implemented.of_pod_group(msgspec.convert(document["spec"], wire.PodGroupSpec)) == ()
+
+
+def test_values_that_ask_for_what_happens_anyway_are_not_refused() -> None:
+    assert not_implemented.of_pod_group(wire.PodGroupSpec(min_member=1, start_when="Arrived")) == ()
+    assert not_implemented.of_queue(wire.QueueSpec(state="Open", weight=2, priority=1)) == ()
+
+
+@pytest.mark.parametrize(("kind", "struct"), [("PodGroup", wire.PodGroupStatus), ("Queue", wire.QueueStatus)])
+def test_a_status_is_written_whole(kind: str, struct: type[msgspec.Struct]) -> None:
+    assert json.loads(msgspec.json.encode(struct())).keys() == schema(kind, "status")["properties"].keys()
+
+
+def test_each_kind_has_accepted_and_refused_examples() -> None:
+    kinds = set(definitions())
+    assert {document["kind"] for path in VALID for document in ours(path)} == kinds
+    assert {document["kind"] for path in INVALID for document in ours(path)} == kinds

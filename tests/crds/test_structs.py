@@ -1,0 +1,97 @@
+"""The typed structs and the schema are two forms of one thing: the same fields, types and required ones."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from msgspec import inspect
+
+from phalanx.model.wire import not_implemented
+from phalanx.model.wire import phalanx as wire
+from tests.crds.files import Document, schema
+
+PAIRS = [
+    ("PodGroup", "spec", wire.PodGroupSpec),
+    ("PodGroup", "status", wire.PodGroupStatus),
+    ("Queue", "spec", wire.QueueSpec),
+    ("Queue", "status", wire.QueueStatus),
+    ("Topology", "spec", wire.TopologySpec),
+]
+JSON_TYPES = {inspect.StrType: "string", inspect.IntType: "integer", inspect.BoolType: "boolean"}
+
+
+def bare(found: inspect.Type) -> inspect.Type:
+    """The type without "or None"."""
+    if not isinstance(found, inspect.UnionType):
+        return found
+    some = tuple(each for each in found.types if not isinstance(each, inspect.NoneType))
+    return some[0] if len(some) == 1 else inspect.UnionType(some)
+
+
+def differences(found: Document, kind: inspect.Type, path: str) -> Iterator[str]:
+    """One line for each place where schema and struct say different things."""
+    kind = bare(kind)
+    if isinstance(kind, inspect.StructType):
+        yield from struct_differences(found, kind, path)
+    elif isinstance(kind, inspect.VarTupleType):
+        if found.get("type") != "array":
+            yield f"{path}: the struct has a list"
+        else:
+            yield from differences(found["items"], kind.item_type, f"{path}[]")
+    elif isinstance(kind, inspect.DictType):
+        yield from differences(found.get("additionalProperties", {}), kind.value_type, f"{path}{{}}")
+    elif isinstance(kind, inspect.UnionType):
+        if not found.get("x-kubernetes-int-or-string"):
+            yield f"{path}: the struct has a quantity"
+    elif found.get("type") != JSON_TYPES[type(kind)]:
+        yield f"{path}: {found.get('type')} in the schema, {JSON_TYPES[type(kind)]} in the struct"
+
+
+def struct_differences(found: Document, kind: inspect.StructType, path: str) -> Iterator[str]:
+    properties = found.get("properties", {})
+    fields = {field.encode_name: field for field in kind.fields}
+    for name in properties.keys() ^ fields.keys():
+        yield f"{path}.{name}: only in the {'schema' if name in properties else 'struct'}"
+    required = {name for name, field in fields.items() if field.required}
+    for name in required ^ set(found.get("required", [])):
+        yield f"{path}.{name}: required only in the {'struct' if name in required else 'schema'}"
+    for name in properties.keys() & fields.keys():
+        yield from differences(properties[name], fields[name].type, f"{path}.{name}")
+
+
+@pytest.mark.parametrize(("kind", "part", "struct"), PAIRS)
+def test_schema_and_struct_have_the_same_fields(kind: str, part: str, struct: type[msgspec.Struct]) -> None:
+    assert sorted(differences(schema(kind, part), inspect.type_info(struct), f"{kind}.{part}")) == []
+
+
+def described_fields(found: Document, kind: inspect.Type) -> Iterator[tuple[type, str, str]]:
+    """(struct, field, description) of every field in the tree."""
+    kind = bare(kind)
+    if isinstance(kind, inspect.VarTupleType):
+        yield from described_fields(found["items"], kind.item_type)
+    if isinstance(kind, inspect.StructType):
+        for field in kind.fields:
+            child = found["properties"][field.encode_name]
+            yield kind.cls, field.name, child.get("description", "")
+            yield from described_fields(child, field.type)
+
+
+def fields_that_say(text: str) -> dict[tuple[type, str], str]:
+    """(struct, field) -> description, of the fields in all three kinds whose description has this text."""
+    roots = [(schema(kind, part), inspect.type_info(struct)) for kind, part, struct in PAIRS]
+    rows = [row for found, struct in roots for row in described_fields(found, struct)]
+    return {(struct, name): description for struct, name, description in rows if text in description}
+
+
+def test_descriptions_say_which_fields_are_refused() -> None:
+    refused = {(struct, name) for struct, names in not_implemented.FIELDS.items() for name in names}
+    assert fields_that_say("Not implemented yet: a set value is refused").keys() == refused
+
+
+def test_descriptions_say_which_values_are_refused() -> None:
+    refused = {
+        (struct, name): v for struct, each in not_implemented.VALUES.items() for name, v in each.items()
+    }
+    said = fields_that_say("implemented yet and refused")
+    assert said.keys() == refused.keys()
+    assert all(value in said[key] for key, values in refused.items() for value in values)

@@ -1,0 +1,97 @@
+"""Every decider gives the same results: where a cycle runs does not matter to what it decides."""
+
+import os
+import signal
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from phalanx.cache.cache import Cache
+from phalanx.cache.events import Applied, Assumed, Deleted, Event
+from phalanx.deciders.inline import InlineDecider
+from phalanx.deciders.port import Decider
+from phalanx.deciders.process import DeciderDied, ProcessDecider
+from phalanx.deciders.thread import ThreadDecider
+from phalanx.framework.config import SchedulerConfig
+from phalanx.model.names import NodeName, PodUid
+from phalanx.model.wire.core import Node, Pod
+
+CONFIG = SchedulerConfig()
+NAME = CONFIG.scheduler_name
+
+Make = Callable[[Cache], Decider]
+
+DECIDERS: dict[str, Make] = {
+    "inline": lambda cache: InlineDecider(cache=cache, config=CONFIG),
+    "thread": lambda cache: ThreadDecider(cache=cache, config=CONFIG),
+    "process": lambda _: ProcessDecider(config=CONFIG),
+}
+
+
+def node(name: str) -> Applied:
+    written = {"metadata": {"name": name, "uid": name}, "status": {"allocatable": {"cpu": "2", "pods": "10"}}}
+    return Applied(msgspec.convert(written, Node))
+
+
+def pod(name: str) -> Applied:
+    requests = {"requests": {"cpu": "1"}}
+    written = {
+        "metadata": {"name": name, "namespace": "team", "uid": name},
+        "spec": {"schedulerName": NAME, "containers": [{"name": "main", "resources": requests}]},
+        "status": {"phase": "Pending"},
+    }
+    return Applied(msgspec.convert(written, Pod))
+
+
+FIRST: tuple[Event, ...] = (node("n1"), pod("a"), pod("b"), pod("c"))
+SECOND: tuple[Event, ...] = (
+    Assumed(PodUid("a"), NodeName("n1")),
+    Assumed(PodUid("b"), NodeName("n1")),
+    Deleted(kind="Pod", namespace="team", name="a"),
+)
+
+
+async def two_cycles(make: Make) -> list[bytes]:
+    cache = Cache(scheduler_name=NAME)
+    decider = make(cache)
+    results = []
+    try:
+        for now_ms, events in enumerate((FIRST, SECOND)):
+            for event in events:
+                cache.apply(event)
+            decider.feed(events)
+            results.append(msgspec.json.encode(await decider.decide(now_ms=now_ms)))
+        last = await decider.last()
+        assert last is not None
+        assert msgspec.json.encode(last[1]) == results[-1]
+    finally:
+        await decider.close()
+    return results
+
+
+@pytest.mark.parametrize("name", ["thread", "process"])
+async def test_the_results_are_those_of_deciding_in_place(name: str) -> None:
+    expected = await two_cycles(DECIDERS["inline"])
+    assert await two_cycles(DECIDERS[name]) == expected
+    first, second = (msgspec.json.decode(result) for result in expected)
+    assert len(first["placements"]) == 2
+    assert [bind["name"] for placement in second["placements"] for bind in placement["binds"]] == ["c"]
+
+
+@pytest.mark.parametrize("name", DECIDERS)
+async def test_there_is_nothing_to_show_before_the_first_cycle(name: str) -> None:
+    decider = DECIDERS[name](Cache(scheduler_name=NAME))
+    try:
+        assert await decider.last() is None
+    finally:
+        await decider.close()
+
+
+async def test_a_deciding_process_that_dies_is_noticed() -> None:
+    decider = ProcessDecider(config=CONFIG)
+    assert (await decider.decide(now_ms=0)).cycle == 1
+    os.kill(decider.pid, signal.SIGKILL)
+    with pytest.raises(DeciderDied):
+        await decider.decide(now_ms=1)
+    await decider.close()

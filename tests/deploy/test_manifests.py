@@ -1,0 +1,100 @@
+"""What can be said about the manifests without a cluster."""
+
+import re
+
+import pytest
+
+from phalanx.framework.config import parse_config
+from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
+from tests.deploy.manifests import DEPLOY, Document, base, kustomization, resources
+
+Right = tuple[str, str, str]
+"""(group, resource, verb); a resource that is restricted to a name has it in brackets."""
+
+
+def rights(role: Document) -> list[Right]:
+    found = []
+    for rule in role["rules"]:
+        names = "".join(f" ({name})" for name in rule.get("resourceNames", []))
+        for group in rule["apiGroups"]:
+            found += [(group, r + names, v) for r in rule["resources"] for v in rule["verbs"]]
+    return sorted(found)
+
+
+def documented_rights(role: str) -> list[Right]:
+    """The rows of the table that follows the role's name in the README."""
+    text = (DEPLOY / "README.md").read_text()
+    section = text[text.index(f"Role `{role}`") :]
+    table = re.search(r"(?:^\|.*\n)+", section, re.MULTILINE)
+    assert table is not None
+    found = []
+    for line in table.group().splitlines()[2:]:
+        group, resource, verbs, why = (cell.strip() for cell in line.strip("|").split("|"))
+        assert len(why) > 8, line
+        name = re.sub(r" \(named `(.*)`\)", r" (\1)", resource)
+        found += [(group, name, verb.strip()) for verb in verbs.split(",")]
+    return sorted(found)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("ClusterRole", "phalanx-scheduler"), ("Role", "phalanx-lease")])
+def test_every_right_has_its_reason_in_the_readme(kind: str, name: str) -> None:
+    assert documented_rights(name) == rights(base(kind, name))
+
+
+def test_no_right_is_granted_twice_or_by_a_star() -> None:
+    found = rights(base("ClusterRole", "phalanx-scheduler"))
+    assert len(found) == len(set(found))
+    assert not any("*" in part for right in found for part in right)
+
+
+def test_the_scheduler_may_list_and_watch_what_it_watches() -> None:
+    found = set(rights(base("ClusterRole", "phalanx-scheduler")))
+    for name in WATCHED_KINDS:
+        kind = KINDS[name]
+        assert {(kind.group, kind.plural, "list"), (kind.group, kind.plural, "watch")} <= found
+
+
+def test_bindings_bind_the_account_of_the_deployment() -> None:
+    account = base("ServiceAccount")["metadata"]
+    assert base("Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == account["name"]
+    for kind in ("ClusterRoleBinding", "RoleBinding"):
+        assert base(kind)["subjects"] == [
+            {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+        ]
+
+
+def test_the_configuration_is_one_that_the_scheduler_reads() -> None:
+    (generated,) = kustomization(DEPLOY / "base")["configMapGenerator"]
+    for name in generated["files"]:
+        parse_config((DEPLOY / "base" / name).read_text())
+    (volume,) = [v for v in base("Deployment")["spec"]["template"]["spec"]["volumes"] if "configMap" in v]
+    assert volume["configMap"]["name"] == generated["name"]
+
+
+def test_probes_and_annotations_name_the_port_that_is_open() -> None:
+    template = base("Deployment")["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    (port,) = container["ports"]
+    assert template["metadata"]["annotations"]["prometheus.io/port"] == str(port["containerPort"])
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["port"] == port["name"]
+
+
+@pytest.mark.parametrize("folder", ["base", "examples", "kind"])
+def test_a_kustomization_names_every_manifest_beside_it(folder: str) -> None:
+    path = DEPLOY / folder
+    beside = {each.name for each in path.glob("*.yaml")} - {"kustomization.yaml"}
+    named = set(kustomization(path)["resources"])
+    named |= {name for each in kustomization(path).get("configMapGenerator", []) for name in each["files"]}
+    assert beside - named == ({"cluster.yaml", "gang.yaml"} if folder == "kind" else set())
+    assert resources(path)
+
+
+def test_the_image_runs_as_the_user_of_the_deployment() -> None:
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    user = base("Deployment")["spec"]["template"]["spec"]["securityContext"]
+    assert f"USER {user['runAsUser']}:{user['runAsGroup']}" in lines
+    assert [line for line in lines if line.startswith("FROM")] == [
+        "FROM python:3.12-slim AS build",
+        "FROM python:3.12-slim",
+    ]

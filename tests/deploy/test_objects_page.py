@@ -1,0 +1,41 @@
+"""The page about objects shows examples that the tests load, and names what is refused."""
+
+import re
+
+from phalanx.model import names
+from phalanx.model.wire import not_implemented
+from tests.crds.files import FOLDER, VALID
+from tests.deploy.manifests import REPOSITORY
+
+PAGE = (REPOSITORY / "docs" / "objects.md").read_text()
+BLOCKS = re.findall(r"<!-- example: ([-.a-z]+) -->\n```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_page_shows_the_examples_as_they_are() -> None:
+    assert BLOCKS
+    for name, text in BLOCKS:
+        assert text == (FOLDER / "examples" / "valid" / name).read_text()
+
+
+def test_every_yaml_block_is_an_example() -> None:
+    assert PAGE.count("```yaml") == len(BLOCKS)
+    assert {name for name, _ in BLOCKS} <= {path.name for path in VALID}
+
+
+def test_the_page_explains_every_label() -> None:
+    labels = [getattr(names, name) for name in vars(names) if name.startswith("LABEL_")]
+    assert len(labels) == 5
+    assert all(f"| `{label}` |" in PAGE for label in labels)
+
+
+def test_the_page_names_every_field_that_is_refused() -> None:
+    section = PAGE[PAGE.index("## Not implemented yet") :]
+    said = {cell.split("[].")[-1].split(":")[0] for cell in re.findall(r"`([^`/]+)`", section)}
+    refused = [*not_implemented.FIELDS.values(), *not_implemented.VALUES.values()]
+    expected = {camel(name) for names_ in refused for name in names_}
+    assert expected == said - {"preemptionPolicy"}
+
+
+def camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.title() for part in rest)

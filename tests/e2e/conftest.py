@@ -1,0 +1,38 @@
+"""For each end-to-end test a control plane of its own, with audit log, our kinds and our rights."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from msgspec import Struct
+
+from phalanx.controlplane.components import KubeScheduler
+from phalanx.controlplane.controlplane import ControlPlane
+from tests.controlplane_fixture import require_binaries
+from tests.e2e.audit_log import AuditLog
+from tests.e2e.scheduler_process import install
+
+
+class Cluster(Struct, frozen=True):
+    """A running control plane, the scheduler's kubeconfig, and who asked for what."""
+
+    plane: ControlPlane
+    kubeconfig: Path
+    audit: AuditLog
+
+
+@pytest_asyncio.fixture
+async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ControlPlane]:
+    """In place of the shared one. Indirect parametrisation with a KubeScheduler starts that too."""
+    require_binaries()
+    kube_scheduler: KubeScheduler | None = getattr(request, "param", None)
+    flags = AuditLog(tmp_path).flags
+    async with ControlPlane.start(kube_scheduler=kube_scheduler, apiserver_flags=flags) as plane:
+        yield plane
+
+
+@pytest_asyncio.fixture
+async def cluster(control_plane: ControlPlane, tmp_path: Path) -> Cluster:
+    """Ready for `scheduler(...)`."""
+    return Cluster(control_plane, await install(control_plane), AuditLog(tmp_path))

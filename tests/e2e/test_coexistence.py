@@ -1,0 +1,49 @@
+"""The real kube-scheduler binds other pods to the same nodes at the same time."""
+
+from collections.abc import Callable
+from itertools import chain
+
+import pytest
+
+from phalanx.controlplane.components import KubeScheduler
+from phalanx.controlplane.fakes import fake_pod
+from tests.e2e.conftest import Cluster
+from tests.e2e.findings import allocatable, bound_twice, judge_binds, overcommitted, partial
+from tests.e2e.pod_history import watching
+from tests.e2e.scheduler_process import scheduler
+from tests.e2e.workloads import create, create_cluster, members, nodes_of, pod_group
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
+
+NODES, CPU = 100, 8
+GANGS, SIZE = 10, 40
+FOREIGN = 400
+
+
+@pytest.mark.parametrize("control_plane", [KubeScheduler()], indirect=True)
+async def test_no_pod_is_lost_and_every_overcommitted_node_is_excused(
+    cluster: Cluster, record_property: Callable[[str, object], None]
+) -> None:
+    plane = cluster.plane
+    await create_cluster(plane, count=NODES, cpu=CPU, space="both")
+    names = [f"gang-{i}" for i in range(GANGS)]
+    await create(plane, *(pod_group(name, space="both", size=SIZE) for name in names))
+    ours = [pod for name in names for pod in members(name, space="both", size=SIZE, requests={"cpu": "1"})]
+    foreign = [
+        fake_pod(f"foreign-{i}", namespace="both", scheduler_name="default-scheduler", requests={"cpu": "1"})
+        for i in range(FOREIGN)
+    ]
+    phalanx = scheduler(plane, cluster.kubeconfig, log_level="debug")
+    async with watching(plane) as history, phalanx as process:
+        await create(plane, *chain(*zip(ours, foreign, strict=True)))
+        await history.until_bound(len(ours) + len(foreign))
+    binds = cluster.audit.binds()
+    room = allocatable(await nodes_of(plane))
+    judged = judge_binds(room, history.bound.values(), ours="phalanx", knew=process.knew())
+    record_property("over-committed nodes", len(overcommitted(room, history.pods.values())))
+    record_property("binds of ours that met a foreign one unseen", len(judged.excused))
+    assert len(history.pods) == len(ours) + len(foreign), "pods were lost"
+    assert partial(history.pods.values(), sizes={f"both/{name}": SIZE for name in names}) == []
+    assert bound_twice(history.events, binds) == []
+    assert judged.unexcused == ()
+    assert cluster.audit.denied() == []

@@ -1,0 +1,40 @@
+"""A thousand nodes, ten thousand pods."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e.conftest import Cluster
+from tests.e2e.findings import spans
+from tests.e2e.outcome import assert_whole
+from tests.e2e.pod_history import watching
+from tests.e2e.scheduler_process import scheduler
+from tests.e2e.workloads import create_cluster, create_gangs
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
+
+NODES, GANGS, SIZE = 1000, 100, 100
+BINDS_IN_FLIGHT = 64
+
+
+async def test_a_hundred_gangs_of_a_hundred_are_bound_whole_and_fit(
+    cluster: Cluster, record_property: Callable[[str, object], None]
+) -> None:
+    plane = cluster.plane
+    await create_cluster(plane, count=NODES, cpu=20, space="many")
+    async with watching(plane) as history:
+        sizes = await create_gangs(plane, space="many", count=GANGS, size=SIZE, cpu=("1", "2"))
+        await history.until(lambda: len(history.pods) == GANGS * SIZE)
+        began = time.time()
+        async with scheduler(plane, cluster.kubeconfig):
+            await history.until_bound(GANGS * SIZE)
+        times = [seen.at for seen in history.bound.values()]
+        found = spans(history.events, sizes=sizes)
+    await assert_whole(cluster, history, sizes=sizes)
+    assert cluster.audit.denied() == []
+    assert len(found) == GANGS
+    record_property("pods/s from the scheduler's start", round(len(times) / (max(times) - began)))
+    record_property("pods/s from first to last bind", round(len(times) / (max(times) - min(times))))
+    record_property("longest bind round in ms", round(1000 * max(span.seconds for span in found)))
+    assert max(span.others for span in found) <= 2 * BINDS_IN_FLIGHT, "a gang waited while others were bound"

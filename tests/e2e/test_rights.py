@@ -1,0 +1,39 @@
+"""The rights of `deploy/base` are enough, and none of them is idle."""
+
+import pytest
+
+from tests.deploy.manifests import base
+from tests.e2e.audit_log import Right, granted
+from tests.e2e.conftest import Cluster
+from tests.e2e.pod_history import watching
+from tests.e2e.scheduler_process import scheduler
+from tests.e2e.workloads import create, create_cluster, create_gangs, members, pod_group, queue
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
+
+RARELY_USED = {
+    Right(
+        "scheduling.phalanx.dev", "podgroups", "get"
+    ): "read anew when its status changed before a placement",
+    Right("", "pods", "get"): "read back after a bind whose outcome is unknown or that was refused",
+    Right("", "pods", "delete"): "release of a gang that broke while it was being bound",
+    Right("events.k8s.io", "events", "patch"): "an event that is repeated after minutes",
+}
+
+
+async def test_an_ordinary_run_uses_every_right_and_is_denied_none(cluster: Cluster) -> None:
+    plane = cluster.plane
+    await create_cluster(plane, count=2, cpu=4, space="rights")
+    await create(plane, queue("team"))
+    rights = granted(base("ClusterRole", "phalanx-scheduler"), base("Role", "phalanx-lease"))
+    lists = {right for right in rights if right.verb == "list"}  # only where a watch cannot begin with one
+    expected = rights - lists - set(RARELY_USED)
+    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig) as process:
+        await create_gangs(plane, space="rights", count=1, size=4)
+        await create(plane, pod_group("large", space="rights", size=9, queue="team"))
+        await create(plane, *members("large", space="rights", size=9, requests={"cpu": "1"}))
+        await history.until_bound(4, timeout=60)
+        await cluster.audit.until_used(expected)
+        await process.stop()
+    assert cluster.audit.used() <= rights
+    assert cluster.audit.denied() == []

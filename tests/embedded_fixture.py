@@ -1,0 +1,42 @@
+"""The embedded API server on loopback, one for each test that asks for it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest_asyncio
+from msgspec import Struct
+
+from phalanx.clock import SystemClock
+from phalanx.sim.apiserver import ApiServer
+from phalanx.sim.http import Endpoint, serving
+
+TOKEN = "embedded-test-token"
+
+
+class EmbeddedApi(Struct, frozen=True):
+    """A running server. `server.store` is its truth; `kubeconfig` works for `phalanx run --kubeconfig`."""
+
+    server: ApiServer
+    endpoint: Endpoint
+    kubeconfig: Path
+
+    @property
+    def url(self) -> str:
+        """Base URL, without a slash at its end."""
+        return self.endpoint.url
+
+    def session(self) -> aiohttp.ClientSession:
+        """A client of this server, with its token."""
+        headers = {"Authorization": f"Bearer {self.endpoint.token}"}
+        return aiohttp.ClientSession(self.endpoint.url, headers=headers)
+
+
+@pytest_asyncio.fixture
+async def embedded_api(tmp_path: Path) -> AsyncIterator[EmbeddedApi]:
+    """An empty cluster: four namespaces, the system priorities and our CRDs; no kubelets, no controllers."""
+    server = ApiServer(clock=SystemClock())
+    async with serving(server, token=TOKEN) as endpoint:
+        kubeconfig = await asyncio.to_thread(endpoint.write_kubeconfig, tmp_path / "kubeconfig")
+        yield EmbeddedApi(server, endpoint, kubeconfig)

@@ -1,0 +1,115 @@
+"""The configuration file: what it may say, and how it is refused."""
+
+import pytest
+from msgspec import Struct
+
+from phalanx.framework import registry
+from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig, parse_config
+from phalanx.framework.registry import BUILT_IN, load_plugins
+
+
+class Wishes(Struct, frozen=True, forbid_unknown_fields=True):
+    strength: int = 1
+
+
+class Foreign:
+    """A plugin from another package."""
+
+    name = "foreign"
+    Arguments = Wishes
+
+    def __init__(self, arguments: Wishes) -> None:
+        self.strength = arguments.strength
+
+
+def names(config: SchedulerConfig) -> list[str]:
+    return [plugin.name for plugin in load_plugins(config)]
+
+
+def test_an_empty_file_means_all_defaults() -> None:
+    assert parse_config("") == SchedulerConfig()
+    assert names(parse_config("# nothing\n")) == list(BUILT_IN)
+
+
+def test_every_setting_can_be_written() -> None:
+    config = parse_config(
+        """
+        schedulerName: gpu
+        defaultTopology: fabric
+        seed: 7
+        actions: []
+        plugins:
+          - {name: drf, arguments: {ignored: [pods, memory]}}
+          - {name: fifo, enabled: false}
+        """
+    )
+    assert config == SchedulerConfig(
+        scheduler_name="gpu",
+        default_topology="fabric",
+        seed=7,
+        actions=(),
+        plugins=(
+            PluginConfig(name="drf", arguments={"ignored": ["pods", "memory"]}),
+            PluginConfig(name="fifo", enabled=False),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("schedulerNam: x", "schedulerNam"),
+        ("plugins: [{nam: drf}]", "nam"),
+        ("plugins: [{name: drf, enabled: 3}]", r"plugins\[0\].enabled"),
+        ("plugins: [{name: drf}, {name: fifo}, {name: drf}]", r"plugins\[2\]: drf is listed twice"),
+        ("actions: [release, dance]", "dance.*actions"),
+        ("actions: [release, release]", r"actions\[1\]: release is listed twice"),
+        ("seed: 1\nseed: 2", "seed is given twice"),
+        ("seed: [", "not YAML"),
+        ("[]", "object"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        parse_config(text)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "told"),
+    [
+        (PluginConfig(name="dfr"), "no plugin dfr; known are .*drf"),
+        (PluginConfig(name="dfr", enabled=False), "no plugin dfr"),
+        (PluginConfig(name="fifo", arguments={"a": 1}), r"plugins\[fifo\].arguments: this plugin takes none"),
+        (PluginConfig(name="drf", arguments={"ignore": []}), r"plugins\[drf\].arguments: .*ignore"),
+    ],
+)
+def test_a_plugin_that_cannot_be_made_is_named(plugin: PluginConfig, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load_plugins(SchedulerConfig(plugins=(plugin,)))
+
+
+def test_listed_plugins_come_first_and_the_others_stay_on() -> None:
+    listed = (PluginConfig(name="fifo"), PluginConfig(name="taints", enabled=False))
+    found = names(SchedulerConfig(plugins=listed))
+    assert found[0] == "fifo"
+    assert sorted(found) == sorted(set(BUILT_IN) - {"taints"})
+
+
+def test_a_foreign_plugin_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Entries(dict[str, object]):
+        names = property(dict.keys)
+
+    class Entry:
+        def load(self) -> type[Foreign]:
+            return Foreign
+
+    monkeypatch.setattr(registry, "entry_points", lambda group: Entries({f"{group}/foreign": Entry()}))
+    name = f"{registry.ENTRY_POINT}/foreign"
+    config = SchedulerConfig(plugins=(PluginConfig(name=name, arguments={"strength": 3}),))
+    first = load_plugins(config)[0]
+    assert isinstance(first, Foreign)
+    assert first.strength == 3
+
+
+def test_every_built_in_plugin_has_the_name_it_is_known_by() -> None:
+    assert names(SchedulerConfig()) == list(BUILT_IN)

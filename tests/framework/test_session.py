@@ -1,0 +1,147 @@
+"""Session and statement: what changes, what comes back, and what may not happen."""
+
+import pytest
+
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
+from phalanx.framework.statement import NoRoom, Statement
+from phalanx.framework.states import GANG_TRANSITIONS, POD_TRANSITIONS, GangState, IllegalTransition, PodState
+from phalanx.model.certificates import Certificate
+from phalanx.model.gangs import Gang
+from phalanx.model.names import GangId, NodeName, QueueName
+from phalanx.model.reasons import Reason, Verdict
+from phalanx.model.resources import CPU, GPU
+from tests.builders import Scenario
+
+PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
+NODE = NodeName("n-0")
+
+
+def opened() -> Session:
+    scenario = (
+        Scenario()
+        .nodes("n", 2, gpu=8)
+        .queue("all")
+        .queue("team", parent="all")
+        .gang("old", 1, gpu=2, bound=1, queue="team")
+        .gang("new", 3, gpu=3, queue="team")
+    )
+    return Session(scenario.snapshot(), SchedulerConfig())
+
+
+def gang(session: Session, name: str) -> Gang:
+    return session.gangs[GangId(f"gang-{name}")]
+
+
+def place(statement: Statement, gang: Gang, count: int) -> None:
+    statement.place(gang=gang, seats=[(NODE, gang.members[:count])], cause="start", certificate=PROOF)
+
+
+def state_of(session: Session) -> object:
+    """All that a statement can change, as values."""
+    return (
+        {node: dict(session.free(node)) for node in session.nodes},
+        {pod.uid: session.pod_state(pod) for each in session.gangs.values() for pod in each.members},
+        {name: session.gang_state(each) for name, each in session.gangs.items()},
+        {queue.name: dict(session.ledger.usage(queue.name)) for queue in session.queues},
+        session.placements,
+        session.evictions,
+    )
+
+
+def test_placing_takes_room_and_books_it_on_the_queue_and_its_ancestors() -> None:
+    session = opened()
+    with session.statement() as statement:
+        place(statement, gang(session, "new"), 2)
+    assert session.free(NODE)[GPU] == 0
+    assert session.free(NODE)[CPU] == 61_000
+    assert session.ledger.usage(QueueName("team"))[GPU] == 8
+    assert session.ledger.usage(QueueName("all"))[GPU] == 8
+    assert [session.pod_state(pod) for pod in gang(session, "new").members] == [
+        PodState.ALLOCATED,
+        PodState.ALLOCATED,
+        PodState.WAITING,
+    ]
+    assert session.gang_state(gang(session, "new")) is GangState.PLACED
+    (placement,) = session.placements
+    assert [(bind.name, bind.node) for bind in placement.binds] == [("new-0", NODE), ("new-1", NODE)]
+    assert (placement.group, placement.cycle, placement.cause) == ("team/new", 1, "start")
+
+
+def test_an_exception_rolls_back() -> None:
+    session = opened()
+    before = state_of(session)
+    with pytest.raises(ZeroDivisionError):
+        place_evict_and_fail(session)
+    assert state_of(session) == before
+
+
+def place_evict_and_fail(session: Session) -> None:
+    old = gang(session, "old")
+    with session.statement() as statement:
+        place(statement, gang(session, "new"), 1)
+        statement.evict(gang=old, pods=old.members, reason="", message="")
+        assert len(session.evictions) / len(session.placements) / 0
+
+
+def test_a_statement_rolls_back_its_own_changes_only() -> None:
+    session = opened()
+    new = gang(session, "new")
+    with session.statement() as statement:
+        place(statement, new, 1)
+    before = state_of(session)
+    with session.statement() as statement:
+        statement.place(gang=new, seats=[(NODE, new.members[1:2])], cause="start", certificate=PROOF)
+        statement.roll_back()
+    assert state_of(session) == before
+
+
+def test_whoever_follows_the_log_sees_a_node_again_after_a_roll_back() -> None:
+    session = opened()
+    with session.statement() as statement:
+        place(statement, gang(session, "new"), 1)
+        seen = len(session.changed_nodes)
+        statement.roll_back()
+    assert session.changed_nodes[seen:] == [NODE]
+
+
+def test_a_node_cannot_be_over_committed() -> None:
+    session = opened()
+    before = state_of(session)
+    with pytest.raises(NoRoom, match="n-0"), session.statement() as statement:
+        place(statement, gang(session, "new"), 3)
+    assert state_of(session) == before
+
+
+def test_a_pod_is_placed_once() -> None:
+    session = opened()
+    with session.statement() as statement:
+        place(statement, gang(session, "new"), 1)
+    with pytest.raises(IllegalTransition, match=r"team/new-0: Allocated -> Allocated"):
+        place(session.statement(), gang(session, "new"), 1)
+
+
+def test_only_bound_pods_are_evicted_and_keep_their_room_until_they_are_gone() -> None:
+    session = opened()
+    old, new = gang(session, "old"), gang(session, "new")
+    with session.statement() as statement:
+        statement.evict(gang=old, pods=old.members, reason="Test", message="why")
+    assert session.free(NODE)[GPU] == 6
+    (eviction,) = session.evictions
+    assert (eviction.name, eviction.reason, eviction.message) == ("old-0", "Test", "why")
+    with pytest.raises(IllegalTransition):
+        session.statement().evict(gang=new, pods=new.members, reason="", message="")
+
+
+def test_a_refused_gang_is_not_placed() -> None:
+    session = opened()
+    new = gang(session, "new")
+    session.refuse(new, Verdict(gang=new.id, group=str(new), reason=Reason.MEMBERS_MISSING, message=""))
+    assert session.verdicts[new.id].reason is Reason.MEMBERS_MISSING
+    with pytest.raises(IllegalTransition):
+        place(session.statement(), new, 1)
+
+
+def test_every_state_has_its_line_in_the_tables() -> None:
+    assert set(POD_TRANSITIONS) == set(PodState)
+    assert set(GANG_TRANSITIONS) == set(GangState)

@@ -1,0 +1,59 @@
+"""Reports that tests look at."""
+
+import asyncio
+from collections import Counter
+
+
+class Reports:
+    """Counts everything; `changed` is set at each report, for tests that wait."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.lateness: list[float] = []
+        self.depths: dict[str, int] = {}
+        self.changed = asyncio.Event()
+
+    def _note(self, *words: str) -> None:
+        self.counts[" ".join(words)] += 1
+        self.changed.set()
+
+    async def until(self, key: str, times: int = 1) -> None:
+        """Wait for `times` reports of this kind."""
+        async with asyncio.timeout(30):
+            while self.counts[key] < times:
+                self.changed.clear()
+                await self.changed.wait()
+
+    def limit_hit(self, limit: str) -> None:
+        self._note("limit", limit)
+
+    def watch_heard(self, kind: str) -> None:
+        self._note("heard", kind)
+
+    def watch_failed(self, kind: str, *, why: str) -> None:
+        self._note("failed", why)
+
+    def relisted(self, kind: str, *, objects: int) -> None:
+        self._note("relisted", kind)
+
+    def object_unreadable(self, kind: str) -> None:
+        self._note("unreadable", kind)
+
+    def bind_settled(self, outcome: str, *, seconds: float) -> None:
+        self._note("settled", outcome)
+
+    def bind_retried(self, why: str) -> None:
+        self._note("retried", why)
+
+    def written(self, what: str, outcome: str) -> None:
+        self._note(what, outcome)
+
+    def waiting(self, what: str, count: int) -> None:
+        self.depths[what] = count
+
+    def lease_renewed(self, *, late_s: float) -> None:
+        self.lateness.append(late_s)
+        self._note("renewed")
+
+    def leading(self, yes: bool) -> None:
+        self._note("leading" if yes else "not leading")

@@ -1,0 +1,110 @@
+"""An eviction says why, deletes that very pod, and nothing else."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from phalanx.clock import SystemClock, seeded_random
+from phalanx.kube.client import Client
+from phalanx.kube.errors import NotFound
+from phalanx.kube.evictor import Evictor
+from phalanx.model.decisions import Evict
+from phalanx.model.names import GangId, PodUid
+from tests.kube.faults import FaultyTransport, answer, applied_but_lost, not_sent
+from tests.kube.reports import Reports
+from tests.kube.test_binder import SwitchFence
+from tests.kube.world import World
+
+
+@asynccontextmanager
+async def evicting(
+    transport: FaultyTransport, fence: SwitchFence | None = None
+) -> AsyncIterator[tuple[Evictor, Reports]]:
+    reports = Reports()
+    evictor = Evictor(
+        client=Client(transport),
+        fence=fence or SwitchFence(),
+        reports=reports,
+        clock=SystemClock(),
+        jitter=seeded_random(1).random,
+    )
+    task = asyncio.create_task(evictor.run())
+    try:
+        yield evictor, reports
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+async def eviction(world: World, name: str) -> Evict:
+    return Evict(
+        pod=PodUid(await world.pod(name)),
+        namespace=world.namespace,
+        name=name,
+        gang=GangId("g"),
+        cycle=1,
+        reason="PreemptionByScheduler",
+        message="room for ns/other",
+    )
+
+
+async def is_gone(world: World, name: str) -> bool:
+    try:
+        await world.get_pod(name)
+    except NotFound:
+        return True
+    return False
+
+
+async def test_the_pod_is_told_and_deleted(world: World, transport: FaultyTransport) -> None:
+    async with evicting(transport) as (evictor, reports):
+        evictor.submit(await eviction(world, "a"))
+        await reports.until("eviction written")
+    assert await is_gone(world, "a")
+    assert [method for method, _, _ in transport.sent] == ["PATCH", "DELETE"]
+    assert b"DisruptionTarget" in transport.sent[0][2]
+
+
+async def test_a_pod_of_the_same_name_is_left_alone(world: World, transport: FaultyTransport) -> None:
+    async with evicting(transport) as (evictor, reports):
+        old = await eviction(world, "a")
+        await world.delete_pod("a")
+        await world.pod("a")
+        evictor.submit(old)
+        await reports.until("eviction written")
+    found = await world.get_pod("a")
+    assert "deletionTimestamp" not in found["metadata"]
+    assert not found["status"].get("conditions")
+    assert len(transport.sent) == 1
+
+
+async def test_a_pod_that_is_gone_is_done(world: World, transport: FaultyTransport) -> None:
+    async with evicting(transport) as (evictor, reports):
+        old = await eviction(world, "a")
+        await world.delete_pod("a")
+        evictor.submit(old)
+        await reports.until("eviction written")
+
+
+@pytest.mark.parametrize("fault", [applied_but_lost, not_sent, answer(503)])
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+async def test_passing_trouble_is_overcome(
+    world: World, transport: FaultyTransport, method: str, fault: Any
+) -> None:
+    transport.fault(method, "/pods/a", fault)
+    async with evicting(transport) as (evictor, reports):
+        evictor.submit(await eviction(world, "a"))
+        await reports.until("eviction written")
+    assert await is_gone(world, "a")
+
+
+async def test_nothing_is_sent_without_leadership(world: World, transport: FaultyTransport) -> None:
+    fence = SwitchFence()
+    fence.leads = False
+    async with evicting(transport, fence) as (evictor, reports):
+        evictor.submit(await eviction(world, "a"))
+        await reports.until("eviction fenced")
+    assert transport.sent == []

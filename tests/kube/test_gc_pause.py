@@ -1,0 +1,22 @@
+"""Garbage collection comes back when the last of several overlapping pauses ends."""
+
+import gc
+
+from phalanx.kube.gc_pause import gc_paused
+
+
+def test_overlapping_pauses() -> None:
+    one, two = gc_paused(), gc_paused()
+    with one:
+        two.__enter__()
+    assert not gc.isenabled()
+    two.__exit__(None, None, None)
+    assert gc.isenabled()
+
+
+def test_a_failure_ends_the_pause() -> None:
+    try:
+        with gc_paused():
+            raise ValueError
+    except ValueError:
+        assert gc.isenabled()

@@ -1,0 +1,332 @@
+"""Status is written when it changes, merged with what others say, and never on another object of the name."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from phalanx.clock import SystemClock, seeded_random
+from phalanx.kube.background import BackgroundWriter, Bounds
+from phalanx.kube.client import Client, Patch
+from phalanx.kube.pace import Pace
+from phalanx.kube.status import StatusWriter
+from phalanx.model.names import PodUid, ShapeKey
+from phalanx.model.pods import Pod, PodShape, Scheduled
+from phalanx.model.wire.objects import PodGroup, Queue
+from phalanx.model.wire.phalanx import Condition, Counts, PlacementStatus, PodGroupStatus, QueueStatus
+from tests.kube.faults import FaultyTransport, answer, held_until
+from tests.kube.reports import Reports
+from tests.kube.test_binder import SwitchFence
+from tests.kube.world import TIMEOUT, World
+
+LONG_AGO = "2020-01-01T00:00:00Z"
+NOW = "2026-01-01T00:00:00Z"
+
+
+class Office:
+    """A status writer at work."""
+
+    def __init__(self, world: World, transport: FaultyTransport) -> None:
+        clock = SystemClock()
+        idle = asyncio.Event()
+        idle.set()
+        self.world = world
+        self.reports = Reports()
+        self.fence = SwitchFence()
+        self.writer = BackgroundWriter(
+            what="status",
+            bounds=Bounds(concurrency=2, waiting=100, limit="STATUS_WAITING_MAX"),
+            pace=Pace(per_second=1000, burst=100, clock=clock),
+            fence=self.fence,
+            binds_idle=idle,
+            reports=self.reports,
+            jitter=seeded_random(1).random,
+        )
+        self.status = StatusWriter(
+            client=Client(transport), writer=self.writer, fence=self.fence, clock=clock
+        )
+
+    async def pod(self, name: str) -> Pod:
+        uid = PodUid(await self.world.pod(name))
+        shape = PodShape(key=ShapeKey("s"), requests={})
+        return Pod(
+            uid=uid,
+            namespace=self.world.namespace,
+            name=name,
+            shape=shape,
+            scheduler_name="phalanx",
+            created=0,
+        )
+
+    async def written(self) -> None:
+        async with asyncio.timeout(30):
+            await self.writer.idle.wait()
+
+    async def conditions_of(self, name: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await self.world.get_pod(name))["status"].get("conditions", [])
+        return found
+
+    async def group(self, name: str) -> PodGroup:
+        return await self.world.client.get(
+            self.world.path("PodGroup", name), msgspec.json.Decoder(PodGroup).decode
+        )
+
+
+@asynccontextmanager
+async def office(world: World, transport: FaultyTransport) -> AsyncIterator[Office]:
+    made = Office(world, transport)
+    task = asyncio.create_task(made.writer.run())
+    try:
+        yield made
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+async def test_a_waiting_pod_says_why(world: World, transport: FaultyTransport) -> None:
+    async with office(world, transport) as desk:
+        desk.status.pod_waits(await desk.pod("a"), message="0/3 nodes fit")
+        await desk.written()
+        (condition,) = await desk.conditions_of("a")
+    assert condition["type"] == "PodScheduled"
+    assert condition["status"] == "False"
+    assert condition["reason"] == "Unschedulable"
+    assert condition["message"] == "0/3 nodes fit"
+    assert condition["lastTransitionTime"]
+
+
+async def test_conditions_of_others_stay(world: World, transport: FaultyTransport) -> None:
+    async with office(world, transport) as desk:
+        pod = await desk.pod("a")
+        theirs = {"status": {"conditions": [{"type": "example.com/checked", "status": "True"}]}}
+        path = world.path("Pod", "a", "status")
+        await world.client.patch(path, msgspec.json.encode(theirs), how=Patch.STRATEGIC, timeout=TIMEOUT)
+        desk.status.pod_waits(pod, message="m")
+        await desk.written()
+        types = {condition["type"] for condition in await desk.conditions_of("a")}
+        assert types == {"example.com/checked", "PodScheduled"}
+
+
+async def test_what_the_pod_says_already_is_not_written(world: World, transport: FaultyTransport) -> None:
+    async with office(world, transport) as desk:
+        pod = await desk.pod("a")
+        seen = msgspec.structs.replace(pod, scheduled=Scheduled("False", "Unschedulable", "m"))
+        desk.status.pod_waits(seen, message="m")
+        for _ in range(5):
+            desk.status.pod_waits(pod, message="m")
+        await desk.written()
+        for _ in range(5):
+            desk.status.pod_waits(pod, message="m")
+        await desk.written()
+        assert transport.count("PATCH", "/status") == 1
+
+
+async def test_only_the_newest_is_written_and_the_transition_time_kept(
+    world: World, transport: FaultyTransport
+) -> None:
+    release = asyncio.Event()
+    async with office(world, transport) as desk:
+        pod = await desk.pod("a")
+        transport.fault("PATCH", "/pods/a/status", held_until(release))
+        desk.status.pod_waits(pod, message="one")
+        while not transport.count("PATCH", "/status"):
+            await asyncio.sleep(0)
+        seen = msgspec.structs.replace(pod, scheduled=Scheduled("False", "Unschedulable", "one"))
+        for message in ("two", "three", "four"):
+            desk.status.pod_waits(seen, message=message)
+        release.set()
+        await desk.written()
+        (condition,) = await desk.conditions_of("a")
+        assert condition["message"] == "four"
+        assert condition["lastTransitionTime"]
+        assert transport.count("PATCH", "/status") == 2
+
+
+async def test_a_pod_of_the_same_name_is_left_alone(world: World, transport: FaultyTransport) -> None:
+    async with office(world, transport) as desk:
+        pod = await desk.pod("a")
+        await world.delete_pod("a")
+        await world.pod("a")
+        desk.status.pod_waits(pod, message="m")
+        await desk.written()
+        assert await desk.conditions_of("a") == []
+        assert desk.reports.counts["status refused"] == 1
+
+
+async def test_nothing_is_written_about_a_pod_that_is_being_bound(
+    world: World, transport: FaultyTransport
+) -> None:
+    release = asyncio.Event()
+    async with office(world, transport) as desk:
+        one, two, three = [await desk.pod(name) for name in ("a", "b", "c")]
+        transport.fault("PATCH", "/status", held_until(release), held_until(release))
+        desk.status.pod_waits(one, message="m")
+        desk.status.pod_waits(two, message="m")
+        while transport.count("PATCH", "/status") < 2:
+            await asyncio.sleep(0)
+        desk.status.pod_waits(three, message="m")
+        assert not desk.status.stand_aside(one.uid), "its write is under way"
+        assert desk.status.stand_aside(three.uid)
+        release.set()
+        await desk.written()
+        assert desk.status.stand_aside(one.uid)
+        assert await desk.conditions_of("c") == []
+
+
+async def test_a_write_that_failed_is_asked_for_again(world: World, transport: FaultyTransport) -> None:
+    async with office(world, transport) as desk:
+        pod = await desk.pod("a")
+        transport.fault("PATCH", "/status", answer(403))
+        desk.status.pod_waits(pod, message="m")
+        await desk.reports.until("status refused")
+        await desk.written()
+        desk.status.pod_waits(pod, message="m")
+        await desk.written()
+        assert len(await desk.conditions_of("a")) == 1
+
+
+async def test_nothing_is_written_without_leadership(world: World, transport: FaultyTransport) -> None:
+    async with office(world, transport) as desk:
+        desk.fence.leads = False
+        desk.status.pod_waits(await desk.pod("a"), message="m")
+        await desk.reports.until("status fenced")
+        assert transport.sent == []
+
+
+def pending(message: str, *, time: str = NOW) -> PodGroupStatus:
+    condition = Condition(
+        type="Scheduled", status="False", reason="QueueLimit", message=message, last_transition_time=time
+    )
+    return PodGroupStatus(
+        phase="Pending",
+        counts=Counts(total=2, pending=2),
+        conditions=(condition,),
+        reason="QueueLimit",
+        message=message,
+        next_step="wait",
+    )
+
+
+async def test_a_podgroup_tells_how_it_stands(world: World, transport: FaultyTransport) -> None:
+    await world.install_crds()
+    await world.pod_group("g")
+    async with office(world, transport) as desk:
+        wanted = pending("over the limit")
+        desk.status.pod_group(await desk.group("g"), wanted)
+        await desk.written()
+        seen = await desk.group("g")
+        assert seen.status == wanted
+        desk.status.pod_group(seen, wanted)
+        await desk.written()
+        assert transport.count("PATCH", "/status") == 1
+
+
+async def test_a_status_that_shrinks_leaves_nothing_behind(world: World, transport: FaultyTransport) -> None:
+    await world.install_crds()
+    await world.pod_group("g")
+    async with office(world, transport) as desk:
+        desk.status.pod_group(await desk.group("g"), pending("over the limit"))
+        await desk.written()
+        running = PodGroupStatus(phase="Running", placement=PlacementStatus(level="rack", domain="r1"))
+        desk.status.pod_group(await desk.group("g"), running)
+        await desk.written()
+        seen = (await desk.group("g")).status
+        assert (seen.reason, seen.message, seen.counts) == (None, None, None)
+        assert seen.placement == running.placement
+
+
+async def test_the_binders_epoch_and_the_conditions_of_others_stay(
+    world: World, transport: FaultyTransport
+) -> None:
+    await world.install_crds()
+    await world.pod_group("g")
+    theirs = {
+        "type": "Checked",
+        "status": "True",
+        "reason": "Ok",
+        "message": "",
+        "lastTransitionTime": LONG_AGO,
+    }
+    body = {"status": {"placementEpoch": {"leader": 3, "decision": "cycle-9"}, "conditions": [theirs]}}
+    path = world.path("PodGroup", "g", "status")
+    await world.client.patch(path, msgspec.json.encode(body), how=Patch.MERGE, timeout=TIMEOUT)
+    async with office(world, transport) as desk:
+        desk.status.pod_group(await desk.group("g"), pending("m"))
+        await desk.written()
+        seen = (await desk.group("g")).status
+        assert seen.placement_epoch is not None
+        assert seen.placement_epoch.leader == 3
+        assert {condition.type for condition in seen.conditions} == {"Scheduled", "Checked"}
+
+
+async def test_a_condition_keeps_the_time_of_its_last_transition(
+    world: World, transport: FaultyTransport
+) -> None:
+    await world.install_crds()
+    await world.pod_group("g")
+    async with office(world, transport) as desk:
+        desk.status.pod_group(await desk.group("g"), pending("one", time=LONG_AGO))
+        await desk.written()
+        desk.status.pod_group(await desk.group("g"), pending("two", time=NOW))
+        await desk.written()
+        (condition,) = (await desk.group("g")).status.conditions
+        assert condition.message == "two"
+        assert condition.last_transition_time == LONG_AGO
+
+
+async def test_two_writes_on_the_same_sight_of_an_object(world: World, transport: FaultyTransport) -> None:
+    """The watch is slower than we are: the second write builds on our first."""
+    await world.install_crds()
+    await world.pod_group("g")
+    async with office(world, transport) as desk:
+        seen = await desk.group("g")
+        desk.status.pod_group(seen, pending("one"))
+        await desk.written()
+        desk.status.pod_group(seen, pending("two"))
+        await desk.written()
+        assert (await desk.group("g")).status.message == "two"
+        assert desk.reports.counts["status written"] == 2
+
+
+async def test_a_write_based_on_an_old_sight_is_refused_and_asked_for_again(
+    world: World, transport: FaultyTransport
+) -> None:
+    await world.install_crds()
+    await world.pod_group("g")
+    async with office(world, transport) as desk:
+        old = await desk.group("g")
+        await world.label("PodGroup", "g", colour="red")
+        desk.status.pod_group(old, pending("m"))
+        await desk.reports.until("status refused")
+        await desk.written()
+        desk.status.pod_group(await desk.group("g"), pending("m"))
+        await desk.written()
+        assert (await desk.group("g")).status.message == "m"
+
+
+async def test_a_queue_tells_how_it_stands(world: World, transport: FaultyTransport) -> None:
+    await world.install_crds()
+    name = f"q-{world.namespace}"
+    path = "/apis/scheduling.phalanx.dev/v1alpha1/queues"
+    manifest = {
+        "apiVersion": "scheduling.phalanx.dev/v1alpha1",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {},
+    }
+    await world.create(path, manifest)
+
+    async def seen() -> Queue:
+        return await world.client.get(f"{path}/{name}", msgspec.json.Decoder(Queue).decode)
+
+    async with office(world, transport) as desk:
+        wanted = QueueStatus(allocated={"cpu": "8", "nvidia.com/gpu": 4}, pending_gangs=1, pending_pods=8)
+        desk.status.queue(await seen(), wanted)
+        await desk.written()
+        assert (await seen()).status == wanted
+        less = QueueStatus(allocated={"cpu": "2"}, pending_gangs=0, pending_pods=0)
+        desk.status.queue(await seen(), less)
+        await desk.written()
+        assert (await seen()).status == less

@@ -1,0 +1,346 @@
+"""Gangs: who belongs together, which queue and priority a gang has, and what contradicts itself."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from phalanx.limits import GANG_PROBLEMS_MAX
+from phalanx.model.gangs import Gang, GangKind, RoleSpec, TopologyWish
+from phalanx.model.names import GangId
+from phalanx.model.reading.gangs import GangContext, read_gangs
+from phalanx.model.reading.membership import gang_key
+from phalanx.model.reading.pod_groups import read_pod_group
+from phalanx.model.reading.pods import read_pod
+from phalanx.model.reading.priorities import PriorityLevel
+from phalanx.model.reading.shapes import Shapes
+from phalanx.model.reasons import Reason
+from phalanx.model.wire import core, objects
+from tests.model.written import label, pod, pod_group
+
+CLASSES = {"high": PriorityLevel(100, "Never")}
+
+
+def member(name: str, *, group: str = "g", labels: Mapping[str, str] | None = None, **rest: Any) -> core.Pod:
+    """A pod that names PodGroup g."""
+    return pod(name, labels={label("pod-group"): group, **(labels or {})}, **rest)
+
+
+def read(
+    *pods: core.Pod,
+    group: objects.PodGroup | None = None,
+    namespace: Mapping[str, str] | None = None,
+    started: tuple[str, ...] = (),
+    assumed: tuple[str, ...] = (),
+) -> tuple[Gang, ...]:
+    """The gangs of these pods, which all have one key. `assumed` names pods that we have put on node n."""
+    shapes = Shapes()
+    domain = [read_pod(written, shapes=shapes, classes=CLASSES) for written in pods]
+    domain = [
+        structs.replace(each, node="n", assumed=True) if each.name in assumed else each for each in domain
+    ]
+    (key,) = {gang_key(each) for each in domain}
+    context = GangContext(
+        scheduler_name="phalanx",
+        group=read_pod_group(group) if group else None,
+        namespace_labels=namespace or {},
+        classes=CLASSES,
+        started=frozenset(GangId(each) for each in started),
+    )
+    return read_gangs(key, domain, context)
+
+
+def only(*pods: core.Pod, **rest: Any) -> Gang:
+    (gang,) = read(*pods, **rest)
+    return gang
+
+
+def names(gang: Gang) -> list[str]:
+    return [each.name for each in gang.members]
+
+
+# --- membership ---------------------------------------------------------------------------------------------
+
+
+def test_a_pod_alone_is_a_gang_of_one() -> None:
+    gang = only(pod("p", uid="u", meta={"creationTimestamp": "2026-01-01T00:00:10Z"}))
+    assert (gang.id, gang.kind, str(gang), gang.min_member) == ("u", GangKind.POD, "team/p", 1)
+    assert (gang.created, gang.queue, gang.problems) == (1767225610, "default", ())
+
+
+def test_pods_of_a_group_are_one_gang() -> None:
+    roles = [{"name": "ps", "count": 1}, {"name": "worker", "count": 3, "minMember": 2}]
+    gang = only(
+        member("b", labels={label("role"): "ps"}),
+        member("a", labels={label("role"): "worker"}),
+        group=pod_group(
+            uid="G",
+            minMember=3,
+            roles=roles,
+            topology={"name": "net", "required": "rack", "preferred": "host"},
+        ),
+    )
+    assert (gang.id, gang.kind, str(gang), gang.min_member) == ("G", GangKind.POD_GROUP, "team/g", 3)
+    assert gang.roles == (RoleSpec("ps", 1, 1), RoleSpec("worker", 3, 2))
+    assert gang.topology == TopologyWish("net", "rack", "host")
+    assert names(gang) == ["a", "b"]
+    assert not gang.problems
+
+
+def test_pods_of_a_controller_with_min_member_are_one_gang() -> None:
+    wants = {label("min-member"): "2"}
+    gang = only(pod("a", labels=wants, owner="j"), pod("b", labels=wants, owner="j"))
+    assert (gang.id, gang.kind, str(gang), gang.min_member) == ("team/j", GangKind.LABEL, "team/job-j", 2)
+
+
+def test_the_key_keeps_gangs_apart() -> None:
+    wants = {label("min-member"): "2"}
+    pods = [
+        pod("a", labels=wants, owner="j"),
+        pod("b", labels=wants, owner="k"),
+        pod("c", labels=wants, owner="j", namespace="other"),
+        pod("d", labels=wants),
+        pod("e", owner="j"),
+        member("f"),
+        member("g", group="h"),
+        member("h", namespace="other"),
+        member("i", group="j"),
+    ]
+    shapes = Shapes()
+    keys = {gang_key(read_pod(each, shapes=shapes, classes={})) for each in pods}
+    assert len(keys) == len(pods)
+
+
+def test_a_missing_group_is_one_gang_with_a_problem() -> None:
+    gang = only(member("a"), member("b"))
+    assert gang.id == "missing:team/g"
+    assert len(gang.members) == 2
+    assert [problem.reason for problem in gang.problems] == [Reason.POD_GROUP_MISSING]
+
+
+def test_a_group_made_again_is_another_gang() -> None:
+    assert only(member("a"), group=pod_group(uid="G1")).id != only(member("a"), group=pod_group(uid="G2")).id
+
+
+def test_the_groups_controller_must_own_the_pod() -> None:
+    joined, stranger = read(
+        member("mine", owner="j"), member("theirs", uid="t", owner="k"), group=pod_group(uid="G", owner="j")
+    )
+    assert (joined.id, names(joined), joined.problems) == ("G", ["mine"], ())
+    assert (stranger.id, names(stranger), stranger.kind) == ("t", ["theirs"], GangKind.POD)
+    assert stranger.problems[0].reason is Reason.NOT_A_MEMBER
+
+
+def test_any_owner_will_do() -> None:
+    owners = [
+        {"kind": "Job", "name": "k", "uid": "k", "controller": True},
+        {"kind": "JobSet", "name": "j", "uid": "j"},
+    ]
+    gang = only(member("a", meta={"ownerReferences": owners}), group=pod_group(owner="j"))
+    assert not gang.problems
+
+
+def test_a_strangers_queue_is_not_the_groups() -> None:
+    (stranger,) = read(member("theirs"), group=pod_group(owner="j", queue="rich"))
+    assert stranger.queue == "default"
+
+
+def test_pods_of_other_schedulers_alone_are_no_gang() -> None:
+    assert read(member("a", schedulerName="other"), group=pod_group()) == ()
+
+
+# --- what a gang is -----------------------------------------------------------------------------------------
+
+
+def test_members_count_by_priority_then_index_then_age_then_name() -> None:
+    def at(second: int) -> dict[str, Any]:
+        return {"creationTimestamp": f"2026-01-01T00:00:0{second}Z"}
+
+    index = "batch.kubernetes.io/job-completion-index"
+    gang = only(
+        member("f", meta=at(1)),
+        member("e", meta=at(1)),
+        member("d", meta=at(0)),
+        member("c", labels={index: "10"}),
+        member("b", labels={index: "9"}),
+        member("a", priority=1, meta=at(9)),
+        group=pod_group(),
+    )
+    assert names(gang) == ["a", "b", "c", "d", "e", "f"]
+
+
+@pytest.mark.parametrize(
+    ("group", "labels", "namespace", "expected"),
+    [
+        ("of-group", "of-pod", "of-namespace", "of-group"),
+        (None, "of-pod", "of-namespace", "of-pod"),
+        (None, None, "of-namespace", "of-namespace"),
+        (None, None, None, "default"),
+        (None, "", "", "default"),
+    ],
+)
+def test_queue(group: str | None, labels: str | None, namespace: str | None, expected: str) -> None:
+    def queue(name: str | None) -> dict[str, str]:
+        return {} if name is None else {label("queue"): name}
+
+    spec = {} if group is None else {"queue": group}
+    gang = only(member("a", labels=queue(labels)), group=pod_group(**spec), namespace=queue(namespace))
+    assert gang.queue == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, (-3, "PreemptLowerPriority")),
+        ({"priorityClassName": "high"}, (100, "Never")),
+        ({"preemptionPolicy": "Never"}, (-3, "Never")),
+        (
+            {"priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority"},
+            (100, "PreemptLowerPriority"),
+        ),
+    ],
+)
+def test_priority_is_the_groups_or_the_lowest_members(
+    spec: dict[str, Any], expected: tuple[int, str]
+) -> None:
+    gang = only(member("a", priority=5), member("b", priority=-3), group=pod_group(**spec))
+    assert (gang.priority, gang.preemption_policy) == expected
+    assert not gang.problems
+
+
+def test_started_once_stays_started() -> None:
+    waiting = [member("a", nodeName="n"), member("b")]
+    group = pod_group(uid="G", minMember=2)
+    assert not only(*waiting, group=group).started
+    assert only(*waiting, group=group, started=("G",)).started
+    assert not only(*waiting, group=group, started=("other",)).started
+    assert only(member("a", nodeName="n"), member("b", nodeName="n"), group=group).started
+    assert not only(*waiting, group=group, assumed=("b",)).started
+    began = structs.replace(group, status=structs.replace(group.status, started_at="2026-01-01T00:00:00Z"))
+    assert only(*waiting, group=began).started
+
+
+def test_many_members_of_one_role_are_no_start_while_another_role_lacks_its_minimum() -> None:
+    roles = [{"name": "ps", "count": 1}, {"name": "worker", "count": 2, "minMember": 1}]
+    group = pod_group(uid="G", minMember=2, roles=roles)
+    workers = [member(name, nodeName="n", labels={label("role"): "worker"}) for name in ("a", "b")]
+    server = member("s", nodeName="n", labels={label("role"): "ps"})
+    assert not only(*workers, group=group).started
+    assert only(*workers, server, group=group).started
+
+
+def test_ended_and_leaving_members_do_not_count() -> None:
+    group = pod_group(uid="G", minMember=1)
+    leaving = member("a", nodeName="n", meta={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    assert not only(leaving, group=group).started
+    assert not only(member("a", nodeName="n", status={"phase": "Failed"}), group=group).started
+    assert only(member("a", nodeName="n", status={"phase": "Succeeded"}), group=group).started
+
+
+# --- what is wrong ------------------------------------------------------------------------------------------
+
+ROLES = [{"name": "ps", "count": 1}, {"name": "worker", "count": 3, "minMember": 1}]
+PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
+    ({"minMember": 0}, Reason.GROUP_CONTRADICTION, "spec.minMember: 0"),
+    ({"minMember": 5, "roles": ROLES}, Reason.GROUP_CONTRADICTION, "spec.minMember: 5 is more than the 4"),
+    ({"minMember": 1, "roles": ROLES}, Reason.GROUP_CONTRADICTION, "spec.minMember: 1 is less than the 2"),
+    (
+        {"minMember": 2, "roles": [{"name": "worker", "count": 1, "minMember": 2}, ROLES[1]]},
+        Reason.GROUP_CONTRADICTION,
+        "spec.minMember",
+    ),
+    ({"priorityClassName": "gone"}, Reason.INVALID_OBJECT, "spec.priorityClassName"),
+    ({"subGroups": [{"name": "a", "minMember": 1}]}, Reason.UNSUPPORTED_FIELD, "spec.subGroups"),
+    ({"minSubGroups": 1}, Reason.UNSUPPORTED_FIELD, "spec.minSubGroups"),
+    ({"startWhen": "Reserved"}, Reason.UNSUPPORTED_FIELD, "spec.startWhen"),
+    ({"startBy": "2026-01-01T00:00:00Z"}, Reason.UNSUPPORTED_FIELD, "spec.startBy"),
+    ({"runtime": {"max": "1h"}}, Reason.UNSUPPORTED_FIELD, "spec.runtime"),
+    ({"disruption": {"mode": "All"}}, Reason.UNSUPPORTED_FIELD, "spec.disruption"),
+    ({"recovery": {"onNodeLoss": "Wait"}}, Reason.UNSUPPORTED_FIELD, "spec.recovery"),
+    (
+        {"roles": [{"name": "worker", "count": 1, "requests": {"cpu": 1}}]},
+        Reason.UNSUPPORTED_FIELD,
+        "spec.roles[worker].requests",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "reason", "says"), PROBLEMS)
+def test_what_is_wrong_with_a_group(spec: dict[str, Any], reason: Reason, says: str) -> None:
+    gang = only(member("a", labels={label("role"): "worker"}), group=pod_group(**spec))
+    assert gang.problems[0].reason is reason
+    assert says in gang.problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("roles", "says"),
+    [
+        ([{"name": "a", "count": 1}, {"name": "a", "count": 1}], "spec.roles[1].name"),
+        ([{"name": "a", "count": 0}, {"name": "b", "count": 2}], "spec.roles[0].count"),
+        ([{"name": "a", "count": 2, "minMember": -1}], "spec.roles[0].minMember"),
+    ],
+)
+def test_what_is_wrong_with_roles(roles: list[dict[str, Any]], says: str) -> None:
+    gang = only(member("x", labels={label("role"): "a"}), group=pod_group(minMember=2, roles=roles))
+    assert any(says in problem.message for problem in gang.problems)
+
+
+def test_members_must_name_a_role_of_the_group() -> None:
+    group = pod_group(minMember=2, roles=ROLES)
+    for role in ({}, {label("role"): "boss"}):
+        gang = only(member("a", labels=role), group=group)
+        assert [problem.reason for problem in gang.problems] == [Reason.GROUP_CONTRADICTION]
+        assert label("role") in gang.problems[0].message
+    assert not only(member("a", labels={label("role"): "boss"}), group=pod_group()).problems
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        ({"schedulerName": "phalanx"}, {"schedulerName": "other"}, "spec.schedulerName"),
+        ({"labels": {label("queue"): "a"}}, {"labels": {label("queue"): "b"}}, label("queue")),
+        ({"labels": {label("queue"): "a"}}, {}, label("queue")),
+    ],
+)
+def test_members_must_agree(first: dict[str, Any], second: dict[str, Any], says: str) -> None:
+    pods = member("a", **first), member("b", **second)
+    gang = only(*pods, group=pod_group())
+    assert [problem.reason for problem in gang.problems] == [Reason.GROUP_CONTRADICTION]
+    assert says in gang.problems[0].message
+    ended = member("b", **second, status={"phase": "Failed"})
+    assert not only(pods[0], ended, group=pod_group()).problems
+
+
+def test_the_groups_queue_settles_what_pods_say() -> None:
+    pods = member("a", labels={label("queue"): "a"}), member("b", labels={label("queue"): "b"})
+    assert not only(*pods, group=pod_group(queue="c")).problems
+
+
+def test_members_must_agree_on_min_member() -> None:
+    gang = only(
+        pod("a", labels={label("min-member"): "2"}, owner="j"),
+        pod("b", labels={label("min-member"): "3"}, owner="j"),
+    )
+    assert gang.min_member == 3
+    assert [problem.reason for problem in gang.problems] == [Reason.GROUP_CONTRADICTION]
+
+
+def test_a_waiting_members_own_faults_are_the_gangs() -> None:
+    bad = {"resourceClaims": [{"name": "gpu"}], "requests": {"cpu": "?"}}
+    gang = only(member("a"), member("b", **bad), member("c", **bad), group=pod_group())
+    assert [(problem.reason, problem.message.split(":")[0]) for problem in gang.problems] == [
+        (Reason.INVALID_OBJECT, "pod b"),
+        (Reason.UNSUPPORTED_FIELD, "pod b"),
+    ]
+    assert not only(member("a"), member("b", nodeName="n", **bad), group=pod_group()).problems
+
+
+def test_the_number_of_problems_is_bounded() -> None:
+    pods = [member(f"p{index}", labels={label("role"): "boss"}) for index in range(50)]
+    assert len(only(*pods, group=pod_group(minMember=2, roles=ROLES)).problems) == GANG_PROBLEMS_MAX
+
+
+def test_gangs_do_not_depend_on_the_order_of_pods() -> None:
+    pods = [member(f"p{index}", priority=index % 3) for index in range(9)]
+    assert read(*pods, group=pod_group()) == read(*reversed(pods), group=pod_group())

@@ -1,0 +1,110 @@
+"""Queues: what is read of each, and the tree that they form however they contradict themselves."""
+
+from typing import Any
+
+import pytest
+
+from phalanx.model.pods import Requirement, Term
+from phalanx.model.queues import Flavor, Queue
+from phalanx.model.reading.queues import queue_tree, read_queue
+from phalanx.model.reasons import Reason
+from tests.model.written import named
+
+
+def queue(name: str = "q", **spec: Any) -> Queue:
+    return read_queue(named("Queue", name, spec=spec))
+
+
+def test_everything_is_read() -> None:
+    found = queue(
+        parent="root",
+        weight=3,
+        priority=-1,
+        limit={"nvidia.com/gpu": 8, "cpu": "100500u"},
+        flavors=[{"name": "h100", "nodeSelector": {"b": "2", "a": "1"}, "limit": {"memory": "1.5"}}],
+        namespaceSelector={
+            "matchLabels": {"team": "a"},
+            "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}],
+        },
+    )
+    assert (found.name, found.parent, found.weight, found.priority) == ("q", "root", 3, -1)
+    assert found.limit == {"cpu": 100, "nvidia.com/gpu": 8}
+    assert found.flavors == (Flavor("h100", (("a", "1"), ("b", "2")), {"memory": 1}),)
+    assert found.namespace_selector == Term(
+        (Requirement("team", "In", ("a",)), Requirement("old", "DoesNotExist"))
+    )
+    assert not found.problems
+
+
+def test_defaults() -> None:
+    assert queue() == Queue(name="q")
+    assert queue(namespaceSelector={}).namespace_selector is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason", "says"),
+    [
+        ({"guarantee": {"cpu": 1}}, Reason.UNSUPPORTED_FIELD, "spec.guarantee"),
+        ({"cells": [{"level": "rack", "count": 1}]}, Reason.UNSUPPORTED_FIELD, "spec.cells"),
+        ({"state": "Closed"}, Reason.UNSUPPORTED_FIELD, "spec.state"),
+        ({"reclaim": {"minRuntime": "1h"}}, Reason.UNSUPPORTED_FIELD, "spec.reclaim"),
+        (
+            {"flavors": [{"name": "a", "nodeSelector": {"a": "1"}, "guarantee": {"cpu": 1}}]},
+            Reason.UNSUPPORTED_FIELD,
+            "spec.flavors[a].guarantee",
+        ),
+        ({"weight": 0}, Reason.INVALID_OBJECT, "spec.weight"),
+        ({"limit": {"cpu": "lots"}}, Reason.INVALID_OBJECT, "spec.limit[cpu]"),
+        (
+            {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}},
+            Reason.INVALID_OBJECT,
+            "spec.namespaceSelector.matchExpressions[0].operator",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_queue(spec: dict[str, Any], reason: Reason, says: str) -> None:
+    (problem,) = queue(**spec).problems
+    assert problem.reason is reason
+    assert says in problem.message
+
+
+def tree(**parents: str | None) -> dict[str, tuple[str | None, bool]]:
+    """Per queue its parent in the tree, and whether something is wrong with it."""
+    found = queue_tree(
+        [queue(name, **({"parent": parent} if parent else {})) for name, parent in parents.items()]
+    )
+    assert list(found) == sorted(found)
+    return {name: (each.parent, bool(each.problems)) for name, each in found.items()}
+
+
+DEFAULT = {"default": (None, False)}
+
+
+def test_the_default_queue_always_exists() -> None:
+    assert tree() == DEFAULT
+    assert tree(default="a", a=None) == {"a": (None, False), "default": ("a", False)}
+
+
+def test_a_tree() -> None:
+    assert tree(b="a", a=None) == {"a": (None, False), "b": ("a", False), **DEFAULT}
+
+
+def test_an_unknown_parent_stops_that_queue_only() -> None:
+    assert tree(a="gone", b="a") == {"a": (None, True), "b": ("a", False), **DEFAULT}
+
+
+def test_a_cycle_stops_its_queues_only() -> None:
+    assert tree(a="b", b="c", c="a", d="a", e="e", f="d") == {
+        "a": (None, True),
+        "b": (None, True),
+        "c": (None, True),
+        "d": ("a", False),
+        "e": (None, True),
+        "f": ("d", False),
+        **DEFAULT,
+    }
+
+
+def test_a_cut_queue_keeps_its_own_problems() -> None:
+    (a, _) = queue_tree([queue("a", parent="gone", state="Held")]).values()
+    assert [problem.reason for problem in a.problems] == [Reason.UNSUPPORTED_FIELD, Reason.QUEUE_INVALID]

@@ -1,0 +1,202 @@
+"""Shapes: equal pods share one, every field that is not honoured is named, nonsense is named too."""
+
+import gc
+from typing import Any
+
+import pytest
+
+from phalanx.model.pods import Requirement, Term, Toleration, WeightedTerm
+from phalanx.model.reading.shapes import Shapes, read_shape
+from tests.model.written import pod
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def test_pods_of_one_template_share_one_shape() -> None:
+    shapes = Shapes()
+    first = shapes.of(pod("a", requests={"cpu": "1"}))
+    assert shapes.of(pod("b", requests={"cpu": "1"})) is first
+    assert len(shapes) == 1
+
+
+def test_the_way_of_writing_does_not_matter() -> None:
+    shapes = Shapes()
+    one = pod(
+        requests={"cpu": "1", "memory": "1Gi"},
+        nodeSelector={"a": "1", "b": "2"},
+        tolerations=[{"key": "x", "operator": "Exists"}, {"key": "y"}],
+        volumes=[{"name": "v-1", "configMap": {"name": "c"}}],
+    )
+    other = pod(
+        requests={"memory": 2**30, "cpu": "1000m"},
+        nodeSelector={"b": "2", "a": "1"},
+        tolerations=[{"key": "y", "operator": "Equal"}, {"key": "x", "operator": "Exists"}],
+        volumes=[{"name": "v-2", "emptyDir": {}}],
+    )
+    assert shapes.of(one) is shapes.of(other)
+
+
+DIFFERENT: list[dict[str, Any]] = [
+    {},
+    {"requests": {"cpu": "1"}},
+    {"requests": {"cpu": "2"}},
+    {"nodeSelector": {"a": "1"}},
+    {"tolerations": [{"key": "a"}]},
+    {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}},
+    {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": {}}]}}},
+    {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 2, "preference": {}}]}}},
+    {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]},
+    {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}], "namespace": "other"},
+    {"resourceClaims": [{"name": "gpu"}]},
+    {"overhead": {"cpu": "1m"}},
+]
+
+
+def test_what_matters_makes_another_shape() -> None:
+    shapes = Shapes()
+    kept = [shapes.of(pod(**spec)) for spec in DIFFERENT]
+    assert len({shape.key for shape in kept}) == len(DIFFERENT)
+    assert len(shapes) == len(DIFFERENT)
+
+
+def test_the_namespace_matters_only_with_claims() -> None:
+    assert read_shape(pod(namespace="a")) == read_shape(pod(namespace="b"))
+
+
+def test_a_shape_that_no_pod_has_is_forgotten() -> None:
+    shapes = Shapes()
+    kept = shapes.of(pod())
+    shapes.of(pod(requests={"cpu": "1"}))
+    gc.collect()
+    assert len(shapes) == 1
+    assert shapes.of(pod()) is kept
+
+
+def test_affinity_tolerations_and_claims_are_read() -> None:
+    expression = {"key": "gpu", "operator": "In", "values": ["h100", "b200"]}
+    field = {"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}
+    shape = read_shape(
+        pod(
+            nodeSelector={"zone": "a", "disk": "ssd"},
+            affinity={
+                "nodeAffinity": {
+                    REQUIRED: {
+                        "nodeSelectorTerms": [{"matchExpressions": [expression], "matchFields": [field]}, {}]
+                    },
+                    PREFERRED: [{"weight": 7, "preference": {"matchExpressions": [expression]}}],
+                }
+            },
+            tolerations=[{"key": "b", "value": "1", "effect": "NoSchedule"}, {"operator": "Exists"}],
+            volumes=[
+                {"name": "2", "persistentVolumeClaim": {"claimName": "b"}},
+                {"name": "1", "persistentVolumeClaim": {"claimName": "a"}},
+                {"name": "3", "persistentVolumeClaim": {"claimName": "b"}},
+            ],
+        )
+    )
+    wants = Requirement(key="gpu", operator="In", values=("h100", "b200"))
+    not_there = Requirement(key="metadata.name", operator="NotIn", values=("n1",), on_field=True)
+    assert shape.node_selector == (("disk", "ssd"), ("zone", "a"))
+    assert shape.required_affinity == (Term((wants, not_there)), Term())
+    assert shape.preferred_affinity == (WeightedTerm(weight=7, term=Term((wants,))),)
+    assert shape.tolerations == (Toleration("", "Exists"), Toleration("b", "Equal", "1", "NoSchedule"))
+    assert shape.claims == ("a", "b")
+    assert not shape.unsupported
+    assert not shape.invalid
+
+
+def test_a_required_selector_without_terms_matches_no_node() -> None:
+    shape = read_shape(pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}))
+    assert shape.required_affinity == (Term(),)
+
+
+TERM = {"topologyKey": "kubernetes.io/hostname"}
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+UNSUPPORTED: list[tuple[dict[str, Any], list[str]]] = [
+    ({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, ["spec.affinity.podAffinity"]),
+    ({"affinity": {"podAffinity": {PREFERRED: [{"weight": 1}]}}}, ["spec.affinity.podAffinity"]),
+    ({"affinity": {"podAntiAffinity": {REQUIRED: [TERM]}}}, ["spec.affinity.podAntiAffinity"]),
+    ({"affinity": {"podAntiAffinity": {PREFERRED: [{}]}}}, ["spec.affinity.podAntiAffinity"]),
+    ({"affinity": {"podAntiAffinity": {}, "podAffinity": {REQUIRED: []}}}, []),
+    ({"topologySpreadConstraints": [SPREAD]}, ["spec.topologySpreadConstraints"]),
+    ({"topologySpreadConstraints": []}, []),
+    (
+        {"containers": [{"ports": [{"containerPort": 80}]}, {"ports": [{}, {"hostPort": 80}]}]},
+        ["spec.containers[1].ports[1].hostPort"],
+    ),
+    ({"initContainers": [{"ports": [{"hostPort": 80}]}]}, ["spec.initContainers[0].ports[0].hostPort"]),
+    (
+        {"containers": [{"ports": [{"containerPort": 80}]}], "hostNetwork": True},
+        ["spec.containers[0].ports[0].hostPort"],
+    ),
+    ({"hostNetwork": True}, []),
+    ({"resourceClaims": [{"name": "gpu"}]}, ["spec.resourceClaims"]),
+    ({"schedulingGroup": {"podGroupName": "g"}}, ["spec.schedulingGroup"]),
+    (
+        {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "ephemeral": {"volumeClaimTemplate": {}}}]},
+        ["spec.volumes[1].ephemeral"],
+    ),
+    ({"tolerations": [{"key": "a", "operator": "Gt", "value": "5"}]}, ["spec.tolerations[0].operator"]),
+]
+
+
+@pytest.mark.parametrize(("spec", "paths"), UNSUPPORTED)
+def test_what_is_not_honoured_is_named(spec: dict[str, Any], paths: list[str]) -> None:
+    assert list(read_shape(pod(**spec)).unsupported) == paths
+
+
+def required(**term: Any) -> dict[str, Any]:
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}, term]}}}}
+
+
+def expression(operator: str, *values: str, key: str = "k") -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+SECOND = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[1]"
+INVALID: list[tuple[dict[str, Any], str]] = [
+    (required(matchExpressions=[expression("in", "a")]), f"{SECOND}.matchExpressions[0].operator"),
+    (required(matchExpressions=[expression("In")]), f"{SECOND}.matchExpressions[0].values"),
+    (required(matchExpressions=[expression("NotIn")]), f"{SECOND}.matchExpressions[0].values"),
+    (required(matchExpressions=[expression("Exists", "a")]), f"{SECOND}.matchExpressions[0].values"),
+    (required(matchExpressions=[expression("Gt", "1", "2")]), f"{SECOND}.matchExpressions[0].values"),
+    (required(matchExpressions=[expression("Lt", "1.5")]), f"{SECOND}.matchExpressions[0].values[0]"),
+    (required(matchExpressions=[expression("Gt", "１")]), f"{SECOND}.matchExpressions[0].values[0]"),
+    (required(matchExpressions=[expression("Gt", "9" * 5000)]), f"{SECOND}.matchExpressions[0].values[0]"),
+    (required(matchFields=[expression("Exists", key="metadata.name")]), f"{SECOND}.matchFields[0].operator"),
+    (required(matchFields=[expression("In", "a", key="spec.x")]), f"{SECOND}.matchFields[0].key"),
+    (
+        required(matchFields=[expression("In", "a", "b", key="metadata.name")]),
+        f"{SECOND}.matchFields[0].values",
+    ),
+    (
+        {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 101, "preference": {}}]}}},
+        f"spec.affinity.nodeAffinity.{PREFERRED}[0].weight",
+    ),
+    ({"tolerations": [{"key": "a", "operator": "Some"}]}, "spec.tolerations[0].operator"),
+    ({"tolerations": [{"value": "a"}]}, "spec.tolerations[0].operator"),
+    ({"tolerations": [{"key": "a", "effect": "Never"}]}, "spec.tolerations[0].effect"),
+    ({"requests": {"cpu": "a lot"}}, "spec.containers[0].resources.requests[cpu]"),
+    (
+        {"volumes": [{"name": "v", "persistentVolumeClaim": {}}]},
+        "spec.volumes[0].persistentVolumeClaim.claimName",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "path"), INVALID)
+def test_what_makes_no_sense_is_named(spec: dict[str, Any], path: str) -> None:
+    (fault,) = read_shape(pod(**spec)).invalid
+    assert fault.startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("operator", ["Gt", "Lt"])
+@pytest.mark.parametrize("value", ["0", "-5", "+5", "9223372036854775807"])
+def test_whole_numbers_can_be_compared(operator: str, value: str) -> None:
+    assert not read_shape(pod(**required(matchExpressions=[expression(operator, value)]))).invalid
+
+
+@pytest.mark.parametrize("value", ["", "-", "9223372036854775808", "1e3", " 1", "0x1", "1_0"])
+def test_other_values_cannot_be_compared(value: str) -> None:
+    assert read_shape(pod(**required(matchExpressions=[expression("Gt", value)]))).invalid

@@ -1,0 +1,219 @@
+"""Nodes, topologies, volumes and priority classes as the model reads them; the registry of kinds."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from phalanx.model.nodes import Node, Taint
+from phalanx.model.pods import Requirement, Term
+from phalanx.model.reading.nodes import read_node
+from phalanx.model.reading.priorities import PriorityLevel, read_priority_class, resolve
+from phalanx.model.reading.topology import all_topologies, read_topology
+from phalanx.model.reading.volumes import binds_late, read_claim, read_volume, resolve_claim
+from phalanx.model.snapshot import Claim, Level
+from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
+from phalanx.model.wire.meta import ObjectList, WatchEvent
+from tests.model.written import named, node
+
+# --- nodes --------------------------------------------------------------------------------------------------
+
+
+def test_a_node_is_read() -> None:
+    found = read_node(
+        node(
+            "n",
+            uid="u",
+            labels={"b": "2", "a": "1"},
+            spec={"unschedulable": True, "taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]},
+            status={"allocatable": {"memory": "1.5Ki", "cpu": "7900500u"}, "capacity": {"cpu": "8"}},
+        )
+    )
+    assert found == Node(
+        name="n",
+        uid="u",
+        labels={"a": "1", "b": "2"},
+        taints=(Taint("k", "NoExecute", "v"),),
+        unschedulable=True,
+        allocatable={"cpu": 7900, "memory": 1536},
+    )
+    assert list(found.labels) == ["a", "b"]
+
+
+def test_capacity_counts_where_nothing_is_allocatable() -> None:
+    assert read_node(node(status={"capacity": {"cpu": "8"}})).allocatable == {"cpu": 8000}
+
+
+def test_an_amount_that_cannot_be_read_is_nothing() -> None:
+    found = read_node(node(status={"allocatable": {"cpu": "-1", "memory": "1e400", "pods": "3"}}))
+    assert found.allocatable == {"pods": 3}
+    assert [problem.message.split(":")[0] for problem in found.problems] == [
+        "status.allocatable[cpu]",
+        "status.allocatable[memory]",
+    ]
+
+
+# --- topologies ---------------------------------------------------------------------------------------------
+
+
+def topology(name: str, *levels: str) -> Any:
+    spec = {"levels": [{"name": level, "nodeLabel": f"example.com/{level}"} for level in levels]}
+    return read_topology(named("Topology", name, spec=spec))
+
+
+def test_well_known_labels_imply_the_levels_that_nodes_carry() -> None:
+    nodes = [
+        read_node(
+            node("a", labels={"kubernetes.io/hostname": "a", "network.topology.nvidia.com/block": "1"})
+        ),
+        read_node(
+            node(
+                "b",
+                labels={"network.topology.nvidia.com/spine": "2", "cloud.provider.com/topology-block": "x"},
+            )
+        ),
+    ]
+    (default,) = all_topologies({}, nodes).values()
+    assert default.levels == (
+        Level("spine", "network.topology.nvidia.com/spine"),
+        Level("block", "network.topology.nvidia.com/block"),
+        Level("host", "kubernetes.io/hostname"),
+    )
+
+
+def test_without_any_label_there_are_no_levels() -> None:
+    assert all_topologies({}, [])[""].levels == ()
+
+
+@pytest.mark.parametrize(
+    ("declared", "default"), [(["b"], "b"), (["z", "default", "a"], "default"), (["c", "b"], "b")]
+)
+def test_the_default_topology(declared: list[str], default: str) -> None:
+    found = all_topologies({name: topology(name, "rack") for name in declared}, [])
+    assert found[""] == found[default]
+    assert list(found) == ["", *sorted(declared)]
+
+
+def test_of_two_levels_of_one_name_the_wider_counts() -> None:
+    assert [level.name for level in topology("t", "a", "b", "a").levels] == ["a", "b"]
+
+
+# --- volumes ------------------------------------------------------------------------------------------------
+
+
+def volume(*, labels: dict[str, str] | None = None, zones: list[list[str]] | None = None) -> Any:
+    """A volume with one term per list of zones."""
+    terms = [
+        {"matchExpressions": [{"key": "zone", "operator": "In", "values": values}] if values else []}
+        for values in zones or []
+    ]
+    affinity = {"required": {"nodeSelectorTerms": terms}} if zones is not None else None
+    return read_volume(
+        named(
+            "PersistentVolume", "v", labels=labels or {}, spec={"nodeAffinity": affinity} if affinity else {}
+        )
+    )
+
+
+def test_a_bound_claim_has_its_volumes_node_affinity() -> None:
+    source = read_claim(named("PersistentVolumeClaim", "c", namespace="team", spec={"volumeName": "v"}))
+    found = resolve_claim(source, volume=volume(zones=[["a"], ["b", "c"]]), binds_late=True)
+    assert found == Claim(
+        (Term((Requirement("zone", "In", ("a",)),)), Term((Requirement("zone", "In", ("b", "c")),)))
+    )
+
+
+def test_a_volume_without_affinity_goes_anywhere() -> None:
+    assert volume().node_affinity == ()
+    assert volume(zones=[]).node_affinity == (Term(),)
+
+
+def test_zone_labels_of_a_volume_bind_nodes_that_say_where_they_are() -> None:
+    found = volume(labels={"topology.kubernetes.io/zone": "b__a"}, zones=[["x"]])
+    inside, nowhere = found.node_affinity
+    assert inside.requirements == (
+        Requirement("zone", "In", ("x",)),
+        Requirement("topology.kubernetes.io/zone", "In", ("a", "b")),
+    )
+    assert nowhere.requirements[0] == Requirement("zone", "In", ("x",))
+    assert {each.operator for each in nowhere.requirements[1:]} == {"DoesNotExist"}
+    assert len(nowhere.requirements) == 5
+    assert volume(labels={"topology.kubernetes.io/zone": "a"}, zones=[[]]).node_affinity == (Term(),)
+
+
+@pytest.mark.parametrize(
+    ("claim", "known", "late", "says"),
+    [
+        ({"spec": {}}, False, False, "not bound to a volume yet"),
+        ({"spec": {"storageClassName": "fast"}}, False, True, "WaitForFirstConsumer"),
+        ({"spec": {"volumeName": "v"}}, False, False, "v does not exist"),
+        ({"spec": {"volumeName": "v"}, "status": {"phase": "Lost"}}, True, False, "lost"),
+        ({"spec": {"volumeName": "v"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}, True, False, "deleted"),
+    ],
+)
+def test_why_a_claim_cannot_be_used(claim: dict[str, Any], known: bool, late: bool, says: str) -> None:
+    source = read_claim(named("PersistentVolumeClaim", "c", namespace="team", **claim))
+    found = resolve_claim(source, volume=volume() if known else None, binds_late=late)
+    assert says in found.why_unusable
+
+
+def test_a_volume_that_makes_no_sense_cannot_be_used() -> None:
+    source = read_claim(named("PersistentVolumeClaim", "c", namespace="team", spec={"volumeName": "v"}))
+    terms = [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]
+    broken = read_volume(
+        named("PersistentVolume", "v", spec={"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}})
+    )
+    assert "spec.nodeAffinity.required" in resolve_claim(source, volume=broken, binds_late=False).why_unusable
+
+
+@pytest.mark.parametrize(
+    ("mode", "late"), [("WaitForFirstConsumer", True), ("Immediate", False), (None, False)]
+)
+def test_storage_classes(mode: str | None, late: bool) -> None:
+    assert binds_late(named("StorageClass", "s", volumeBindingMode=mode)) is late
+
+
+# --- priority classes ---------------------------------------------------------------------------------------
+
+
+def test_priority_classes() -> None:
+    found = read_priority_class(named("PriorityClass", "p", value=5, preemptionPolicy="Never"))
+    assert found == PriorityLevel(5, "Never")
+    assert resolve("p", {"p": found}) is found
+    assert resolve("", {"p": found}) == PriorityLevel()
+    assert resolve("gone", {"p": found}) is None
+
+
+# --- kinds --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_decodes_in_every_envelope(name: str) -> None:
+    kind = KINDS[name]
+    struct: Any = kind.struct
+    smallest = {"metadata": {"name": "x"}, **SPECS.get(name, {})}
+    body = msgspec.json.encode({"metadata": {"resourceVersion": "7", "continue": "t"}, "items": [smallest]})
+    listed = msgspec.json.decode(body, type=ObjectList[struct])
+    assert (listed.metadata.resource_version, listed.metadata.continue_token) == ("7", "t")
+    line = msgspec.json.encode({"type": "ADDED", "object": smallest})
+    assert msgspec.json.decode(line, type=WatchEvent[struct]).object == listed.items[0]
+    assert name == kind.name
+
+
+SPECS: dict[str, dict[str, Any]] = {
+    "PodGroup": {"spec": {"minMember": 1}},
+    "Topology": {"spec": {"levels": []}},
+}
+
+
+def test_paths() -> None:
+    assert KINDS["Pod"].path() == "/api/v1/pods"
+    assert (
+        KINDS["Pod"].path(namespace="a", name="b", subresource="binding")
+        == "/api/v1/namespaces/a/pods/b/binding"
+    )
+    assert KINDS["Node"].path(name="n") == "/api/v1/nodes/n"
+    assert KINDS["Queue"].path() == "/apis/scheduling.phalanx.dev/v1alpha1/queues"
+    assert KINDS["PodGroup"].group == "scheduling.phalanx.dev"
+    assert KINDS["Pod"].group == ""
+    assert "Lease" not in WATCHED_KINDS

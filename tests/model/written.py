@@ -1,0 +1,83 @@
+"""Objects as users and API servers write them, as wire structs, in a few words."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from phalanx.model.names import API_GROUP
+from phalanx.model.wire import core, objects
+from phalanx.model.wire.kinds import KINDS
+
+T = TypeVar("T")
+
+
+def label(name: str) -> str:
+    """A label of ours."""
+    return f"{API_GROUP}/{name}"
+
+
+def written(struct: type[T], document: Mapping[str, Any]) -> T:
+    """Decode a document as it would come from an API server."""
+    return msgspec.json.decode(msgspec.json.encode(document), type=struct)
+
+
+def pod(
+    name: str = "p",
+    *,
+    namespace: str = "team",
+    uid: str = "",
+    labels: Mapping[str, str] | None = None,
+    owner: str = "",
+    requests: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> core.Pod:
+    """A pod that names our scheduler; `owner` is its controller's UID, `spec` has Kubernetes' names."""
+    owners = [{"kind": "Job", "name": f"job-{owner}", "uid": owner, "controller": True}] if owner else []
+    document = {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": uid or f"uid-{namespace}-{name}",
+            "labels": labels or {},
+            "ownerReferences": owners,
+            **(meta or {}),
+        },
+        "spec": {
+            "schedulerName": "phalanx",
+            "priority": 0,
+            "containers": [{"name": "main", "resources": {"requests": requests or {}}}],
+            **spec,
+        },
+        "status": status or {},
+    }
+    return written(core.Pod, document)
+
+
+def node(
+    name: str = "n", *, uid: str = "", labels: Mapping[str, str] | None = None, **rest: Any
+) -> core.Node:
+    """A node; `rest` may set `spec` and `status`."""
+    amounts = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "8", "pods": "110"}
+    document = {
+        "metadata": {"name": name, "uid": uid or f"uid-{name}", "labels": labels or {}},
+        "status": {"allocatable": amounts},
+        **rest,
+    }
+    return written(core.Node, document)
+
+
+def pod_group(name: str = "g", *, uid: str = "", owner: str = "", **spec: Any) -> objects.PodGroup:
+    """A PodGroup in namespace `team`."""
+    owners = [{"kind": "Job", "name": f"job-{owner}", "uid": owner, "controller": True}] if owner else []
+    meta = {"name": name, "namespace": "team", "uid": uid or f"uid-{name}", "ownerReferences": owners}
+    return written(objects.PodGroup, {"metadata": meta, "spec": {"minMember": 1, **spec}})
+
+
+def named(kind: str, name: str, **rest: Any) -> Any:
+    """Any other object; `namespace` and `labels` go into its metadata."""
+    meta = {"name": name, "uid": f"uid-{kind}-{name}"}
+    meta.update({key: rest.pop(key) for key in ("namespace", "labels", "deletionTimestamp") if key in rest})
+    return written(KINDS[kind].struct, {"metadata": meta, **rest})

@@ -1,0 +1,109 @@
+"""Metrics show what was reported."""
+
+from prometheus_client import generate_latest
+
+from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import Bind, CycleResult, CycleStats, Placement, QueueReport
+from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.reasons import Reason, Verdict
+from phalanx.observe.metrics import Metrics
+
+
+class FixedClock:
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def result_of_a_cycle(cycle: int, *reasons: Reason) -> CycleResult:
+    placement = Placement(
+        gang=GangId("g"),
+        group="ns/g",
+        cycle=cycle,
+        cause="start",
+        binds=tuple(Bind(PodUid(name), "ns", name, NodeName("n")) for name in "abc"),
+        certificate=Certificate(terms=(), objective=(), bound=(), proven=True, by="dp"),
+    )
+    verdicts = tuple(Verdict(GangId(str(i)), "g", reason, "m") for i, reason in enumerate(reasons))
+    queue = QueueReport(allocated={"cpu": 1500}, pending_gangs=2, pending_pods=9)
+    return CycleResult(
+        cycle=cycle,
+        placements=(placement,),
+        verdicts=verdicts,
+        queues={f"q{cycle}": queue},
+        stats=CycleStats(solves={"dp": 2}),
+    )
+
+
+def test_a_cycle() -> None:
+    metrics = Metrics()
+    metrics.cycle_ended(result_of_a_cycle(1, Reason.QUEUE_LIMIT, Reason.QUEUE_LIMIT), seconds=0.5)
+    assert value(metrics, "phalanx_cycle_duration_seconds_sum") == 0.5
+    assert value(metrics, "phalanx_decisions_total", kind="placement") == 1
+    assert value(metrics, "phalanx_decisions_total", kind="bind") == 3
+    assert value(metrics, "phalanx_solves_total", backend="dp") == 2
+    assert value(metrics, "phalanx_pending_gangs", reason="QueueLimit") == 2
+    assert value(metrics, "phalanx_queue_allocated", queue="q1", resource="cpu") == 1500
+    assert value(metrics, "phalanx_queue_pending_pods", queue="q1") == 9
+
+
+def test_what_waits_no_more_is_not_shown_any_more() -> None:
+    metrics = Metrics()
+    metrics.cycle_ended(result_of_a_cycle(1, Reason.QUEUE_LIMIT), seconds=0.1)
+    metrics.cycle_ended(result_of_a_cycle(2), seconds=0.1)
+    assert value(metrics, "phalanx_pending_gangs", reason="QueueLimit") == 0
+    assert value(metrics, "phalanx_queue_pending_gangs", queue="q1") is None
+    assert value(metrics, "phalanx_queue_pending_gangs", queue="q2") == 2
+    assert value(metrics, "phalanx_decisions_total", kind="bind") == 6
+
+
+def test_writes() -> None:
+    metrics = Metrics()
+    metrics.bind_settled("bound", seconds=0.02)
+    metrics.bind_settled("given-back", seconds=0.0)
+    metrics.bind_retried("ServerError")
+    metrics.written("event", "refused")
+    metrics.waiting("bind", 7)
+    metrics.limit_hit("EVENTS_WAITING_MAX")
+    assert value(metrics, "phalanx_binds_total", outcome="bound") == 1
+    assert value(metrics, "phalanx_binds_total", outcome="given-back") == 1
+    assert value(metrics, "phalanx_bind_duration_seconds_count") == 1
+    assert value(metrics, "phalanx_bind_retries_total", why="ServerError") == 1
+    assert value(metrics, "phalanx_background_writes_total", what="event", outcome="refused") == 1
+    assert value(metrics, "phalanx_writes_waiting", what="bind") == 7
+    assert value(metrics, "phalanx_limit_hits_total", limit="EVENTS_WAITING_MAX") == 1
+
+
+def test_watches_and_leadership() -> None:
+    metrics = Metrics(clock=FixedClock())
+    metrics.watch_heard("Pod")
+    metrics.watch_failed("Pod", why="Gone")
+    metrics.relisted("Pod", objects=12)
+    metrics.object_unreadable("Node")
+    metrics.leading(True)
+    metrics.lease_renewed(late_s=0.004)
+    assert value(metrics, "phalanx_watch_last_heard_timestamp_seconds", kind="Pod") == 1_700_000_000
+    assert value(metrics, "phalanx_watch_failures_total", kind="Pod", why="Gone") == 1
+    assert value(metrics, "phalanx_relists_total", kind="Pod") == 1
+    assert value(metrics, "phalanx_listed_objects", kind="Pod") == 12
+    assert value(metrics, "phalanx_unreadable_objects_total", kind="Node") == 1
+    assert value(metrics, "phalanx_leader") == 1
+    metrics.leading(False)
+    assert value(metrics, "phalanx_leader") == 0
+    assert value(metrics, "phalanx_lease_late_seconds_bucket", le="0.01") == 1
+
+
+def test_two_schedulers_in_one_process_do_not_share_metrics() -> None:
+    one, two = Metrics(), Metrics()
+    one.bind_settled("bound", seconds=0.1)
+    assert value(two, "phalanx_binds_total", outcome="bound") is None
+
+
+def test_the_process_itself_is_measured() -> None:
+    assert b"process_cpu_seconds_total" in generate_latest(Metrics().registry)

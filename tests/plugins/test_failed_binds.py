@@ -1,0 +1,27 @@
+"""A gang rests after a failed bind, and no longer than it must."""
+
+from msgspec.structs import replace
+
+from phalanx.model.pods import Hold
+from phalanx.model.reasons import Reason
+from tests.builders import Scenario
+
+
+def held(until: int) -> Scenario:
+    scenario = Scenario().nodes("n", 2).gang("g", 2)
+    first, second = scenario.members("g")
+    hold = Hold(until=until, failures=2, why="denied by a webhook")
+    return scenario.change("g", members=(first, replace(second, hold=hold)))
+
+
+def test_it_rests_until_its_hold_is_over() -> None:
+    scenario = held(until=Scenario().now + 1)
+    result = scenario.decide()
+    assert result.placed() == []
+    assert result.reasons() == {"g": Reason.HELD_AFTER_FAILURE}
+    assert "failed 2 times in a row: denied by a webhook" in result.verdict("g").message
+    assert result.result.wake_at == scenario.now + 1
+
+
+def test_then_it_is_tried_again() -> None:
+    assert held(until=Scenario().now).decide().placed() == ["g"]

@@ -1,0 +1,256 @@
+"""One smallest scenario per reason, named after it. The last test sees that none is missing."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from phalanx.limits import CYCLE_EXPLANATIONS_MAX, PARTIAL_GANG_GRACE_MS
+from phalanx.model.gangs import TopologyWish
+from phalanx.model.pods import Requirement, Term
+from phalanx.model.queues import Flavor
+from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
+from phalanx.model.resources import GPU
+from phalanx.model.snapshot import Claim
+from tests.builders import Scenario
+
+FOUND_WHILE_READING: Final = (
+    Reason.POD_GROUP_MISSING,
+    Reason.NOT_A_MEMBER,
+    Reason.GROUP_CONTRADICTION,
+    Reason.UNSUPPORTED_FIELD,
+    Reason.INVALID_OBJECT,
+)
+
+
+def verdict(scenario: Scenario, gang: str = "g") -> Verdict:
+    found = scenario.decide().verdict(gang)
+    assert found.message
+    assert found.next_step
+    return found
+
+
+def roomy() -> Scenario:
+    return Scenario("zone", "rack").nodes("n", 2, gpu=8, within="z/r1").nodes("m", 2, gpu=8, within="z/r2")
+
+
+@pytest.mark.parametrize("reason", FOUND_WHILE_READING)
+def test_what_was_found_while_reading_is_told_as_it_is(reason: Reason) -> None:
+    problem = Problem(reason=reason, message="spec.x: is wrong", next_step="Correct spec.x")
+    found = verdict(roomy().gang("g", 1, problems=(problem, Problem(Reason.INVALID_OBJECT, "second"))))
+    assert (found.reason, found.message, found.next_step) == (reason, problem.message, problem.next_step)
+    assert found.group == "team/g"
+
+
+def test_scheduling_gated() -> None:
+    found = verdict(roomy().gang("g", 2, gated=True))
+    assert found.reason is Reason.SCHEDULING_GATED
+    assert "2 of 2 waiting pods" in found.message
+
+
+def test_scheduling_gated_when_only_gated_members_are_left() -> None:
+    scenario = roomy().gang("g", 2, min=2, gpu=1, bound=2).role("g", 1, gated=True)
+    assert verdict(scenario).reason is Reason.SCHEDULING_GATED
+
+
+def test_members_missing() -> None:
+    found = verdict(roomy().gang("g", 3, min=4))
+    assert found.reason is Reason.MEMBERS_MISSING
+    assert found.message == "3 of at least 4 members exist, 1 is missing"
+
+
+def test_members_missing_of_a_role() -> None:
+    scenario = roomy().gang("g", 1, min=3, role="ps").role("g", 2, min=2, role="worker")
+    found = verdict(scenario.role("g", 0, min=1, role="chief"))
+    assert found.reason is Reason.MEMBERS_MISSING
+    assert found.message == "role chief needs 1 more, and 0 wait"
+
+
+def test_queue_unknown() -> None:
+    found = verdict(roomy().queue("vision").gang("g", 1, queue="vison"))
+    assert found.reason is Reason.QUEUE_UNKNOWN
+    assert "vison" in found.message
+    assert "default, vision" in found.next_step
+
+
+def test_queue_not_leaf() -> None:
+    found = verdict(roomy().queue("all").queue("part", parent="all").gang("g", 1, queue="all"))
+    assert found.reason is Reason.QUEUE_NOT_LEAF
+
+
+def test_queue_invalid() -> None:
+    problem = Problem(Reason.QUEUE_INVALID, "spec.parent: it is its own ancestor", "Break the circle")
+    scenario = roomy().queue("bad", problems=(problem,)).queue("below", parent="bad").queue("good")
+    scenario.gang("g", 1, queue="below").gang("other", 1, queue="good")
+    found = verdict(scenario)
+    assert found.reason is Reason.QUEUE_INVALID
+    assert found.message == "queue bad: spec.parent: it is its own ancestor"
+    assert scenario.decide().placed() == ["other"]
+
+
+def test_namespace_not_allowed() -> None:
+    selector = Term((Requirement("team", "In", ("vision",)),))
+    found = verdict(roomy().queue("q", namespace_selector=selector).gang("g", 1, queue="q"))
+    assert found.reason is Reason.NAMESPACE_NOT_ALLOWED
+
+
+def test_queue_limit() -> None:
+    scenario = roomy().queue("q", limit={GPU: 8}).gang("old", 6, gpu=1, bound=6, queue="q")
+    found = verdict(scenario.gang("g", 4, gpu=1, queue="q"))
+    assert found.reason is Reason.QUEUE_LIMIT
+    assert found.reason.standing is Standing.WAITING
+    assert found.evidence == (
+        Evidence("limit of queue q", "4 nvidia.com/gpu needed, 2 nvidia.com/gpu left"),
+        Evidence("conflict of limit of queue q", "each of them is part of it"),
+    )
+    assert found.next_step.startswith("Fits once work gives back 2 nvidia.com/gpu of the limit of queue q;")
+
+
+def test_above_queue_limit() -> None:
+    scenario = roomy().queue("q", limit={GPU: 8}).gang("old", 6, gpu=1, bound=6, queue="q")
+    found = verdict(scenario.gang("g", 9, gpu=1, queue="q"))
+    assert found.reason is Reason.ABOVE_QUEUE_LIMIT
+    assert found.reason.standing is Standing.IMPOSSIBLE
+    assert "allows 8 nvidia.com/gpu" in found.message
+    assert found.next_step == "Raise the limit of queue q by 1 nvidia.com/gpu, or lower minMember to 8"
+
+
+def test_topology_unknown() -> None:
+    found = verdict(roomy().gang("g", 2, required="spine"))
+    assert found.reason is Reason.TOPOLOGY_UNKNOWN
+    assert "zone, rack" in found.message
+    found = verdict(roomy().gang("g", 2, wish=TopologyWish(topology="fabric", required="rack")))
+    assert found.reason is Reason.TOPOLOGY_UNKNOWN
+    assert "fabric" in found.message
+
+
+def test_volume_not_bound() -> None:
+    scenario = roomy().gang("g", 2, claims=["data"]).gang("lost", 1, claims=["none"])
+    scenario.claims["team/data"] = Claim(why_unusable="it is not bound to a volume yet")
+    found = verdict(scenario)
+    assert found.reason is Reason.VOLUME_NOT_BOUND
+    assert "team/data" in found.message
+    assert "not bound to a volume" in found.message
+    assert "team/none cannot be used: it does not exist" in verdict(scenario, "lost").message
+
+
+def test_no_eligible_node() -> None:
+    scenario = roomy().nodes("c", 3, gpu=8, cordoned=True).gang("g", 1, selector={"group": "c"})
+    found = verdict(scenario)
+    assert found.reason is Reason.NO_ELIGIBLE_NODE
+    assert found.evidence == (
+        Evidence("nodes", "node selector does not match", 4),
+        Evidence("nodes", "cordoned", 3),
+    )
+
+
+def test_no_eligible_node_in_an_empty_cluster() -> None:
+    assert verdict(Scenario().gang("g", 1)).reason is Reason.NO_ELIGIBLE_NODE
+
+
+def test_insufficient_capacity() -> None:
+    found = verdict(roomy().gang("old", 20, gpu=1, bound=20).gang("g", 16, gpu=1))
+    assert found.reason is Reason.INSUFFICIENT_CAPACITY
+    assert found.message.startswith("room for 12 of 16 pods now")
+    assert found.next_step == (
+        "Fits when 4 nvidia.com/gpu more are free on m-0; to start now, lower minMember to 12"
+    )
+    assert found.evidence[0] == Evidence("conflict of capacity", "each of them is part of it")
+    assert Evidence(GPU, "16 nvidia.com/gpu needed, 12 nvidia.com/gpu free") in found.evidence
+    assert Evidence("nodes", "too little nvidia.com/gpu free", 2) in found.evidence
+
+
+def test_insufficient_capacity_in_pieces() -> None:
+    scenario = roomy().gang("old", 4, gpu=1, on=["n-0", "n-1", "m-0", "m-1"]).gang("g", 1, gpu=8)
+    found = verdict(scenario)
+    assert found.reason is Reason.INSUFFICIENT_CAPACITY
+    assert "not together on single nodes" in found.message
+
+
+def test_above_cluster_capacity() -> None:
+    found = verdict(roomy().gang("g", 33, gpu=1))
+    assert found.reason is Reason.ABOVE_CLUSTER_CAPACITY
+    assert found.next_step == ("Lower minMember to 32, or add nodes with 1 cpu, 1Gi memory, 1 nvidia.com/gpu")
+
+
+def test_above_cluster_capacity_of_one_pod() -> None:
+    found = verdict(roomy().gang("g", 1, gpu=9))
+    assert found.reason is Reason.ABOVE_CLUSTER_CAPACITY
+    assert "asks for 9 nvidia.com/gpu, and no node that it may use has more than 8" in found.message
+
+
+def test_no_domain_fits() -> None:
+    scenario = (
+        roomy()
+        .gang("old", 1, gpu=5, on=["n-0"])
+        .gang("too", 1, gpu=4, on=["m-0"])
+        .gang("g", 16, gpu=1, required="rack")
+    )
+    found = verdict(scenario)
+    assert found.reason is Reason.NO_DOMAIN_FITS
+    assert found.evidence[0] == Evidence("rack z/r2", "room for 12 of 16 pods")
+    assert "require zone instead of rack" in found.next_step
+
+
+def test_above_domain_capacity() -> None:
+    found = verdict(roomy().gang("g", 17, gpu=1, required="rack"))
+    assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
+    assert "the largest has room for 16" in found.message
+    assert found.next_step.startswith("Require zone instead of rack, or lower minMember to 16, or add nodes")
+    assert found.evidence[0].subject == "conflict of required level rack + capacity"
+
+
+def test_above_domain_capacity_with_no_wider_level() -> None:
+    found = verdict(roomy().nodes("far", 4, gpu=8, within="y/r1").gang("g", 40, gpu=1, required="zone"))
+    assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
+    assert found.next_step.startswith("Make zone the preferred level, not the required one, or lower")
+
+
+def test_not_tried_yet() -> None:
+    scenario = roomy()
+    for size in range(CYCLE_EXPLANATIONS_MAX + 3):
+        scenario.gang(f"g{size}", 40 + size, gpu=1)
+    first = scenario.decide()
+    assert list(first.reasons().values()).count(Reason.NOT_TRIED_YET) == 3
+    assert first.result.wake_at == scenario.now
+    second = scenario.take(first).decide()
+    assert set(second.reasons().values()) == {Reason.ABOVE_CLUSTER_CAPACITY}
+    assert second.result.wake_at is None
+    assert second.result.stats.solves == {}
+
+
+def test_held_after_failure() -> None:
+    scenario = roomy().gang("other", 3, gpu=8, on=["n-1", "m-0", "m-1"])
+    scenario.gang("g", 2, gpu=8, bound=1, controller=None)
+    scenario.take(scenario.decide())
+    scenario.now += PARTIAL_GANG_GRACE_MS
+    result = scenario.decide()
+    assert result.evicted() == []
+    found = result.verdict("g")
+    assert found.reason is Reason.HELD_AFTER_FAILURE
+    assert found.evidence == (Evidence("team/g-0", "holds node n-0"),)
+
+
+def test_the_budget_of_a_flavor_is_told_with_the_room_it_leaves() -> None:
+    flavor = Flavor("n", (("group", "n"),), {GPU: 4})
+    scenario = roomy().queue("q", flavors=[flavor]).gang("g", 8, gpu=1, queue="q", selector={"group": "n"})
+    found = verdict(scenario)
+    assert found.reason is Reason.ABOVE_QUEUE_LIMIT
+    assert found.next_step.startswith("Raise the limit of queue q for flavor n by 4 nvidia.com/gpu, or let")
+
+
+def test_every_reason_has_a_scenario() -> None:
+    tests = {name for name in vars(sys.modules[__name__]) if name.startswith("test_")}
+    named = {reason for reason in Reason if f"test_{_snake(reason)}" in tests}
+    assert named | set(FOUND_WHILE_READING) == set(Reason)
+
+
+def _snake(reason: Reason) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in reason)[1:]
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_the_documentation_tells_the_standing_of_each_reason(reason: Reason) -> None:
+    documentation = (Path(__file__).resolve().parents[2] / "docs" / "reasons.md").read_text()
+    assert f"| `{reason}` | {reason.standing} |" in documentation

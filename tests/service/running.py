@@ -1,0 +1,119 @@
+"""A whole scheduler in the test's own process, on the embedded API server, with faults where wanted."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from phalanx.cache.cache import Cache
+from phalanx.clock import SystemClock
+from phalanx.deciders.inline import InlineDecider
+from phalanx.framework.config import SchedulerConfig
+from phalanx.kube.client import Client
+from phalanx.observe.metrics import Metrics
+from phalanx.service.scheduler import Identity, Parts, Scheduler
+from phalanx.sim.api.requests import Request
+from phalanx.sim.apiserver import ApiServer
+from phalanx.sim.transport import InMemoryTransport
+from tests.kube.faults import FaultyTransport
+
+Manifest = dict[str, Any]
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+POD_GROUPS = "/apis/scheduling.phalanx.dev/v1alpha1/namespaces/default/podgroups"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class ShiftedClock(SystemClock):
+    """The machine's clock, put forward by a test."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
+class World:
+    """The API server, the scheduler's way to it, and looks at its truth."""
+
+    def __init__(self) -> None:
+        self.clock = ShiftedClock()
+        self.server = ApiServer(clock=self.clock)
+        self.transport = FaultyTransport(InMemoryTransport(self.server))
+        self.stop = asyncio.Event()
+        self._created: set[str] = set()
+
+    def create(self, path: str, *manifests: Manifest) -> None:
+        """Create objects in a collection."""
+        for manifest in manifests:
+            self._ask("POST", path, manifest)
+            if path == PODS:
+                self._created.add(manifest["metadata"]["name"])
+
+    def get(self, path: str) -> Manifest:
+        """One object, or a list, as it is now."""
+        return self._ask("GET", path, None)
+
+    def nodes_of_pods(self) -> dict[str, str]:
+        """Node by pod, of the pods that are bound."""
+        pods = self.get(PODS)["items"]
+        return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if p["spec"].get("nodeName")}
+
+    def deleting(self) -> set[str]:
+        """Names of the pods that are being deleted, or are gone."""
+        pods = self.get(PODS)["items"]
+        staying = {p["metadata"]["name"] for p in pods if "deletionTimestamp" not in p["metadata"]}
+        return self._created - staying
+
+    def untaint(self, node: str) -> None:
+        """What a kubelet does to a new node once it is ready."""
+        found = self.get(f"/api/v1/nodes/{node}")
+        found["spec"]["taints"] = []
+        self._ask("PUT", f"/api/v1/nodes/{node}", found)
+
+    def overwrite_status(self, path: str, **fields: Any) -> None:
+        """Somebody else's write."""
+        found = self.get(path)
+        found.setdefault("status", {}).update(fields)
+        self._ask("PUT", f"{path}/status", found)
+
+    async def until(self, so: Callable[[], bool]) -> None:
+        """Look again after each turn of the loop; the limit only ends a test that would never end."""
+        async with asyncio.timeout(20):
+            while not so():
+                await asyncio.sleep(0.005)
+
+    def _ask(self, method: str, path: str, manifest: Manifest | None) -> Manifest:
+        body = b"" if manifest is None else json.dumps(manifest).encode()
+        answer = self.server.handle(Request(method, path, {}, body, "application/json"))
+        assert answer.status < 300, answer.body
+        found: Manifest = json.loads(answer.body)
+        return found
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[World]:
+    """A scheduler that leads; stopped politely at the end, which must succeed."""
+    world, config = World(), SchedulerConfig()
+    cache = Cache(scheduler_name=config.scheduler_name)
+    scheduler = Scheduler(
+        Parts(
+            client=Client(world.transport),
+            lease_client=Client(InMemoryTransport(world.server)),
+            cache=cache,
+            decider=InlineDecider(cache=cache, config=config),
+            clock=world.clock,
+            metrics=Metrics(),
+            identity=Identity(name="one", lease_namespace="default"),
+            controller=config.scheduler_name,
+        )
+    )
+    task = asyncio.create_task(scheduler.run(world.stop))
+    try:
+        yield world
+    finally:
+        world.stop.set()
+        await task
+        cache.check_invariants()

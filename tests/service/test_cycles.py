@@ -1,0 +1,80 @@
+"""When cycles run, and how a stuck one is noticed."""
+
+import asyncio
+
+from phalanx.cache.cache import Cache
+from phalanx.deciders.inline import InlineDecider
+from phalanx.framework.config import SchedulerConfig
+from phalanx.limits import CYCLE_STUCK_S
+from phalanx.model.decisions import CycleResult
+from phalanx.observe.metrics import Metrics
+from phalanx.service.cycles import Cycles
+from phalanx.service.view import View
+
+
+class StillClock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def now_ms(self) -> int:
+        return int(1000 * self.seconds)
+
+
+class SlowDecider(InlineDecider):
+    """Decides when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(cache=Cache(scheduler_name="phalanx"), config=SchedulerConfig())
+        self.asked = asyncio.Event()
+        self.go = asyncio.Event()
+        self.wake_at: int | None = None
+
+    async def decide(self, *, now_ms: int) -> CycleResult:
+        self.asked.set()
+        await self.go.wait()
+        return CycleResult(cycle=1, wake_at=self.wake_at)
+
+
+def cycles_of(decider: SlowDecider, clock: StillClock, results: list[CycleResult]) -> tuple[Cycles, View]:
+    view = View(cache=Cache(scheduler_name="phalanx"), decider=decider)
+    cycles = Cycles(view=view, decider=decider, carry_out=results.append, clock=clock, reports=Metrics())
+    return cycles, view
+
+
+async def test_a_cycle_that_takes_too_long_is_told() -> None:
+    decider, clock = SlowDecider(), StillClock()
+    cycles, _ = cycles_of(decider, clock, [])
+    assert cycles.why_stuck() is None
+    task = asyncio.create_task(cycles.run())
+    await decider.asked.wait()
+    assert cycles.why_stuck() is None
+    clock.seconds = CYCLE_STUCK_S + 1
+    assert cycles.why_stuck() == "a cycle has been deciding for 121 s"
+    decider.go.set()
+    await asyncio.sleep(0.001)
+    assert cycles.why_stuck() is None
+    task.cancel()
+
+
+async def test_the_next_cycle_runs_for_a_reason_or_when_its_time_has_come() -> None:
+    results: list[CycleResult] = []
+    decider, clock = SlowDecider(), StillClock()
+    cycles, view = cycles_of(decider, clock, results)
+    decider.go.set()
+    task = asyncio.create_task(cycles.run())
+    async with asyncio.timeout(10):
+        while len(results) < 1:
+            await asyncio.sleep(0.001)
+        decider.asked.clear()
+        await asyncio.sleep(0.05)
+        assert not decider.asked.is_set(), "a cycle without a reason"
+        decider.wake_at = 0
+        view.reason.set()
+        while len(results) < 4:
+            await asyncio.sleep(0.001)
+    task.cancel()

@@ -1,0 +1,57 @@
+"""PodGroups and Queues as last seen in the API."""
+
+from msgspec import convert
+
+from phalanx.cache.events import Applied, Deleted, Relisted
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.names import DEFAULT_QUEUE, GangId
+from phalanx.model.wire.objects import PodGroup, Queue
+from phalanx.service.own_objects import OwnObjects
+
+
+def group(name: str, uid: str) -> PodGroup:
+    meta = {"name": name, "namespace": "team", "uid": uid}
+    return convert({"metadata": meta, "spec": {"minMember": 1}}, PodGroup)
+
+
+def queue(name: str) -> Queue:
+    return convert({"metadata": {"name": name}}, Queue)
+
+
+def gang(name: str, uid: str) -> Gang:
+    return Gang(
+        id=GangId(uid),
+        kind=GangKind.POD_GROUP,
+        namespace="team",
+        name=name,
+        queue=DEFAULT_QUEUE,
+        min_member=1,
+        priority=0,
+        created=0,
+        members=(),
+    )
+
+
+def test_a_recreated_pod_group_is_not_taken_for_the_old_gangs() -> None:
+    known = OwnObjects()
+    known.take(Applied(group("train", "old")))
+    assert known.pod_group(gang("train", "old")) is not None
+    known.take(Applied(group("train", "new")))
+    assert known.pod_group(gang("train", "old")) is None
+    assert known.pod_group(gang("train", "new")) is not None
+
+
+def test_what_is_deleted_or_missing_in_a_list_is_gone() -> None:
+    known = OwnObjects()
+    for each in (group("a", "a"), group("b", "b"), queue("q")):
+        known.take(Applied(each))
+    known.take(Deleted(kind="PodGroup", namespace="team", name="a"))
+    assert known.pod_group(gang("a", "a")) is None
+    known.take(Relisted("PodGroup", (group("c", "c"),), unreadable=(("team", "b"),)))
+    assert known.pod_group(gang("b", "b")) is not None
+    known.take(Relisted("PodGroup", (group("c", "c"),)))
+    assert known.pod_group(gang("b", "b")) is None
+    assert known.pod_group(gang("c", "c")) is not None
+    assert known.queue("q") is not None
+    known.take(Relisted("Queue", ()))
+    assert known.queue("q") is None

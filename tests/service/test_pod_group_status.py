@@ -1,0 +1,146 @@
+"""What a PodGroup says of itself, for each state that a gang can be in."""
+
+import msgspec
+import pytest
+
+from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import Placement
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.names import DEFAULT_QUEUE, GangId, NodeName, PodUid, ShapeKey
+from phalanx.model.pods import Pod, PodPhase, PodShape
+from phalanx.model.reasons import Reason, Verdict
+from phalanx.model.wire.phalanx import Counts, PodGroupStatus
+from phalanx.service.pod_group_status import Told, status_of
+
+NOW_MS = 1_790_000_000_000
+NOW = "2026-09-21T14:13:20Z"
+GANG = GangId("gang-uid")
+
+WAITING: dict[str, object] = {}
+ASSUMED = {"node": NodeName("n1"), "assumed": True}
+BOUND = {"node": NodeName("n1")}
+RUNNING = {"node": NodeName("n1"), "phase": PodPhase.RUNNING}
+SUCCEEDED = {"node": NodeName("n1"), "phase": PodPhase.SUCCEEDED}
+FAILED = {"node": NodeName("n1"), "phase": PodPhase.FAILED}
+DELETING = {"node": NodeName("n1"), "deleting": True}
+
+REFUSED = Verdict(
+    gang=GANG,
+    group="team/train",
+    reason=Reason.INSUFFICIENT_CAPACITY,
+    message="needs 2, 1 is free.",
+    next_step="Free 1 more.",
+)
+CERTIFICATE = Certificate(
+    terms=("racks",), objective=(2,), bound=(1,), proven=False, by="greedy", fingerprint="f"
+)
+PLACED = Placement(
+    gang=GANG,
+    group="team/train",
+    cycle=3,
+    cause="start",
+    binds=(),
+    certificate=CERTIFICATE,
+    level="rack",
+    domain="z1/r1",
+)
+
+
+def gang(*states: dict[str, object], min_member: int = 2) -> Gang:
+    members = tuple(
+        msgspec.structs.replace(
+            Pod(
+                uid=PodUid(f"pod-{i}"),
+                namespace="team",
+                name=f"pod-{i}",
+                shape=PodShape(key=ShapeKey("shape"), requests={"cpu": 1000}),
+                scheduler_name="phalanx",
+                created=0,
+            ),
+            **state,
+        )
+        for i, state in enumerate(states)
+    )
+    return Gang(
+        id=GANG,
+        kind=GangKind.POD_GROUP,
+        namespace="team",
+        name="train",
+        queue=DEFAULT_QUEUE,
+        min_member=min_member,
+        priority=0,
+        created=0,
+        members=members,
+    )
+
+
+NEVER_TOLD = Told()
+NEW = PodGroupStatus()
+
+
+def status(of: Gang, told: Told = NEVER_TOLD, before: PodGroupStatus = NEW) -> PodGroupStatus:
+    return status_of(of, told, before=before, now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("members", "phase"),
+    [
+        ((), "Pending"),
+        ((WAITING, WAITING), "Pending"),
+        ((ASSUMED, ASSUMED), "Scheduling"),
+        ((BOUND, WAITING), "Scheduling"),
+        ((BOUND, ASSUMED), "Scheduling"),
+        ((BOUND, BOUND), "Running"),
+        ((RUNNING, RUNNING), "Running"),
+        ((SUCCEEDED, RUNNING), "Running"),
+        ((SUCCEEDED, SUCCEEDED), "Finished"),
+        ((SUCCEEDED, SUCCEEDED, FAILED), "Finished"),
+        ((FAILED, FAILED), "Failed"),
+        ((FAILED, SUCCEEDED), "Failed"),
+        ((FAILED, WAITING), "Pending"),
+        ((DELETING, WAITING), "Pending"),
+    ],
+)
+def test_phase(members: tuple[dict[str, object], ...], phase: str) -> None:
+    assert status(gang(*members)).phase == phase
+
+
+def test_a_started_gang_that_lost_a_member_stays_running() -> None:
+    before = PodGroupStatus(started_at="2026-09-21T10:00:00Z")
+    now = status(gang(RUNNING, WAITING), before=before)
+    assert (now.phase, now.started_at) == ("Running", "2026-09-21T10:00:00Z")
+
+
+def test_a_gang_that_gives_back_what_it_holds_is_releasing() -> None:
+    assert status(gang(BOUND, WAITING), Told(releasing=True)).phase == "Releasing"
+
+
+def test_started_at_is_set_when_enough_members_are_bound_in_the_api() -> None:
+    assert status(gang(ASSUMED, ASSUMED)).started_at is None
+    assert status(gang(BOUND, BOUND)).started_at == NOW
+
+
+def test_counts_leave_out_deleting_members_and_count_assumed_ones_as_pending() -> None:
+    found = status(gang(WAITING, ASSUMED, BOUND, RUNNING, SUCCEEDED, FAILED, DELETING)).counts
+    assert found == Counts(total=7, pending=2, bound=1, running=1, succeeded=1, failed=1)
+
+
+def test_a_verdict_is_shown_while_somebody_waits() -> None:
+    told = Told(verdict=REFUSED, position=4)
+    waiting = status(gang(WAITING, WAITING), told)
+    assert (waiting.reason, waiting.message) == ("InsufficientCapacity", "needs 2, 1 is free.")
+    assert (waiting.next_step, waiting.queue_position) == ("Free 1 more.", 4)
+    assert (waiting.conditions[0].status, waiting.conditions[0].reason) == ("False", "InsufficientCapacity")
+    running = status(gang(RUNNING, RUNNING), told)
+    assert (running.reason, running.message, running.next_step, running.queue_position) == (None,) * 4
+    assert running.conditions[0].status == "True"
+
+
+def test_placement_and_certificate_outlive_the_cycle_that_made_them() -> None:
+    first = status(gang(ASSUMED, ASSUMED), Told(placement=PLACED))
+    assert first.placement is not None
+    assert first.certificate is not None
+    assert (first.placement.level, first.placement.domain) == ("rack", "z1/r1")
+    assert (first.certificate.proven, first.certificate.objective) == (False, (2,))
+    later = status(gang(RUNNING, RUNNING), before=first)
+    assert (later.placement, later.certificate) == (first.placement, first.certificate)

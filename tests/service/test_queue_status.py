@@ -1,0 +1,24 @@
+"""What a Queue says of itself."""
+
+import msgspec
+
+from phalanx.model.decisions import QueueReport
+from phalanx.model.reasons import Problem, Reason
+from phalanx.service.queue_status import status_of
+
+REPORT = QueueReport(allocated={"cpu": 1500, "nvidia.com/gpu": 8}, pending_gangs=2, pending_pods=16)
+
+
+def test_amounts_are_quantities_and_waiting_work_is_counted() -> None:
+    status = status_of(REPORT, now_ms=0)
+    assert status.allocated == {"cpu": "1500m", "nvidia.com/gpu": "8"}
+    assert (status.pending_gangs, status.pending_pods) == (2, 16)
+    assert [(each.type, each.status) for each in status.conditions] == [("Ready", "True")]
+
+
+def test_a_queue_that_contradicts_itself_says_so() -> None:
+    problem = Problem(Reason.QUEUE_INVALID, "spec.parent: there is no queue nowhere")
+    status = status_of(msgspec.structs.replace(REPORT, problems=(problem,)), now_ms=0)
+    [condition] = status.conditions
+    assert (condition.status, condition.reason) == ("False", "QueueInvalid")
+    assert condition.message == "spec.parent: there is no queue nowhere"

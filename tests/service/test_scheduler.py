@@ -1,0 +1,156 @@
+"""The whole scheduler on the embedded API server: what it writes, and what it does when writes go wrong."""
+
+import asyncio
+from typing import Any
+
+from phalanx.limits import BIND_ATTEMPTS_MAX, PARTIAL_GANG_GRACE_MS, REPORT_PERIOD_S
+from phalanx.sim import workloads
+from tests.kube.faults import answer, applied_but_lost
+from tests.service.running import LEASES, POD_GROUPS, PODS, World, running
+
+NODES = "/api/v1/nodes"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+QUEUES = "/apis/scheduling.phalanx.dev/v1alpha1/queues"
+FORBIDDEN = answer(403, b'{"kind":"Status","code":403,"reason":"Forbidden","message":"denied by a webhook"}')
+
+
+def gang(world: World, name: str, *, size: int, min_member: int | None = None, **fields: Any) -> None:
+    world.create(POD_GROUPS, workloads.pod_group(name, min_member=min_member or size))
+    for number in range(size):
+        made = workloads.pod(f"{name}-{number}", group=name)
+        made["metadata"].update(fields)
+        world.create(PODS, made)
+
+
+def add_node(world: World, name: str, gpus: int) -> None:
+    """Admission taints every new node; the kubelet would take that off."""
+    world.create(NODES, workloads.node(name, gpus=gpus))
+    world.untaint(name)
+
+
+def status(world: World, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = world.get(f"{POD_GROUPS}/{name}").get("status", {})
+    return found
+
+
+def condition(world: World, pod: str) -> dict[str, Any]:
+    conditions = world.get(f"{PODS}/{pod}").get("status", {}).get("conditions", [])
+    found = [each for each in conditions if each["type"] == "PodScheduled"]
+    return found[0] if found else {}
+
+
+async def test_a_gang_is_bound_and_says_where_it_went() -> None:
+    async with running() as world:
+        add_node(world, "n1", 4)
+        gang(world, "train", size=3)
+        await world.until(lambda: status(world, "train").get("phase") == "Running")
+        assert world.nodes_of_pods() == {"train-0": "n1", "train-1": "n1", "train-2": "n1"}
+        assert status(world, "train")["certificate"]["proven"] is True
+        assert status(world, "train")["counts"]["total"] == 3
+        await world.until(lambda: len(world.get(EVENTS)["items"]) == 3)
+        assert {event["reason"] for event in world.get(EVENTS)["items"]} == {"Scheduled"}
+
+
+async def test_a_status_that_met_somebody_elses_write_is_written_again() -> None:
+    async with running() as world:
+
+        async def after_somebody_else(send: Any) -> Any:
+            world.overwrite_status(f"{POD_GROUPS}/train", queuePosition=7)
+            await asyncio.sleep(3 * REPORT_PERIOD_S)  # the other write is seen before ours is refused
+            return await send()
+
+        add_node(world, "n1", 4)
+        gang(world, "train", size=3)
+        await world.until(lambda: status(world, "train").get("counts", {}).get("bound") == 3)
+        world.transport.fault("PATCH", "/podgroups/train/status", after_somebody_else)
+        world.overwrite_status(f"{PODS}/train-0", phase="Running")
+        await world.until(lambda: status(world, "train").get("queuePosition") == 7)
+        await world.until(lambda: status(world, "train")["counts"]["running"] == 1)
+
+
+async def test_a_gang_that_does_not_fit_says_why_everywhere() -> None:
+    async with running() as world:
+        add_node(world, "n1", 4)
+        gang(world, "train", size=5)
+        await world.until(lambda: bool(condition(world, "train-4")) and bool(status(world, "train")))
+        assert condition(world, "train-0")["reason"] == "Unschedulable"
+        assert condition(world, "train-0")["message"].startswith(status(world, "train")["reason"])
+        assert status(world, "train")["phase"] == "Pending"
+        await world.until(lambda: len(world.get(EVENTS)["items"]) == 5)
+        assert {event["reason"] for event in world.get(EVENTS)["items"]} == {"FailedScheduling"}
+        assert world.nodes_of_pods() == {}
+
+
+async def test_a_gang_that_waits_starts_when_room_comes() -> None:
+    async with running() as world:
+        add_node(world, "n1", 2)
+        gang(world, "train", size=3)
+        await world.until(lambda: bool(condition(world, "train-0")))
+        add_node(world, "n2", 1)
+        await world.until(lambda: len(world.nodes_of_pods()) == 3)
+
+
+async def test_a_bind_whose_answer_is_lost_happens_once() -> None:
+    async with running() as world:
+        world.transport.fault("POST", "train-1/binding", applied_but_lost)
+        add_node(world, "n1", 4)
+        gang(world, "train", size=3)
+        await world.until(lambda: status(world, "train").get("phase") == "Running")
+        assert world.transport.count("POST", "train-1/binding") == 1
+
+
+async def test_a_gang_whose_binds_are_refused_rests_and_holds_up_nobody() -> None:
+    async with running() as world:
+        world.transport.fault("POST", "poisoned-0/binding", *[FORBIDDEN] * 1000)
+        add_node(world, "n1", 8)
+        gang(world, "poisoned", size=1)
+        gang(world, "train", size=3)
+        await world.until(lambda: status(world, "train").get("phase") == "Running")
+        await world.until(lambda: status(world, "poisoned").get("reason") == "HeldAfterFailure")
+        assert "denied by a webhook" in status(world, "poisoned")["message"]
+        assert world.transport.count("POST", "poisoned-0/binding") <= BIND_ATTEMPTS_MAX
+
+
+async def test_a_gang_whose_bind_was_refused_for_a_while_is_completed() -> None:
+    async with running() as world:
+        world.transport.fault("POST", "train-2/binding", FORBIDDEN)
+        add_node(world, "n1", 4)
+        gang(world, "train", size=3)
+        await world.until(lambda: status(world, "train").get("phase") == "Running")
+        assert world.transport.count("POST", "train-2/binding") == 2
+
+
+async def test_a_gang_that_stays_broken_is_released_whole() -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job", "controller": True}
+    async with running() as world:
+        world.transport.fault("POST", "train-2/binding", *[FORBIDDEN] * 1000)
+        add_node(world, "n1", 4)
+        gang(world, "train", size=3, ownerReferences=[owner])
+        await world.until(lambda: len(world.nodes_of_pods()) == 2)
+        world.clock.ahead_ms = 2 * PARTIAL_GANG_GRACE_MS
+        world.create(PODS, workloads.pod("nudge"))
+        await world.until(lambda: world.deleting() == {"train-0", "train-1"})
+        conditions = world.get(f"{PODS}/train-0")["status"]["conditions"]
+        [target] = [each for each in conditions if each["type"] == "DisruptionTarget"]
+        assert target["reason"] == "GangIncomplete"
+
+
+async def test_a_queue_tells_what_it_holds_and_what_waits() -> None:
+    async with running() as world:
+        add_node(world, "n1", 4)
+        world.create(QUEUES, workloads.queue("default"))
+        gang(world, "train", size=3)
+        gang(world, "waits", size=2)
+
+        def told() -> tuple[str | None, int | None]:
+            found = world.get(f"{QUEUES}/default").get("status", {})
+            return found.get("allocated", {}).get("nvidia.com/gpu"), found.get("pendingGangs")
+
+        await world.until(lambda: told() == ("3", 1))
+
+
+async def test_a_stopped_scheduler_gives_the_lease_back() -> None:
+    async with running() as world:
+        await world.until(lambda: bool(world.get(LEASES)["items"]))
+        assert world.get(f"{LEASES}/phalanx")["spec"]["holderIdentity"] == "one"
+    assert not world.get(f"{LEASES}/phalanx")["spec"].get("holderIdentity")

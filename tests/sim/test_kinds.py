@@ -1,0 +1,17 @@
+"""The embedded server serves every kind that the scheduler reads, under the same path."""
+
+import pytest
+
+from phalanx.clock import SystemClock
+from phalanx.model.wire.kinds import KINDS, Kind
+from phalanx.sim.api.requests import Request, target_of
+from phalanx.sim.apiserver import ApiServer
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_the_scheduler_finds_its_kinds(kind: Kind) -> None:
+    server = ApiServer(clock=SystemClock())
+    target = target_of(kind.path(namespace="default", name="x"), server.types)
+    assert (target.type.kind, target.type.namespaced) == (kind.name, kind.namespaced)
+    assert target.type.api_version == kind.api_version
+    assert server.handle(Request("GET", kind.path())).status == 200

@@ -1,0 +1,72 @@
+"""The pod-by-pod scheduler: it fills nodes one pod at a time, and gangs deadlock on it."""
+
+from collections import Counter
+
+from phalanx.sim.podbypod import SCHEDULER_NAME, PodByPodScheduler, Strategy
+from phalanx.sim.workloads import node, pod
+from tests.sim.conftest import Cluster
+from tests.sim.waiting import phases, pods, until
+
+
+def placed(cluster: Cluster) -> dict[str, str]:
+    found = {name: one["spec"].get("nodeName") for name, one in pods(cluster.server).items()}
+    return {name: target for name, target in found.items() if target}
+
+
+def messages(cluster: Cluster) -> dict[str, str]:
+    conditions = {
+        name: [one for one in pod_["status"].get("conditions", []) if one["type"] == "PodScheduled"]
+        for name, pod_ in pods(cluster.server).items()
+    }
+    return {name: found[0].get("message", "") for name, found in conditions.items() if found}
+
+
+async def test_it_places_only_what_names_it(cluster: Cluster) -> None:
+    PodByPodScheduler(cluster.client)
+    cluster.create(node("a"), pod("mine", scheduler=SCHEDULER_NAME), pod("other"))
+    await until(cluster.server, lambda: placed(cluster) == {"mine": "a"})
+
+
+async def test_strategies(cluster: Cluster) -> None:
+    strategies: dict[str, Strategy] = {"spread": "LeastAllocated", "pack": "MostAllocated"}
+    for name, strategy in strategies.items():
+        PodByPodScheduler(cluster.client, name=name, strategy=strategy)
+    cluster.create(node("a"), node("b"))
+    for name, expected in (("spread", [1, 1]), ("pack", [2])):
+        for index in range(2):
+            cluster.create(pod(f"{name}-{index}", scheduler=name))
+            await until(cluster.server, lambda: f"{name}-{index}" in placed(cluster))  # noqa: B023
+        counts = Counter(target for pod_, target in placed(cluster).items() if pod_.startswith(name))
+        assert sorted(counts.values()) == expected
+
+
+async def test_it_says_why_a_pod_waits_and_tries_again(cluster: Cluster) -> None:
+    PodByPodScheduler(cluster.client)
+    cordoned = node("b")
+    cordoned["spec"] = {"unschedulable": True}
+    big = {"nvidia.com/gpu": "8"}
+    cluster.create(node("a"), cordoned)
+    cluster.create(pod("first", scheduler=SCHEDULER_NAME, requests=big))
+    await until(cluster.server, lambda: "first" in placed(cluster))
+    cluster.create(pod("second", scheduler=SCHEDULER_NAME, requests=big))
+    why = "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable."
+    await until(cluster.server, lambda: messages(cluster).get("second") == why)
+    cluster.delete("pods", "first")
+    await until(cluster.server, lambda: placed(cluster).get("second") == "a")
+
+
+async def test_interleaved_gangs_deadlock(cluster: Cluster) -> None:
+    """Five jobs of 2 parameter servers and 4 workers on 9 slots: every slot is held, no job is whole."""
+    PodByPodScheduler(cluster.client)
+    cluster.create(*(node(f"n{index}", gpus=3) for index in range(3)))
+    for index in range(6):
+        for job in range(5):
+            role = "ps" if index < 2 else "worker"
+            cluster.create(pod(f"job{job}-{role}-{index}", group=f"job{job}", scheduler=SCHEDULER_NAME))
+    await until(cluster.server, lambda: Counter(phases(cluster.server).values())["Running"] == 9)
+    running = Counter(
+        name.split("-")[0] for name, phase in phases(cluster.server).items() if phase == "Running"
+    )
+    assert max(running.values()) < 6
+    waiting = [message for message in messages(cluster).values() if message]
+    assert set(waiting) <= {"0/3 nodes are available: 3 Insufficient nvidia.com/gpu."}

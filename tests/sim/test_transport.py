@@ -1,0 +1,87 @@
+"""The Transport port without a network; and that a seed makes the server repeat itself."""
+
+import json
+
+import pytest
+
+from phalanx.clock import SystemClock
+from phalanx.ports import OutcomeUnknown, RequestNotSent, Transport
+from phalanx.sim.apiserver import ApiServer
+from phalanx.sim.transport import InMemoryTransport
+from phalanx.sim.workloads import pod
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class StillClock:
+    """Time stands still."""
+
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+def new_transport() -> tuple[ApiServer, Transport]:
+    server = ApiServer(clock=SystemClock())
+    return server, InMemoryTransport(server)
+
+
+async def create(transport: Transport, name: str) -> int:
+    body = json.dumps(pod(name)).encode()
+    return (await transport.request("POST", PODS, body=body, timeout=1)).status
+
+
+async def test_requests_are_answered() -> None:
+    _, transport = new_transport()
+    assert await create(transport, "a") == 201
+    assert await create(transport, "a") == 409
+    found = await transport.request("GET", PODS, query={"limit": "1"}, timeout=1)
+    assert [one["metadata"]["name"] for one in json.loads(found.body)["items"]] == ["a"]
+
+
+async def test_a_watch_gives_one_line_for_each_event() -> None:
+    server, transport = new_transport()
+    query = {"resourceVersion": str(server.store.revision)}
+    async with transport.stream(PODS, query=query, idle_timeout=5) as (status, lines):
+        assert status == 200
+        for name in ("a", "b"):
+            await create(transport, name)
+        events = [json.loads(await anext(lines)) for _ in range(2)]
+    assert [event["object"]["metadata"]["name"] for event in events] == ["a", "b"]
+    await create(transport, "c")
+
+
+async def test_a_watch_that_is_refused_has_its_status() -> None:
+    _, transport = new_transport()
+    async with transport.stream("/api/v1/ghosts", query={}, idle_timeout=5) as (status, lines):
+        assert status == 404
+        assert json.loads(await anext(lines))["reason"] == "NotFound"
+
+
+async def test_a_silent_watch_is_given_up() -> None:
+    server, transport = new_transport()
+    query = {"resourceVersion": str(server.store.revision)}
+    async with transport.stream(PODS, query=query, idle_timeout=0.01) as (_, lines):
+        with pytest.raises(OutcomeUnknown):
+            await anext(lines)
+
+
+async def test_a_closed_transport_sends_nothing() -> None:
+    server, transport = new_transport()
+    await transport.close()
+    before = server.store.revision
+    with pytest.raises(RequestNotSent):
+        await create(transport, "a")
+    assert server.store.revision == before
+
+
+async def test_the_same_seed_gives_the_same_bytes() -> None:
+    answers = []
+    for seed in (1, 1, 2):
+        transport = InMemoryTransport(ApiServer(clock=StillClock(), seed=seed))
+        await create(transport, "a")
+        answers.append((await transport.request("GET", "/api/v1/pods", timeout=1)).body)
+    assert answers[0] == answers[1]
+    assert answers[0] != answers[2]

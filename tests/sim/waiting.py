@@ -1,0 +1,44 @@
+"""Waiting for a state of the embedded cluster, by its changes and not by the clock."""
+
+import asyncio
+from collections.abc import Callable
+
+from phalanx.sim.apiserver import ApiServer
+from phalanx.sim.store import Change, Key, Object
+
+PATIENCE_S = 30
+"""Seconds until a state that does not come fails the test."""
+
+
+async def until(server: ApiServer, holds: Callable[[], bool]) -> None:
+    """Return once `holds` is true; it is asked again after each change."""
+    changed = asyncio.Event()
+
+    def on_change(_: Change) -> None:
+        changed.set()
+
+    unsubscribe = server.store.subscribe(None, on_change)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not holds():
+                await changed.wait()
+                changed.clear()
+    finally:
+        unsubscribe()
+
+
+def find(server: ApiServer, resource: str, name: str, namespace: str = "") -> Object:
+    """The object; fails where there is none."""
+    entry = server.store.get(Key(resource, namespace, name))
+    assert entry is not None, (resource, namespace, name)
+    return entry.data
+
+
+def pods(server: ApiServer) -> dict[str, Object]:
+    """All pods by name."""
+    return {entry.key.name: entry.data for entry in server.store.entries("pods")}
+
+
+def phases(server: ApiServer) -> dict[str, str]:
+    """Phase of each pod."""
+    return {name: pod["status"]["phase"] for name, pod in pods(server).items()}

@@ -1,0 +1,98 @@
+"""An independent answer for small problems: every placement is listed, and the rules are read anew."""
+
+from collections.abc import Iterator
+
+from phalanx.model.rules import Budget, FewestDomains, SameDomain
+from phalanx.solver.problem import Problem
+
+Placement = tuple[tuple[int, ...], ...]
+"""Per role, the number of its pods on each node (nodes in the problem's order)."""
+
+
+def optimum(problem: Problem) -> tuple[int, ...] | None:
+    """The lexicographically least objective of any allowed placement; None when there is none."""
+    allowed = (one for one in _placements(problem) if _keeps_rules(problem, one))
+    return min((_objective(problem, one) for one in allowed), default=None)
+
+
+def _nodes(problem: Problem) -> list[tuple[str, int]]:
+    return [(node, index) for index, group in enumerate(problem.classes) for node in group.nodes]
+
+
+def _placements(problem: Problem) -> Iterator[Placement]:
+    """All placements that respect eligibility, node capacity and role counts."""
+    nodes = _nodes(problem)
+    free = [list(problem.classes[index].free) for _, index in nodes]
+
+    def extend(role: int, node: int, current: list[int], done: list[tuple[int, ...]]) -> Iterator[Placement]:
+        if role == len(problem.roles):
+            yield tuple(done)
+            return
+        demand = problem.roles[role]
+        if node == len(nodes):
+            if demand.minimum <= sum(current):
+                yield from extend(role + 1, 0, [], [*done, tuple(current)])
+            return
+        may = problem.classes[nodes[node][1]].eligible[role]
+        for count in range(demand.maximum - sum(current) + 1 if may else 1):
+            if all(need * count <= have for need, have in zip(demand.request, free[node], strict=True)):
+                for resource, need in enumerate(demand.request):
+                    free[node][resource] -= need * count
+                yield from extend(role, node + 1, [*current, count], done)
+                for resource, need in enumerate(demand.request):
+                    free[node][resource] += need * count
+
+    yield from extend(0, 0, [], [])
+
+
+def _keeps_rules(problem: Problem, placement: Placement) -> bool:
+    nodes = _nodes(problem)
+    used = [node for node in range(len(nodes)) if any(counts[node] for counts in placement)]
+    for rule in problem.rules:
+        if isinstance(rule, SameDomain) and used:
+            level = problem.levels.index(rule.level)
+            paths = [problem.classes[nodes[node][1]].path for node in used] + list(problem.anchors)
+            if any(len(path) <= level for path in paths) or len({path[: level + 1] for path in paths}) > 1:
+                return False
+        if isinstance(rule, Budget) and not _within_budget(problem, placement, rule):
+            return False
+    return True
+
+
+def _within_budget(problem: Problem, placement: Placement, rule: Budget) -> bool:
+    nodes = _nodes(problem)
+    for resource, name in enumerate(problem.resources):
+        spent = sum(
+            count * problem.roles[role].request[resource]
+            for role, counts in enumerate(placement)
+            for node, count in enumerate(counts)
+            if rule.nodes is None or nodes[node][0] in rule.nodes
+        )
+        if name in rule.remaining and spent > max(0, rule.remaining[name]):
+            return False
+    return True
+
+
+def _objective(problem: Problem, placement: Placement) -> tuple[int, ...]:
+    nodes = _nodes(problem)
+    terms = []
+    if any(role.minimum < role.maximum for role in problem.roles):
+        terms.append(sum(role.maximum for role in problem.roles) - sum(map(sum, placement)))
+    wishes = [problem.levels.index(rule.level) for rule in problem.rules if isinstance(rule, FewestDomains)]
+    for level in range(max(wishes, default=-1) + 1):
+        domains = {("anchor", *path[: level + 1]) for path in problem.anchors}
+        for node, (name, index) in enumerate(nodes):
+            if any(counts[node] for counts in placement):
+                path = problem.classes[index].path
+                named = len(path) > level
+                domains.add(("anchor", *path[: level + 1]) if named else ("unlabelled", name))
+        terms.append(len(domains))
+    if any(any(group.price) for group in problem.classes):
+        terms.append(
+            sum(
+                count * problem.classes[nodes[node][1]].price[role]
+                for role, counts in enumerate(placement)
+                for node, count in enumerate(counts)
+            )
+        )
+    return tuple(terms)

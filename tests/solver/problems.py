@@ -1,0 +1,149 @@
+"""Small random problems for property tests, and short ways to write a problem by hand."""
+
+from collections.abc import Sequence
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from phalanx.model.names import NodeName
+from phalanx.model.rules import Budget, FewestDomains, Rule, SameDomain
+from phalanx.solver.problem import NodeClass, Problem, RoleDemand
+
+LEVELS = ("zone", "spine", "rack")
+RESOURCES = ("cpu", "nvidia.com/gpu")
+NODES = tuple(NodeName(name) for name in "abcd")
+
+
+def bounded(examples: int) -> settings:
+    """Settings of the property tests here: a fixed number of examples, no time limit for each."""
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+
+
+def role(name: str, request: Sequence[int], minimum: int, maximum: int | None = None) -> RoleDemand:
+    """A role; rigid unless a maximum is given."""
+    most = minimum if maximum is None else maximum
+    return RoleDemand(name=name, request=tuple(request), minimum=minimum, maximum=most)
+
+
+def node(
+    name: str,
+    free: Sequence[int],
+    path: Sequence[str] = (),
+    *,
+    roles: int = 1,
+    eligible: Sequence[bool] | None = None,
+    price: Sequence[int] | None = None,
+    budgets: Sequence[int] = (),
+) -> NodeClass:
+    """A class of one node, eligible for every role at no price unless said otherwise."""
+    may = tuple(eligible) if eligible is not None else (True,) * max(roles, len(price or ()))
+    return NodeClass(
+        path=tuple(path),
+        free=tuple(free),
+        eligible=may,
+        price=tuple(price) if price is not None else (0,) * len(may),
+        nodes=(NodeName(name),),
+        budgets=tuple(budgets),
+    )
+
+
+@st.composite
+def problems(draw: st.DrawFn, *, roles: int = 3, pods: int = 6) -> Problem:
+    """At most 4 nodes, `pods` pods and `roles` roles, with every kind of rule, price, budget and anchor."""
+    levels = LEVELS[: draw(st.integers(2, 3))]
+    demands = draw(_roles(roles, pods))
+    split = draw(st.sampled_from(((1, 1, 1, 1), (1, 2, 1), (2, 2), (4,), (1, 1, 1), (1, 1), (2,), (1,), ())))
+    starts = [sum(split[:index]) for index in range(len(split))]
+    members = [NODES[start : start + size] for start, size in zip(starts, split, strict=True)]
+    budgets = draw(st.lists(_budget(members), max_size=2))
+    priced = draw(st.booleans())
+    classes = tuple(
+        NodeClass(
+            path=draw(_path(len(levels))),
+            free=tuple(draw(st.integers(2, 12)) for _ in RESOURCES),
+            eligible=tuple(draw(st.sampled_from((True,) * 5 + (False,))) for _ in demands),
+            price=tuple(draw(st.integers(0, 3)) if priced else 0 for _ in demands),
+            nodes=nodes,
+            budgets=_counting(budgets, nodes),
+        )
+        for nodes in members
+    )
+    return Problem(
+        resources=RESOURCES,
+        levels=levels,
+        roles=demands,
+        classes=classes,
+        rules=(*draw(_topology(levels)), *_named(budgets)),
+        anchors=draw(_anchors(len(levels))),
+    )
+
+
+@st.composite
+def tight_problems(draw: st.DrawFn) -> Problem:
+    """Six nodes in up to five racks of two spines, two or three roles that share them, nearly full."""
+    sizes = draw(st.lists(st.integers(2, 5), min_size=2, max_size=3, unique=True))
+    demands = [role(f"size-{size}", (size,), draw(st.integers(1, 2))) for size in sizes]
+    racks = [(f"s{rack % 2}", f"r{rack}") for rack in range(5)]
+    classes = [
+        node(f"n{index}", (draw(st.integers(3, 9)),), draw(st.sampled_from(racks)), roles=len(sizes))
+        for index in range(6)
+    ]
+    wishes = (FewestDomains("preferred", draw(st.sampled_from(("spine", "rack")))),)
+    return Problem(RESOURCES[1:], ("spine", "rack"), tuple(demands), tuple(classes), wishes)
+
+
+@st.composite
+def _roles(draw: st.DrawFn, most: int, pods: int) -> tuple[RoleDemand, ...]:
+    demands = []
+    for index in range(draw(st.integers(1, most))):
+        minimum = draw(st.integers(0, min(pods, 3 if most > 1 else 6)))
+        maximum = min(pods, minimum + draw(st.sampled_from((0, 0, 1, 2))))
+        pods -= maximum
+        request = [draw(st.integers(0, 4)) for _ in RESOURCES]
+        demands.append(role(f"role-{index}", request, minimum, maximum))
+    return tuple(demands)
+
+
+@st.composite
+def _topology(draw: st.DrawFn, levels: Sequence[str]) -> list[Rule]:
+    rules: list[Rule] = []
+    if draw(st.sampled_from((True, False, False))):
+        rules.append(SameDomain("required", draw(st.sampled_from(levels))))
+    if draw(st.booleans()):
+        rules.append(FewestDomains("preferred", draw(st.sampled_from(levels))))
+    return rules
+
+
+@st.composite
+def _budget(draw: st.DrawFn, members: Sequence[tuple[NodeName, ...]]) -> Budget:
+    remaining = {name: draw(st.integers(-1, 30)) for name in RESOURCES if draw(st.booleans())}
+    counted = [nodes for nodes in members if draw(st.booleans())]
+    nodes = frozenset(name for group in counted for name in group) if draw(st.booleans()) else None
+    return Budget("", remaining, nodes)
+
+
+def _named(budgets: Sequence[Budget]) -> list[Budget]:
+    return [Budget(f"budget-{index}", one.remaining, one.nodes) for index, one in enumerate(budgets)]
+
+
+def _counting(budgets: Sequence[Budget], nodes: tuple[NodeName, ...]) -> tuple[int, ...]:
+    """The budgets that count these nodes: those of all nodes may be left out, as the problem allows."""
+    scopes = [one.nodes for one in budgets]
+    return tuple(index for index, scope in enumerate(scopes) if scope is not None and scope.issuperset(nodes))
+
+
+def _path(depth: int) -> st.SearchStrategy[tuple[str, ...]]:
+    full = st.tuples(*[st.sampled_from("xy")] * depth)
+    return st.tuples(full, st.sampled_from((depth, depth, depth, depth, depth - 1, 0))).map(
+        lambda pair: pair[0][: pair[1]]
+    )
+
+
+@st.composite
+def _anchors(draw: st.DrawFn, depth: int) -> tuple[tuple[str, ...], ...]:
+    count = draw(st.sampled_from((0, 0, 0, 1, 1, 2)))
+    return tuple(draw(_path(depth)) for _ in range(count))

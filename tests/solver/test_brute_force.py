@@ -1,0 +1,42 @@
+"""The solver against an oracle that lists every placement."""
+
+from hypothesis import given
+
+from phalanx.solver.checker import check
+from phalanx.solver.engine import place
+from phalanx.solver.problem import Placed, Problem
+from tests.solver.oracle import optimum
+from tests.solver.problems import bounded, problems, tight_problems
+
+
+def compare(problem: Problem) -> None:
+    """The answer exists iff one exists, and it is proven to be the best: these problems are small."""
+    best = optimum(problem)
+    answer = place(problem)
+    assert answer.defects == ()
+    if not isinstance(answer, Placed):
+        assert answer.proven
+        assert best is None
+        return
+    assert best is not None
+    assert check(problem, answer) == ()
+    assert answer.certificate.proven
+    assert answer.certificate.objective == best
+
+
+@bounded(300)
+@given(problems(roles=1))
+def test_one_role(problem: Problem) -> None:
+    compare(problem)
+
+
+@bounded(300)
+@given(problems())
+def test_several_roles(problem: Problem) -> None:
+    compare(problem)
+
+
+@bounded(150)
+@given(tight_problems())
+def test_roles_that_share_tight_nodes(problem: Problem) -> None:
+    compare(problem)

@@ -1,0 +1,119 @@
+"""The checker finds each way in which an answer can be wrong."""
+
+import pytest
+from msgspec import structs
+
+from phalanx.model.rules import Budget, FewestDomains, SameDomain
+from phalanx.solver import engine
+from phalanx.solver.certify import certified
+from phalanx.solver.checker import check
+from phalanx.solver.engine import place
+from phalanx.solver.objective import Scorer
+from phalanx.solver.problem import Answer, Assignment, Placed, Problem
+from tests.solver.problems import node, role
+
+PROBLEM = Problem(
+    resources=("nvidia.com/gpu",),
+    levels=("rack",),
+    roles=(role("a", (4,), 1, 3), role("b", (1,), 0, 1)),
+    classes=(
+        node("n1", (8,), ("r1",), eligible=(True, False), budgets=(0,)),
+        node("n2", (8,), ("r1",), roles=2, budgets=(0,)),
+        node("n3", (8,), ("r2",), roles=2),
+        node("n4", (8,), (), roles=2),
+    ),
+    rules=(
+        SameDomain("same rack", "rack"),
+        FewestDomains("few racks", "rack"),
+        Budget("limit", {"nvidia.com/gpu": 9}, frozenset({"n1", "n2"})),
+    ),
+)
+
+
+def answer(*assignments: tuple[int, str, int]) -> Placed:
+    chosen = [Assignment(*one) for one in assignments]
+    return certified(Scorer(PROBLEM), chosen, bound=None, by="test")
+
+
+def test_sound_answers_pass() -> None:
+    assert check(PROBLEM, answer((0, "n1", 1))) == ()
+    assert check(PROBLEM, answer((0, "n1", 1), (0, "n2", 1), (1, "n2", 1))) == ()
+    found = place(PROBLEM)
+    assert isinstance(found, Placed)
+    assert check(PROBLEM, found) == ()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (answer((0, "n1", 1), (1, "n1", 1)), "role b may not use n1"),
+        (answer((1, "n2", 1)), "0 pods of role a, not 1 to 3"),
+        (answer((0, "n2", 1), (1, "n2", 2)), "2 pods of role b, not 0 to 1"),
+        (answer((0, "n3", 3)), "12 nvidia.com/gpu on n3, where 8 is free"),
+        (answer((0, "n3", 2), (1, "n3", 1)), "9 nvidia.com/gpu on n3, where 8 is free"),
+        (answer((0, "n1", 1), (0, "n3", 1)), "same rack: pods in 2 domains of level rack"),
+        (answer((0, "n4", 1)), "same rack: a pod on a node in no rack"),
+        (answer((0, "n1", 2), (0, "n2", 1)), "limit: 12 nvidia.com/gpu, where 9 remains"),
+        (answer((0, "n1", 1), (0, "n1", 1)), "role 0 is assigned to n1 twice"),
+        (answer((0, "n1", 0)), "0 pods on n1"),
+    ],
+)
+def test_wrong_placements_are_found(wrong: Placed, words: str) -> None:
+    assert words in check(PROBLEM, wrong)
+
+
+def test_unknown_nodes_and_roles_are_found() -> None:
+    sound = answer((0, "n1", 1))
+    assert check(PROBLEM, structs.replace(sound, assignments=(Assignment(0, "n9", 1),))) == (
+        "there is no node n9",
+    )
+    assert check(PROBLEM, structs.replace(sound, assignments=(Assignment(7, "n1", 1),))) == (
+        "there is no role 7",
+    )
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"objective": (0, 1)},
+        {"bound": (9, 9)},
+        {"bound": (0, 0)},
+        {"proven": False},
+        {"terms": ("unplaced",)},
+    ],
+)
+def test_false_claims_are_found(claim: dict[str, object]) -> None:
+    sound = answer((0, "n1", 1))
+    lie = structs.replace(sound, certificate=structs.replace(sound.certificate, **claim))
+    assert len(check(PROBLEM, lie)) == 1
+
+
+def test_running_members_count_for_the_required_level() -> None:
+    joined = structs.replace(PROBLEM, anchors=(("r2",),))
+    lonely = certified(Scorer(joined), [Assignment(0, "n1", 1)], bound=(3, 2), by="test")
+    assert check(joined, lonely) == ("same rack: pods in 2 domains of level rack",)
+
+
+def test_unsound_answer_is_dropped_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backend that is wrong costs nothing but a defect: the next one answers."""
+
+    def broken(problem: Problem) -> Answer:
+        return certified(Scorer(problem), [Assignment(0, "n3", 3)], bound=(0, 0), by="broken")
+
+    monkeypatch.setattr(engine, "place_on_tree", broken)
+    found = place(PROBLEM)
+    assert isinstance(found, Placed)
+    assert check(PROBLEM, found) == ()
+    assert found.certificate.proven
+    assert len(found.defects) == 1
+    assert found.defects[0].startswith("broken: 12 nvidia.com/gpu on n3")
+
+
+def test_error_in_a_backend_is_reported_and_the_next_one_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(problem: Problem) -> Answer:
+        raise ZeroDivisionError(len(problem.roles))
+
+    monkeypatch.setattr(engine, "place_closed", broken)
+    found = place(PROBLEM)
+    assert isinstance(found, Placed)
+    assert found.defects == ("broken: ZeroDivisionError(2)",)

@@ -1,0 +1,67 @@
+"""CP-SAT by itself: without greedy search, relaxations or a hint it must find and prove the optimum alone."""
+
+from functools import partial
+
+from hypothesis import assume, given
+
+from phalanx.solver.bounds import Relaxations
+from phalanx.solver.cpsat import Question, ScopeAnswer, solve_scope
+from phalanx.solver.nodetable import NodeTable, assignments_of, nodes_of
+from phalanx.solver.objective import Scorer
+from phalanx.solver.problem import Problem
+from phalanx.solver.rows import rows_of
+from phalanx.solver.scopes import Scope, scopes_of
+from tests.solver.oracle import optimum
+from tests.solver.problems import bounded, problems, tight_problems
+
+Score = tuple[int, ...]
+
+
+def ask(table: NodeTable, scope: Scope, limit: Score | None) -> ScopeAnswer:
+    """What CP-SAT says when all that is known is that no term is below what each is by itself."""
+    scorer = Scorer(table.rows.problem)
+    floor = partial(Relaxations(table, scorer).floor, scope)
+    lowest = tuple(min(0, value) for value in floor(0))
+    question = Question(nodes=scope.nodes, bound=lowest, limit=limit, hint=None, floor=floor, effort=10.0)
+    return solve_scope(table, scorer, question)
+
+
+def solved(problem: Problem) -> Score | None:
+    """The best score of all scopes, each of which must be solved to the end."""
+    table = nodes_of(rows_of(problem))
+    scores = []
+    for scope in scopes_of(table, table.rows.book.required_depth):
+        answer = ask(table, scope, None)
+        if answer.found is None:
+            assert answer.empty
+            continue
+        score = Scorer(problem).score(assignments_of(table, answer.found))
+        assert answer.bound == score
+        scores.append(score)
+    return min(scores, default=None)
+
+
+@bounded(150)
+@given(problems())
+def test_optimum_of_any_problem(problem: Problem) -> None:
+    """A problem without any minimum is left out: its empty placement lies in no scope."""
+    assume(any(role.minimum for role in problem.roles))
+    assert solved(problem) == optimum(problem)
+
+
+@bounded(100)
+@given(tight_problems())
+def test_optimum_of_tight_problems(problem: Problem) -> None:
+    assert solved(problem) == optimum(problem)
+
+
+@bounded(60)
+@given(tight_problems())
+def test_limit_that_is_the_optimum_leaves_nothing_better(problem: Problem) -> None:
+    """Given the optimum from elsewhere, nothing is found and the bound is raised to it."""
+    best = optimum(problem)
+    table = nodes_of(rows_of(problem))
+    for scope in scopes_of(table, 0) if best is not None else ():
+        answer = ask(table, scope, best)
+        assert answer.found is None
+        assert answer.bound == best

@@ -1,0 +1,127 @@
+"""The dynamic program against all choices of domains, where several are needed on each level."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phalanx.solver import fewest as module
+from phalanx.solver.fewest import fewest, needed_per_level
+from phalanx.solver.forest import Forest
+from tests.solver.problems import bounded
+
+Leaves = list[tuple[tuple[int, ...], int, bool]]
+"""Each leaf: its path of domain numbers, what it holds, whether the gang already runs in it."""
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Leaves:
+    """At most 9 leaves on 2 or 3 levels."""
+    depth = draw(st.integers(2, 3))
+    paths = draw(st.lists(st.tuples(*[st.integers(0, 2)] * depth), min_size=1, max_size=9, unique=True))
+    sizes = st.sampled_from((1, 1, 2, 3, 8, 9))
+    return [(path, draw(sizes), draw(st.integers(0, 7)) == 0) for path in paths]
+
+
+def forest_of(leaves: Leaves) -> Forest:
+    depth = len(leaves[0][0])
+    numbers = [
+        {key: index for index, key in enumerate(sorted({path[: level + 1] for path, _, _ in leaves}))}
+        for level in range(depth)
+    ]
+    held = [np.zeros(len(keys), dtype=np.int64) for keys in numbers]
+    opened = [np.zeros(len(keys), dtype=np.bool_) for keys in numbers]
+    inner: list[list[list[int]]] = [[[] for _ in keys] for keys in numbers[:-1]]
+    for path, amount, is_open in leaves:
+        for level in range(depth):
+            held[level][numbers[level][path[: level + 1]]] += amount
+            opened[level][numbers[level][path[: level + 1]]] |= is_open
+    for level in range(1, depth):
+        for key, index in numbers[level].items():
+            inner[level - 1][numbers[level - 1][key[:-1]]].append(index)
+    return Forest(
+        held=tuple(held),
+        open=tuple(opened),
+        inner=tuple(tuple(np.array(one, dtype=np.int64) for one in level) for level in inner),
+    )
+
+
+def least_cost(leaves: Leaves, demand: int) -> tuple[int, ...] | None:
+    """The oracle: every set of leaves."""
+    depth = len(leaves[0][0])
+    running = [{path[: level + 1] for path, _, is_open in leaves if is_open} for level in range(depth)]
+    costs = [
+        tuple(len({path[: level + 1] for path, _, _ in chosen} - running[level]) for level in range(depth))
+        for count in range(len(leaves) + 1)
+        for chosen in itertools.combinations(leaves, count)
+        if sum(amount for _, amount, _ in chosen) >= demand
+    ]
+    return min(costs, default=None)
+
+
+@bounded(400)
+@given(trees(), st.integers(1, 40))
+def test_least_number_of_domains(leaves: Leaves, demand: int) -> None:
+    forest = forest_of(leaves)
+    top = np.arange(len(forest.held[0]), dtype=np.int64)
+    choice = fewest(forest, top, demand)
+    best = least_cost(leaves, demand)
+    if choice is None:
+        assert best is None
+        return
+    assert choice.cost == choice.bound == best
+    assert int(forest.held[-1][choice.domains].sum()) >= demand
+    assert needed_per_level(forest, top, demand, level=0)[0] == choice.cost[0]
+
+
+def test_largest_outer_domains_are_not_the_best_ones() -> None:
+    """Two spines are needed: the largest one is ten small racks, two others are one large rack each."""
+    small: Leaves = [((0, rack), 1, False) for rack in range(10)]
+    leaves: Leaves = [*small, ((1, 0), 9, False), ((2, 0), 9, False)]
+    choice = fewest(forest_of(leaves), np.arange(3, dtype=np.int64), 18)
+    assert choice is not None
+    assert choice.cost == choice.bound == least_cost(leaves[8:], 18) == (2, 2)
+    assert sorted(choice.domains.tolist()) == [10, 11]
+
+
+def test_best_domains_on_three_levels() -> None:
+    """Two zones are needed; the fewest spines and racks are seen only over both zones together."""
+    ragged: Leaves = [((0, spine, 0), 3, False) for spine in range(4)]
+    even: Leaves = [((1, 0, rack), 5, False) for rack in range(2)]
+    other: Leaves = [((2, 0, 0), 6, False), ((2, 0, 1), 4, False), ((2, 1, 0), 1, True)]
+    leaves = ragged + even + other
+    forest = forest_of(leaves)
+    for demand in range(13, 34):
+        choice = fewest(forest, np.arange(3, dtype=np.int64), demand)
+        assert (choice.cost if choice else None) == least_cost(leaves, demand)
+
+
+@bounded(150)
+@given(trees(), st.integers(1, 40))
+def test_too_large_tables_give_a_valid_bound(leaves: Leaves, demand: int) -> None:
+    forest = forest_of(leaves)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "TABLE_WORK_MAX", 0)
+        choice = fewest(forest, np.arange(len(forest.held[0]), dtype=np.int64), demand)
+    if choice is not None:
+        best = least_cost(leaves, demand)
+        assert best is not None
+        assert choice.bound <= best <= choice.cost
+        assert int(forest.held[-1][choice.domains].sum()) >= demand
+
+
+@bounded(150)
+@given(trees(), st.integers(1, 40))
+def test_rank_decides_between_equal_costs(leaves: Leaves, demand: int) -> None:
+    """A rank changes the domains, never the cost."""
+    forest = forest_of(leaves)
+    top = np.arange(len(forest.held[0]), dtype=np.int64)
+    ranked = fewest(forest, top, demand, rank=lambda domains: (-int(domains.sum()),))
+    plain = fewest(forest, top, demand)
+    assert (ranked is None) == (plain is None)
+    if ranked is not None and plain is not None:
+        assert ranked.cost == plain.cost
+        if ranked.settled:
+            assert int(ranked.domains.sum()) >= int(plain.domains.sum())

@@ -1,0 +1,244 @@
+"""Greedy search, patterns, bounds, effort and determinism of problems with several roles."""
+
+import itertools
+import subprocess
+import sys
+
+import msgspec
+import pytest
+from hypothesis import assume, given
+from msgspec import structs
+
+from phalanx.model.rules import Budget, FewestDomains
+from phalanx.solver import cpsat
+from phalanx.solver import groups as groups_module
+from phalanx.solver.bounds import Relaxations
+from phalanx.solver.checker import check
+from phalanx.solver.constraints import CONSTRAINTS, constraint
+from phalanx.solver.counting import CountingModel
+from phalanx.solver.engine import place
+from phalanx.solver.greedy import search
+from phalanx.solver.groups import groups_of
+from phalanx.solver.nodetable import NodeTable, assignments_of, nodes_of
+from phalanx.solver.objective import Scorer
+from phalanx.solver.problem import Placed, Problem, SolveLimits, Unplaceable
+from phalanx.solver.rows import rows_of
+from phalanx.solver.scopes import Scope, scopes_of
+from tests.solver.oracle import optimum
+from tests.solver.problems import bounded, node, problems, role
+
+
+def needy(*, anchored: bool = False) -> Problem:
+    """Twelve nodes in four racks and two spines, two roles that share nodes, a budget, prices, a wish."""
+    nodes = [
+        node(
+            f"n{i}",
+            (16 - i % 5, 8 - i % 3),
+            (f"s{i // 6}", f"r{i // 3}"),
+            price=(i * 7 % 5, i * 3 % 4),
+            budgets=(0,) if i % 2 else (),
+        )
+        for i in range(12)
+    ]
+    odd = frozenset(one for group in nodes for one in group.nodes if group.budgets)
+    return Problem(
+        resources=("cpu", "nvidia.com/gpu"),
+        levels=("spine", "rack"),
+        roles=(role("a", (4, 3), 6, 8), role("b", (5, 2), 5)),
+        classes=tuple(nodes),
+        rules=(FewestDomains("preferred", "rack"), Budget("limit", {"nvidia.com/gpu": 12}, odd)),
+        anchors=(("s1", "r2"),) if anchored else (),
+    )
+
+
+def crowded() -> Problem:
+    """Three nodes that are filled exactly, in a way that best fit does not find: 6 + 4, 5 + 5, 3 + 3 + 4."""
+    nodes = [node(name, (10,), roles=4) for name in ("n1", "n2", "n3")]
+    sizes = ((6, 1), (5, 2), (4, 2), (3, 2))
+    roles = tuple(role(f"size-{size}", (size,), count) for size, count in sizes)
+    return Problem(("nvidia.com/gpu",), (), roles, tuple(nodes))
+
+
+def table_and_scopes(problem: Problem) -> tuple[NodeTable, list[Scope]]:
+    table = nodes_of(rows_of(problem))
+    return table, scopes_of(table, table.rows.book.required_depth)
+
+
+@bounded(150)
+@given(problems())
+def test_never_worse_than_greedy(problem: Problem) -> None:
+    """Whatever greedy search finds is sound, and the answer is at least as good."""
+    table, found_scopes = table_and_scopes(problem)
+    for scope in found_scopes:
+        found = search(table, scope)
+        if found is None:
+            continue
+        answer = place(problem)
+        assert isinstance(answer, Placed)
+        score = Scorer(problem).score(assignments_of(table, found))
+        assert answer.certificate.objective <= score
+
+
+@bounded(150)
+@given(problems())
+def test_bounds_hold_in_every_scope(problem: Problem) -> None:
+    """The relaxations' bound of all scopes together is not above the optimum; no scope, no placement."""
+    best = optimum(problem)
+    table, found_scopes = table_and_scopes(problem)
+    assume(best is not None and any(one.minimum for one in problem.roles))
+    assert best is not None
+    relaxations = Relaxations(table, Scorer(problem))
+    assert min(relaxations.bound(scope) for scope in found_scopes) <= best
+    assert relaxations.anywhere(max(sum(scope.room) for scope in found_scopes)) <= best
+
+
+@bounded(100)
+@given(problems())
+def test_little_effort_degrades_the_answer_and_nothing_else(problem: Problem) -> None:
+    """Without effort for a proof, what is found is sound and what is claimed is true."""
+    best = optimum(problem)
+    for effort in (0.0, 1e-7):
+        answer = place(problem, limits=SolveLimits(deterministic=effort))
+        assert answer.defects == ()
+        if isinstance(answer, Placed):
+            assert best is not None
+            assert check(problem, answer) == ()
+            assert answer.certificate.bound <= best <= answer.certificate.objective
+        elif answer.proven:
+            assert best is None
+
+
+@bounded(100)
+@given(problems())
+def test_patterns_are_what_one_node_holds(problem: Problem) -> None:
+    """A combination of pods fits on a node iff some pattern of its group contains it."""
+    table = nodes_of(rows_of(problem))
+    for group in groups_of(table, table.everything):
+        for position in group.nodes:
+            for counts in itertools.product(*(range(one.maximum + 1) for one in problem.roles)):
+                contained = any(
+                    all(have <= most for have, most in zip(counts, pattern, strict=True))
+                    for pattern in group.patterns
+                )
+                assert contained == fits_on(problem, table.names[position], counts)
+
+
+def test_nodes_that_a_budget_tells_apart_are_two_groups() -> None:
+    """Same patterns, price and domain, but only one of them is counted."""
+    nodes = (node("n1", (8,), budgets=(0,)), node("n2", (8,)), node("n3", (9,)))
+    limit = Budget("limit", {"nvidia.com/gpu": 4}, frozenset({"n1"}))
+    table = nodes_of(rows_of(Problem(("nvidia.com/gpu",), (), (role("w", (4,), 2),), nodes, (limit,))))
+    assert [group.nodes for group in groups_of(table, table.everything)] == [(0,), (1, 2)]
+
+
+def fits_on(problem: Problem, name: str, counts: tuple[int, ...]) -> bool:
+    group = next(group for group in problem.classes if name in group.nodes)
+    used = [
+        sum(count * one.request[resource] for count, one in zip(counts, problem.roles, strict=True))
+        for resource in range(len(problem.resources))
+    ]
+    allowed = all(may or not count for may, count in zip(group.eligible, counts, strict=True))
+    return allowed and all(amount <= free for amount, free in zip(used, group.free, strict=True))
+
+
+@bounded(150)
+@given(problems())
+def test_without_patterns_the_answer_is_the_same(problem: Problem) -> None:
+    """Nodes with too many patterns are counted by their amounts, as exactly."""
+    best = optimum(problem)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups_module, "PATTERNS_MAX", 0)
+        answer = place(problem)
+    assert answer.defects == ()
+    if isinstance(answer, Placed):
+        assert answer.certificate.proven
+        assert answer.certificate.objective == best
+    else:
+        assert answer.proven
+        assert best is None
+
+
+def test_amounts_beyond_the_machine_are_not_proven_to_be_missing() -> None:
+    """Nodes with more than a pebibyte of what the pods need: no answer, and no false proof."""
+    huge = 2**52
+    nodes = [node(name, (3 * huge,), roles=2) for name in ("n1", "n2")]
+    problem = Problem(("memory",), (), (role("a", (huge + 1,), 2), role("b", (huge - 1,), 2)), tuple(nodes))
+    assert place(problem) == Unplaceable(proven=False, by="none")
+    roomy = structs.replace(problem, roles=(role("a", (3,), 2), role("b", (5,), 2)))
+    assert isinstance(place(roomy), Placed)
+
+
+def test_prices_that_could_overflow_are_left_to_greedy_search() -> None:
+    """The model takes no such coefficient; the answer stays, without a proof of its price."""
+    problem = needy()
+    dear = tuple(structs.replace(one, price=tuple(2**41 * p for p in one.price)) for one in problem.classes)
+    answer = place(structs.replace(problem, classes=dear))
+    assert isinstance(answer, Placed)
+    assert not answer.certificate.proven
+    assert answer.certificate.by == "relaxation"
+
+
+def test_no_placement_is_only_proven_when_a_second_configuration_agrees(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Room for each role and for the sum, but 6 + 5 does not fit on 10: only CP-SAT sees that."""
+    nodes = [node(name, (10,), roles=2) for name in ("n1", "n2")]
+    problem = Problem(("nvidia.com/gpu",), (), (role("six", (6,), 2), role("five", (5,), 1)), tuple(nodes))
+    assert place(problem) == Unplaceable(proven=True, by="cp-sat")
+    monkeypatch.setattr(cpsat._Solve, "_confirmed_empty", lambda solve: False)
+    assert place(problem) == Unplaceable(proven=False, by="cp-sat")
+
+
+def test_constraints_have_unique_names() -> None:
+    assert "budget" in CONSTRAINTS
+    with pytest.raises(ValueError, match="two constraints are named budget"):
+        constraint("budget")(lambda model: None)
+
+
+@pytest.mark.parametrize("name", sorted(CONSTRAINTS))
+def test_every_constraint_says_something(name: str) -> None:
+    """Each constraint adds to the model of a problem that needs it."""
+    problem = needy()
+    table = nodes_of(rows_of(problem))
+    groups = groups_of(table, table.everything)
+    if name == "capacity-amounts":
+        groups = [structs.replace(one, patterns=(), nodes=(n,)) for one in groups for n in one.nodes]
+    model = CountingModel(table, groups)
+    before = len(model.cp.proto.constraints)
+    CONSTRAINTS[name](model)
+    assert len(model.cp.proto.constraints) > before
+
+
+PROGRAM = """
+import sys
+import msgspec
+from phalanx.solver.engine import place
+from phalanx.solver.problem import Problem
+for line in sys.stdin.buffer:
+    answer = place(msgspec.json.decode(line, type=Problem))
+    print(msgspec.json.encode(answer).decode())
+"""
+
+
+def test_same_answer_in_processes_with_different_hashes() -> None:
+    """Byte for byte the same answers, whatever order sets of strings have."""
+    given = b"\n".join(msgspec.json.encode(one) for one in (needy(), needy(anchored=True), crowded()))
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            input=given,
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    ]
+    assert outputs[0].count(b"cp-sat") >= 1
+    assert outputs[0] == outputs[1] == outputs[2]
+
+
+def test_solver_library_is_loaded_only_where_it_is_needed() -> None:
+    program = PROGRAM + "print('ortools' in sys.modules)"
+    given = msgspec.json.encode(Problem(("cpu",), (), (role("a", (1,), 1),), (node("n1", (1,)),)))
+    done = subprocess.run([sys.executable, "-c", program], input=given, capture_output=True, check=True)
+    assert done.stdout.endswith(b"False\n")

@@ -1,0 +1,57 @@
+"""The scheduler's own endpoints answer as probes and people expect."""
+
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter
+
+from phalanx.web.server import debug_app, public_app, serving
+
+
+async def get(app: web.Application, path: str) -> tuple[int, bytes]:
+    async with (
+        serving(app, host="127.0.0.1", port=0) as port,
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}{path}") as response,
+    ):
+        return response.status, await response.read()
+
+
+def app_with(*, alive: str | None = None, ready: str | None = None) -> web.Application:
+    registry = CollectorRegistry()
+    Counter("probe_seen", "A counter to look for.", registry=registry).inc()
+    return public_app(why_not_alive=lambda: alive, why_not_ready=lambda: ready, registry=registry)
+
+
+async def test_probes_say_ok_when_nothing_is_wrong() -> None:
+    assert await get(app_with(), "/healthz") == (200, b"ok\n")
+    assert await get(app_with(), "/readyz") == (200, b"ok\n")
+
+
+async def test_a_failing_probe_names_its_reason() -> None:
+    app = app_with(ready="pods are not listed yet")
+    assert await get(app, "/readyz") == (503, b"pods are not listed yet\n")
+
+
+async def test_alive_and_ready_are_different_questions() -> None:
+    assert (await get(app_with(ready="standing by"), "/healthz"))[0] == 200
+    assert (await get(app_with(alive="the cycle loop has ended"), "/healthz"))[0] == 503
+
+
+async def test_metrics_are_in_prometheus_text_form() -> None:
+    status, body = await get(app_with(), "/metrics")
+    assert status == 200
+    assert b"probe_seen_total 1.0" in body
+
+
+def recording_of(body: bytes | None) -> Callable[[], Awaitable[bytes | None]]:
+    async def recording() -> bytes | None:
+        return body
+
+    return recording
+
+
+async def test_snapshot_is_not_found_before_the_first_cycle() -> None:
+    assert (await get(debug_app(recording_of(None)), "/debug/snapshot"))[0] == 404
+    assert await get(debug_app(recording_of(b"file")), "/debug/snapshot") == (200, b"file")
