@@ -5,6 +5,10 @@ import time
 from typing import Protocol
 
 
+Random = random.Random
+"""The type of a seeded generator, for those who are given one."""
+
+
 class Clock(Protocol):
     """Time as the scheduler sees it."""
 
