@@ -28,6 +28,9 @@ CONTROLLERS: Final = (
 """What clusters that run batch work rely on; anything else only uses the machine."""
 
 
+NODE_GRACE_WITHOUT_HEARTBEATS_S: Final = 24 * 3600
+"""Seconds without a heartbeat until a node is lost where none are sent: longer than any control plane lives."""
+
 START_ORDER: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler")
 """Stopping goes the other way round: without etcd the API server hangs and keeps its port."""
 
@@ -47,8 +50,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Sets of KWOK stages, as its module names their folders: `pod/general`, `node/chaos`, ..."""
     controller_manager: bool = True
     kube_scheduler: KubeScheduler | None = None
-    node_lease_seconds: int = 200
-    """A node is lost after so long without a heartbeat; KWOK sends four in that time."""
+    node_lease_seconds: int | None = None
+    """A node is lost after so long without a heartbeat; KWOK sends four in that time. None: no heartbeats.
+
+    With leases KWOK 0.8 forgets pods that are bound before its own view of the node's Lease has arrived.
+    """
     apiserver_flags: tuple[str, ...] = ()
     controller_manager_flags: tuple[str, ...] = ()
 
@@ -94,11 +100,11 @@ def command_lines(places: Places, *, settings: Settings, stages: Path) -> dict[s
     lease = settings.node_lease_seconds
     lines = {"etcd": etcd(places), "kube-apiserver": [*apiserver(places), *settings.apiserver_flags]}
     if settings.controller_manager:
-        flags = controller_manager(places, node_lease_seconds=lease)
+        flags = controller_manager(places, node_grace_seconds=lease or NODE_GRACE_WITHOUT_HEARTBEATS_S)
         lines["kube-controller-manager"] = [*flags, *settings.controller_manager_flags]
     if settings.kwok:
         files = tuple(path for name in settings.stages for path in _stage_files(stages / name))
-        lines["kwok"] = kwok(places, stages=files, node_lease_seconds=lease)
+        lines["kwok"] = kwok(places, stages=files, node_lease_seconds=lease or 0)
     if settings.kube_scheduler is not None:
         lines["kube-scheduler"] = scheduler(places, settings=settings.kube_scheduler)
     return lines
@@ -159,7 +165,7 @@ def apiserver(places: Places) -> list[str]:
     ]
 
 
-def controller_manager(places: Places, *, node_lease_seconds: int) -> list[str]:
+def controller_manager(places: Places, *, node_grace_seconds: int) -> list[str]:
     """Only useful controllers, no client limit to speak of, finished pods kept."""
     return [
         f"--kubeconfig={places.kubeconfig('kube-controller-manager')}",
@@ -172,7 +178,7 @@ def controller_manager(places: Places, *, node_lease_seconds: int) -> list[str]:
         "--kube-api-burst=5000",
         f"--service-account-private-key-file={places.service_account_key}",
         f"--root-ca-file={places.certificate}",
-        f"--node-monitor-grace-period={node_lease_seconds}s",
+        f"--node-monitor-grace-period={node_grace_seconds}s",
         "--terminated-pod-gc-threshold=0",
     ]
 

@@ -50,7 +50,7 @@ class ControlPlane:
         stages: tuple[str, ...] = components.DEFAULT_STAGES,
         controller_manager: bool = True,
         kube_scheduler: KubeScheduler | None = None,
-        node_lease_seconds: int = 200,
+        node_lease_seconds: int | None = None,
         apiserver_flags: tuple[str, ...] = (),
         controller_manager_flags: tuple[str, ...] = (),
         progress: Progress = lambda _line: None,

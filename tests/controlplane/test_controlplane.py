@@ -29,7 +29,7 @@ async def get(session: aiohttp.ClientSession, path: str) -> dict[str, Any]:
 
 async def until(look: Callable[[], Awaitable[bool]]) -> None:
     """Look again until it is so; the limit only ends a test that would never end."""
-    async with asyncio.timeout(240):
+    async with asyncio.timeout(120):
         while not await look():
             await asyncio.sleep(0.05)
 
@@ -76,6 +76,21 @@ async def test_a_pod_bound_by_hand_runs(control_plane: ControlPlane) -> None:
             return str(found["status"]["phase"]) == "Running"
 
         await until(running)
+
+
+async def test_pods_bound_before_kwok_knows_their_nodes_run(control_plane: ControlPlane) -> None:
+    names = [f"early-{number}" for number in range(100)]
+    async with control_plane.session() as session:
+        await create_many(
+            session, [*(fake_node(name) for name in names), *(fake_pod(name) for name in names)]
+        )
+        await asyncio.gather(*(bind(session, name, name) for name in names))
+
+        async def all_running() -> bool:
+            found = await get(session, "/api/v1/namespaces/default/pods?fieldSelector=status.phase=Running")
+            return set(names) <= {pod["metadata"]["name"] for pod in found["items"]}
+
+        await until(all_running)
 
 
 async def test_a_service_account_may_do_only_what_its_roles_allow(control_plane: ControlPlane) -> None:
