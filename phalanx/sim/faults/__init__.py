@@ -1,0 +1,1 @@
+"""What goes wrong in the simulated cluster: planned faults, injectors by family, profiles of chance."""

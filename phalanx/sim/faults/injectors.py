@@ -1,0 +1,31 @@
+"""All kinds of faults that are injected into objects, and how one is injected."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from phalanx.sim.faults import correlated, foreign, health, nodes, nvsentinel, objects, pods, rivals, xids
+from phalanx.sim.faults.fault import Fault, FaultContext, Injector
+
+INJECTORS: Final[Mapping[str, Injector]] = {
+    **nodes.INJECTORS,
+    **health.INJECTORS,
+    **nvsentinel.INJECTORS,
+    **xids.INJECTORS,
+    **correlated.INJECTORS,
+    **pods.INJECTORS,
+    **objects.INJECTORS,
+    **foreign.INJECTORS,
+    **rivals.INJECTORS,
+}
+"""By kind. Faults of the network, the API, watches and leaders (F3 to F5) are not here: see remote.py."""
+
+
+async def inject(fault: Fault, context: FaultContext) -> None:
+    """Wait until the fault can be seen (`detect_s`), do it, wait as long as it lasts, undo it.
+
+    It does not wait for `at_s`. Raises KeyError for a kind that is not in INJECTORS.
+    """
+    injector = INJECTORS[fault.kind]
+    if fault.number("detect_s"):
+        await context.sleep(fault.number("detect_s"))
+    await injector(fault, context)
