@@ -57,6 +57,9 @@ WATCH_LINE_MAX_BYTES: Final = 16 << 20
 TIMEOUT_OBJECTS_KEPT: Final = 16
 """Timeouts whose aiohttp form is kept: callers use a handful of constants."""
 
+RETRY_AFTER_MAX_S: Final = 300.0
+"""Seconds that a server may ask us to wait: beyond, what it says is a mistake."""
+
 CREDENTIAL_CHECK_PERIOD_S: Final = 60.0
 """Seconds between looks at token files and expiry times: service-account tokens change at least hourly."""
 
@@ -71,6 +74,10 @@ POD_REQUEST_MAX: Final = 2**52
 
 QUANTITY_LENGTH_MAX: Final = 64
 """Characters of a quantity: a longer one is nobody's intent, and parsing digits takes quadratic time."""
+
+JSON_DEPTH_MAX: Final = 100
+"""Objects and lists inside each other that are read of an object which is nested too deep for a decoder to
+take as it is: Kubernetes' own kinds have about 15."""
 
 QUANTITY_EXPONENT_MAX: Final = 30
 """Powers of ten in a quantity's exponent, either sign: 1e30 bytes and 1e-30 cores are beyond any machine."""
@@ -315,6 +322,15 @@ SIM_BOOKMARK_BEFORE_END_S: Final = 2.0
 SIM_NAME_ATTEMPTS: Final = 8
 """Names that are tried for one generateName before the create fails, as in the API server."""
 
+SIM_NODE_GRACE_S: Final = 50.0
+"""Seconds without a heartbeat after which a node's Ready becomes Unknown: kube-controller-manager's default."""
+
+SIM_POD_GC_QUARANTINE_S: Final = 40.0
+"""Seconds that a pod's node must be gone before the pod is: kube-controller-manager's, fixed there."""
+
+SIM_DISRUPTION_PENDING_S: Final = 120
+"""Seconds that a budget counts an evicted pod as gone although it is not: kube-controller-manager's."""
+
 # --- the deciding process -----------------------------------------------------------------------------------
 
 DECIDER_STOP_TIMEOUT_S: Final = 2.0
@@ -360,3 +376,13 @@ DEMO_LOOK_S: Final = 0.1
 
 DEMO_FRAME_S: Final = 0.1
 """Seconds between two pictures of act 1 on a terminal: it looks alive and costs little."""
+
+# --- the simulator ------------------------------------------------------------------------------------------
+
+SIM_VIOLATIONS_KEPT: Final = 20
+"""Violations of one run that are told in full: the first of them are the cause of the others."""
+
+# --- faults of nodes and gangs ------------------------------------------------------------------------------
+
+JUDGED_NODES_KEPT: Final = 20_000
+"""Nodes of which it is remembered which pods may run there, until they change: about 0.5 KiB each."""

@@ -1,0 +1,85 @@
+"""An asyncio event loop in which time is a number and the order of what is ready comes from a seed.
+
+Nothing waits: when nothing is ready, time jumps to the next timer. What is ready at the same moment runs in a
+seeded order, as on a real loop the order in which sockets become readable decides. No sockets, no threads.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from random import Random
+from typing import Any
+
+from phalanx.sim.hosts import HOST
+
+
+class NothingLeft(RuntimeError):
+    """The program waits and nothing will ever wake it."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Run a coroutine with `run_until_complete`. Time begins at 0 s."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__()
+        self._random = random
+        self._now = 0.0
+        self._ready: deque[asyncio.Handle]
+        self._scheduled: list[asyncio.TimerHandle]
+
+    def time(self) -> float:
+        """Simulated seconds since the loop was made."""
+        return self._now
+
+    def outside(self, act: Callable[..., Any], *arguments: Any) -> Any:
+        """Call something that belongs to no host: timers that it sets go on when the caller's host stops."""
+        return Context().run(act, *arguments)
+
+    def _run_once(self) -> None:
+        self._drop_cancelled_timers()
+        if not self._ready and not self._stopping:  # type: ignore[attr-defined]
+            self._jump()
+        self._take_due_timers()
+        batch = list(self._ready)
+        self._ready.clear()
+        if len(batch) > 1:
+            self._random.shuffle(batch)
+        for handle in batch:
+            if handle.cancelled():
+                continue
+            host = handle._context.get(HOST)  # type: ignore[attr-defined]
+            if host is None or host.admits(handle):
+                handle._run()
+
+    def _jump(self) -> None:
+        if not self._scheduled:
+            raise NothingLeft("everything waits and no timer is set")
+        self._now = max(self._now, self._scheduled[0].when())
+
+    def _take_due_timers(self) -> None:
+        while self._scheduled and self._scheduled[0].when() <= self._now:
+            handle = heapq.heappop(self._scheduled)
+            handle._scheduled = False  # type: ignore[attr-defined]
+            self._ready.append(handle)
+
+    def _drop_cancelled_timers(self) -> None:
+        while self._scheduled and self._scheduled[0].cancelled():
+            self._timer_cancelled_count -= 1
+            heapq.heappop(self._scheduled)._scheduled = False  # type: ignore[attr-defined]
+        if self._timer_cancelled_count * 2 > len(self._scheduled) + 100:
+            for handle in self._scheduled:
+                if handle.cancelled():
+                    handle._scheduled = False  # type: ignore[attr-defined]
+            self._scheduled[:] = [handle for handle in self._scheduled if not handle.cancelled()]
+            heapq.heapify(self._scheduled)
+            self._timer_cancelled_count = 0
+
+    _timer_cancelled_count: int
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """There is no I/O."""
+
+    def _write_to_self(self) -> None:
+        """There is no other thread that could wake this loop."""
