@@ -17,7 +17,7 @@ INJECTORS: Final[Mapping[str, Injector]] = {
     **foreign.INJECTORS,
     **rivals.INJECTORS,
 }
-"""By kind. Faults of the network, the API, watches and leaders (F3 to F5) are not here: see remote.py."""
+"""By kind. Faults of the network, the API, watches and leaders (F3 to F5) are not here: kinds.py names them."""
 
 
 async def inject(fault: Fault, context: FaultContext) -> None:

@@ -40,7 +40,7 @@ def _priority_class(context: FaultContext, key: Key) -> dict[str, Any]:
 
 
 async def _interleaved(fault: Fault, context: FaultContext) -> None:
-    """Gangs whose pods are created in turns, so that each holds a part of the cluster if any may start in part.
+    """Gangs whose pods are created in turns, so that each would hold a part of the cluster if it could.
 
     Settings: order, letters of the gangs in the order in which their pods come, again and again (default
     ACBD; AB for two); pods and gpus of each gang (default 4 pods of 8); shuffled, 1 where each round has an
