@@ -66,6 +66,7 @@ class Scenario:
         taints: Sequence[Taint] = (),
         cordoned: bool = False,
         used: Mapping[str, int] | None = None,
+        conditions: Mapping[str, str] | None = None,
     ) -> Self:
         """Nodes "group-0", "group-1"… with the label `group`; `used` is what foreign pods hold on each."""
         domains = dict(zip((f"test/{level}" for level in self.levels), within.split("/"), strict=False))
@@ -80,6 +81,7 @@ class Scenario:
                 taints=tuple(taints),
                 unschedulable=cordoned,
                 allocatable={key: value for key, value in allocatable.items() if value},
+                conditions=conditions or {},
             )
             self._foreign[name] = used or {}
         return self

@@ -5,6 +5,7 @@ from msgspec import Struct
 from phalanx.actions import advice, evidence, words
 from phalanx.actions.demand import Batch, Demand
 from phalanx.framework.session import Session
+from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import Evidence, Reason
 from phalanx.model.rules import Budget, SameDomain
 from phalanx.solver.explain import Explanation
@@ -98,7 +99,11 @@ def above_domain(case: Case, rule: SameDomain) -> Finding:
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
         message=f"no {rule.level} holds {words.pods(case.demand.count)} even when nothing else runs: "
         f"the largest has room for {case.fit}",
-        evidence=(*_conflict(case), *evidence.of_nodes(case.demand, case.session)),
+        evidence=(
+            *_conflict(case),
+            *_without_domain(case),
+            *evidence.of_nodes(case.demand, case.session),
+        ),
         next_step=case.when_impossible,
     )
 
@@ -112,6 +117,7 @@ def no_domain(case: Case, rule: SameDomain) -> Finding:
         evidence=(
             *_best_domain(case, rule),
             *_conflict(case),
+            *_without_domain(case),
             *_of_cluster(case),
         ),
         next_step=case.while_waiting,
@@ -146,6 +152,13 @@ def _conflict(case: Case) -> tuple[Evidence, ...]:
         return ()
     finding = "each of them is part of it" if case.facts.irreducible else "not all of them need be part of it"
     return (Evidence(subject=f"conflict of {' + '.join(case.facts.conflict)}", finding=finding),)
+
+
+def _without_domain(case: Case) -> tuple[Evidence, ...]:
+    """Nodes that lie in no domain because their place in the network is unknown."""
+    count = sum(1 for state in case.session.nodes.values() if state.node.has_unknown_topology)
+    finding = f"no place in the topology: condition {TOPOLOGY_UNKNOWN} is True"
+    return (Evidence(subject="nodes", finding=finding, count=count),) if count else ()
 
 
 def _of_cluster(case: Case) -> tuple[Evidence, ...]:

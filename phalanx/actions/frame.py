@@ -46,5 +46,6 @@ def _depth(rules: tuple[Rule, ...], topology: Topology) -> int:
 
 
 def _anchors(session: Session, gang: Gang, topology: Topology, depth: int) -> tuple[Path, ...]:
-    paths = session.topologies.paths(topology)
-    return tuple(sorted({paths[node][:depth] for node in nodes_of_members(session, gang) if node in paths}))
+    nodes = dict.fromkeys(nodes_of_members(session, gang))
+    paths = [session.topologies.path_by_labels(node, topology) for node in nodes]
+    return tuple(sorted({path[:depth] for path in paths if path is not None}))

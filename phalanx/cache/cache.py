@@ -131,6 +131,11 @@ class Cache:
             memory=memory,
         )
 
+    def around(self, names: Iterable[NodeName]) -> Snapshot:
+        """These nodes, and what else it takes to say which pods may run there: no gangs, no memory."""
+        states = {name: state for name in names if (state := self._nodes.state(name)) is not None}
+        return Snapshot(now=0, seed=0, nodes=states, claims=self._claims.view())
+
     def pod(self, uid: PodUid) -> Pod | None:
         """A pod as it is known now, assumed where it is."""
         return self._pods.get(uid)

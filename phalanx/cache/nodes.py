@@ -12,7 +12,7 @@ from phalanx.cache.changes import ChangeLog
 from phalanx.cache.ledger import Ledger
 from phalanx.cache.table import Key, Table
 from phalanx.model.names import NodeName
-from phalanx.model.nodes import Node, NodeState
+from phalanx.model.nodes import READY, Node, NodeState, Taint, TaintEffect
 from phalanx.model.pods import Pod
 from phalanx.model.reading.nodes import read_node
 from phalanx.model.resources import Resources, subtract
@@ -66,9 +66,12 @@ class NodeTable:
         log.grew()
 
     def _changed(self, key: Key, old: Node | None, new: Node | None, log: ChangeLog) -> None:
+        """A node that is lost makes nothing fit, but its gangs may have to be helped."""
         name = NodeName(key[1])
         self._stale[name] = None
         log.node(name)
+        if old is not None and (new is None or _may_lose_pods(old, new)):
+            log.helps()
         if new is not None and (old is None or not _only_took_away(old, new)):
             log.grew()
 
@@ -115,7 +118,22 @@ class NodeTable:
 def _what_matters(written: core.Node) -> tuple[Any, ...]:
     """Everything of a node that `read_node` looks at."""
     meta, status = written.metadata, written.status
-    return (meta.uid, meta.labels, written.spec, status.allocatable or status.capacity)
+    return (
+        meta.uid,
+        meta.labels,
+        written.spec,
+        status.allocatable or status.capacity,
+        status.conditions,
+    )
+
+
+def _may_lose_pods(old: Node, new: Node) -> bool:
+    """Whether the pods on it may be in danger since: another condition, or another NoExecute taint."""
+    return old.conditions != new.conditions or _evicting(old) != _evicting(new)
+
+
+def _evicting(node: Node) -> list[Taint]:
+    return [taint for taint in node.taints if taint.effect == TaintEffect.NO_EXECUTE]
 
 
 def _only_took_away(old: Node, new: Node) -> bool:
@@ -125,4 +143,11 @@ def _only_took_away(old: Node, new: Node) -> bool:
         and old.unschedulable <= new.unschedulable
         and all(taint in new.taints for taint in old.taints)
         and all(amount <= old.allocatable.get(name, 0) for name, amount in new.allocatable.items())
+        and _is_no_healthier(old.conditions, new.conditions)
     )
+
+
+def _is_no_healthier(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    """Only of Ready is it known here which status is the healthy one: any other change may have helped."""
+    changed = [each for each in {**old, **new} if old.get(each) != new.get(each)]
+    return not changed or (changed == [READY] and new.get(READY) in ("False", "Unknown"))

@@ -174,6 +174,7 @@ async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStac
             identity=settings.identity,
             controller=settings.config.scheduler_name,
             seed=settings.config.seed,
+            config=settings.config,
         )
     )
     await _serve(settings, scheduler, decider, metrics, stack)

@@ -32,9 +32,9 @@ def judge(pod: Pod, session: "Session") -> Eligibility:
 
 def _rejected(pod: Pod, session: "Session") -> dict[NodeName, str]:
     filters = [made for each in session.plugins.filters if (made := each.node_filter(pod, session))]
-    rejected: dict[NodeName, str] = {}
+    rejected = dict(session.faults)
     for name, state in session.nodes.items() if filters else ():
-        for node_filter in filters:
+        for node_filter in filters if name not in rejected else ():
             reason = node_filter(state.node)
             if reason is not None:
                 rejected[name] = reason

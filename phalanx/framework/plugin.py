@@ -61,6 +61,13 @@ class FiltersNodes(Protocol):
 
 
 @runtime_checkable
+class JudgesNodes(Protocol):
+    """Says which nodes are faulty, whoever asks: nothing new goes there, and the breaker counts them."""
+
+    def node_fault(self, node: Node) -> str | None: ...
+
+
+@runtime_checkable
 class PricesNodes(Protocol):
     """Says which nodes a pod prefers. Asked once per pod shape, as FiltersNodes is; prices add up."""
 
@@ -101,6 +108,7 @@ class Plugins:
     def __init__(self, plugins: tuple[Plugin, ...]) -> None:
         self.openers = [plugin for plugin in plugins if isinstance(plugin, OpensSession)]
         self.checks = [plugin for plugin in plugins if isinstance(plugin, RefusesGangs)]
+        self.judges = [plugin for plugin in plugins if isinstance(plugin, JudgesNodes)]
         self.filters = [plugin for plugin in plugins if isinstance(plugin, FiltersNodes)]
         self.prices = [plugin for plugin in plugins if isinstance(plugin, PricesNodes)]
         self.ranks = [plugin for plugin in plugins if isinstance(plugin, RanksGangs)]

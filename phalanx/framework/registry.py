@@ -20,6 +20,7 @@ BUILT_IN: Final = MappingProxyType(
         "failed-binds": "phalanx.plugins.failed_binds:FailedBinds",
         "scheduling-gates": "phalanx.plugins.scheduling_gates:SchedulingGates",
         "volumes": "phalanx.plugins.volumes:Volumes",
+        "node-health": "phalanx.plugins.node_health:NodeHealth",
         "unschedulable-nodes": "phalanx.plugins.unschedulable_nodes:UnschedulableNodes",
         "taints": "phalanx.plugins.taints:Taints",
         "node-affinity": "phalanx.plugins.node_affinity:NodeAffinity",

@@ -15,6 +15,7 @@ from phalanx.framework.topology import Topologies
 from phalanx.model.decisions import Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, ShapeKey
+from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Verdict
 from phalanx.model.resources import Resources
@@ -22,7 +23,10 @@ from phalanx.model.snapshot import Snapshot
 
 
 class Session:
-    """`nodes` and `gangs` are sorted by key, so that no decision depends on how they were read."""
+    """`nodes` and `gangs` are sorted by key, so that no decision depends on how they were read.
+
+    `faults`: what is wrong with the nodes that no new pod may use, whichever it is.
+    """
 
     def __init__(self, snapshot: Snapshot, config: SchedulerConfig) -> None:
         self.snapshot = snapshot
@@ -34,6 +38,7 @@ class Session:
         self.ledger = Ledger(snapshot, self.queues)
         self.topologies = Topologies(snapshot.topologies, self.nodes, config.default_topology)
         self.plugins = Plugins(load_plugins(config))
+        self.faults = MappingProxyType(_faults(self.nodes, self.plugins))
         self._changes = Changes()
         self._verdicts: dict[GangId, Verdict] = {}
         self._eligibility: dict[ShapeKey, Eligibility] = {}
@@ -93,3 +98,14 @@ class Session:
     def verdicts(self) -> Mapping[GangId, Verdict]:
         """Why gangs were refused so far."""
         return self._verdicts
+
+
+def _faults(nodes: Mapping[NodeName, NodeState], plugins: Plugins) -> dict[NodeName, str]:
+    """The first fault of each node that has one."""
+    faults: dict[NodeName, str] = {}
+    for judge_node in [plugin.node_fault for plugin in plugins.judges]:
+        for name, state in nodes.items():
+            fault = judge_node(state.node) if name not in faults else None
+            if fault is not None:
+                faults[name] = fault
+    return faults

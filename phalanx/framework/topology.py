@@ -35,12 +35,21 @@ class Topologies:
         return tuple(sorted(name for name in self._known if name))
 
     def paths(self, topology: Topology) -> Mapping[NodeName, Path]:
-        """The domain of each node at the narrowest level that it has, computed once per topology."""
+        """The domain of each node at the narrowest level that it has, computed once per topology.
+
+        A node whose place in the network is unknown lies in no domain, whatever its labels say.
+        """
         if topology.name not in self._paths:
             self._paths[topology.name] = {
-                name: domain_path(state.node, topology) for name, state in self._nodes.items()
+                name: () if state.node.has_unknown_topology else domain_path(state.node, topology)
+                for name, state in self._nodes.items()
             }
         return self._paths[topology.name]
+
+    def path_by_labels(self, name: NodeName, topology: Topology) -> Path | None:
+        """The domain that the labels of a node tell, for pods that are there already; None for no node."""
+        state = self._nodes.get(name)
+        return None if state is None else domain_path(state.node, topology)
 
 
 def domain_path(node: Node, topology: Topology) -> Path:

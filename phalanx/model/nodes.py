@@ -2,12 +2,20 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
 from phalanx.model.names import NodeName
 from phalanx.model.reasons import Problem
 from phalanx.model.resources import NONE, Resources
+
+
+READY: Final = "Ready"
+"""The condition in which the node's kubelet, or the lack of it, shows."""
+
+TOPOLOGY_UNKNOWN: Final = "NodeNotInNWTopologyCM"
+"""The condition that is True while the node's place in the network is not known."""
 
 
 class TaintEffect(StrEnum):
@@ -29,7 +37,8 @@ class Taint(Struct, frozen=True, gc=False):
 class Node(Struct, frozen=True, gc=False):
     """The static side of a node; replaced as a whole when the API object changes in a way that matters.
 
-    An amount that cannot be read counts as nothing and is named in `problems`.
+    An amount that cannot be read counts as nothing and is named in `problems`. `conditions` has the status of
+    each condition by its type, and nothing that a heartbeat changes.
     """
 
     name: NodeName
@@ -39,6 +48,17 @@ class Node(Struct, frozen=True, gc=False):
     unschedulable: bool = False
     allocatable: Resources = NONE
     problems: tuple[Problem, ...] = ()
+    conditions: Mapping[str, str] = {}
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its kubelet is heard and says that all is well; a node that says nothing of it is ready."""
+        return self.conditions.get(READY, "True") == "True"
+
+    @property
+    def has_unknown_topology(self) -> bool:
+        """Whether the network's own records do not have it: its labels do not tell where it is then."""
+        return self.conditions.get(TOPOLOGY_UNKNOWN) == "True"
 
 
 class NodeState(Struct, frozen=True, gc=False):

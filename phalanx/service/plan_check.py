@@ -1,21 +1,33 @@
 """Whether a placement still holds against the newest state, asked by the binder right before it sends."""
 
 from phalanx.cache.cache import Cache
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
+from phalanx.limits import JUDGED_NODES_KEPT
 from phalanx.model.decisions import Bind, Placement
+from phalanx.model.names import NodeName, ShapeKey
+from phalanx.model.nodes import Node, NodeState
+from phalanx.model.pods import Pod
 
 
 class CachePlanCheck:
-    """Compares with the cache, in which the placement's pods are assumed: their requests count as used."""
+    """Compares with the cache, in which the placement's pods are assumed: their requests count as used.
 
-    def __init__(self, cache: Cache) -> None:
+    Nodes are judged by the plugins that judged them when the plan was made. A judgement is kept until its
+    node changes.
+    """
+
+    def __init__(self, cache: Cache, config: SchedulerConfig) -> None:
         self._cache = cache
+        self._config = config
+        self._judged: dict[NodeName, tuple[Node, dict[ShapeKey, str | None]]] = {}
 
     def gang(self, placement: Placement) -> str | None:
         """The first reason among all binds: a plan that is broken in one place is made anew whole."""
         return next(filter(None, (self.bind(placement, bind) for bind in placement.binds)), None)
 
     def bind(self, placement: Placement, bind: Bind) -> str | None:
-        """Whether the pod still waits for this node and the node has room for what was planned on it."""
+        """Whether the pod still waits for this node, may still run there, and has room as it was planned."""
         pod = self._cache.pod(bind.pod)
         if pod is None:
             return f"pod {bind.namespace}/{bind.name} is gone"
@@ -23,13 +35,34 @@ class CachePlanCheck:
             return f"pod {pod} is not planned for node {bind.node} any more"
         if pod.deleting:
             return f"pod {pod} is being deleted"
-        return self._node_problem(bind)
-
-    def _node_problem(self, bind: Bind) -> str | None:
         state = self._cache.node_state(bind.node)
         if state is None:
+            self._judged.pop(bind.node, None)
             return f"node {bind.node} is gone"
-        if state.node.unschedulable:
-            return f"node {bind.node} is cordoned"
-        short = [name for name, amount in state.free.items() if amount < 0]
-        return f"node {bind.node} has too little {short[0]} since the plan was made" if short else None
+        return self._node_problem(placement, pod, state)
+
+    def _node_problem(self, placement: Placement, pod: Pod, state: NodeState) -> str | None:
+        name = state.node.name
+        rejected = self._rejection(pod, state)
+        if rejected is not None:
+            return f"node {name}: {rejected}"
+        if state.node.has_unknown_topology and self._requires_topology(placement):
+            return f"node {name}: its place in the network is unknown"
+        short = [resource for resource, amount in state.free.items() if amount < 0]
+        return f"node {name} has too little {short[0]} since the plan was made" if short else None
+
+    def _rejection(self, pod: Pod, state: NodeState) -> str | None:
+        name, key = state.node.name, pod.shape.key
+        known = self._judged.get(name)
+        if known is None or known[0] is not state.node:
+            if len(self._judged) >= JUDGED_NODES_KEPT:
+                self._judged.clear()
+            known = self._judged[name] = (state.node, {})
+        if key not in known[1]:
+            session = Session(self._cache.around((name,)), self._config)
+            known[1][key] = session.eligibility(pod).rejected.get(name)
+        return known[1][key]
+
+    def _requires_topology(self, placement: Placement) -> bool:
+        gang = self._cache.gang(placement.gang)
+        return gang is not None and gang.topology.required is not None

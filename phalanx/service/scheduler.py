@@ -8,6 +8,7 @@ from msgspec import Struct
 from phalanx.cache.cache import Cache
 from phalanx.clock import Clock, seeded_random
 from phalanx.deciders.port import Decider
+from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.bind_outcomes import Outcome
 from phalanx.kube.binder import Binder
 from phalanx.kube.client import Client
@@ -38,7 +39,7 @@ class Identity(Struct, frozen=True):
 class Parts(Struct, frozen=True):
     """What a scheduler stands on; a simulation brings its own. The Lease has a client of its own.
 
-    `controller` is the name by which pods choose this scheduler.
+    `controller` is the name by which pods choose this scheduler, `config` what the decider goes by.
     """
 
     client: Client
@@ -50,6 +51,7 @@ class Parts(Struct, frozen=True):
     identity: Identity
     controller: str
     seed: int = 0
+    config: SchedulerConfig = SchedulerConfig()
 
 
 class Scheduler:
@@ -80,7 +82,7 @@ class Scheduler:
         self._binder = Binder(
             client=parts.client,
             fence=self._leadership,
-            check=CachePlanCheck(parts.cache),
+            check=CachePlanCheck(parts.cache, parts.config),
             on_outcome=self._bind_settled,
             reports=parts.metrics,
             clock=parts.clock,
@@ -113,6 +115,11 @@ class Scheduler:
             clock=parts.clock,
             reports=parts.metrics,
         )
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this replica takes itself for the leader."""
+        return self._leadership.leading.is_set()
 
     def why_not_alive(self) -> str | None:
         """A plain sentence when only a restart can help."""

@@ -207,6 +207,38 @@ def test_a_node_that_only_lost_something_helps_nobody(
     )
 
 
+def health(**statuses: str) -> Any:
+    beat = [{"type": kind, "status": each, "lastHeartbeatTime": "x"} for kind, each in statuses.items()]
+    return node("n1", status={"allocatable": AMOUNTS, "conditions": beat})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "grew", "helps"),
+    [
+        ({"Ready": "True"}, {"Ready": "False"}, False, True),
+        ({"Ready": "True"}, {"Ready": "Unknown"}, False, True),
+        ({"Ready": "False"}, {"Ready": "True"}, True, True),
+        ({"Ready": "False"}, {}, True, True),
+        ({"GpuXidError": "True"}, {"GpuXidError": "False"}, True, True),
+        ({"Ready": "True"}, {"Ready": "True"}, False, False),
+    ],
+)
+def test_a_condition_that_changes_matters(
+    before: dict[str, str], after: dict[str, str], *, grew: bool, helps: bool
+) -> None:
+    cache = new_cache(health(**before))
+    changes = apply(cache, health(**after))
+    assert (changes.capacity_grew, changes.may_help) == (grew, helps)
+    assert take_snapshot(cache).nodes[N1].node.conditions == after
+
+
+def test_a_lost_node_is_worth_a_cycle_but_makes_nothing_fit() -> None:
+    cache = new_cache(node("n1"))
+    evicting = node("n1", spec={"taints": [{"key": "k", "effect": "NoExecute"}]})
+    for changes in (apply(cache, evicting), cache.apply(Deleted("Node", "", "n1"))):
+        assert (changes.capacity_grew, changes.may_help) == (False, True)
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_has_ended_uses_nothing(phase: str) -> None:
     cache = new_cache(node("n1"), one_gpu(nodeName="n1"))

@@ -23,6 +23,7 @@ def read_node(written: core.Node) -> Node:
         unschedulable=written.spec.unschedulable,
         allocatable=read_capacity(status.allocatable or status.capacity, f"status.{field}", problems),
         problems=tuple(problems),
+        conditions={each.type: each.status for each in sorted(status.conditions, key=lambda each: each.type)},
     )
 
 

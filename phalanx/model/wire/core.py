@@ -6,9 +6,9 @@ they were written (`Quantity`); `phalanx.model.quantities` turns them into integ
 
 from collections.abc import Mapping
 
-from phalanx.model.wire.meta import LabelSelector, ObjectMeta, Wire
+from phalanx.model.wire.meta import Int32, Int64, LabelSelector, ObjectMeta, Wire
 
-Quantity = int | float | str
+Quantity = Int64 | float | str
 """An amount as it was written. The API server always sends strings; YAML makes numbers of 8 and 0.5."""
 
 # --- Pod ----------------------------------------------------------------------------------------------------
@@ -28,8 +28,8 @@ class ResourceRequirements(Wire, frozen=True):
 class ContainerPort(Wire, frozen=True):
     """A port that a container opens, on the node when `host_port` is not 0."""
 
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Int32 = 0
+    host_port: Int32 = 0
 
 
 class Container(Wire, frozen=True):
@@ -65,7 +65,7 @@ class NodeSelector(Wire, frozen=True):
 class PreferredSchedulingTerm(Wire, frozen=True):
     """A wish with its weight, 1 to 100."""
 
-    weight: int
+    weight: Int32
     preference: NodeSelectorTerm
 
 
@@ -125,7 +125,7 @@ class PodSpec(Wire, frozen=True):
 
     scheduler_name: str = ""
     node_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: str = ""
     preemption_policy: str | None = None
     containers: tuple[Container, ...] = ()
@@ -198,11 +198,19 @@ class NodeSpec(Wire, frozen=True):
     taints: tuple[Taint, ...] = ()
 
 
+class NodeCondition(Wire, frozen=True):
+    """One condition of a node, without what its heartbeats change."""
+
+    type: str
+    status: str = ""
+
+
 class NodeStatus(Wire, frozen=True):
     """What pods may use. Kubelets report `allocatable`; a manifest may have `capacity` alone."""
 
     allocatable: Mapping[str, Quantity] = {}
     capacity: Mapping[str, Quantity] = {}
+    conditions: tuple[NodeCondition, ...] = ()
 
 
 class Node(Wire, frozen=True):
@@ -226,7 +234,7 @@ class PriorityClass(Wire, frozen=True):
     """A named priority."""
 
     metadata: ObjectMeta
-    value: int = 0
+    value: Int32 = 0
     global_default: bool = False
     preemption_policy: str | None = None
 
@@ -235,14 +243,14 @@ class PodDisruptionBudgetSpec(Wire, frozen=True):
     """Which pods a budget protects, and how many of them must stay."""
 
     selector: LabelSelector | None = None
-    min_available: int | str | None = None
-    max_unavailable: int | str | None = None
+    min_available: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
 
 
 class PodDisruptionBudgetStatus(Wire, frozen=True):
     """How many evictions the budget allows now."""
 
-    disruptions_allowed: int = 0
+    disruptions_allowed: Int32 = 0
 
 
 class PodDisruptionBudget(Wire, frozen=True):
@@ -305,10 +313,10 @@ class LeaseSpec(Wire, frozen=True):
     """Who leads. Times are RFC 3339 with exactly six digits of a second, as Go's MicroTime insists."""
 
     holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
+    lease_duration_seconds: Int32 | None = None
     acquire_time: str | None = None
     renew_time: str | None = None
-    lease_transitions: int | None = None
+    lease_transitions: Int32 | None = None
 
 
 class Lease(Wire, frozen=True):

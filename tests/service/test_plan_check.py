@@ -1,0 +1,68 @@
+"""What a placement is refused for when the cluster has changed since it was decided."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from phalanx.cache.cache import Cache
+from phalanx.cache.events import Applied, Assumed, Deleted
+from phalanx.cycle import decide
+from phalanx.framework.config import SchedulerConfig
+from phalanx.model.memory import Memory
+from phalanx.model.snapshot import Level, Topology
+from phalanx.service.plan_check import CachePlanCheck
+from tests.model.written import label, node, pod, pod_group
+
+ROOM = {"allocatable": {"cpu": "8", "pods": "10"}}
+Change = dict[str, Any]
+
+
+def with_condition(kind: str, status: str) -> Change:
+    return {"status": {**ROOM, "conditions": [{"type": kind, "status": status}]}}
+
+
+def why(changed: Change | None) -> str | None:
+    """Plan a gang onto the only node, change the node, ask again."""
+    config = SchedulerConfig()
+    cache = Cache(scheduler_name=config.scheduler_name)
+    member = pod("a", uid="a", requests={"cpu": 1}, labels={label("pod-group"): "g"})
+    rack = {"rack": "r"}
+    objects = (node("n", labels=rack, status=ROOM), member)
+    cache.apply_all(map(Applied, (*objects, pod_group("g", topology={"required": "rack"}))))
+    check = CachePlanCheck(cache, config)
+    snapshot = cache.snapshot(now=0, seed=0, memory=Memory())
+    snapshot = replace(snapshot, topologies={"": Topology("", (Level("rack", "rack"),))})
+    (placement,) = decide(snapshot, config).placements
+    cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
+    assert check.gang(placement) is None
+    if changed is None:
+        cache.apply(Deleted("Node", "", "n"))
+    else:
+        cache.apply(Applied(node("n", labels=rack, **{"status": ROOM, **changed})))
+    return check.bind(placement, placement.binds[0])
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (None, "node n is gone"),
+        (with_condition("Ready", "False"), "node n: condition Ready is False"),
+        (with_condition("Ready", "Unknown"), "node n: condition Ready is Unknown"),
+        (with_condition("GpuXidError", "True"), "node n: condition GpuXidError is True"),
+        (with_condition("NodeNotInNWTopologyCM", "True"), "node n: its place in the network is unknown"),
+        ({"spec": {"unschedulable": True}}, "node n: cordoned"),
+        (
+            {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}},
+            "node n: taint k:NoExecute not tolerated",
+        ),
+        (
+            {"status": {"allocatable": {"cpu": "0", "pods": "10"}}},
+            "node n has too little cpu since the plan was made",
+        ),
+        (with_condition("Ready", "True"), None),
+        ({"spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}}, None),
+    ],
+)
+def test_a_node_is_looked_at_again(changed: Change | None, said: str | None) -> None:
+    assert why(changed) == said
