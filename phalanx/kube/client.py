@@ -13,6 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from phalanx.kube.errors import error_of
+from phalanx.kube.mend import leniently
 from phalanx.limits import LIST_PAGE_OBJECTS, READ_TIMEOUT_S
 from phalanx.model.wire.meta import ListMeta
 from phalanx.ports import Response, Transport
@@ -66,7 +67,7 @@ class Client:
             response = await self._transport.request("GET", path, query=query, timeout=READ_TIMEOUT_S)
             body = _checked(response).body
             yield body
-            token = _decode_continue(body).metadata.continue_token
+            token = leniently(_decode_continue, body).metadata.continue_token
             if not token:
                 return
             query["continue"] = token

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from phalanx.kube.errors import ApiError, error_of_status
+from phalanx.kube.mend import leniently
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.wire.kinds import Kind, KubeObject
 from phalanx.model.wire.meta import (
@@ -23,10 +24,6 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 _DELETED: Final = "DELETED"
 _PRESENT: Final = ("ADDED", "MODIFIED")
-
-
-class Undecodable(Exception):
-    """This is not even an envelope: the stream or the answer is broken."""
 
 
 class Seen(Struct, frozen=True):
@@ -123,37 +120,36 @@ class KindDecoder:
 
     def line(self, line: bytes) -> Line:
         """One line of a watch. Raises Undecodable."""
+        return leniently(self._line, line)
+
+    def page(self, body: bytes) -> Page:
+        """One page of a list. Raises Undecodable."""
+        return leniently(self._page, body)
+
+    def _line(self, line: bytes) -> Line:
         try:
             event = self._event(line)
         except msgspec.ValidationError as error:
             return self._other_line(line, why=str(error))
-        except msgspec.DecodeError as error:
-            raise Undecodable(str(error)) from error
         meta = event.object.metadata
         if event.type in _PRESENT:
             return Seen(Applied(event.object), meta.namespace, meta.name, meta.resource_version)
         return self._other_line(line, why="")
 
-    def page(self, body: bytes) -> Page:
-        """One page of a list. Raises Undecodable."""
+    def _page(self, body: bytes) -> Page:
         try:
             listed = self._list(body)
         except msgspec.ValidationError:
             return self._page_one_by_one(body)
-        except msgspec.DecodeError as error:
-            raise Undecodable(str(error)) from error
         return Page(listed.items or (), (), listed.metadata.resource_version)
 
     def _other_line(self, line: bytes, *, why: str) -> Line:
-        try:
-            kind = _type_of(line).type
-            if kind == "BOOKMARK":
-                meta = _bookmark_of(line).object.metadata
-                return Bookmark(meta.resource_version, meta.annotations.get(INITIAL_EVENTS_END) == "true")
-            if kind == "ERROR":
-                return Failed(error_of_status(_error_of(line).object))
-        except msgspec.DecodeError as error:
-            raise Undecodable(str(error)) from error
+        kind = _type_of(line).type
+        if kind == "BOOKMARK":
+            meta = _bookmark_of(line).object.metadata
+            return Bookmark(meta.resource_version, meta.annotations.get(INITIAL_EVENTS_END) == "true")
+        if kind == "ERROR":
+            return Failed(error_of_status(_error_of(line).object))
         name = _name_in_event(line)
         if kind == _DELETED:
             gone = Deleted(self._kind, name.namespace, name.name, name.uid)
@@ -161,10 +157,7 @@ class KindDecoder:
         return Unreadable(name.namespace, name.name, name.resource_version, why or f"event of type {kind}")
 
     def _page_one_by_one(self, body: bytes) -> Page:
-        try:
-            listed = _raw_list_of(body)
-        except msgspec.DecodeError as error:
-            raise Undecodable(str(error)) from error
+        listed = _raw_list_of(body)
         objects: list[KubeObject] = []
         unreadable: list[Unreadable] = []
         for raw in listed.items or ():

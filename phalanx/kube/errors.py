@@ -6,10 +6,12 @@ from typing import Final
 
 import msgspec
 
+from phalanx.limits import RETRY_AFTER_MAX_S
 from phalanx.model.wire.meta import Status
 from phalanx.ports import Response
 
 _MESSAGE_MAX: Final = 1024
+_SECONDS_DIGITS: Final = 9
 
 
 class ApiError(Exception):
@@ -86,7 +88,7 @@ def error_of_status(status: Status, *, code: int = 0, retry_after: float | None 
     """The typed error of a Status object, as an ERROR event of a watch carries it."""
     code = code or status.code or 500
     if retry_after is None and status.details is not None and status.details.retry_after_seconds:
-        retry_after = float(status.details.retry_after_seconds)
+        retry_after = _bounded(status.details.retry_after_seconds)
     return _type_of(code, status.reason)(
         code=code, reason=status.reason, message=status.message[:_MESSAGE_MAX], retry_after=retry_after
     )
@@ -102,7 +104,7 @@ def _status_of(response: Response) -> Status:
     """Proxies and load balancers answer with other things than a Status; their text is the message then."""
     try:
         return _status_decoder()(response.body)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return Status(code=response.status, message=response.body.decode(errors="replace"))
 
 
@@ -113,4 +115,9 @@ def _status_decoder() -> Callable[[bytes], Status]:
 
 def _seconds(header: str | None) -> float | None:
     """Retry-After as Kubernetes sends it: whole seconds. The other form, a date, is not used there."""
-    return float(header) if header is not None and header.strip().isdigit() else None
+    digits = header.strip()[:_SECONDS_DIGITS] if header is not None else ""
+    return _bounded(int(digits)) if digits.isdecimal() else None
+
+
+def _bounded(seconds: int) -> float:
+    return float(min(max(seconds, 0), RETRY_AFTER_MAX_S))

@@ -15,9 +15,10 @@ import structlog
 
 from phalanx.kube.backoff import Backoff
 from phalanx.kube.client import Client
-from phalanx.kube.decode import Bookmark, Failed, KindDecoder, Seen, Undecodable, Unreadable
+from phalanx.kube.decode import Bookmark, Failed, KindDecoder, Seen, Unreadable
 from phalanx.kube.errors import ApiError, BadRequest, Gone, Invalid, NotFound, error_of
 from phalanx.kube.gc_pause import gc_paused
+from phalanx.kube.mend import Undecodable
 from phalanx.limits import (
     WATCH_BACKOFF_FIRST_S,
     WATCH_BACKOFF_LONGEST_S,
@@ -70,6 +71,7 @@ class Reflector:
         self._decode = KindDecoder(kind)
         self._backoff = Backoff(first=WATCH_BACKOFF_FIRST_S, longest=WATCH_BACKOFF_LONGEST_S, jitter=jitter)
         self._version = ""
+        self._undecodable_after: str | None = None
         self._reported: dict[tuple[str, str], str] = {}
 
     @property
@@ -211,7 +213,7 @@ class Reflector:
 
     async def _pause(self, problem: Exception) -> None:
         retry_after = problem.retry_after if isinstance(problem, ApiError) else None
-        if isinstance(problem, (Gone, NotFound)) or _FROM_THE_FUTURE in str(problem):
+        if self._must_list_anew(problem):
             self._version = ""
         if isinstance(problem, NotFound):
             self.why_not_synced = _not_served(self.kind)
@@ -221,6 +223,13 @@ class Reflector:
         self._reports.watch_failed(self.kind.name, why=type(problem).__name__)
         _log.info("watch again", kind=self.kind.name, why=str(problem), delay_s=round(delay, 2))
         await asyncio.sleep(delay)
+
+    def _must_list_anew(self, problem: Exception) -> bool:
+        """Whether the same watch would fail again: a line that was no JSON twice is no cut connection."""
+        if isinstance(problem, Undecodable):
+            again, self._undecodable_after = self._undecodable_after == self._version, self._version
+            return again
+        return isinstance(problem, (Gone, NotFound, BadRequest)) or _FROM_THE_FUTURE in str(problem)
 
 
 def _not_served(kind: Kind) -> str:

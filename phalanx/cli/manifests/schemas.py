@@ -74,7 +74,7 @@ class Schema(Struct, frozen=True):
             return self.resolve(alternatives[0])
         if "$ref" in schema:
             return self.definitions[schema["$ref"].rpartition("/")[2]]
-        if len(alternatives) > 1 and {"type": "integer"} in alternatives:
+        if len(alternatives) > 1 and any(each.get("type") == "integer" for each in alternatives):
             return {**schema, QUANTITY: True}
         return schema
 

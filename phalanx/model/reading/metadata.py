@@ -1,6 +1,6 @@
 """Metadata and labels: identity, age, owners, and numbers that users write as label values."""
 
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Final
 
 from phalanx.model.pods import Controller
@@ -15,8 +15,10 @@ def identity(kind: str, meta: ObjectMeta) -> str:
 
 
 def seconds(timestamp: datetime | None) -> int:
-    """Seconds since the epoch, 0 when there is no timestamp."""
-    return 0 if timestamp is None else int(timestamp.timestamp())
+    """Seconds since the epoch, 0 when there is no timestamp. One without a time zone is in UTC."""
+    if timestamp is None:
+        return 0
+    return int((timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=timezone.utc)).timestamp())  # noqa: UP017 mypy checks for 3.11, where both exist
 
 
 def controller_of(owners: tuple[OwnerReference, ...]) -> Controller | None:

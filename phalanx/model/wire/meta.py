@@ -2,9 +2,15 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
+
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+"""Kubernetes' int32. A larger number makes an object unreadable, as it does for every client in Go."""
+
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""Kubernetes' int64: what is larger could not be sent on or recorded."""
 
 
 class Wire(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -91,7 +97,7 @@ class StatusDetails(Wire, frozen=True):
     kind: str = ""
     uid: str = ""
     causes: tuple[StatusCause, ...] = ()
-    retry_after_seconds: int = 0
+    retry_after_seconds: Int32 = 0
 
 
 class Status(Wire, frozen=True):
@@ -100,7 +106,7 @@ class Status(Wire, frozen=True):
     status: str = ""
     message: str = ""
     reason: str = ""
-    code: int = 0
+    code: Int32 = 0
     details: StatusDetails | None = None
 
 

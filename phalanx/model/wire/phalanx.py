@@ -8,9 +8,9 @@ durations look like "1h30m".
 
 from collections.abc import Mapping
 
-from phalanx.model.wire.meta import LabelSelector, Wire
+from phalanx.model.wire.meta import Int32, Int64, LabelSelector, Wire
 
-Quantity = int | str
+Quantity = Int64 | str
 """An amount as users write it: 8, "8", "500m" or "64Gi"."""
 
 
@@ -22,7 +22,7 @@ class Condition(Wire, frozen=True):
     reason: str
     message: str
     last_transition_time: str
-    observed_generation: int | None = None
+    observed_generation: Int64 | None = None
 
 
 # --- PodGroup -----------------------------------------------------------------------------------------------
@@ -40,8 +40,8 @@ class Role(Wire, frozen=True):
     """`min_member` None means all of `count`. `requests` are for members that do not exist yet."""
 
     name: str
-    count: int
-    min_member: int | None = None
+    count: Int32
+    min_member: Int32 | None = None
     requests: Mapping[str, Quantity] = {}
 
 
@@ -49,10 +49,10 @@ class SubGroup(Wire, frozen=True):
     """A named part of a gang; `parent` names the subgroup it lies in."""
 
     name: str
-    min_member: int
+    min_member: Int32
     parent: str | None = None
     topology: TopologyWish | None = None
-    segment_size: int | None = None
+    segment_size: Int32 | None = None
 
 
 class Runtime(Wire, frozen=True):
@@ -81,7 +81,7 @@ class Recovery(Wire, frozen=True):
 class PodGroupSpec(Wire, frozen=True):
     """What a gang asks for."""
 
-    min_member: int
+    min_member: Int32
     queue: str | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
@@ -89,7 +89,7 @@ class PodGroupSpec(Wire, frozen=True):
     roles: tuple[Role, ...] = ()
     start_when: str | None = None
     sub_groups: tuple[SubGroup, ...] = ()
-    min_sub_groups: int | None = None
+    min_sub_groups: Int32 | None = None
     start_by: str | None = None
     runtime: Runtime | None = None
     disruption: Disruption | None = None
@@ -99,12 +99,12 @@ class PodGroupSpec(Wire, frozen=True):
 class Counts(Wire, frozen=True, omit_defaults=False):
     """Members by state."""
 
-    total: int = 0
-    pending: int = 0
-    bound: int = 0
-    running: int = 0
-    succeeded: int = 0
-    failed: int = 0
+    total: Int32 = 0
+    pending: Int32 = 0
+    bound: Int32 = 0
+    running: Int32 = 0
+    succeeded: Int32 = 0
+    failed: Int32 = 0
 
 
 class PlacementStatus(Wire, frozen=True, omit_defaults=False):
@@ -118,7 +118,7 @@ class PlacementStatus(Wire, frozen=True, omit_defaults=False):
 class PlacementEpoch(Wire, frozen=True):
     """Whose placement the binds carry out: the leader's term and the decision, written before any bind."""
 
-    leader: int
+    leader: Int64
     decision: str
 
 
@@ -127,8 +127,8 @@ class CertificateStatus(Wire, frozen=True, omit_defaults=False):
 
     proven: bool
     terms: tuple[str, ...] = ()
-    objective: tuple[int, ...] = ()
-    bound: tuple[int, ...] = ()
+    objective: tuple[Int64, ...] = ()
+    bound: tuple[Int64, ...] = ()
     by: str | None = None
 
 
@@ -144,7 +144,7 @@ class PodGroupStatus(Wire, frozen=True, omit_defaults=False):
     placement: PlacementStatus | None = None
     placement_epoch: PlacementEpoch | None = None
     certificate: CertificateStatus | None = None
-    queue_position: int | None = None
+    queue_position: Int32 | None = None
     started_at: str | None = None
 
 
@@ -164,7 +164,7 @@ class Cell(Wire, frozen=True):
     """Whole domains that are guaranteed: `count` of this level of this topology."""
 
     level: str
-    count: int
+    count: Int32
     topology: str | None = None
 
 
@@ -179,10 +179,10 @@ class QueueSpec(Wire, frozen=True):
 
     parent: str | None = None
     namespace_selector: LabelSelector | None = None
-    weight: int | None = None
+    weight: Int32 | None = None
     guarantee: Mapping[str, Quantity] = {}
     limit: Mapping[str, Quantity] = {}
-    priority: int | None = None
+    priority: Int32 | None = None
     flavors: tuple[FlavorSpec, ...] = ()
     cells: tuple[Cell, ...] = ()
     ordering: str | None = None
@@ -199,8 +199,8 @@ class QueueStatus(Wire, frozen=True, omit_defaults=False):
     allocated: Mapping[str, Quantity] = {}
     fair_share: Mapping[str, Quantity] = {}
     borrowed: Mapping[str, Quantity] = {}
-    pending_gangs: int | None = None
-    pending_pods: int | None = None
+    pending_gangs: Int32 | None = None
+    pending_pods: Int32 | None = None
     conditions: tuple[Condition, ...] = ()
 
 
