@@ -124,6 +124,13 @@ class ApiServer:
         self.registry.bind(target, binding)
         return json_response(SUCCESS, status=201)
 
+    def evict(self, target: Target, request: Request) -> Response:
+        """POST of an Eviction."""
+        eviction = request.json()
+        check_options("Eviction", eviction)
+        self.registry.evict(target, eviction)
+        return json_response(SUCCESS, status=201)
+
     def finalize(self, target: Target, request: Request) -> Response:
         """PUT of a namespace's finalizers."""
         new = self._replacement(target, request)
@@ -189,9 +196,10 @@ _ON_OBJECT: Final[dict[str, Verb]] = {
 _SUBRESOURCES: Final[dict[str, dict[str, Verb]]] = {
     "status": {"GET": ApiServer.get, "PUT": ApiServer.replace_status, "PATCH": ApiServer.patch_status},
     "binding": {"POST": ApiServer.bind},
+    "eviction": {"POST": ApiServer.evict},
     "finalize": {"PUT": ApiServer.finalize},
 }
-_SUBRESOURCE_OWNERS: Final = {"binding": "pods", "finalize": "namespaces"}
+_SUBRESOURCE_OWNERS: Final = {"binding": "pods", "eviction": "pods", "finalize": "namespaces"}
 
 
 def json_response(body: Object, *, status: int = 200) -> Response:

@@ -7,7 +7,8 @@ from phalanx.sim.api.objects import set_condition
 from phalanx.sim.api.registry import Change
 from phalanx.sim.api.requests import Target
 from phalanx.sim.apiserver import ApiServer
-from phalanx.sim.store import Key, Object, Subscriber
+from phalanx.sim.store import Change as StoreChange
+from phalanx.sim.store import ChangeType, Key, Object, Subscriber
 
 _NOT_FOUND = 404
 _CONFLICT = 409
@@ -18,6 +19,7 @@ class Client:
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
+        self._by_node: dict[str, dict[Key, None]] | None = None
 
     def now(self) -> str:
         """The server's time as a timestamp."""
@@ -36,6 +38,24 @@ class Client:
         """Everything that lies in a namespace."""
         resources = [kind.resource for kind in self._server.types.all() if kind.namespaced]
         return [key for resource in resources for key in self.keys(resource) if key.namespace == namespace]
+
+    def pods_on(self, node: str) -> list[Key]:
+        """The pods that are bound to a node, whether that exists or not, in order of their arrival."""
+        if self._by_node is None:
+            self._by_node = {}
+            self.subscribe("pods", self._note_node)
+            for entry in self._server.store.entries("pods"):
+                self._note_node(StoreChange(ChangeType.ADDED, entry, None))
+        return list(self._by_node.get(node, ()))
+
+    def _note_node(self, change: StoreChange) -> None:
+        node = change.entry.data["spec"].get("nodeName")
+        if self._by_node is None or not node:
+            return
+        if change.type is ChangeType.DELETED:
+            self._by_node.get(node, {}).pop(change.entry.key, None)
+        else:
+            self._by_node.setdefault(node, {})[change.entry.key] = None
 
     def subscribe(self, resource: str | None, subscriber: Subscriber) -> Callable[[], None]:
         """Learn of each change of a resource, or of all; the result ends it."""

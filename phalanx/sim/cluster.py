@@ -1,4 +1,4 @@
-"""The embedded cluster: API server over HTTP on loopback, kubelets, Job controller, garbage collector."""
+"""The embedded cluster: API server over HTTP on loopback, kubelets, and kube-controller-manager's part."""
 
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -8,11 +8,15 @@ from msgspec import Struct
 from phalanx.clock import Clock
 from phalanx.sim.apiserver import ApiServer
 from phalanx.sim.client import Client
+from phalanx.sim.disruption import Disruption
 from phalanx.sim.garbage import GarbageCollector
 from phalanx.sim.http import Endpoint, serving
 from phalanx.sim.jobs import JobController
 from phalanx.sim.kubelet import Kubelets
+from phalanx.sim.node_lifecycle import NodeLifecycle
+from phalanx.sim.pod_gc import PodGarbageCollector
 from phalanx.sim.podbypod import PodByPodScheduler
+from phalanx.sim.taint_eviction import TaintEviction
 
 
 class EmbeddedCluster(Struct, frozen=True):
@@ -36,13 +40,30 @@ async def embedded_cluster(
             yield EmbeddedCluster(server, endpoint)
 
 
-def running_controllers(server: ApiServer, *, seed: int = 0, pod_by_pod: bool = False) -> ExitStack:
+class Controllers(ExitStack):
     """All of a cluster that acts by itself, started on the running event loop; closing stops it."""
-    client, stack = Client(server), ExitStack()
-    resources = [kind.resource for kind in server.types.all()]
-    stack.callback(GarbageCollector(client, resources=resources).close)
-    stack.callback(JobController(client).close)
-    stack.callback(Kubelets(client).close)
+
+    def __init__(self, server: ApiServer) -> None:
+        super().__init__()
+        client = Client(server)
+        resources = [kind.resource for kind in server.types.all()]
+        self.kubelets = Kubelets(client)
+        parts = (
+            GarbageCollector(client, resources=resources),
+            JobController(client),
+            self.kubelets,
+            NodeLifecycle(client, self.kubelets),
+            TaintEviction(client),
+            PodGarbageCollector(client),
+            Disruption(client),
+        )
+        for part in parts:
+            self.callback(part.close)
+
+
+def running_controllers(server: ApiServer, *, seed: int = 0, pod_by_pod: bool = False) -> Controllers:
+    """Start them; `pod_by_pod` adds a scheduler that takes pods of default-scheduler one by one."""
+    controllers = Controllers(server)
     if pod_by_pod:
-        stack.callback(PodByPodScheduler(client, seed=seed).close)
-    return stack
+        controllers.callback(PodByPodScheduler(Client(server), seed=seed).close)
+    return controllers

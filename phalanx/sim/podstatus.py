@@ -1,39 +1,91 @@
 """The status that a kubelet gives a pod in each part of its life, as fields to set."""
 
-from typing import Any
+from typing import Any, Final
 
 from phalanx.sim.api.objects import set_condition
+from phalanx.sim.machine import COMPLETED, End
 from phalanx.sim.store import Object
 
-_STOPPED_BY_SIGNAL = 143
+STOPPED: Final = End(143, "Error")
+"""All containers were stopped by a signal, as in every deletion."""
+
 _ADDRESSES_PER_BLOCK = 254
+
+
+def starting_status(pod: Object, *, now: str) -> dict[str, Any]:
+    """The node has taken the pod; its containers are being made."""
+    waiting = {"waiting": {"reason": "ContainerCreating"}}
+    return {
+        "phase": "Pending",
+        "startTime": now,
+        **_HOST,
+        "conditions": _conditions(pod, now, ready="False", reason="ContainersNotReady"),
+        "containerStatuses": [_container(pod, one, ready=False, state=waiting) for one in _containers(pod)],
+    }
 
 
 def running_status(pod: Object, *, now: str, number: int) -> dict[str, Any]:
     """All containers run. `number` makes the pod's address."""
     address = _address(number)
-    return {
+    status = {
         "phase": "Running",
-        "startTime": now,
-        "hostIP": "10.0.0.1",
-        "hostIPs": [{"ip": "10.0.0.1"}],
+        "startTime": pod["status"].get("startTime", now),
+        **_HOST,
         "podIP": address,
         "podIPs": [{"ip": address}],
         "conditions": _conditions(pod, now, ready="True"),
         "containerStatuses": [
-            _container(one, ready=True, state={"running": {"startedAt": now}}) for one in _containers(pod)
+            _container(pod, one, ready=True, state={"running": {"startedAt": now}})
+            for one in _containers(pod)
         ],
+    }
+    if _init_containers(pod):
+        status["initContainerStatuses"] = _init_statuses(pod, COMPLETED, now)
+    return status
+
+
+def ready_status(pod: Object, *, now: str) -> dict[str, Any]:
+    """A running pod is told to be ready once more."""
+    return {"conditions": _conditions(pod, now, ready="True")}
+
+
+def restarted_status(pod: Object, end: End, *, now: str) -> dict[str, Any]:
+    """All containers ended and run again."""
+    last = {"terminated": _terminated(pod, end, now)}
+    statuses = []
+    for container in _containers(pod):
+        status = _container(pod, container, ready=True, state={"running": {"startedAt": now}})
+        statuses.append({**status, "restartCount": status["restartCount"] + 1, "lastState": last})
+    return {
+        "phase": "Running",
+        "conditions": _conditions(pod, now, ready="True"),
+        "containerStatuses": statuses,
     }
 
 
-def succeeded_status(pod: Object, *, now: str) -> dict[str, Any]:
-    """All containers have ended well."""
-    return _ended(pod, now, phase="Succeeded", exit_code=0, reason="Completed")
+def ended_status(pod: Object, end: End, *, now: str) -> dict[str, Any]:
+    """All containers have ended for good."""
+    phase = "Failed" if end.exit_code else "Succeeded"
+    state = {"terminated": _terminated(pod, end, now)}
+    unready = "PodFailed" if end.exit_code else "PodCompleted"
+    return {
+        "phase": phase,
+        "conditions": _conditions(pod, now, ready="False", reason=unready),
+        "containerStatuses": [_container(pod, one, ready=False, state=state) for one in _containers(pod)],
+    }
 
 
-def failed_status(pod: Object, *, now: str) -> dict[str, Any]:
-    """All containers were stopped."""
-    return _ended(pod, now, phase="Failed", exit_code=_STOPPED_BY_SIGNAL, reason="Error")
+def init_failed_status(pod: Object, end: End, *, now: str) -> dict[str, Any]:
+    """The init containers failed, so nothing else ever ran."""
+    conditions = _conditions(pod, now, ready="False", reason="PodFailed")
+    uninitialized = {"type": "Initialized", "status": "False", "reason": "ContainersNotInitialized"}
+    waiting = {"waiting": {"reason": "PodInitializing"}}
+    return {
+        "phase": "Failed",
+        "conditions": set_condition(conditions, {**uninitialized, "lastTransitionTime": now}),
+        "initContainerStatuses": _init_statuses(pod, end, now),
+        "containerStatuses": [_container(pod, one, ready=False, state=waiting) for one in _containers(pod)],
+    }
 
 
 def rejected_status(reason: str, message: str) -> dict[str, Any]:
@@ -41,22 +93,29 @@ def rejected_status(reason: str, message: str) -> dict[str, Any]:
     return {"phase": "Failed", "reason": reason, "message": message}
 
 
-def _ended(pod: Object, now: str, *, phase: str, exit_code: int, reason: str) -> dict[str, Any]:
+_HOST: Final = {"hostIP": "10.0.0.1", "hostIPs": [{"ip": "10.0.0.1"}]}
+
+
+def _terminated(pod: Object, end: End, now: str) -> Object:
     started = pod["status"].get("startTime", now)
-    end = {"exitCode": exit_code, "reason": reason, "startedAt": started, "finishedAt": now}
-    unready = "PodCompleted" if phase == "Succeeded" else "PodFailed"
-    return {
-        "phase": phase,
-        "conditions": _conditions(pod, now, ready="False", reason=unready),
-        "containerStatuses": [
-            _container(one, ready=False, state={"terminated": end}) for one in _containers(pod)
-        ],
-    }
+    state = {"exitCode": end.exit_code, "reason": end.reason, "startedAt": started, "finishedAt": now}
+    return {**state, "message": end.message} if end.message else state
 
 
 def _containers(pod: Object) -> list[Object]:
     containers: list[Object] = pod["spec"]["containers"]
     return containers
+
+
+def _init_containers(pod: Object) -> list[Object]:
+    containers: list[Object] = pod["spec"].get("initContainers") or []
+    return containers
+
+
+def _init_statuses(pod: Object, end: End, now: str) -> list[Object]:
+    state = {"terminated": _terminated(pod, end, now)}
+    ready = end.exit_code == 0
+    return [_container(pod, one, ready=ready, state=state) for one in _init_containers(pod)]
 
 
 def _conditions(pod: Object, now: str, *, ready: str, reason: str = "") -> list[Any]:
@@ -70,13 +129,15 @@ def _conditions(pod: Object, now: str, *, ready: str, reason: str = "") -> list[
     return conditions
 
 
-def _container(container: Object, *, ready: bool, state: Object) -> Object:
+def _container(pod: Object, container: Object, *, ready: bool, state: Object) -> Object:
+    known = pod["status"].get("containerStatuses") or []
+    old: Object = next((one for one in known if one.get("name") == container["name"]), {})
     return {
         "name": container["name"],
         "image": container["image"],
         "imageID": "",
         "ready": ready,
-        "restartCount": 0,
+        "restartCount": old.get("restartCount", 0),
         "started": ready,
         "state": state,
     }

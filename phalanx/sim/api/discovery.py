@@ -73,6 +73,8 @@ def _described(kind: ResourceType) -> list[Object]:
         found.append(_subresource(kind, "status", kind.kind, _SUBRESOURCE_VERBS))
     if kind.resource == "pods":
         found.append(_subresource(kind, "binding", "Binding", ("create",)))
+        eviction = _subresource(kind, "eviction", "Eviction", ("create",))
+        found.append({**eviction, "group": "policy", "version": "v1"})
     return found
 
 

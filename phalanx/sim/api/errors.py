@@ -145,6 +145,14 @@ def too_large_resource_version(revision: int, current: int) -> ApiError:
     return ApiError(504, "Timeout", message, details=details)
 
 
+def too_many_requests(message: str, *, retry_after_s: int, cause: Cause) -> ApiError:
+    """429 with the cause of the refusal."""
+    details: dict[str, Any] = {"causes": [msgspec.to_builtins(cause)]}
+    if retry_after_s:
+        details["retryAfterSeconds"] = retry_after_s
+    return ApiError(429, "TooManyRequests", message, details=details)
+
+
 def _details(subject: Subject, name: str) -> dict[str, Any]:
     details: dict[str, Any] = {"name": name} if name else {}
     if subject.group:

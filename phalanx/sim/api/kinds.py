@@ -93,6 +93,8 @@ BUILT_IN: Final = (
 
 CRDS: Final = next(kind for kind in BUILT_IN if kind.kind == "CustomResourceDefinition")
 
+BUDGETS: Final = next(kind for kind in BUILT_IN if kind.kind == "PodDisruptionBudget")
+
 
 def types_of(crd: Object) -> list[ResourceType]:
     """The resources that a CustomResourceDefinition adds, one per served version."""

@@ -56,6 +56,24 @@ def set_condition(conditions: list[Any], condition: Object) -> list[Any]:
     return [*conditions, condition]
 
 
+def disruption_target(reason: str, message: str, *, now: str) -> Object:
+    """The condition of a pod that is about to be deleted by something other than its owner or user."""
+    why = {"reason": reason, "message": message}
+    return {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+        **why,
+    }
+
+
+def is_ready(item: Object) -> bool:
+    """Whether the condition Ready is True."""
+    conditions = item["status"].get("conditions", [])
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
 def is_deleting(item: Object) -> bool:
     """Whether deletion was asked for."""
     return "deletionTimestamp" in item["metadata"]

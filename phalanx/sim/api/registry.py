@@ -9,9 +9,18 @@ from msgspec import Struct
 from phalanx.limits import SIM_NAME_ATTEMPTS
 from phalanx.sim.api import errors
 from phalanx.sim.api.admission import admit_create
+from phalanx.sim.api.budgets import budget_of, may_ignore, may_ignore_budgets, spent
 from phalanx.sim.api.errors import Cause, Subject
-from phalanx.sim.api.kinds import ResourceType
-from phalanx.sim.api.objects import Stamps, is_deleting, rfc3339, seconds_of, without
+from phalanx.sim.api.kinds import BUDGETS, ResourceType
+from phalanx.sim.api.objects import (
+    Stamps,
+    disruption_target,
+    is_deleting,
+    rfc3339,
+    seconds_of,
+    set_condition,
+    without,
+)
 from phalanx.sim.api.pods import PodRules, bound, check_binding, failed_precondition
 from phalanx.sim.api.requests import Target
 from phalanx.sim.api.rules import SPECIAL, Rules, general_rules, spec_of
@@ -122,6 +131,22 @@ class Registry:
         node = self.store.get(Key("nodes", "", binding["target"]["name"]))
         node_data = None if node is None else node.data
         return self.store.put(entry.key, bound(entry.data, binding, node_data, self.stamps))
+
+    def evict(self, target: Target, eviction: Object) -> None:
+        """Delete a pod as an Eviction asks, if its budget allows that. Raises ApiError."""
+        if (eviction.get("metadata") or {}).get("name", target.name) != target.name:
+            raise errors.bad_request("name in URL does not match name in Eviction object")
+        pod, options = self.get(target).data, eviction.get("deleteOptions") or {}
+        if not may_ignore_budgets(pod):
+            budget = budget_of(pod, self.store)
+            if budget is not None and not may_ignore(budget, pod):
+                status = spent(budget, target.name, now=self.stamps.now())
+                where = Target(BUDGETS, target.namespace, budget["metadata"]["name"])
+                self.update_status(where, lambda found: {**found, "status": status})
+        _check_delete_preconditions(target.type, pod["metadata"], options.get("preconditions") or {})
+        why = disruption_target("EvictionByEvictionAPI", "Eviction API: evicting", now=self.stamps.now())
+        self.update_status(target, lambda found: _with_condition(found, why))
+        self.delete(target, _with(options, "preconditions", _lasting(options.get("preconditions"))))
 
     def finalize(self, target: Target, change: Change) -> Entry:
         """Change the finalizers in a namespace's spec. Raises ApiError."""
@@ -291,6 +316,19 @@ def _check_delete_preconditions(kind: ResourceType, metadata: Object, wanted: Ma
             f"record ({metadata['resourceVersion']}). The object might have been modified"
         )
         raise errors.conflict(subject, metadata["name"], why)
+
+
+def _lasting(preconditions: Object | None) -> Object | None:
+    """What a deletion must still meet once the condition was written: the version has changed by then."""
+    return None if preconditions is None else without(preconditions, "resourceVersion")
+
+
+def _with_condition(item: Object, condition: Object) -> Object:
+    status = item["status"]
+    return {
+        **item,
+        "status": {**status, "conditions": set_condition(status.get("conditions", []), condition)},
+    }
 
 
 def _finalizers(metadata: Object, policy: str | None) -> list[str]:

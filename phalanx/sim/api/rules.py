@@ -1,5 +1,6 @@
 """What is special about a kind when it is created, updated or deleted, beside the general rules."""
 
+import re
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
@@ -7,6 +8,8 @@ from phalanx.sim.api.errors import Cause
 from phalanx.sim.api.kinds import ResourceType
 from phalanx.sim.api.objects import Stamps, without
 from phalanx.sim.store import Object
+
+_PERCENT: Final = re.compile(r"[0-9]+%")
 
 
 class Rules:
@@ -94,6 +97,21 @@ class BudgetRules(StatusRules):
     def on_create(self, new: Object, stamps: Stamps) -> None:
         counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
         new["status"] = dict.fromkeys(counts, 0)
+
+    def check_create(self, new: Object) -> list[Cause]:
+        spec = new.get("spec") or {}
+        if "minAvailable" in spec and "maxUnavailable" in spec:
+            why = "minAvailable and maxUnavailable cannot be both set"
+            return [Cause("FieldValueInvalid", f"Invalid value: {why}", "spec")]
+        rule = "a valid percent string must be a numeric string followed by an ending '%'"
+        return [
+            Cause("FieldValueInvalid", f'Invalid value: "{spec[field]}": {rule}', f"spec.{field}")
+            for field in ("minAvailable", "maxUnavailable")
+            if isinstance(spec.get(field), str) and not _PERCENT.fullmatch(spec[field])
+        ]
+
+    def check_update(self, new: Object, old: Object) -> list[Cause]:
+        return self.check_create(new)
 
 
 class CrdRules(StatusRules):

@@ -52,6 +52,30 @@ def selector(kind: ResourceType, labels: str, fields: str) -> Match:
     return lambda item: all(match(item) for match in matches)
 
 
+def label_selector(wanted: Object | None) -> Match:
+    """A LabelSelector object as a predicate: an empty one selects everything, none at all nothing."""
+    if wanted is None:
+        return lambda _: False
+    matches = [_equal(key, value) for key, value in (wanted.get("matchLabels") or {}).items()]
+    matches += [_expression(one) for one in wanted.get("matchExpressions") or []]
+    return lambda item: all(match(item) for match in matches)
+
+
+def _equal(key: str, value: str) -> Match:
+    return lambda item: _labels(item).get(key) == value
+
+
+def _expression(expression: Object) -> Match:
+    key, values = expression["key"], expression.get("values") or []
+    matches: dict[str, Match] = {
+        "In": lambda item: _labels(item).get(key) in values,
+        "NotIn": lambda item: _labels(item).get(key) not in values,
+        "Exists": lambda item: key in _labels(item),
+        "DoesNotExist": lambda item: key not in _labels(item),
+    }
+    return matches[expression["operator"]]
+
+
 def _label_matches(text: str) -> list[Match]:
     matches: list[Match] = []
     position = 0

@@ -5,7 +5,7 @@ structs: those are on trial.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -83,6 +83,7 @@ class _PodSpec(_Shape, frozen=True, kw_only=True):
     containers: list[_Container] = []
     init_containers: list[_Container] = []
     node_name: str = ""
+    restart_policy: str = ""
     node_selector: Strings = {}
     overhead: dict[str, Any] = {}
     priority: int = 0
@@ -93,9 +94,20 @@ class _PodSpec(_Shape, frozen=True, kw_only=True):
     tolerations: list[_Toleration] = []
 
 
+class _ContainerStatus(_Shape, frozen=True, kw_only=True):
+    name: str = ""
+    restart_count: int = 0
+
+
+class _PodStatus(_Status, frozen=True, kw_only=True):
+    start_time: str = ""
+    container_statuses: list[_ContainerStatus] = []
+    init_container_statuses: list[_ContainerStatus] = []
+
+
 class _Pod(_Any, frozen=True, kw_only=True):
     spec: _PodSpec = _PodSpec()
-    status: _Status = _Status()
+    status: _PodStatus = _PodStatus()
 
 
 class _NodeStatus(_Status, frozen=True, kw_only=True):
@@ -129,6 +141,38 @@ class _JobSpec(_Shape, frozen=True, kw_only=True):
 class _Job(_Any, frozen=True, kw_only=True):
     spec: _JobSpec
     status: _Status = _Status()
+
+
+class _Expression(_Shape, frozen=True, kw_only=True):
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: list[str] = []
+
+
+class _Selector(_Shape, frozen=True, kw_only=True):
+    match_labels: Strings = {}
+    match_expressions: list[_Expression] = []
+
+
+class _BudgetSpec(_Shape, frozen=True, kw_only=True):
+    selector: _Selector = _Selector()
+    min_available: int | str = 0
+    max_unavailable: int | str = 0
+    unhealthy_pod_eviction_policy: str = ""
+
+
+class _BudgetStatus(_Status, frozen=True, kw_only=True):
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+    observed_generation: int = 0
+    disrupted_pods: Strings = {}
+
+
+class _Budget(_Any, frozen=True, kw_only=True):
+    spec: _BudgetSpec = _BudgetSpec()
+    status: _BudgetStatus = _BudgetStatus()
 
 
 class _NamespaceSpec(_Shape, frozen=True, kw_only=True):
@@ -194,6 +238,10 @@ class _DeleteOptions(_Shape, frozen=True, kw_only=True):
     preconditions: _Preconditions = _Preconditions()
 
 
+class _Eviction(_Any, frozen=True, kw_only=True):
+    delete_options: _DeleteOptions = _DeleteOptions()
+
+
 _SHAPES: Final[Mapping[str, type[_Any]]] = {
     "pods": _Pod,
     "nodes": _Node,
@@ -201,12 +249,17 @@ _SHAPES: Final[Mapping[str, type[_Any]]] = {
     "persistentvolumeclaims": _Spec,
     "persistentvolumes": _Spec,
     "jobs.batch": _Job,
+    "poddisruptionbudgets.policy": _Budget,
     "customresourcedefinitions.apiextensions.k8s.io": _Crd,
     "priorityclasses.scheduling.k8s.io": _PriorityClass,
 }
 
 
-_OPTIONS: Final[Mapping[str, type[_Shape]]] = {"Binding": _Binding, "DeleteOptions": _DeleteOptions}
+_OPTIONS: Final[Mapping[str, type[_Shape]]] = {
+    "Binding": _Binding,
+    "DeleteOptions": _DeleteOptions,
+    "Eviction": _Eviction,
+}
 
 
 def check_shape(kind: ResourceType, item: Object) -> None:
@@ -220,8 +273,8 @@ def check_shape(kind: ResourceType, item: Object) -> None:
 
 
 def check_options(name: str, item: Object) -> None:
-    """The same for a Binding or DeleteOptions."""
-    _converted(item, _OPTIONS[name], name, "v1")
+    """The same for a Binding, DeleteOptions or an Eviction."""
+    _converted(item, _OPTIONS[name], name, "policy/v1" if name == "Eviction" else "v1")
 
 
 def _converted(item: Object, shape: type[Any], kind: str, version: str) -> Any:

@@ -1,0 +1,117 @@
+"""The statuses of PodDisruptionBudgets, counted as kube-controller-manager's disruption controller does.
+
+Of the kinds served here none has a scale. So a budget by percentage or maxUnavailable allows nothing over
+controlled pods and says SyncFailed, as the real one does for Jobs, and does not count bare pods at all.
+"""
+
+from functools import partial
+from typing import Any
+
+from phalanx.limits import SIM_DISRUPTION_PENDING_S
+from phalanx.sim.api.budgets import with_allowed_condition
+from phalanx.sim.api.kinds import BUDGETS
+from phalanx.sim.api.objects import is_deleting, is_ready, seconds_of, set_condition
+from phalanx.sim.api.selectors import label_selector
+from phalanx.sim.client import Client
+from phalanx.sim.store import Change, Key, Object
+from phalanx.sim.workqueue import WorkQueue
+
+
+class Disruption:
+    """Keeps the status of every budget."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._queue = WorkQueue(self._look_at)
+        self._unsubscribe = [
+            client.subscribe(BUDGETS.resource, self._on_budget),
+            client.subscribe("pods", self._on_pod),
+        ]
+        for key in client.keys(BUDGETS.resource):
+            self._queue.add(key)
+
+    def close(self) -> None:
+        """Leave all budgets as they are."""
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._queue.close()
+
+    def _on_budget(self, change: Change) -> None:
+        self._queue.add(change.entry.key)
+
+    def _on_pod(self, change: Change) -> None:
+        namespace = change.entry.key.namespace
+        for key in self._client.keys(BUDGETS.resource):
+            if key.namespace == namespace:
+                self._queue.add(key)
+
+    def _look_at(self, key: Key) -> None:
+        budget = self._client.get(key)
+        if budget is None:
+            return
+        match = label_selector(budget["spec"].get("selector"))
+        found = [self._client.get(pod) for pod in self._client.keys("pods") if pod.namespace == key.namespace]
+        pods = [pod for pod in found if pod is not None and match(pod)]
+        status = _counted(budget, pods, now=self._client.now())
+        if status != budget["status"]:
+            self._client.update_status(key, **status)
+        if status.get("disruptedPods"):
+            self._queue.call_later(SIM_DISRUPTION_PENDING_S, partial(self._queue.add, key))
+
+
+def _counted(budget: Object, pods: list[Object], *, now: str) -> Object:
+    generation, old = budget["metadata"]["generation"], budget["status"]
+    disrupted = _pending(old.get("disruptedPods") or {}, pods, now)
+    wanted = _wanted(budget["spec"], pods)
+    if wanted is None:
+        return _unknown(old, generation, now=now)
+    expected, desired = wanted
+    healthy = sum(
+        1
+        for pod in pods
+        if is_ready(pod) and not is_deleting(pod) and pod["metadata"]["name"] not in disrupted
+    )
+    status = {
+        **old,
+        "disruptionsAllowed": max(0, healthy - desired) if expected > 0 else 0,
+        "currentHealthy": healthy,
+        "desiredHealthy": desired,
+        "expectedPods": expected,
+        "observedGeneration": generation,
+        "disruptedPods": disrupted,
+    }
+    return with_allowed_condition(status, generation, now=now)
+
+
+def _pending(disrupted: dict[str, str], pods: list[Object], now: str) -> dict[str, str]:
+    """The evicted pods whose deletion is still to be seen."""
+    alive = {pod["metadata"]["name"] for pod in pods if not is_deleting(pod)}
+    oldest = seconds_of(now) - SIM_DISRUPTION_PENDING_S
+    return {name: at for name, at in disrupted.items() if name in alive and seconds_of(at) > oldest}
+
+
+def _wanted(spec: Object, pods: list[Object]) -> tuple[int, int] | None:
+    """How many pods are expected and how many must be healthy; None where that needs a scale."""
+    least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+    if most is None and (least is None or isinstance(least, int)):
+        return len(pods), least or 0
+    if any(owner.get("controller") for pod in pods for owner in _owners(pod)):
+        return None
+    return 0, 0
+
+
+def _owners(pod: Object) -> list[Any]:
+    return pod["metadata"].get("ownerReferences") or []
+
+
+def _unknown(old: Object, generation: int, *, now: str) -> Object:
+    condition = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "observedGeneration": generation,
+        "lastTransitionTime": now,
+        "reason": "SyncFailed",
+        "message": "jobs.batch does not implement the scale subresource",
+    }
+    conditions = set_condition(old.get("conditions", []), condition)
+    return {**old, "disruptionsAllowed": 0, "observedGeneration": generation, "conditions": conditions}

@@ -1,0 +1,179 @@
+"""Pods that do what their annotations say, or what a test does to them; nodes that offer less than before."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from phalanx.sim.kubelet import EXIT_CODE, FAILS_AFTER_SECONDS, INIT_FAILS, START_SECONDS
+from phalanx.sim.store import Key, Object
+from phalanx.sim.workloads import node, pod
+from tests.sim.virtual import VirtualCluster, in_virtual_time
+
+SHORT = 0.001
+LATER_S = 3600.0
+
+
+def scripted(name: str, annotations: dict[str, str], **options: Any) -> Object:
+    manifest = pod(name, **options)
+    manifest["metadata"].setdefault("annotations", {}).update(annotations)
+    return manifest
+
+
+async def with_node(cluster: VirtualCluster, **offered: Any) -> None:
+    cluster.create(node("a", **offered))
+    await asyncio.sleep(SHORT)
+
+
+def container_of(cluster: VirtualCluster, name: str, field: str = "containerStatuses") -> Object:
+    found = cluster.pod(name)
+    assert found is not None
+    status: Object = found["status"][field][0]
+    return status
+
+
+@in_virtual_time
+async def test_a_pod_takes_its_time_to_start(cluster: VirtualCluster) -> None:
+    await with_node(cluster)
+    found = await cluster.run_on(scripted("p", {START_SECONDS: "5"}, run_s=10), "a")
+    assert found["status"]["phase"] == "Pending"
+    assert found["status"]["startTime"]
+    assert container_of(cluster, "p")["state"] == {"waiting": {"reason": "ContainerCreating"}}
+    await asyncio.sleep(6)
+    assert cluster.phase("p") == "Running"
+    await asyncio.sleep(10)
+    assert cluster.phase("p") == "Succeeded"
+
+
+@in_virtual_time
+async def test_a_pod_that_is_deleted_before_it_starts_goes(cluster: VirtualCluster) -> None:
+    await with_node(cluster)
+    await cluster.run_on(scripted("p", {START_SECONDS: "5"}), "a")
+    cluster.delete("pods", "p")
+    await asyncio.sleep(LATER_S)
+    assert cluster.phase("p") == ""
+
+
+@in_virtual_time
+async def test_init_containers_fail(cluster: VirtualCluster) -> None:
+    await with_node(cluster)
+    init = [{"name": "check", "image": "check:1"}]
+    manifest = scripted("p", {START_SECONDS: "5", INIT_FAILS: "7/GpuCheck/no/route"}, initContainers=init)
+    await cluster.run_on(manifest, "a")
+    await asyncio.sleep(6)
+    found = cluster.pod("p")
+    assert found is not None
+    assert found["status"]["phase"] == "Failed"
+    assert cluster.condition(found, "Initialized")["status"] == "False"
+    end = container_of(cluster, "p", "initContainerStatuses")["state"]["terminated"]
+    assert (end["exitCode"], end["reason"], end["message"]) == (7, "GpuCheck", "no/route")
+    assert container_of(cluster, "p")["state"] == {"waiting": {"reason": "PodInitializing"}}
+
+
+@in_virtual_time
+async def test_a_pod_fails_when_its_time_has_come(cluster: VirtualCluster) -> None:
+    await with_node(cluster)
+    script = {FAILS_AFTER_SECONDS: "30", EXIT_CODE: "3"}
+    await cluster.run_on(scripted("p", script, run_s=60), "a")
+    await cluster.run_on(scripted("again", script, run_s=60, restartPolicy="OnFailure"), "a")
+    await asyncio.sleep(31)
+    assert container_of(cluster, "p")["state"]["terminated"]["exitCode"] == 3
+    assert (cluster.phase("p"), cluster.phase("again")) == ("Failed", "Running")
+    again = container_of(cluster, "again")
+    assert (again["restartCount"], again["lastState"]["terminated"]["exitCode"]) == (1, 3)
+    await asyncio.sleep(58)
+    assert cluster.phase("again") == "Running"
+    await asyncio.sleep(2)
+    assert cluster.phase("again") == "Succeeded"
+    assert container_of(cluster, "again")["restartCount"] == 1
+
+
+@in_virtual_time
+async def test_running_containers_can_be_failed(cluster: VirtualCluster) -> None:
+    await with_node(cluster)
+    await cluster.run_on(pod("p"), "a")
+    await cluster.run_on(pod("again", restartPolicy="Always"), "a")
+    for name in ("p", "again"):
+        key = Key("pods", "default", name)
+        assert cluster.kubelets.fail(key, exit_code=134, reason="Xid79", message="GPU has fallen off the bus")
+        assert not cluster.kubelets.fail(key)
+    assert not cluster.kubelets.fail(Key("pods", "default", "ghost"))
+    await asyncio.sleep(SHORT)
+    end = container_of(cluster, "p")["state"]["terminated"]
+    told = (end["exitCode"], end["reason"], end["message"])
+    assert told == (134, "Xid79", "GPU has fallen off the bus")
+    assert (cluster.phase("p"), cluster.phase("again")) == ("Failed", "Running")
+    assert container_of(cluster, "again")["restartCount"] == 1
+
+
+@in_virtual_time
+async def test_a_failure_on_a_lost_node_is_told_later(cluster: VirtualCluster) -> None:
+    await with_node(cluster)
+    await cluster.run_on(pod("p"), "a")
+    cluster.kubelets.lose("a")
+    assert cluster.kubelets.fail(Key("pods", "default", "p"), exit_code=1)
+    await asyncio.sleep(10)
+    assert cluster.phase("p") == "Running"
+    cluster.kubelets.find("a")
+    await asyncio.sleep(SHORT)
+    assert cluster.phase("p") == "Failed"
+
+
+@in_virtual_time
+async def test_a_failed_pod_leaves_its_room(cluster: VirtualCluster) -> None:
+    await with_node(cluster)
+    await cluster.run_on(pod("p", requests={"nvidia.com/gpu": "8"}), "a")
+    cluster.kubelets.fail(Key("pods", "default", "p"))
+    await asyncio.sleep(SHORT)
+    found = await cluster.run_on(pod("q", requests={"nvidia.com/gpu": "8"}), "a")
+    assert found["status"]["phase"] == "Running"
+
+
+@in_virtual_time
+async def test_devices_come_and_go_under_running_pods(cluster: VirtualCluster) -> None:
+    await with_node(cluster)
+    await cluster.run_on(pod("p", requests={"nvidia.com/gpu": "7"}), "a")
+    for left, free, told in (
+        (7, 0, "requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0"),
+        (0, 0, "no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu"),
+        (8, 1, ""),
+    ):
+        key, name = Key("nodes", "", "a"), f"q{left}"
+        offered = {**cluster.node("a")["status"]["allocatable"], "nvidia.com/gpu": str(left)}
+        cluster.client.update_status(key, allocatable=offered)
+        status = (await cluster.run_on(pod(name), "a"))["status"]
+        assert status["phase"] == ("Running" if free else "Failed")
+        if told:
+            assert status["reason"] == "UnexpectedAdmissionError"
+            why = f"Allocate failed due to {told}, which is unexpected"
+            assert status["message"] == f"Pod was rejected: {why}"
+    await asyncio.sleep(LATER_S)
+    assert cluster.phase("p") == "Running"
+
+
+@in_virtual_time
+async def test_a_kubelet_asks_for_labels_and_taints_too(cluster: VirtualCluster) -> None:
+    await with_node(cluster)
+    taint = {"key": "example.com/broken", "effect": "NoExecute"}
+    status = (await cluster.run_on(pod("p", nodeSelector={"disk": "fast"}), "a"))["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "NodeAffinity")
+    cluster.client.update(Key("nodes", "", "a"), lambda item: {**item, "spec": {"taints": [taint]}})
+    (created,) = cluster.create(pod("q"))
+    cluster.bind(created["metadata"]["name"], "a")
+    seen: list[str] = []
+    cluster.client.subscribe(
+        "pods", lambda change: seen.append(change.entry.data["status"].get("reason", ""))
+    )
+    await asyncio.sleep(SHORT)
+    assert "TaintToleration" in seen or cluster.phase("q") == ""
+
+
+@pytest.mark.parametrize("written", ["", "soon", "1,5"])
+def test_what_is_no_number_is_ignored(written: str) -> None:
+    @in_virtual_time
+    async def run(cluster: VirtualCluster) -> None:
+        await with_node(cluster)
+        found = await cluster.run_on(scripted("p", {START_SECONDS: written}), "a")
+        assert found["status"]["phase"] == "Running"
+
+    run()

@@ -1,0 +1,81 @@
+"""A cluster in virtual time: an hour passes as soon as nothing else is to do."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from phalanx.clock import seeded_random
+from phalanx.sim.apiserver import ApiServer
+from phalanx.sim.client import Client
+from phalanx.sim.clocks import WorldClock
+from phalanx.sim.cluster import running_controllers
+from phalanx.sim.kubelet import Kubelets
+from phalanx.sim.loop import VirtualLoop
+from phalanx.sim.store import Key, Object
+from tests.sim.conftest import Cluster
+
+
+class VirtualCluster(Cluster, frozen=True):
+    """A cluster whose kubelets a test can lose."""
+
+    kubelets: Kubelets
+
+    def pod(self, name: str) -> Object | None:
+        """A pod of the default namespace."""
+        return self.client.get(Key("pods", "default", name))
+
+    def phase(self, name: str) -> str:
+        """Its phase; empty when it is gone."""
+        pod = self.pod(name)
+        return "" if pod is None else pod["status"]["phase"]
+
+    def node(self, name: str) -> Object:
+        """A node."""
+        node = self.client.get(Key("nodes", "", name))
+        assert node is not None
+        return node
+
+    def condition(self, item: Object, type_: str) -> Object:
+        """A condition of an object, as status, reason and so on; empty when there is none."""
+        found = [one for one in item["status"].get("conditions", []) if one["type"] == type_]
+        return found[0] if found else {}
+
+    def taints(self, name: str) -> list[str]:
+        """A node's taints as key:effect, without the group of the key."""
+        taints = self.node(name)["spec"].get("taints", [])
+        return sorted(f"{one['key'].rpartition('/')[2]}:{one['effect']}" for one in taints)
+
+    async def run_on(self, manifest: Object, node: str) -> Object:
+        """Create a pod, bind it and let the kubelet look."""
+        (created,) = self.create(manifest)
+        self.bind(created["metadata"]["name"], node)
+        await asyncio.sleep(0.001)
+        found = self.pod(created["metadata"]["name"])
+        assert found is not None
+        return found
+
+
+def in_virtual_time(test: Callable[[VirtualCluster], Awaitable[None]]) -> Callable[[], None]:
+    """Decorates a test of a cluster: it runs on a loop of its own, twice, in two orders of what is ready."""
+
+    def run() -> None:
+        for seed in (0, 1):
+            _run(test, seed)
+
+    run.__doc__ = test.__doc__
+    return run
+
+
+def _run(test: Callable[[VirtualCluster], Awaitable[None]], seed: int) -> None:
+    loop = VirtualLoop(seeded_random(seed))
+
+    async def main() -> None:
+        server = ApiServer(clock=WorldClock(loop))
+        with running_controllers(server) as controllers:
+            await test(VirtualCluster(server, Client(server), controllers.kubelets))
+
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(main())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
