@@ -86,6 +86,7 @@ class Network:
     def __init__(self, *, host: str, server: ApiServer, loop: VirtualLoop, random: Random) -> None:
         self.rules: list[Rule] = []
         self.partitioned = False
+        self.severed = False
         self.duplicates_permille = 0
         self.observer: Observer = lambda _exchange: None
         self.delivered: dict[str, int] = {}
@@ -116,9 +117,14 @@ class Network:
         self.partitioned = True
 
     def heal(self) -> None:
-        """Requests pass again; what was open has been given up by the server meanwhile."""
-        self.partitioned = False
+        """Requests pass again, unless the host is gone; what was open has been given up meanwhile."""
+        self.partitioned = self.severed
         self.cut_watches()
+
+    def bookmark_watches(self, path_part: str = "") -> None:
+        """The server tells these watches how far they have come, before it is due."""
+        for pipe in self._fitting(path_part):
+            pipe.bookmark()
 
     def coin(self) -> bool:
         """Heads or tails."""
@@ -126,7 +132,7 @@ class Network:
 
     def sever(self) -> None:
         """The host is gone for good: the server drops what it has open to it."""
-        self.partitioned = True
+        self.partitioned = self.severed = True
         for pipe in list(self._pipes):
             pipe.cut("the host is gone")
 
@@ -332,6 +338,10 @@ class _Pipe:
         """The reader finds the connection broken."""
         self._end = why
         self._wake.set()
+
+    def bookmark(self) -> None:
+        """The server tells how far this watch has come."""
+        self._loop.outside(self._source.bookmark)
 
     def close(self) -> None:
         """The reader has gone."""

@@ -52,6 +52,10 @@ class WatchStream:
             elif self._ended:
                 return
 
+    def bookmark(self) -> None:
+        """Tell the reader now how far the watch has come."""
+        self._send_bookmark()
+
     def close(self) -> None:
         """End the stream and the watch behind it."""
         self._end()

@@ -1,0 +1,186 @@
+"""One whole run: a cluster, jobs, faults for some hours, then rest, then an empty cluster; and its summary.
+
+The same settings give the same run to the last bit, in any process.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.framework.config import SchedulerConfig
+from phalanx.sim.faults.fault import Fault, FaultContext
+from phalanx.sim.faults.injectors import INJECTORS, inject
+from phalanx.sim.invariants.check import Check, Violation
+from phalanx.sim.outcomes import Outcomes, OutcomeTracker
+from phalanx.sim.remote_faults import REMOTE_INJECTORS
+from phalanx.sim.store import Object
+from phalanx.sim.world import World, WorldSettings, in_world
+
+WARM_UP_S: Final = 30.0
+"""Simulated seconds before anything goes wrong: nodes become ready and a leader is found."""
+
+REST_S: Final = 1800.0
+"""Simulated seconds between the last fault and the look at rest; pods of lost nodes stay for 300 of them."""
+
+EMPTYING_S: Final = 300.0
+"""Simulated seconds between deleting everything and the look at the end."""
+
+_WORKLOAD_KINDS: Final = (
+    "jobs.batch",
+    "pods",
+    "podgroups.scheduling.phalanx.dev",
+    "poddisruptionbudgets.policy",
+)
+
+
+class Submission(Struct, frozen=True):
+    """Objects that a user creates together. `at_s` counts from the end of the warm-up."""
+
+    at_s: float
+    manifests: tuple[Object, ...]
+
+
+class Scenario(Struct, frozen=True, kw_only=True):
+    """Everything that a run depends on. Fault times count from the end of the warm-up.
+
+    `seconds` is the time in which jobs come and faults begin. `rival`: somebody else binds pods too.
+    """
+
+    seed: int
+    seconds: float
+    cluster: tuple[Object, ...]
+    submissions: tuple[Submission, ...]
+    faults: tuple[Fault, ...] = ()
+    checks: tuple[type[Check], ...] = ()
+    config: SchedulerConfig = SchedulerConfig()
+    replicas: int = 2
+    rival: bool = False
+
+
+class Summary(Struct, frozen=True, rename="camel"):
+    """What came out. `faults` counts by family what was injected, `marks` rare paths that were reached."""
+
+    seed: int
+    decision_hash: str
+    violations: tuple[Violation, ...]
+    violation_count: int
+    faults: Mapping[str, int]
+    marks: Mapping[str, int]
+    outcomes: Outcomes
+    cycles: int
+    simulated_hours: float
+
+
+Progress = Callable[[float], None]
+"""Told the simulated seconds that have passed."""
+
+
+def simulate(scenario: Scenario, *, progress: Progress = lambda _seconds: None) -> Summary:
+    """Play a scenario from beginning to end."""
+    run = _Run(scenario, progress)
+    settings = WorldSettings(
+        seed=scenario.seed,
+        checks=scenario.checks,
+        replicas=scenario.replicas,
+        config=scenario.config,
+        single_writer=not scenario.rival,
+    )
+    world = in_world(settings, run.play)
+    return Summary(
+        seed=scenario.seed,
+        decision_hash=world.log.digest,
+        violations=tuple(world.violations.kept),
+        violation_count=world.violations.count,
+        faults=dict(sorted(run.injected.items())),
+        marks=dict(sorted(world.marks.counts.items())),
+        outcomes=run.outcomes,
+        cycles=world.log.cycles,
+        simulated_hours=round(world.loop.time() / 3600, 3),
+    )
+
+
+class _Run:
+    outcomes: Outcomes
+
+    def __init__(self, scenario: Scenario, progress: Progress) -> None:
+        self.injected: dict[str, int] = {}
+        self._scenario = scenario
+        self._progress = progress
+        self._over = asyncio.Event()
+
+    async def play(self, world: World) -> None:
+        """All phases in their order."""
+        tracker = OutcomeTracker(world.server.store, world.clock)
+        world.create(self._scenario.cluster)
+        world.start()
+        world.go(self._tell_progress(world))
+        await asyncio.sleep(WARM_UP_S)
+        world.go(self._submit(world))
+        faults = [world.go(self._inject(fault, world)) for fault in self._scenario.faults]
+        await asyncio.sleep(self._scenario.seconds)
+        self._over.set()
+        if faults:
+            await asyncio.wait(faults)
+        await asyncio.sleep(REST_S)
+        world.at_rest()
+        self.outcomes = tracker.outcomes()
+        _delete_everything(world)
+        await asyncio.sleep(EMPTYING_S)
+        world.at_end()
+
+    async def _submit(self, world: World) -> None:
+        began = world.loop.time()
+        for submission in sorted(self._scenario.submissions, key=lambda one: one.at_s):
+            await asyncio.sleep(began + submission.at_s - world.loop.time())
+            world.create(submission.manifests)
+
+    async def _inject(self, fault: Fault, world: World) -> None:
+        await self._sleep(fault.at_s)
+        if self._over.is_set():
+            return
+        self.injected[fault.family] = self.injected.get(fault.family, 0) + 1
+        remote = REMOTE_INJECTORS.get(fault.kind)
+        if remote is not None:
+            await remote(fault, world, self._sleep)
+        elif fault.kind in INJECTORS:
+            await inject(fault, self._context(fault, world))
+
+    def _context(self, fault: Fault, world: World) -> FaultContext:
+        return FaultContext(
+            client=world.client,
+            kubelets=world.controllers.kubelets,
+            random=world.random(f"{fault.kind}/{fault.at_s}/{fault.targets}"),
+            sleep=self._sleep,
+        )
+
+    async def _sleep(self, seconds: float) -> None:
+        """Until then, or until faults are over: then everything is undone at once."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._over.wait()
+        except TimeoutError:
+            return
+
+    async def _tell_progress(self, world: World) -> None:
+        while True:
+            await asyncio.sleep(60.0)
+            self._progress(world.loop.time())
+
+
+def total_seconds(scenario: Scenario) -> float:
+    """Simulated seconds that a run takes, nearly."""
+    return WARM_UP_S + scenario.seconds + REST_S + EMPTYING_S
+
+
+def _delete_everything(world: World) -> None:
+    for resource in _WORKLOAD_KINDS:
+        _delete_all(world, resource)
+
+
+def _delete_all(world: World, resource: str) -> None:
+    for key in world.client.keys(resource):
+        found = world.client.get(key)
+        if found is not None:
+            world.client.delete(key, uid=found["metadata"]["uid"])
