@@ -10,7 +10,7 @@ from phalanx.sim.api.errors import ApiError
 from phalanx.sim.api.objects import is_deleting
 from phalanx.sim.client import Client
 from phalanx.sim.faults.fault import Fault, FaultContext
-from phalanx.sim.footprint import requests_of
+from phalanx.sim.footprint import allocatable_of, requests_of
 from phalanx.sim.store import Key, Object
 
 POD_GROUPS: Final = f"podgroups.{API_GROUP}"
@@ -153,10 +153,14 @@ def drawn_objects(fault: Fault, context: FaultContext, resource: str) -> list[Ke
 
 def drain_one_gpu(context: FaultContext, node: str) -> None:
     """Delete one pod with GPUs on the node by lot, as a drain of one GPU does."""
-    pods = [key for key in live_pods(context.client, node=node) if _has_gpus(context.client.get(key))]
+    pods = [key for key in live_pods(context.client, node=node) if gpus_of(context, key)]
     for key in draw(pods, 1, context):
         delete(context.client, key)
 
 
-def _has_gpus(pod: Object | None) -> bool:
-    return pod is not None and requests_of(pod).get(GPU, 0) > 0
+def gpus_of(context: FaultContext, key: Key) -> int:
+    """The GPUs that a pod asks for, or that a node offers; 0 for what is gone."""
+    found = context.client.get(key)
+    if found is None:
+        return 0
+    return (allocatable_of(found) if key.resource == "nodes" else requests_of(found)).get(GPU, 0)

@@ -17,7 +17,7 @@ INJECTORS: Final[Mapping[str, Injector]] = {
     **foreign.INJECTORS,
     **rivals.INJECTORS,
 }
-"""By kind. Faults of the network, the API, watches and leaders (F3 to F5) are not here: kinds.py names them."""
+"""By kind. The kinds of F3 to F5 (network, API, watches, leaders) are not here: kinds.py names them."""
 
 
 async def inject(fault: Fault, context: FaultContext) -> None:

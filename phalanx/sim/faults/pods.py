@@ -11,8 +11,10 @@ from phalanx.sim.faults.edits import (
     drain_one_gpu,
     drawn_pods,
     edit,
+    gpus_of,
     group_of,
     live_pods,
+    node_key,
     same,
     uid_of,
     with_metadata,
@@ -59,6 +61,18 @@ async def _fails(fault: Fault, context: FaultContext) -> None:
     await context.sleep(fault.number("delay_s"))
     for key in keys:
         _end(context, key, fault.number("exit_code", 1), fault)
+
+
+async def _gpu_fails(fault: Fault, context: FaultContext) -> None:
+    """One GPU of each target node is drawn; the pod that holds it, if any, fails. Settings as of pod-failure.
+
+    So a job is hit in proportion to the GPUs that it holds.
+    """
+    for node in fault.targets:
+        held = [key for key in live_pods(context.client, node=node) for _ in range(gpus_of(context, key))]
+        place = context.random.randrange(max(1, gpus_of(context, node_key(node))))
+        for key in held[place : place + 1]:
+            _end(context, key, fault.number("exit_code", 1), fault)
 
 
 async def _succeeds(fault: Fault, context: FaultContext) -> None:
@@ -168,6 +182,7 @@ def _with_finalizers(item: Object, names: list[str]) -> Object:
 INJECTORS: Final[Mapping[str, Injector]] = {
     "pod-init-failure": _init_fails,
     "pod-failure": _fails,
+    "pod-gpu-failure": _gpu_fails,
     "pod-early-success": _succeeds,
     "pod-restarts": _restarts,
     "pod-eviction": _evicted,

@@ -11,11 +11,10 @@ from typing import Final
 import msgspec
 
 from phalanx.model.resources import GPU
-from phalanx.sim.faults.edits import create, drain_one_gpu, drawn_pods, node_key
+from phalanx.sim.faults.edits import create, drain_one_gpu, drawn_pods, gpus_of, node_key
 from phalanx.sim.faults.fault import Fault, FaultContext, Injector
 from phalanx.sim.faults.nodes import set_allocatable
 from phalanx.sim.faults.nvsentinel import drain, give_back, message_of, quarantine
-from phalanx.sim.footprint import allocatable_of
 
 RESTART_APP: Final = "RESTART_APP"
 IGNORE: Final = "IGNORE"
@@ -88,7 +87,7 @@ async def _gpu_reset(fault: Fault, context: FaultContext) -> None:
     for node in fault.targets:
         _report(context, node, fault, RESET_GPU)
         drain_one_gpu(context, node)
-        set_allocatable(context, node, GPU, str(max(0, _gpus(context, node) - 1)))
+        set_allocatable(context, node, GPU, str(max(0, gpus_of(context, node_key(node)) - 1)))
     await context.sleep(fault.seconds)
     for node in fault.targets:
         set_allocatable(context, node, GPU, "")
@@ -124,11 +123,6 @@ async def _overridden(fault: Fault, context: FaultContext) -> None:
     kind = kind_of(RECOVERY_ACTIONS[fault.text("text", "None")])
     settings = {**fault.settings, "code": 154}
     await _BY_ACTION[kind](msgspec.structs.replace(fault, kind=kind, settings=settings), context)
-
-
-def _gpus(context: FaultContext, node: str) -> int:
-    found = context.client.get(node_key(node))
-    return 0 if found is None else allocatable_of(found).get(GPU, 0)
 
 
 def _text(fault: Fault) -> str:
