@@ -7,7 +7,8 @@ set; the plugin is then made with one of it, otherwise with nothing.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
 
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
@@ -106,12 +107,25 @@ class Plugins:
     """The plugins of one session, sorted by the questions they answer, each list in the configured order."""
 
     def __init__(self, plugins: tuple[Plugin, ...]) -> None:
-        self.openers = [plugin for plugin in plugins if isinstance(plugin, OpensSession)]
-        self.checks = [plugin for plugin in plugins if isinstance(plugin, RefusesGangs)]
-        self.judges = [plugin for plugin in plugins if isinstance(plugin, JudgesNodes)]
-        self.filters = [plugin for plugin in plugins if isinstance(plugin, FiltersNodes)]
-        self.prices = [plugin for plugin in plugins if isinstance(plugin, PricesNodes)]
-        self.ranks = [plugin for plugin in plugins if isinstance(plugin, RanksGangs)]
-        self.gang_orders = [plugin for plugin in plugins if isinstance(plugin, OrdersGangs)]
-        self.queue_orders = [plugin for plugin in plugins if isinstance(plugin, OrdersQueues)]
-        self.rule_makers = [plugin for plugin in plugins if isinstance(plugin, MakesRules)]
+        self.openers = _those(plugins, OpensSession)
+        self.checks = _those(plugins, RefusesGangs)
+        self.judges = _those(plugins, JudgesNodes)
+        self.filters = _those(plugins, FiltersNodes)
+        self.prices = _those(plugins, PricesNodes)
+        self.ranks = _those(plugins, RanksGangs)
+        self.gang_orders = _those(plugins, OrdersGangs)
+        self.queue_orders = _those(plugins, OrdersQueues)
+        self.rule_makers = _those(plugins, MakesRules)
+
+
+P = TypeVar("P")
+
+
+def _those(plugins: tuple[Plugin, ...], question: Callable[..., P]) -> list[P]:
+    return [cast(P, plugin) for plugin in plugins if _answers(type(plugin), question)]
+
+
+@cache
+def _answers(plugin: type, question: Any) -> bool:
+    """Asking a protocol takes as long as a small cycle, and a class never changes its answer."""
+    return issubclass(plugin, question)
