@@ -6,7 +6,7 @@ table, or `correlated`, `false positive`, `flap`, `job`.
 
 import heapq
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import NormalDist
 from typing import Final
 
@@ -57,7 +57,7 @@ _FALSE_TYPES: Final = tuple(type_ for type_ in HEALTHY_STATUS if type_ != "Ready
 def campaign(*, random: Random, nodes: Iterable[Object], hours: float, scale: float) -> tuple[Fault, ...]:
     """The faults of so many hours, in order of time. `nodes`: manifests; `scale`: 1 as in life, 10, 100.
 
-    A node that is out cannot fail again: what would have hit it hits another one.
+    A node that is out cannot fail again: what would have hit it hits another one, again rather a lemon.
     """
     manifests = list(nodes)
     site, seconds = site_of(manifests), hours * _HOUR_S
@@ -88,6 +88,7 @@ class _Arrival(Struct, frozen=True, order=True):
 def _node_faults(site: Site, *, random: Random, seconds: float, scale: float) -> list[Fault]:
     per_second = NODE_FAULTS_PER_NODE_DAY * scale / SECONDS_PER_DAY
     factors = lemon_factors(len(site.nodes), random)
+    weights = list(accumulate(factors))
     coming = [
         [_Arrival(at_s, node) for at_s in arrivals(per_second * factor, random=random, seconds=seconds)]
         for node, factor in zip(site.nodes, factors, strict=True)
@@ -95,7 +96,8 @@ def _node_faults(site: Site, *, random: Random, seconds: float, scale: float) ->
     faults: list[Fault] = []
     out_until: dict[str, float] = {}
     for arrival in heapq.merge(*coming):
-        hit = _who_is_up(arrival, out_until, site, random)
+        others = random.choices(site.nodes, cum_weights=weights, k=_TRIES)
+        hit = _who_is_up(arrival, out_until, others)
         if hit is not None:
             for fault in _of_node(hit, site, random):
                 faults.append(fault)
@@ -104,11 +106,9 @@ def _node_faults(site: Site, *, random: Random, seconds: float, scale: float) ->
     return faults
 
 
-def _who_is_up(
-    arrival: _Arrival, out_until: Mapping[str, float], site: Site, random: Random
-) -> _Arrival | None:
-    """The arrival, at another node where this one is out; None where hardly any is up."""
-    for node in (arrival.node, *random.choices(site.nodes, k=_TRIES)):
+def _who_is_up(arrival: _Arrival, out_until: Mapping[str, float], others: list[str]) -> _Arrival | None:
+    """The arrival, at the first other node that is up where its own is out; None where they are out too."""
+    for node in (arrival.node, *others):
         if arrival.at_s >= out_until.get(node, 0.0):
             return _Arrival(arrival.at_s, node)
     return None
@@ -145,14 +145,16 @@ def _fault(arrival: _Arrival, outcome: Outcome, cause: str, random: Random) -> F
 
 def _correlated(arrival: _Arrival, site: Site, random: Random) -> Fault:
     """A switch or a power feed takes all nodes of a domain with it."""
-    kind, depth = random.choice((("switch-out", 1), ("power-out", 0)))
+    kind, depth = random.choice((("switch-out", -1), ("power-out", 1)))
     targets = site.domain_of(arrival.node, depth)
-    settings = {CAUSE: CORRELATED_CAUSE, "each": "node-lost", "within_s": _WITHIN_S, "restarted": 1}
-    return Fault("F7", kind, arrival.at_s, targets, repair_s(Repair.REBOOT, random), settings)
+    settings: dict[str, Setting] = {CAUSE: CORRELATED_CAUSE, "each": "node-lost", "within_s": _WITHIN_S}
+    return Fault(
+        "F7", kind, arrival.at_s, targets, repair_s(Repair.REBOOT, random), {**settings, "restarted": 1}
+    )
 
 
 def _false_positive(arrival: _Arrival, random: Random) -> Fault:
-    settings = {CAUSE: FALSE_POSITIVE_CAUSE, "type": random.choice(_FALSE_TYPES)}
+    settings: dict[str, Setting] = {CAUSE: FALSE_POSITIVE_CAUSE, "type": random.choice(_FALSE_TYPES)}
     seconds = repair_s(Repair.RESET, random)
     return Fault("F6", "node-condition", arrival.at_s, (arrival.node,), seconds, settings)
 
