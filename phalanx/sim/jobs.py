@@ -1,13 +1,15 @@
 """The Job controller of the embedded cluster: makes a Job's pods, replaces failed ones, counts, completes.
 
-As the real one it marks its pods with a finalizer until they are counted. Unlike it, a failed pod is replaced
-at once, without a growing delay.
+As the real one it marks its pods with a finalizer until they are counted, follows podFailurePolicy and
+podReplacementPolicy, and counts a pod that is deleted as failed unless that policy is Failed. Unlike it, a
+failed pod is replaced at once, without a growing delay, and there is no backoffLimitPerIndex.
 """
 
 from typing import Any
 
 from phalanx.sim.api.objects import is_deleting, without
 from phalanx.sim.client import Client
+from phalanx.sim.job_failures import judge
 from phalanx.sim.store import Change, ChangeType, Key, Object
 from phalanx.sim.workqueue import WorkQueue
 
@@ -78,12 +80,12 @@ class JobController:
         if status != job.get("status"):
             self._client.update_status(key, **status)
         for pod_key, pod in pods:
-            if _is_tracked(pod) and _is_over(pod):
+            if _is_tracked(pod) and _is_over(job, pod):
                 self._client.update(pod_key, _untracked)
         if status.get("conditions"):
             self._stop_all(pods)
         else:
-            self._create_missing(job, status, [pod for _, pod in pods if not _is_over(pod)])
+            self._create_missing(job, status, [pod for _, pod in pods if not _is_over(job, pod)])
 
     def _pods_of(self, job: Object) -> list[tuple[Key, Object]]:
         """The Job's pods that still exist, in order of their creation; those that are gone are forgotten."""
@@ -99,7 +101,7 @@ class JobController:
 
     def _stop_all(self, pods: list[tuple[Key, Object]]) -> None:
         for key, pod in pods:
-            if not _is_over(pod):
+            if not _has_ended(pod) and not is_deleting(pod):
                 self._client.delete(key, uid=pod["metadata"]["uid"])
 
     def _create_missing(self, job: Object, status: Object, active: list[Object]) -> None:
@@ -121,22 +123,37 @@ def _counted(job: Object, pods: list[Object], *, now: str) -> Object:
     """The Job's status with the pods that have ended since counted."""
     spec, status = job["spec"], dict(job.get("status") or {})
     status.setdefault("startTime", now)
-    fresh = [pod for pod in pods if _is_over(pod) and _is_tracked(pod)]
+    fresh = [pod for pod in pods if _is_over(job, pod) and _is_tracked(pod)]
     well = [pod for pod in fresh if pod["status"].get("phase") == "Succeeded"]
+    failures = judge(job, [pod for pod in fresh if pod["status"].get("phase") != "Succeeded"])
     status["succeeded"] = status.get("succeeded", 0) + len(well)
-    status["failed"] = status.get("failed", 0) + len(fresh) - len(well)
-    status["active"] = sum(1 for pod in pods if not _is_over(pod))
+    status["failed"] = status.get("failed", 0) + failures.counted
+    left = [pod for pod in pods if not _has_ended(pod)]
+    status["terminating"] = sum(1 for pod in left if is_deleting(pod))
+    status["active"] = len(left) - status["terminating"]
     if spec["completionMode"] == "Indexed":
         done = {*_indexes(status.get("completedIndexes", "")), *(_index(pod) for pod in well)}
         status["completedIndexes"] = _ranges(sorted(done))
         status["succeeded"] = len(done)
     if not status.get("conditions"):
-        _conclude(spec, status, now)
+        restarts = sum(_restarts(pod) for pod in left) if _restarts_in_place(spec) else 0
+        _conclude(spec, status, now, restarts=restarts, verdict=failures.verdict)
     return status
 
 
-def _conclude(spec: Object, status: Object, now: str) -> None:
-    if status["succeeded"] >= spec.get("completions", float("inf")):
+def _restarts_in_place(spec: Object) -> bool:
+    return bool(spec["template"]["spec"].get("restartPolicy") == "OnFailure")
+
+
+def _restarts(pod: Object) -> int:
+    return sum(one.get("restartCount", 0) for one in pod["status"].get("containerStatuses", []))
+
+
+def _conclude(spec: Object, status: Object, now: str, *, restarts: int, verdict: str) -> None:
+    limit = spec["backoffLimit"]
+    if verdict:
+        status["conditions"] = _failed("PodFailurePolicy", verdict, now)
+    elif status["succeeded"] >= spec.get("completions", float("inf")):
         status["completionTime"] = now
         status["conditions"] = [
             _condition(
@@ -144,12 +161,13 @@ def _conclude(spec: Object, status: Object, now: str) -> None:
             ),
             _condition("Complete", "CompletionsReached", "Reached expected number of succeeded pods", now),
         ]
-    elif status["failed"] > spec["backoffLimit"]:
+    elif status["failed"] > limit or (restarts and restarts >= limit):
         why = "Job has reached the specified backoff limit"
-        status["conditions"] = [
-            _condition("FailureTarget", "BackoffLimitExceeded", why, now),
-            _condition("Failed", "BackoffLimitExceeded", why, now),
-        ]
+        status["conditions"] = _failed("BackoffLimitExceeded", why, now)
+
+
+def _failed(reason: str, why: str, now: str) -> list[Object]:
+    return [_condition(type_, reason, why, now) for type_ in ("FailureTarget", "Failed")]
 
 
 def _condition(type_: str, reason: str, message: str, now: str) -> Object:
@@ -188,9 +206,14 @@ def _owner(pod: Object) -> Object | None:
     return next((one for one in owners if one.get("controller") and one["kind"] == "Job"), None)
 
 
-def _is_over(pod: Object) -> bool:
-    """Whether the pod counts as ended: one that is being deleted does, and is replaced already."""
-    return pod["status"].get("phase") in ("Succeeded", "Failed") or is_deleting(pod)
+def _has_ended(pod: Object) -> bool:
+    return pod["status"].get("phase") in ("Succeeded", "Failed")
+
+
+def _is_over(job: Object, pod: Object) -> bool:
+    """Whether the pod counts as ended and is replaced: so is one that is being deleted, if the Job likes."""
+    waits = job["spec"].get("podReplacementPolicy") == "Failed"
+    return _has_ended(pod) or (is_deleting(pod) and not waits)
 
 
 def _is_tracked(pod: Object) -> bool:

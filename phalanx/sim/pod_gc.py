@@ -1,4 +1,6 @@
-"""Deletes the pods of nodes that are gone, as kube-controller-manager's PodGC: nobody else would.
+"""Ends the pods that nobody else would end, as kube-controller-manager's PodGC.
+
+Those are the pods of nodes that are gone, and deleted ones that never had a node but are held by a finalizer.
 
 The real one looks every 20 seconds and waits 40 more; here a pod goes 40 seconds after it is first seen on a
 node that is not there. A node that is back by then keeps its pods.
@@ -7,7 +9,7 @@ node that is not there. A node that is back by then keeps its pods.
 from functools import partial
 
 from phalanx.limits import SIM_POD_GC_QUARANTINE_S
-from phalanx.sim.api.objects import disruption_target, set_condition
+from phalanx.sim.api.objects import disruption_target, is_deleting, set_condition
 from phalanx.sim.client import Client
 from phalanx.sim.store import Change, ChangeType, Key, Object
 from phalanx.sim.workqueue import WorkQueue
@@ -39,7 +41,11 @@ class PodGarbageCollector:
             self._check(change.entry.key.name)
 
     def _on_pod(self, change: Change) -> None:
-        self._check(change.entry.data["spec"].get("nodeName", ""))
+        pod = change.entry.data
+        node = pod["spec"].get("nodeName", "")
+        self._check(node)
+        if not node and is_deleting(pod):
+            self._queue.add(change.entry.key)
 
     def _check(self, node: str) -> None:
         key = Key("nodes", "", node)
@@ -48,6 +54,9 @@ class PodGarbageCollector:
             self._queue.call_later(SIM_POD_GC_QUARANTINE_S, partial(self._queue.add, key))
 
     def _look_at(self, key: Key) -> None:
+        if key.resource == "pods":
+            self._end_unscheduled(key)
+            return
         self._quarantined.pop(key.name, None)
         if self._client.get(key) is None:
             for pod in self._client.pods_on(key.name):
@@ -60,6 +69,13 @@ class PodGarbageCollector:
         if pod["status"].get("phase") not in ("Succeeded", "Failed"):
             self._client.update_status(key, **self._failed(pod))
         self._client.delete(key, uid=pod["metadata"]["uid"], grace_s=0)
+
+    def _end_unscheduled(self, key: Key) -> None:
+        pod = self._client.get(key)
+        if pod is None or not is_deleting(pod) or pod["spec"].get("nodeName"):
+            return
+        if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+            self._client.update_status(key, phase="Failed")
 
     def _failed(self, pod: Object) -> Object:
         target = disruption_target("DeletionByPodGC", "PodGC: node no longer exists", now=self._client.now())

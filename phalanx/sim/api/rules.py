@@ -159,9 +159,15 @@ class JobRules(StatusRules):
     def on_create(self, new: Object, stamps: Stamps) -> None:
         new["status"] = {}
         metadata, spec = new["metadata"], new["spec"]
+        if "parallelism" not in spec:
+            spec.setdefault("completions", 1)
         for field, value in (("parallelism", 1), ("completionMode", "NonIndexed"), ("backoffLimit", 6)):
             spec.setdefault(field, value)
-        spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
+        policy = spec.get("podFailurePolicy")
+        spec.setdefault("podReplacementPolicy", "Failed" if policy else "TerminatingOrFailed")
+        for rule in (policy or {}).get("rules") or []:
+            for pattern in rule.get("onPodConditions") or []:
+                pattern.setdefault("status", "True")
         for field in ("suspend", "manualSelector"):
             spec.setdefault(field, False)
         if spec["completionMode"] == "Indexed" or "completions" in spec:
@@ -172,6 +178,24 @@ class JobRules(StatusRules):
             template["labels"][f"{prefix}job-name"] = metadata["name"]
         metadata["labels"] = {**template["labels"], **metadata.get("labels", {})}
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": metadata["uid"]}}
+
+    def check_create(self, new: Object) -> list[Cause]:
+        spec = new["spec"]
+        restart, policy = (
+            spec["template"]["spec"].get("restartPolicy", "Always"),
+            spec.get("podFailurePolicy"),
+        )
+        found: list[Cause] = []
+        if restart not in ("OnFailure", "Never"):
+            why = f'Required value: valid values: "OnFailure", "Never", not "{restart}"'
+            found.append(Cause("FieldValueRequired", why, "spec.template.spec.restartPolicy"))
+        if policy and restart == "OnFailure":
+            why = 'Invalid value: "OnFailure": only "Never" is supported when podFailurePolicy is specified'
+            found.append(Cause("FieldValueInvalid", why, "spec.template.spec.restartPolicy"))
+        if policy and spec["podReplacementPolicy"] != "Failed":
+            why = 'Unsupported value: "TerminatingOrFailed": supported values: "Failed"'
+            found.append(Cause("FieldValueNotSupported", why, "spec.podReplacementPolicy"))
+        return found
 
 
 GENERAL: Final = Rules()

@@ -129,12 +129,35 @@ class _Template(_Any, frozen=True, kw_only=True):
     spec: _PodSpec = _PodSpec()
 
 
+class _OnExitCodes(_Shape, frozen=True, kw_only=True):
+    container_name: str = ""
+    operator: Literal["In", "NotIn"]
+    values: list[int]
+
+
+class _OnPodCondition(_Shape, frozen=True, kw_only=True):
+    type: str
+    status: str = ""
+
+
+class _FailureRule(_Shape, frozen=True, kw_only=True):
+    action: Literal["FailJob", "Ignore", "Count"]
+    on_exit_codes: _OnExitCodes | None = None
+    on_pod_conditions: list[_OnPodCondition] = []
+
+
+class _FailurePolicy(_Shape, frozen=True, kw_only=True):
+    rules: list[_FailureRule] = []
+
+
 class _JobSpec(_Shape, frozen=True, kw_only=True):
     template: _Template
     parallelism: int = 0
     completions: int = 0
     backoff_limit: int = 0
     completion_mode: str = ""
+    pod_failure_policy: _FailurePolicy = _FailurePolicy()
+    pod_replacement_policy: str = ""
     suspend: bool = False
 
 
