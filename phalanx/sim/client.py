@@ -12,6 +12,7 @@ from phalanx.sim.store import ChangeType, Key, Object, Subscriber
 
 _NOT_FOUND = 404
 _CONFLICT = 409
+_TOO_MANY_REQUESTS = 429
 
 
 class Client:
@@ -92,6 +93,17 @@ class Client:
             self._server.registry.bind(self._target(key), binding)
         except ApiError as error:
             if error.code not in (_NOT_FOUND, _CONFLICT):
+                raise
+            return False
+        return True
+
+    def evict(self, key: Key, *, uid: str) -> bool:
+        """Evict this very pod; false where its budget or anything else does not allow that now."""
+        eviction = {"metadata": {"name": key.name}, "deleteOptions": {"preconditions": {"uid": uid}}}
+        try:
+            self._server.registry.evict(self._target(key), eviction)
+        except ApiError as error:
+            if error.code not in (_NOT_FOUND, _CONFLICT, _TOO_MANY_REQUESTS):
                 raise
             return False
         return True

@@ -3,6 +3,7 @@
 A kind's meaning and its settings are in the docstring of its injector, one file per family.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
@@ -14,6 +15,8 @@ from phalanx.sim.store import Key
 
 Setting = str | int
 Settings = Mapping[str, Setting]
+
+_EARLY_S: Final = 1e-6
 
 NO_SETTINGS: Final[Settings] = {}
 
@@ -61,7 +64,10 @@ class Fault(Struct, frozen=True):
 
 
 class FaultContext(Struct, frozen=True):
-    """The world as injectors reach it. `sleep` waits in simulated seconds."""
+    """The world as injectors reach it.
+
+    `sleep` waits in simulated seconds, and returns early when the run is over: what lasts is undone then.
+    """
 
     client: Client
     kubelets: Kubelets
@@ -87,6 +93,14 @@ def lasting(begin: Callable[[Fault, FaultContext, str], Undo]) -> Injector:
                 undo()
 
     return injector
+
+
+async def pause(context: FaultContext, seconds: float) -> bool:
+    """Wait between two acts of a fault; false where the run was over earlier, and no more must be done."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    await context.sleep(seconds)
+    return loop.time() >= end - _EARLY_S
 
 
 def nothing() -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from phalanx.model.resources import CPU, GPU, MEMORY, Resources, add
 from phalanx.sim.faults.edits import create, delete, is_over, node_key
-from phalanx.sim.faults.fault import Fault, FaultContext, Injector
+from phalanx.sim.faults.fault import Fault, FaultContext, Injector, pause
 from phalanx.sim.footprint import allocatable_of, requests_of
 from phalanx.sim.store import Key, Object
 
@@ -65,7 +65,8 @@ async def _load(fault: Fault, context: FaultContext) -> None:
     guests: deque[Key | None] = deque()
     for _ in range(round(fault.seconds / pause_s) if fault.targets else 0):
         guests.append(put(context, context.random.choice(fault.targets), requests=requests))
-        await context.sleep(pause_s)
+        if not await pause(context, pause_s):
+            break
         if len(guests) >= hold:
             _remove(context, guests.popleft())
     while guests:

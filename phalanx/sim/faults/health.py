@@ -5,7 +5,7 @@ from typing import Final
 
 from phalanx.sim.faults.conditions import faulty, healthy
 from phalanx.sim.faults.edits import condition_of, node_key, put_condition, same, uid_of
-from phalanx.sim.faults.fault import Fault, FaultContext, Injector, Undo, lasting, nothing
+from phalanx.sim.faults.fault import Fault, FaultContext, Injector, Undo, lasting, nothing, pause
 from phalanx.sim.store import Object
 
 
@@ -61,7 +61,8 @@ async def _heartbeats(fault: Fault, context: FaultContext) -> None:
     for beat in range(times):
         for node in fault.targets:
             _beat(context, node, type_, f"checked, round {beat + 1}")
-        await context.sleep(fault.seconds / times)
+        if not await pause(context, fault.seconds / times):
+            return
 
 
 def _beat(context: FaultContext, node: str, type_: str, message: str) -> None:

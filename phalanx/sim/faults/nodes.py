@@ -14,7 +14,7 @@ from phalanx.sim.faults.edits import (
     uid_of,
     with_spec,
 )
-from phalanx.sim.faults.fault import Fault, FaultContext, Injector, Undo, lasting, nothing
+from phalanx.sim.faults.fault import Fault, FaultContext, Injector, Undo, lasting, nothing, pause
 from phalanx.sim.faults.health import raise_condition
 from phalanx.sim.store import Object
 
@@ -85,7 +85,8 @@ async def _flaps(fault: Fault, context: FaultContext) -> None:
         await context.sleep(half_s)
         for undo in undos:
             undo()
-        await context.sleep(half_s)
+        if not await pause(context, half_s):
+            return
 
 
 async def _deleted(fault: Fault, context: FaultContext) -> None:
@@ -144,7 +145,8 @@ async def _shrunk(fault: Fault, context: FaultContext) -> None:
     for step in steps:
         for node in fault.targets:
             set_allocatable(context, node, resource, step)
-        await context.sleep(fault.seconds / len(steps))
+        if not await pause(context, fault.seconds / len(steps)):
+            break
     for node in fault.targets:
         set_allocatable(context, node, resource, "")
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from phalanx.sim.faults.edits import condition_of, delete, edit, live_pods, node_key, with_metadata
-from phalanx.sim.faults.fault import Fault, FaultContext, Injector, Undo, nothing
+from phalanx.sim.faults.fault import Fault, FaultContext, Injector, Undo, nothing, pause
 from phalanx.sim.faults.health import raise_condition
 from phalanx.sim.faults.nodes import cordoned, tainted
 from phalanx.sim.store import Object
@@ -125,7 +125,8 @@ async def _walk(fault: Fault, context: FaultContext) -> None:
     ends, mode = fault.text("ends", REMEDIATION_SUCCEEDED), fault.text("drain", "AllowCompletion")
     states = [*_STEPS[1:2], ends] if ends == DRAIN_FAILED else [*_STEPS[1:], ends]
     for state in states:
-        await context.sleep(fault.seconds / (len(states) + 1))
+        if not await pause(context, fault.seconds / (len(states) + 1)):
+            break
         held = [one for one in held if not _is_cancelled(one, fault, context)]
         for one in held:
             drain(context, one.node, mode, is_late=state != "draining")

@@ -19,7 +19,7 @@ from phalanx.sim.faults.edits import (
     uid_of,
     with_metadata,
 )
-from phalanx.sim.faults.fault import Fault, FaultContext, Injector
+from phalanx.sim.faults.fault import Fault, FaultContext, Injector, pause
 from phalanx.sim.faults.foreign import fill
 from phalanx.sim.faults.moments import is_bind, is_new, pods_that
 from phalanx.sim.kubelet import INIT_FAILS
@@ -94,7 +94,8 @@ async def _restarts(fault: Fault, context: FaultContext) -> None:
         members = [key for key in live_pods(context.client) if _group(context.client.get(key)) in groups]
         for key in members[:1]:
             _end(context, key, fault.number("exit_code", 1), fault)
-        await context.sleep(fault.seconds / times)
+        if not await pause(context, fault.seconds / times):
+            return
 
 
 def _group(pod: Object | None) -> tuple[str, str]:
@@ -106,17 +107,11 @@ def _group(pod: Object | None) -> tuple[str, str]:
 
 
 async def _evicted(fault: Fault, context: FaultContext) -> None:
-    """Somebody evicts pods by the API: DisruptionTarget, then a graceful deletion. Settings: count."""
+    """Somebody evicts pods by the API, where their budgets allow it. Settings: count."""
     for key in drawn_pods(fault, context):
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "EvictionByEvictionAPI",
-            "message": "Eviction API: evicting",
-            "lastTransitionTime": context.client.now(),
-        }
-        context.client.update_status(key, condition=condition)
-        delete(context.client, key)
+        pod = context.client.get(key)
+        if pod is not None:
+            context.client.evict(key, uid=uid_of(pod))
 
 
 async def _deleted(fault: Fault, context: FaultContext) -> None:
