@@ -5,6 +5,7 @@ how a write can land late, or land without anybody knowing.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
@@ -13,6 +14,7 @@ from random import Random
 import msgspec
 from msgspec import Struct
 
+from phalanx.kube.decode import INITIAL_EVENTS_END
 from phalanx.limits import CONNECT_TIMEOUT_S
 from phalanx.ports import OutcomeUnknown, RequestNotSent, Response
 from phalanx.sim.api.requests import Request
@@ -22,6 +24,10 @@ from phalanx.sim.stream import WatchStream
 
 WATCH = "WATCH"
 """The method by which rules name the opening of a watch."""
+
+_INITIAL_EVENTS_END = INITIAL_EVENTS_END.encode()
+_ARRIVALS_STEP_S = 0.05
+_ARRIVALS_KEPT = 64
 
 
 class Effect(StrEnum):
@@ -90,6 +96,7 @@ class Network:
         self.duplicates_permille = 0
         self.observer: Observer = lambda _exchange: None
         self.delivered: dict[str, int] = {}
+        self._arrivals: dict[str, deque[tuple[float, int]]] = {}
         self.effects: dict[str, int] = {}
         self._host = host
         self._server = server
@@ -125,6 +132,13 @@ class Network:
         """The server tells these watches how far they have come, before it is due."""
         for pipe in self._fitting(path_part):
             pipe.bookmark()
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether anything but chance and distance disturbs what passes here."""
+        now = self._loop.time()
+        rules = any(rule.times > 0 and rule.until_s > now for rule in self.rules)
+        return rules or any(self._delays.values()) or any(pipe.silent for pipe in self._pipes)
 
     def coin(self) -> bool:
         """Heads or tails."""
@@ -165,8 +179,21 @@ class Network:
         """Remember how far this host has heard of a kind."""
         version = _version_of(line)
         if version is not None:
-            kind = path.rsplit("/", 1)[-1]
-            self.delivered[kind] = max(version, self.delivered.get(kind, 0))
+            self.heard_up_to(path.rsplit("/", 1)[-1], version)
+
+    def heard_up_to(self, kind: str, version: int) -> None:
+        """The host knows all objects of a kind, by its plural, up to this resourceVersion."""
+        newest = self.delivered[kind] = max(version, self.delivered.get(kind, 0))
+        arrivals = self._arrivals.setdefault(kind, deque(maxlen=_ARRIVALS_KEPT))
+        now = self._loop.time()
+        if arrivals and now // _ARRIVALS_STEP_S == arrivals[-1][0] // _ARRIVALS_STEP_S:
+            arrivals.pop()
+        arrivals.append((now, newest))
+
+    def delivered_by(self, kind: str, at_s: float) -> int:
+        """Up to which resourceVersion the host had heard of a kind then; 0 where that is unknown."""
+        arrivals = self._arrivals.get(kind, ())
+        return next((version for since, version in reversed(arrivals) if since <= at_s), 0)
 
     def open(self, pipe: "_Pipe") -> None:
         """A watch begins."""
@@ -179,6 +206,10 @@ class Network:
     def doubled(self) -> bool:
         """Whether the next line arrives twice."""
         return self.duplicates_permille > 0 and self._random.randrange(1000) < self.duplicates_permille
+
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Do something to this way, or to its host, after a while, whatever becomes of the host."""
+        self._loop.outside(self._loop.call_later, seconds, act)
 
     def new_exchange(self, method: str, path: str, body: bytes) -> Exchange:
         """A request leaves."""
@@ -324,10 +355,12 @@ class _Pipe:
         self._wake = asyncio.Event()
         self._end: str | None = None
         self._last_arrival = 0.0
+        self._is_initial = False
         self._pump: asyncio.Task[None] | None = None
 
     def open(self, server: ApiServer, query: Mapping[str, str]) -> Response | None:
         """Start at the server; the Response is a refusal."""
+        self._is_initial = query.get("sendInitialEvents") == "true"
         opened = self._source.open(server, Request("GET", self.path, {**query, "watch": "true"}))
         if isinstance(opened, Response):
             return opened
@@ -358,12 +391,18 @@ class _Pipe:
             self._wake.clear()
             arrived, self._arrived = self._arrived, []
             for line in arrived:
-                self._network.line_arrived(self.path, line)
+                self._note(line)
                 yield line
             if self._end is not None and not self._arrived:
                 if self._end:
                     raise OutcomeUnknown(self._end)
                 return
+
+    def _note(self, line: bytes) -> None:
+        """Initial events count once their end is known: until then the reader does nothing with them."""
+        self._is_initial = self._is_initial and _INITIAL_EVENTS_END not in line
+        if not self._is_initial:
+            self._network.line_arrived(self.path, line)
 
     async def _pump_lines(self) -> None:
         async for chunk in self._source.chunks():

@@ -9,6 +9,9 @@ from phalanx.limits import SIM_VIOLATIONS_KEPT
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.sim.clocks import WorldClock
+from phalanx.sim.invariants.bounds import OPEN_CALLS_MAX
+from phalanx.sim.invariants.calls import Call, Stage
+from phalanx.sim.invariants.truth import Truth
 from phalanx.sim.network import Exchange
 from phalanx.sim.replica import Replica
 from phalanx.sim.store import Change, Store
@@ -49,18 +52,19 @@ class Scene(Struct, frozen=True):
 
 
 class Check:
-    """One invariant, or a few that need the same looks. Override what is needed."""
+    """One invariant, or a few that need the same looks. Override what is needed; the rest costs nothing."""
 
     name: ClassVar[str]
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, truth: Truth) -> None:
         self.scene = scene
+        self.truth = truth
 
     def on_change(self, change: Change) -> None:
-        """An object was written or removed; called within the write."""
+        """An object was written or removed; called within the write, after `truth` took it."""
 
-    def on_exchange(self, exchange: Exchange) -> None:
-        """A scheduler's request has left, landed, or been answered; see Exchange for which."""
+    def on_call(self, call: Call) -> None:
+        """A scheduler's request has left, landed, or been answered: `call.stage` says which."""
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         """A scheduler has decided; nothing of it was written yet."""
@@ -74,33 +78,55 @@ class Check:
     def at_end(self) -> None:
         """Everything was deleted, and the schedulers have heard of it."""
 
-    def violated(self, subject: str, message: str, *, check: str = "") -> None:
+    @property
+    def now(self) -> float:
+        """True seconds since the simulation began."""
+        return self.scene.clock.monotonic()
+
+    def violated(self, subject: object, message: str, *, check: str = "") -> None:
         """Report; `check` where this class stands for several."""
-        at_s = round(self.scene.clock.monotonic(), 3)
-        self.scene.report(Violation(check or self.name, at_s, subject, message))
+        self.scene.report(Violation(check or self.name, round(self.now, 3), str(subject), message))
+
+    def saw(self, mark: str) -> None:
+        """A rare path was reached; `marks.py` lists them."""
+        self.scene.marks.saw(mark)
 
 
 class Checks:
-    """All checks of a run."""
+    """All checks of a run. They share one Truth, and hear only of what they override."""
 
     def __init__(self, scene: Scene, kinds: Iterable[type[Check]]) -> None:
-        self._checks = [kind(scene) for kind in kinds]
-        scene.store.subscribe(None, self._on_change)
+        self.truth = Truth(scene.store, scene.clock, scene.replicas)
+        checks = [kind(scene, self.truth) for kind in kinds]
+        self._changes = [check.on_change for check in checks if _overrides(check, "on_change")]
+        self._calls = [check.on_call for check in checks if _overrides(check, "on_call")]
+        self._cycles = [check.on_cycle for check in checks if _overrides(check, "on_cycle")]
+        self._ticks = [check.on_tick for check in checks if _overrides(check, "on_tick")]
+        self._checks = checks
+        self._open: dict[int, Call] = {}
+        if checks:
+            scene.store.subscribe(None, self._on_change)
 
     def on_exchange(self, exchange: Exchange) -> None:
-        """See Check."""
-        for check in self._checks:
-            check.on_exchange(exchange)
+        """A scheduler's request has left, landed, or been answered."""
+        if not self._checks:
+            return
+        call = self._call_of(exchange)
+        if call.stage is Stage.TOLD:
+            self.truth.hear(call)
+        for on_call in self._calls:
+            on_call(call)
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         """See Check."""
-        for check in self._checks:
-            check.on_cycle(host, snapshot, result)
+        for on_cycle in self._cycles:
+            on_cycle(host, snapshot, result)
 
     def on_tick(self) -> None:
         """See Check."""
-        for check in self._checks:
-            check.on_tick()
+        self.truth.tick()
+        for on_tick in self._ticks:
+            on_tick()
 
     def at_rest(self) -> None:
         """See Check."""
@@ -113,8 +139,32 @@ class Checks:
             check.at_end()
 
     def _on_change(self, change: Change) -> None:
-        for check in self._checks:
-            check.on_change(change)
+        self.truth.take(change)
+        for on_change in self._changes:
+            on_change(change)
+
+    def _call_of(self, exchange: Exchange) -> Call:
+        """What was made of the request when it was sent; it may land after its sender was told."""
+        call = self._open.get(id(exchange))
+        if call is None:
+            call = self._open[id(exchange)] = Call(exchange, self.truth.replica_of(exchange.host))
+            self._forget_lost()
+            return call
+        call.stage = Stage.TOLD if call.has_landed or exchange.landed_at is None else Stage.LANDED
+        call.has_landed = call.has_landed or call.stage is Stage.LANDED
+        if exchange.told is not None and (call.has_landed or exchange.told != "unknown"):
+            del self._open[id(exchange)]
+        return call
+
+    def _forget_lost(self) -> None:
+        """Some never land, or nobody is left to be told."""
+        if len(self._open) > OPEN_CALLS_MAX:
+            for place in list(self._open)[: OPEN_CALLS_MAX // 2]:
+                del self._open[place]
+
+
+def _overrides(check: Check, hook: str) -> bool:
+    return getattr(type(check), hook) is not getattr(Check, hook)
 
 
 class Violations:

@@ -1,0 +1,60 @@
+"""Which node labels make up a level, read from the objects themselves."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.sim.store import Object, Store
+
+_TOPOLOGIES: Final = "topologies.scheduling.phalanx.dev"
+_DEFAULT: Final = "default"
+_WELL_KNOWN: Final = (
+    ("region", "topology.kubernetes.io/region"),
+    ("zone", "topology.kubernetes.io/zone"),
+    ("datacenter", "network.topology.nvidia.com/datacenter"),
+    ("spine", "network.topology.nvidia.com/spine"),
+    ("block", "network.topology.nvidia.com/block"),
+    ("block", "cloud.provider.com/topology-block"),
+    ("rack", "cloud.provider.com/topology-rack"),
+    ("nvlink", "network.topology.nvidia.com/accelerator"),
+    ("host", "kubernetes.io/hostname"),
+)
+
+
+class Tree(Struct, frozen=True):
+    """A topology: (level, node label), widest first."""
+
+    levels: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, store: Store, name: str) -> "Tree":
+        """The topology of a name; without one the default, else that of well-known labels."""
+        objects = {entry.key.name: entry.data for entry in store.entries(_TOPOLOGIES)}
+        chosen = objects.get(name or _DEFAULT)
+        if chosen is None and not name and objects:
+            chosen = objects[min(objects)]
+        if chosen is not None:
+            return cls(tuple(_level(one) for one in chosen["spec"].get("levels") or ()))
+        return cls(()) if name else cls(_implied(store))
+
+    def labels_down_to(self, level: str) -> list[str] | None:
+        """The labels of the levels down to this one; None where there is no such level."""
+        names = [name for name, _ in self.levels]
+        if level not in names:
+            return None
+        return [label for _, label in self.levels[: names.index(level) + 1]]
+
+
+def _level(written: Object) -> tuple[str, str]:
+    return str(written.get("name")), str(written.get("nodeLabel"))
+
+
+def _implied(store: Store) -> tuple[tuple[str, str], ...]:
+    carried = {
+        label for entry in store.entries("nodes") for label in (entry.data["metadata"].get("labels") or {})
+    }
+    found: dict[str, str] = {}
+    for name, label in _WELL_KNOWN:
+        if label in carried:
+            found.setdefault(name, label)
+    return tuple(found.items())

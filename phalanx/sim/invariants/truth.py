@@ -1,0 +1,315 @@
+"""The API's truth, kept up to date change by change, and what each scheduler had heard of it when."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from phalanx.model.resources import Resources
+from phalanx.model.wire.meta import ListMeta
+from phalanx.sim.clocks import WorldClock
+from phalanx.sim.invariants.bounds import GONE_KEPT_S, HEARD_MARGIN_S
+from phalanx.sim.invariants.calls import Call
+from phalanx.sim.invariants.facts import (
+    GangKey,
+    GroupFact,
+    NodeFact,
+    PodFact,
+    group_fact,
+    node_fact,
+    pod_fact,
+)
+from phalanx.sim.invariants.history import UNKNOWN, History, Unknown
+from phalanx.sim.replica import Process, Replica
+from phalanx.sim.store import Change, ChangeType, Key, Store
+
+PODS = "pods"
+NODES = "nodes"
+GROUPS = "podgroups.scheduling.phalanx.dev"
+QUEUES = "queues.scheduling.phalanx.dev"
+TOPOLOGIES = "topologies.scheduling.phalanx.dev"
+
+
+class GangFact:
+    """One gang as it is: all pods that look for it, members or not. `active` members count for minMember.
+
+    `has_started`: minMember was reached once, for this PodGroup. `partial_since`: since when some but too few
+    are bound.
+    """
+
+    def __init__(self, key: GangKey) -> None:
+        self.key = key
+        self.uid = ""
+        self.pods: dict[str, None] = {}
+        self.active = 0
+        self.has_started = False
+        self.partial_since: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.key.namespace}/{self.key.name}"
+
+
+class PodChange(Struct, frozen=True):
+    """A pod before and after a write; None where it did not, or does not, exist."""
+
+    before: PodFact | None
+    after: PodFact | None
+
+    @property
+    def pod(self) -> PodFact:
+        """The version that exists; the later of two."""
+        found = self.after or self.before
+        assert found is not None
+        return found
+
+
+class Truth:
+    """Ask it about now, or about what a host had heard of. All looks are cheap."""
+
+    def __init__(self, store: Store, clock: WorldClock, replicas: tuple[Replica, ...]) -> None:
+        self.store = store
+        self.pods: dict[str, PodFact] = {}
+        self.nodes: dict[str, NodeFact] = {}
+        self.groups: dict[tuple[str, str], GroupFact] = {}
+        self.gangs: dict[GangKey, GangFact] = {}
+        self.partial: dict[GangKey, GangFact] = {}
+        self.used: dict[str, dict[str, int]] = {}
+        self.changed_pod: PodChange | None = None
+        self._clock = clock
+        self._replicas = replicas
+        self._pod_histories: dict[str, History[PodFact]] = {}
+        self._node_histories: dict[str, History[NodeFact]] = {}
+        self._group_histories: dict[tuple[str, str], History[GroupFact]] = {}
+        self._group_by_uid: dict[str, GroupFact] = {}
+        self._on_node: dict[str, dict[str, None]] = {}
+        self._left: deque[tuple[float, str, str]] = deque()
+        for resource in (GROUPS, NODES, PODS):
+            for entry in store.entries(resource):
+                self.take(Change(ChangeType.ADDED, entry, None))
+
+    # --- what changes --------------------------------------------------------------------------------------
+
+    def take(self, change: Change) -> None:
+        """A write has happened. Afterwards `changed_pod` is that of a pod's write, else None."""
+        resource = change.entry.key.resource
+        self.changed_pod = None
+        if resource == PODS:
+            self._take_pod(change)
+        elif resource == NODES:
+            self._take_node(change)
+        elif resource == GROUPS:
+            self._take_group(change)
+
+    def tick(self) -> None:
+        """Forget what has been gone for long."""
+        now = self._clock.monotonic()
+        while self._left and self._left[0][0] <= now - GONE_KEPT_S:
+            _, uid, node = self._left.popleft()
+            pod = self.pods.get(uid)
+            if pod is None:
+                self._pod_histories.pop(uid, None)
+            if pod is None or not pod.holds or pod.node != node:
+                self._on_node.get(node, {}).pop(uid, None)
+
+    def _take_pod(self, change: Change) -> None:
+        data = change.entry.data
+        before = self.pods.get(data["metadata"]["uid"])
+        after = None
+        if change.type is not ChangeType.DELETED:
+            after = pod_fact(data, before, _same_containers(change))
+        self.changed_pod = PodChange(before, after)
+        uid = self.changed_pod.pod.uid
+        if after is None:
+            self.pods.pop(uid, None)
+        else:
+            self.pods[uid] = after
+        self._pod_histories.setdefault(uid, History()).add(change.entry.revision, after)
+        self._move_room(before, after)
+        self._move_gang(before, after)
+        if after is None:
+            self._left.append((self._clock.monotonic(), uid, before.node if before is not None else ""))
+
+    def _move_room(self, before: PodFact | None, after: PodFact | None) -> None:
+        held = before if before is not None and before.holds else None
+        holds = after if after is not None and after.holds else None
+        if held is not None and (holds is None or holds.node != held.node or holds.requests != held.requests):
+            self._add(held.node, held.requests, -1)
+            self._left.append((self._clock.monotonic(), held.uid, held.node))
+        if holds is not None and (held is None or holds.node != held.node or holds.requests != held.requests):
+            self._add(holds.node, holds.requests, 1)
+            self._on_node.setdefault(holds.node, {})[holds.uid] = None
+
+    def _add(self, node: str, requests: Resources | None, times: int) -> None:
+        used = self.used.setdefault(node, {})
+        for name, amount in (requests or {}).items():
+            used[name] = used.get(name, 0) + times * amount
+
+    def _move_gang(self, before: PodFact | None, after: PodFact | None) -> None:
+        if before is not None and (after is None or after.gang != before.gang):
+            gang = self.gangs[before.gang]
+            del gang.pods[before.uid]
+            gang.active -= before.counts
+            self._look_at(gang)
+            if not gang.pods:
+                del self.gangs[before.gang]
+            before = None
+        if after is not None:
+            gang = self.gangs.setdefault(after.gang, GangFact(after.gang))
+            gang.pods[after.uid] = None
+            gang.active += after.counts - (before.counts if before is not None else False)
+            self._look_at(gang)
+
+    def _look_at(self, gang: GangFact) -> None:
+        """Whether it is partly bound now, and since when."""
+        group = self.group_of(gang.key)
+        uid = group.uid if group is not None else ""
+        if uid != gang.uid:
+            gang.uid, gang.has_started, gang.partial_since = uid, False, None
+        needed = self.min_member(gang.key)
+        gang.has_started = gang.has_started or (gang.active >= needed > 0)
+        if 0 < gang.active < needed and not gang.has_started:
+            if gang.partial_since is None:
+                gang.partial_since = self._clock.monotonic()
+            self.partial[gang.key] = gang
+        else:
+            gang.partial_since = None
+            self.partial.pop(gang.key, None)
+
+    def _take_node(self, change: Change) -> None:
+        name = change.entry.key.name
+        history = self._node_histories.setdefault(name, History())
+        fact = None if change.type is ChangeType.DELETED else node_fact(change.entry.data)
+        if fact is None:
+            self.nodes.pop(name, None)
+        elif fact == self.nodes.get(name):
+            return
+        else:
+            self.nodes[name] = fact
+        history.add(change.entry.revision, fact)
+
+    def _take_group(self, change: Change) -> None:
+        key = change.entry.key
+        place = (key.namespace, key.name)
+        fact = None if change.type is ChangeType.DELETED else group_fact(change.entry.data)
+        if fact is None:
+            self.groups.pop(place, None)
+        elif fact == self.groups.get(place):
+            return
+        else:
+            self.groups[place] = fact
+            self._group_by_uid[fact.uid] = fact
+        self._group_histories.setdefault(place, History()).add(change.entry.revision, fact)
+        gang = self.gangs.get(GangKey("group", *place))
+        if gang is not None:
+            self._look_at(gang)
+
+    # --- now -----------------------------------------------------------------------------------------------
+
+    def group_of(self, key: GangKey) -> GroupFact | None:
+        """The PodGroup of a gang that has one."""
+        return self.groups.get((key.namespace, key.name)) if key.kind == "group" else None
+
+    def group_with(self, uid: str) -> GroupFact | None:
+        """The PodGroup of this UID in its last version, though it may be gone."""
+        return self._group_by_uid.get(uid)
+
+    def min_member(self, key: GangKey) -> int:
+        """How many members a gang needs; 0 where its PodGroup does not exist."""
+        if key.kind == "group":
+            group = self.group_of(key)
+            return group.min_member if group is not None else 0
+        gang = self.gangs.get(key)
+        if key.kind == "pod" or gang is None:
+            return 1
+        return max((self.pods[uid].min_member for uid in gang.pods if uid in self.pods), default=1)
+
+    def members(self, key: GangKey) -> Iterator[PodFact]:
+        """The pods that look for a gang, in order of their arrival."""
+        gang = self.gangs.get(key)
+        return (self.pods[uid] for uid in (gang.pods if gang is not None else ()))
+
+    def free(self, node: NodeFact) -> dict[str, int]:
+        """What is left on a node; negative where it is over-committed."""
+        used = self.used.get(node.name, {})
+        return {name: amount - used.get(name, 0) for name, amount in node.allocatable.items()}
+
+    def ours(self) -> Iterable[GangFact]:
+        """Every gang with a pod that names our scheduler."""
+        return [gang for gang in self.gangs.values() if any(self.pods[uid].is_ours for uid in gang.pods)]
+
+    # --- what hosts hear -----------------------------------------------------------------------------------
+
+    def hear(self, call: Call) -> None:
+        """The last page of a list tells its reader of everything up to its version."""
+        response = call.exchange.response
+        if call.verb != "list" or response is None or not call.told_ok:
+            return
+        meta = _decode_page(response.body).metadata
+        process = self.process_of(call.host)
+        if process is not None and not meta.continue_token and meta.resource_version.isdecimal():
+            process.network.heard_up_to(call.plural, int(meta.resource_version))
+
+    # --- earlier -------------------------------------------------------------------------------------------
+
+    def heard(self, call: Call, plural: str) -> int:
+        """The revision of a kind that the sender of a call must have known when it sent it; 0: not known."""
+        process = self.process_of(call.host)
+        if process is None:
+            return 0
+        return process.network.delivered_by(plural, call.exchange.sent_at - HEARD_MARGIN_S)
+
+    def process_of(self, host: str) -> Process | None:
+        """The process of that name, if it is still a replica's latest."""
+        replica = self.replica_of(host)
+        return replica.process if replica is not None else None
+
+    def replica_of(self, host: str) -> Replica | None:
+        """The replica whose latest process has this name."""
+        for replica in self._replicas:
+            if replica.process is not None and replica.process.host.name == host:
+                return replica
+        return None
+
+    def pod_at(self, uid: str, revision: int) -> PodFact | Unknown | None:
+        """A pod as of a revision."""
+        history = self._pod_histories.get(uid)
+        return history.at(revision) if history is not None else UNKNOWN
+
+    def node_at(self, name: str, revision: int) -> NodeFact | Unknown | None:
+        """A node as of a revision."""
+        history = self._node_histories.get(name)
+        return history.at(revision) if history is not None else None
+
+    def nodes_since(self, name: str, revision: int) -> list[NodeFact | None]:
+        """A node as of a revision and in all its later versions."""
+        history = self._node_histories.get(name)
+        return history.since(revision) if history is not None else [None]
+
+    def groups_since(self, key: GangKey, revision: int) -> list[GroupFact | None]:
+        """A gang's PodGroup as of a revision and in all its later versions."""
+        history = self._group_histories.get((key.namespace, key.name))
+        return history.since(revision) if history is not None else [None]
+
+    def around_node(self, name: str) -> list[str]:
+        """The UIDs of all pods that hold room on a node or did so lately."""
+        return list(self._on_node.get(name, ()))
+
+    def key_of(self, pod: PodFact) -> Key:
+        """Where a pod lies in the store."""
+        return Key(PODS, pod.namespace, pod.name)
+
+
+class _Page(Struct):
+    metadata: ListMeta = ListMeta()
+
+
+_decode_page: Final = msgspec.json.Decoder(_Page).decode
+
+
+def _same_containers(change: Change) -> bool:
+    if change.previous is None:
+        return False
+    now, then = change.entry.data.get("spec") or {}, change.previous.data.get("spec") or {}
+    return all(now.get(part) == then.get(part) for part in ("containers", "initContainers", "overhead"))
