@@ -111,15 +111,14 @@ def group_of(pod: Object) -> str:
 
 def live_pods(client: Client, *, node: str = "", bound: bool = True) -> list[Key]:
     """Our pods that have not ended and are not on their way out: on one node, or all that are (not) bound."""
-    found = []
-    for key in client.keys("pods"):
-        pod = client.get(key)
-        if pod is None or not is_ours(pod) or is_over(pod) or is_deleting(pod):
-            continue
-        place = pod["spec"].get("nodeName", "")
-        if bool(place) is bound and node in ("", place):
-            found.append(key)
-    return found
+    keys = client.pods_on(node) if node else client.keys("pods")
+    return [key for key in keys if _is_live(client.get(key), bound=bound)]
+
+
+def _is_live(pod: Object | None, *, bound: bool) -> bool:
+    if pod is None or not is_ours(pod) or is_over(pod) or is_deleting(pod):
+        return False
+    return bool(pod["spec"].get("nodeName")) is bound
 
 
 def drawn_pods(fault: Fault, context: FaultContext, *, bound: bool = True) -> list[Key]:

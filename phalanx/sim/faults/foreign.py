@@ -46,9 +46,9 @@ def free_gpus(context: FaultContext, node: str) -> int:
     if found is None:
         return 0
     used: Resources = {}
-    for key in context.client.keys("pods"):
+    for key in context.client.pods_on(node):
         pod = context.client.get(key)
-        if pod is not None and pod["spec"].get("nodeName") == node and not is_over(pod):
+        if pod is not None and not is_over(pod):
             used = add(used, requests_of(pod))
     return allocatable_of(found).get(GPU, 0) - used.get(GPU, 0)
 
