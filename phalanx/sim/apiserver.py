@@ -16,6 +16,7 @@ from phalanx.limits import SIM_HISTORY_CHANGES
 from phalanx.ports import Response
 from phalanx.sim.api import discovery, errors, patches
 from phalanx.sim.api.errors import ApiError
+from phalanx.sim.api.events import shown, stored
 from phalanx.sim.api.kinds import CRDS, Types, shipped_crds, types_of
 from phalanx.sim.api.lists import encode_page, list_page, wire
 from phalanx.sim.api.objects import Stamps
@@ -97,7 +98,7 @@ class ApiServer:
         _check_kind(target, new)
         if target.type.namespaced and not target.namespace:
             raise errors.bad_request("an empty namespace may not be set during creation")
-        return self._show(target, self.registry.create(target, new), status=201)
+        return self._show(target, self.registry.create(target, stored(target.type, new)), status=201)
 
     def replace(self, target: Target, request: Request) -> Response:
         """PUT of an object."""
@@ -156,7 +157,7 @@ class ApiServer:
         _check_kind(target, new)
         check_shape(target.type, new)
         self.registry.check_uid(target, (new.get("metadata") or {}).get("uid", ""))
-        return new
+        return stored(target.type, new)
 
     def _show(self, target: Target, entry: Entry, *, status: int = 200) -> Response:
         return Response(status, wire(target.type, entry), _JSON_HEADERS)
@@ -231,8 +232,8 @@ def _patching(target: Target, request: Request) -> Callable[[Object], Object]:
     patch = request.any_json()
 
     def change(current: Object) -> Object:
-        patched: Object = patches.apply_patch(content_type, current, patch)
-        return patched
+        patched = patches.apply_patch(content_type, shown(target.type, current), patch)
+        return stored(target.type, patched)
 
     return change
 

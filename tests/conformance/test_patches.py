@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.conformance.api import JSON_PATCH, MERGE, STRATEGIC, Api, labelled, pod
 
 NOW = "2026-01-02T03:04:05Z"
@@ -93,6 +95,15 @@ async def test_json_patch_with_a_test_that_fails_changes_nothing(api: Api) -> No
     ]
     refused = await api.patch(f"{api.pods}/a", patch, JSON_PATCH)
     assert refused.refusal[:2] == (422, "Invalid")
+    assert (await api.get(f"{api.pods}/a")).object == created
+
+
+@pytest.mark.parametrize("value", [[], 5, "x", None])
+async def test_json_patch_leaves_an_object(api: Api, value: object) -> None:
+    created = await api.create_pod("a")
+    patch = [{"op": "replace", "path": "", "value": value}]
+    refused = await api.patch(f"{api.pods}/a", patch, JSON_PATCH)
+    assert refused.code in (400, 422, 500)
     assert (await api.get(f"{api.pods}/a")).object == created
 
 

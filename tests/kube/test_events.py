@@ -10,7 +10,6 @@ import pytest
 from phalanx.clock import SystemClock, seeded_random
 from phalanx.kube.background import BackgroundWriter, Bounds
 from phalanx.kube.client import Client
-from phalanx.kube.errors import NotFound
 from phalanx.kube.events import PodEvents, PodRef
 from phalanx.kube.fence import Unfenced
 from phalanx.kube.pace import Pace
@@ -89,10 +88,7 @@ async def test_events_show_where_kubectl_describe_looks(world: World, transport:
     async with office(world, transport) as desk:
         desk.events.failed_scheduling(await desk.pod("a"), message="0/3 nodes fit")
         await desk.of("a")
-    try:
-        core = await world.get(f"/api/v1/namespaces/{world.namespace}/events")
-    except NotFound:
-        pytest.skip("the embedded API server serves events under events.k8s.io only")
+    core = await world.get(f"/api/v1/namespaces/{world.namespace}/events")
     (event,) = core["items"]
     assert event["involvedObject"]["name"] == "a"
     assert event["message"] == "0/3 nodes fit"

@@ -42,7 +42,18 @@ VALID = {
     f"/api/v1/{NAMESPACED}/persistentvolumeclaims": claim(),
     f"/apis/batch/v1/{NAMESPACED}/jobs": job("j", members=1),
     "/apis/scheduling.k8s.io/v1/priorityclasses": {"metadata": {"name": "high"}, "value": 5},
-    f"/apis/policy/v1/{NAMESPACED}/poddisruptionbudgets": {"metadata": {"name": "b"}, "spec": {}},
+    f"/apis/policy/v1/{NAMESPACED}/poddisruptionbudgets": {
+        "metadata": {"name": "b"},
+        "spec": {
+            "minAvailable": "50%",
+            "selector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]},
+        },
+    },
+    f"/api/v1/{NAMESPACED}/events": {
+        "metadata": {"name": "e"},
+        "involvedObject": {"namespace": "default"},
+        "source": {"component": "c"},
+    },
     f"/apis/coordination.k8s.io/v1/{NAMESPACED}/leases": {"metadata": {"name": "l"}, "spec": {}},
     f"/apis/scheduling.phalanx.dev/v1alpha1/{NAMESPACED}/podgroups": pod_group("g", min_member=1),
     "/apis/scheduling.phalanx.dev/v1alpha1/queues": queue("q"),
@@ -105,6 +116,7 @@ def test_every_request_is_answered(
         answered(server, "PATCH", one + subresource, body, content_type=content_type)
     read_everything(server, path)
     answered(server, "POST", f"{one}/binding", patch)
+    answered(server, "POST", f"{one}/eviction", patch)
     answered(server, "DELETE", one, patch)
     answered(server, "DELETE", path)
     read_everything(server, path)

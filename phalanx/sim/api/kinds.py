@@ -22,6 +22,7 @@ class ResourceType(Struct, frozen=True):
     generation: metadata.generation is counted.
     returns_deleted: a delete answers with the object, else with a Status.
     schema: of a custom resource, for defaults and pruning.
+    stored_as: the name in the store, where it is that of another resource which shows the same objects.
     """
 
     group: str
@@ -36,6 +37,7 @@ class ResourceType(Struct, frozen=True):
     returns_deleted: bool = False
     short_names: tuple[str, ...] = ()
     schema: Object = {}
+    stored_as: str = ""
 
     @property
     def api_version(self) -> str:
@@ -45,7 +47,7 @@ class ResourceType(Struct, frozen=True):
     @property
     def resource(self) -> str:
         """The name in the store: plural, with the group where there is one."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+        return self.stored_as or self.subject.qualified
 
     @property
     def subject(self) -> Subject:
@@ -73,6 +75,7 @@ BUILT_IN: Final = (
     _core("secrets", "Secret", namespaced=True),
     _core("services", "Service", namespaced=True, returns_deleted=True, short_names=("svc",), **_STATUS),
     _core("serviceaccounts", "ServiceAccount", namespaced=True, returns_deleted=True, short_names=("sa",)),
+    _core("events", "Event", namespaced=True, short_names=("ev",), stored_as="events.events.k8s.io"),
     ResourceType("batch", "v1", "jobs", "Job", True, **_SPEC),
     ResourceType("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, generation=True),
     ResourceType("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, **_SPEC),

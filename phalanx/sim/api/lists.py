@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from phalanx.sim.api import errors
+from phalanx.sim.api.events import is_core_event, shown
 from phalanx.sim.api.kinds import ResourceType
 from phalanx.sim.api.requests import Request, Target
 from phalanx.sim.api.selectors import everything, selector
@@ -40,9 +41,14 @@ class Page(Struct, frozen=True):
 
 def wire(kind: ResourceType, entry: Entry) -> bytes:
     """An object as an answer or a watch event shows it, with apiVersion and kind."""
+    encoded = _encoded(kind, entry)
     if kind.custom:
-        return entry.encoded
-    return f'{{"kind":"{kind.kind}","apiVersion":"{kind.api_version}",'.encode() + entry.encoded[1:]
+        return encoded
+    return f'{{"kind":"{kind.kind}","apiVersion":"{kind.api_version}",'.encode() + encoded[1:]
+
+
+def _encoded(kind: ResourceType, entry: Entry) -> bytes:
+    return msgspec.json.encode(shown(kind, entry.data)) if is_core_event(kind) else entry.encoded
 
 
 def encode_page(kind: ResourceType, page: Page) -> bytes:
@@ -53,7 +59,7 @@ def encode_page(kind: ResourceType, page: Page) -> bytes:
         if page.remaining is not None:
             metadata["remainingItemCount"] = page.remaining
     head = f'{{"kind":"{kind.kind}List","apiVersion":"{kind.api_version}","metadata":'.encode()
-    items = b",".join([entry.encoded for entry in page.entries])
+    items = b",".join([_encoded(kind, entry) for entry in page.entries])
     return b"".join((head, msgspec.json.encode(metadata), b',"items":[', items, b"]}"))
 
 

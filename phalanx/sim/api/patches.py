@@ -40,7 +40,10 @@ _PRIMITIVE_LISTS: Final = frozenset({"finalizers"})
 def apply_patch(content_type: str, current: Any, patch: Any) -> Any:
     """`current` with the patch applied. Raises ApiError 400 or 422 for a patch that does not fit."""
     if content_type == JSON:
-        return json_patch(current, patch)
+        patched = json_patch(current, patch)
+        if not isinstance(patched, dict):
+            raise _unprocessable("what is left is no object")
+        return patched
     if not isinstance(patch, dict):
         raise bad_request("the body of the patch must be a JSON object")
     return strategic_merge(current, patch) if content_type == STRATEGIC else merge(current, patch)

@@ -11,6 +11,7 @@ from phalanx.sim.api import errors
 from phalanx.sim.api.admission import admit_create
 from phalanx.sim.api.budgets import budget_of, may_ignore, may_ignore_budgets, spent
 from phalanx.sim.api.errors import Cause, Subject
+from phalanx.sim.api.events import CoreEventRules, EventRules
 from phalanx.sim.api.kinds import BUDGETS, ResourceType
 from phalanx.sim.api.objects import (
     Stamps,
@@ -28,7 +29,12 @@ from phalanx.sim.api.schemas import conformed
 from phalanx.sim.api.shapes import check_shape
 from phalanx.sim.store import Entry, Key, Object, Store
 
-_RULES: Final[Mapping[str, Rules]] = {**SPECIAL, "pods": PodRules()}
+_RULES: Final[Mapping[str, Rules]] = {
+    **SPECIAL,
+    "pods": PodRules(),
+    "events": CoreEventRules(),
+    "events.events.k8s.io": EventRules(),
+}
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME_RULE: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
@@ -232,7 +238,7 @@ class Registry:
 
 def rules_of(kind: ResourceType) -> Rules:
     """What is special about this kind."""
-    return _RULES.get(kind.resource) or general_rules(kind)
+    return _RULES.get(kind.subject.qualified) or general_rules(kind)
 
 
 def _begin_metadata(new: Object, target: Target) -> Object:

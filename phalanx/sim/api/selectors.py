@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from phalanx.sim.api.errors import bad_request
+from phalanx.sim.api.events import stored_field
 from phalanx.sim.api.kinds import ResourceType
 from phalanx.sim.store import Object
 
@@ -24,6 +25,19 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "nodes": ("spec.unschedulable",),
     "namespaces": ("status.phase",),
     "jobs.batch": ("status.successful",),
+    "events": (
+        "involvedObject.kind",
+        "involvedObject.namespace",
+        "involvedObject.name",
+        "involvedObject.uid",
+        "involvedObject.apiVersion",
+        "involvedObject.resourceVersion",
+        "involvedObject.fieldPath",
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ),
     "events.events.k8s.io": (
         "regarding.kind",
         "regarding.name",
@@ -34,6 +48,9 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
         "type",
     ),
 }
+_PATHS: Final = {"source": "source.component"}
+"""Fields that are selected by another name than their own."""
+
 _ITEM: Final = re.compile(
     r"\s*(!?)\s*([^\s=!,()]+)\s*(?:(==|=|!=|\bnotin\b|\bin\b)\s*(\([^)]*\)|[^,]*))?\s*(?:,|$)"
 )
@@ -114,9 +131,10 @@ def _field_match(kind: ResourceType, item: str) -> Match:
     if found is None:
         raise bad_request(f"invalid selector: '{item}'; can't understand '{item}'")
     field, operator, value = found.groups()
-    if field not in _METADATA_FIELDS and field not in _FIELDS.get(kind.resource, ()):
+    if field not in _METADATA_FIELDS and field not in _FIELDS.get(kind.subject.qualified, ()):
         raise bad_request(f"field label not supported: {field}")
-    parts = field.split(".")
+    first, *rest = _PATHS.get(field, field).split(".")
+    parts = [stored_field(kind, first), *rest]
     wanted = value.strip()
     return lambda data: (_text_at(data, parts) == wanted) == (operator != "!=")
 

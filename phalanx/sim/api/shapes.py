@@ -211,6 +211,17 @@ class _Spec(_Any, frozen=True, kw_only=True):
     spec: dict[str, Any]
 
 
+class _Event(_Any, frozen=True, kw_only=True):
+    regarding: dict[str, Any] = {}
+    deprecated_source: dict[str, Any] = {}
+    event_time: str | None = None
+    deprecated_count: int = 0
+    note: str = ""
+    reason: str = ""
+    type: str = ""
+    reporting_controller: str = ""
+
+
 class _Names(_Shape, frozen=True, kw_only=True):
     plural: str
     kind: str
@@ -273,6 +284,7 @@ _SHAPES: Final[Mapping[str, type[_Any]]] = {
     "persistentvolumes": _Spec,
     "jobs.batch": _Job,
     "poddisruptionbudgets.policy": _Budget,
+    "events.events.k8s.io": _Event,
     "customresourcedefinitions.apiextensions.k8s.io": _Crd,
     "priorityclasses.scheduling.k8s.io": _PriorityClass,
 }
