@@ -1,0 +1,247 @@
+"""F6, conditions: every known type in its right polarity, the harmless flips, NVSentinel's walk, Xid codes."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from phalanx.sim.faults import conditions, xids
+from phalanx.sim.faults.conditions import HEALTHY_STATUS, KWOK, NVSENTINEL, TALK, faulty, healthy
+from phalanx.sim.faults.nvsentinel import STATE_LABEL
+from phalanx.sim.store import Change
+from tests.sim_faults.conftest import Play, Town
+
+GPU = "nvidia.com/gpu"
+
+
+def test_the_tables_are_those_of_the_sources() -> None:
+    assert len(TALK) == 24
+    assert len({*TALK, *KWOK}) == 27
+    assert len(NVSENTINEL) == 29
+    assert {type_ for type_, status in HEALTHY_STATUS.items() if status == "True"} == {
+        "AggregatedNodeHealth",
+        "Ready",
+    }
+    assert not {*conditions.UNHEARD_OF} & {*HEALTHY_STATUS}
+
+
+@pytest.mark.parametrize("type_", [*HEALTHY_STATUS, *conditions.UNHEARD_OF])
+def test_each_condition_turns_bad_and_heals(play: Play, type_: str) -> None:
+    async def story(town: Town) -> None:
+        task = town.start("node-condition", "a", seconds=10, type=type_)
+        await asyncio.sleep(5)
+        assert town.condition("a", type_)["status"] == faulty(type_)
+        await task
+        assert town.condition("a", type_)["status"] == healthy(type_)
+
+    play(story)
+
+
+def test_a_condition_can_be_unknown(play: Play) -> None:
+    async def story(town: Town) -> None:
+        task = town.start("node-condition", "a", seconds=10, type="GpuXidError", status="Unknown")
+        await asyncio.sleep(5)
+        assert town.condition("a", "GpuXidError")["status"] == "Unknown"
+        await task
+        assert town.condition("a", "GpuXidError")["status"] == "False"
+
+    play(story)
+
+
+def test_who_heals_last_heals(play: Play) -> None:
+    async def story(town: Town) -> None:
+        first = town.start("node-condition", "a", seconds=20, type="GpuXidError", message="one")
+        await asyncio.sleep(1)
+        second = town.start("node-condition", "a", seconds=40, type="GpuXidError", message="two")
+        await first
+        assert town.condition("a", "GpuXidError")["message"] == "two"
+        await second
+        assert town.condition("a", "GpuXidError")["status"] == "False"
+
+    play(story)
+
+
+@pytest.mark.parametrize("type_", ["Ready", "MemoryPressure", "GpuXidError"])
+def test_a_heartbeat_changes_no_status(play: Play, type_: str) -> None:
+    async def story(town: Town) -> None:
+        changes = town.changes("nodes")
+        await town.inject("node-heartbeat", "a", seconds=30, type=type_, times=3)
+        seen = [find(change, type_) for change in changes]
+        assert [one["message"] for one in seen] == [f"checked, round {beat}" for beat in (1, 2, 3)]
+        assert {one["status"] for one in seen} == {healthy(type_)}
+        assert len({one["lastHeartbeatTime"] for one in seen}) == 3
+        assert len({one["lastTransitionTime"] for one in seen}) == 1
+
+    play(story)
+
+
+def find(change: Change, type_: str) -> Any:
+    return next(one for one in change.entry.data["status"]["conditions"] if one["type"] == type_)
+
+
+@pytest.mark.parametrize(
+    ("ends", "states"),
+    [
+        (
+            "remediation-succeeded",
+            ["quarantined", "draining", "drain-succeeded", "remediating", "remediation-succeeded", None],
+        ),
+        (
+            "remediation-failed",
+            ["quarantined", "draining", "drain-succeeded", "remediating", "remediation-failed", None],
+        ),
+        ("drain-failed", ["quarantined", "draining", "drain-failed", None]),
+    ],
+)
+def test_nvsentinel_walks_through_its_states(play: Play, ends: str, states: list[str | None]) -> None:
+    async def story(town: Town) -> None:
+        changes = town.changes("nodes")
+        await town.inject("nvsentinel", "a", seconds=600, ends=ends, taint="nvidia.com/gpu-error")
+        seen = [change.entry.data["metadata"]["labels"].get(STATE_LABEL) for change in changes]
+        first = seen.index("quarantined")
+        turns = [one for one, before in zip(seen[first:], ["", *seen[first:]], strict=False) if one != before]
+        assert turns == states
+        in_quarantine = [change.entry.data for change, state in zip(changes, seen, strict=True) if state]
+        assert all(item["spec"]["unschedulable"] for item in in_quarantine[:-2])
+        assert all(item["spec"]["taints"] for item in in_quarantine[:-2])
+        after = town.node("a")
+        assert "unschedulable" not in after["spec"]
+        assert "taints" not in after["spec"]
+        assert after["metadata"]["annotations"] == {}
+        assert town.condition("a", "GpuXidError")["status"] == "False"
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("mode", "left"), [("AllowCompletion", True), ("Immediate", False), ("DeleteAfterTimeout", False)]
+)
+def test_nvsentinel_drains_as_its_mode_says(play: Play, mode: str, *, left: bool) -> None:
+    async def story(town: Town) -> None:
+        await town.running("p", "a")
+        await town.inject("nvsentinel", "a", seconds=600, drain=mode)
+        assert ("p" in town.names("Pod")) is left
+
+    play(story)
+
+
+def test_a_healthy_event_cancels_nvsentinels_walk(play: Play) -> None:
+    async def story(town: Town) -> None:
+        task = town.start("nvsentinel", "a", seconds=600)
+        await asyncio.sleep(5)
+        await town.inject("node-heartbeat", "a", seconds=1, type="Ready")
+        await town.inject("node-condition", "a", seconds=1, type="GpuXidError")
+        await asyncio.sleep(120)
+        assert "unschedulable" not in town.node("a")["spec"]
+        assert STATE_LABEL not in town.node("a")["metadata"]["labels"]
+        await task
+
+    play(story)
+
+
+def test_a_node_can_opt_out_of_nvsentinel(play: Play) -> None:
+    async def story(town: Town) -> None:
+        await town.inject("node-labels", "a", label="k8saas.nvidia.com/ManagedByNVSentinel", to="false")
+        task = town.start("nvsentinel", "a", seconds=60)
+        await asyncio.sleep(1)
+        assert "unschedulable" not in town.node("a")["spec"]
+        await task
+
+    play(story)
+
+
+def test_the_catalogue_of_xids_has_its_counts_and_no_code_twice() -> None:
+    counts = {action: len(codes) for action, codes in xids.CODES.items()}
+    assert counts[xids.RESTART_APP] == 48
+    assert counts[xids.IGNORE] == 21
+    assert counts[xids.RESET_GPU] == 14 + len((45, 48))
+    every = [code for codes in xids.CODES.values() for code in codes]
+    assert len(every) == len(set(every))
+    assert xids.action_of(79) == xids.RESTART_BM
+    with pytest.raises(ValueError, match="Xid 7 "):
+        xids.action_of(7)
+
+
+def test_an_ignored_xid_is_an_event_and_nothing_else(play: Play) -> None:
+    async def story(town: Town) -> None:
+        before = town.node("a")
+        await town.inject("xid-ignore", "a", code=63)
+        assert town.node("a") == before
+        keys = town.client.keys("events.events.k8s.io")
+        event = town.client.get(keys[0]) or {}
+        assert event["note"].startswith("[63]")
+        assert event["note"].endswith("RecommendedAction: IGNORE")
+
+    play(story)
+
+
+def test_an_app_error_fails_a_pod_and_leaves_the_node(play: Play) -> None:
+    async def story(town: Town) -> None:
+        await town.running("p", "a")
+        await town.inject("xid-restart-app", "a", code=31)
+        pod = town.get("Pod", "p", "default")
+        assert pod["status"]["phase"] == "Failed"
+        assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 134
+        assert "unschedulable" not in town.node("a")["spec"]
+
+    play(story)
+
+
+def test_a_gpu_reset_takes_one_gpu_and_one_pod_while_the_node_stays(play: Play) -> None:
+    async def story(town: Town) -> None:
+        for name in ("p", "q"):
+            await town.running(name, "a")
+        task = town.start("xid-reset-gpu", "a", seconds=90, code=119)
+        await asyncio.sleep(60)
+        assert town.node("a")["status"]["allocatable"][GPU] == "7"
+        assert town.condition("a", "Ready")["status"] == "True"
+        assert len(town.names("Pod")) == 1
+        await task
+        assert town.node("a")["status"]["allocatable"][GPU] == "8"
+
+    play(story)
+
+
+def test_a_gpu_off_the_bus_takes_the_node_out(play: Play) -> None:
+    async def story(town: Town) -> None:
+        await town.running("p", "a")
+        task = town.start("xid-restart-bm", "a", seconds=2520, code=79)
+        await asyncio.sleep(120)
+        assert town.node("a")["spec"]["unschedulable"] is True
+        assert town.condition("a", "Ready")["status"] == "Unknown"
+        assert town.condition("a", "SysLogsXIDError")["message"].endswith("RecommendedAction: RESTART_BM")
+        await task
+        await asyncio.sleep(30)
+        assert "unschedulable" not in town.node("a")["spec"]
+        assert town.condition("a", "Ready")["status"] == "True"
+        assert town.names("Pod") == []
+
+    play(story)
+
+
+def test_an_nvlink_error_takes_the_whole_domain(play: Play) -> None:
+    async def story(town: Town) -> None:
+        task = town.start("xid-nvlink", "a", "b", seconds=600, code=149)
+        await asyncio.sleep(10)
+        cordoned = [name for name in town.names("Node") if town.node(name)["spec"].get("unschedulable")]
+        assert cordoned == ["a", "b"]
+        assert town.condition("b", "GpuNvlinkWatch")["status"] == "True"
+        await task
+        assert not any(town.node(name)["spec"].get("unschedulable") for name in town.names("Node"))
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus", "cordoned"),
+    [("None", "8", False), ("Drain and Reset", "7", False), ("Node Reboot Required", "8", True)],
+)
+def test_the_text_of_xid_154_decides(play: Play, text: str, gpus: str, *, cordoned: bool) -> None:
+    async def story(town: Town) -> None:
+        task = town.start("xid-recovery-action", "a", seconds=60, text=text)
+        await asyncio.sleep(10)
+        assert town.node("a")["status"]["allocatable"][GPU] == gpus
+        assert town.node("a")["spec"].get("unschedulable", False) is cordoned
+        await task
+
+    play(story)
