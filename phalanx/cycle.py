@@ -1,6 +1,7 @@
 """One cycle: a snapshot in, decisions out. Same snapshot, same configuration: same result, byte for byte."""
 
-from phalanx.actions import allocate, close, enqueue, release, verdicts
+from phalanx.actions import allocate, close, enqueue, recover, release, verdicts
+from phalanx.actions.troubles import find as find_troubles
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.decisions import CycleResult
@@ -12,12 +13,14 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
     # 1. Open the session: plugins compute shares, orders and eligibility.
     session = Session(snapshot, config)
     # 2. Take the gangs that may be tried, in order; the others get their verdict.
-    agenda = enqueue.execute(session)
+    troubles = find_troubles(session) if ActionName.RECOVER in config.actions else {}
+    agenda = enqueue.execute(session, troubles)
     # 3. Try each: classes, solve, commit or roll back.
     outcome = allocate.execute(session, agenda)
     # 4. Evict where policy allows.
     released = release.execute(session) if ActionName.RELEASE in config.actions else release.NOTHING
+    recovered = recover.execute(session, troubles)
     # 5. Say why, of all that was not placed.
     explained = verdicts.execute(session, outcome)
     # 6. Close: decisions, reports, memory.
-    return close.execute(session, outcome, released, explained)
+    return close.execute(session, outcome, released, recovered, explained)

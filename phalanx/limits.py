@@ -386,3 +386,11 @@ SIM_VIOLATIONS_KEPT: Final = 20
 
 JUDGED_NODES_KEPT: Final = 20_000
 """Nodes of which it is remembered which pods may run there, until they change: about 0.5 KiB each."""
+
+NODE_LOSS_GRACE_MS: Final = 30_000
+"""Milliseconds after the loss of a node until its members are evicted, unless their gang says otherwise: a
+kubelet that restarts is back by then, and Kubernetes itself would wait ten times as long."""
+
+MEMBER_FAILURE_GRACE_MS: Final = 0
+"""Milliseconds after a member's failure until its gang is restarted, unless it says otherwise: nothing that has
+failed comes back."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from phalanx.actions.allocate import Outcome
+from phalanx.actions.recover import Recovered
 from phalanx.actions.release import Released
 from phalanx.actions.verdicts import Explained
 from phalanx.framework.session import Session
@@ -11,7 +12,9 @@ from phalanx.model.decisions import CycleResult, CycleStats, Placement, QueueRep
 from phalanx.model.memory import Memory
 
 
-def execute(session: Session, outcome: Outcome, released: Released, explained: Explained) -> CycleResult:
+def execute(
+    session: Session, outcome: Outcome, released: Released, recovered: Recovered, explained: Explained
+) -> CycleResult:
     """The result, with everything in the order of its key or of its decision."""
     placements = session.placements
     return CycleResult(
@@ -24,19 +27,20 @@ def execute(session: Session, outcome: Outcome, released: Released, explained: E
             cycle=session.cycle,
             refusals=dict(sorted(explained.refusals.items())),
             partial_since=dict(sorted(released.partial_since.items())),
+            troubles=dict(sorted(recovered.troubles.items())),
         ),
-        wake_at=_wake_at(session, released) if explained.is_complete else session.snapshot.now,
+        wake_at=_wake_at(session, released, recovered) if explained.is_complete else session.snapshot.now,
         stats=_stats(outcome, placements),
     )
 
 
-def _wake_at(session: Session, released: Released) -> int | None:
-    """When the next grace period of a broken gang, or hold of a pod, is over."""
+def _wake_at(session: Session, released: Released, recovered: Recovered) -> int | None:
+    """When the next grace period of a gang, or hold of a pod, is over."""
     now = session.snapshot.now
     pods = (pod for gang in session.gangs.values() for pod in gang.members if pod.is_waiting)
     holds = [pod.hold.until for pod in pods if pod.hold is not None and pod.hold.until > now]
-    ends = holds if released.wake_at is None else [*holds, released.wake_at]
-    return min(ends, default=None)
+    ends = [released.wake_at, recovered.wake_at]
+    return min([*holds, *(end for end in ends if end is not None)], default=None)
 
 
 def _stats(outcome: Outcome, placements: Iterable[Placement]) -> CycleStats:

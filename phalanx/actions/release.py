@@ -39,7 +39,7 @@ def execute(session: Session) -> Released:
     since = {gang.id: min(now, known.get(gang.id, now)) for gang in broken}
     ends = [since[gang.id] + PARTIAL_GANG_GRACE_MS for gang in broken]
     for gang, end in zip(broken, ends, strict=True):
-        if end <= now and not _is_being_completed(gang, session):
+        if end <= now and session.may_evict and not _is_being_completed(gang, session):
             _release(gang, session)
     return Released(partial_since=since, wake_at=min((end for end in ends if end > now), default=None))
 
@@ -48,11 +48,11 @@ def _is_broken(gang: Gang) -> bool:
     """Whether it holds nodes without having started.
 
     Members that are only assumed do not count: a gang whose binds fail again and again, each time after a
-    complete placement, is broken all the while.
+    complete placement, is broken all the while. One with a member that has succeeded is finishing.
     """
     bound = [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed]
     is_enough = reaches_minimum(bound, min_member=gang.min_member, roles=gang.roles)
-    return bool(bound) and not is_enough and not gang.started
+    return bool(bound) and not is_enough and not gang.started and not gang.is_finishing
 
 
 def _is_being_completed(gang: Gang, session: Session) -> bool:

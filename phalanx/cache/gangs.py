@@ -21,7 +21,7 @@ from phalanx.model.wire.objects import PodGroup as WirePodGroup
 class GangTable:
     """Pods by the key under which they look for their gang. `refresh` must run before any question is asked.
 
-    A gang that has started is remembered as long as it has members: what was read before tells.
+    A gang that has started is remembered as long as it has members that count: what was read before tells.
     """
 
     def __init__(self, *, scheduler_name: str) -> None:
@@ -144,7 +144,7 @@ class GangTable:
             group=self._group(key),
             namespace_labels=namespaces.get(key.namespace, {}),
             classes=classes,
-            started=frozenset([gang.id for gang in before if gang.started]),
+            before={gang.id: gang for gang in before},
         )
         return read_gangs(key, tuple(self._pods[key].values()), context)
 

@@ -19,6 +19,7 @@ class ActionName(StrEnum):
     """The actions that may evict, step 4 of a cycle; all others always run."""
 
     RELEASE = "release"
+    RECOVER = "recover"
 
 
 class PluginConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,7 +39,7 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
 
     scheduler_name: str = DEFAULT_SCHEDULER_NAME
     plugins: tuple[PluginConfig, ...] = ()
-    actions: tuple[ActionName, ...] = (ActionName.RELEASE,)
+    actions: tuple[ActionName, ...] = (ActionName.RELEASE, ActionName.RECOVER)
     default_topology: str | None = None
     seed: int = 0
 

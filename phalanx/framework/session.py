@@ -80,6 +80,11 @@ class Session:
         self._verdicts[gang.id] = verdict
 
     @property
+    def may_evict(self) -> bool:
+        """Whether anything may be evicted in this cycle."""
+        return True
+
+    @property
     def changed_nodes(self) -> list[NodeName]:
         """Every node whose free amounts changed, in order and with repetitions; it only grows."""
         return self._changes.nodes

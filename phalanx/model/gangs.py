@@ -6,7 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from phalanx.model.names import GangId, QueueName
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reasons import Problem
 
 
@@ -34,14 +34,35 @@ class RoleSpec(Struct, frozen=True):
     min_member: int
 
 
+class RecoveryMode(StrEnum):
+    """What happens to a started gang that loses members.
+
+    REPLACE: members on lost nodes are evicted, so that they are made anew. RESTART: the whole gang is. WAIT:
+    nobody is evicted. In any case what is made anew is placed beside the members that stay.
+    """
+
+    REPLACE = "Replace"
+    RESTART = "Restart"
+    WAIT = "Wait"
+
+
+class Recovery(Struct, frozen=True, gc=False):
+    """What a gang wishes when a member, or a member's node, is lost. `grace_ms` None: the usual grace."""
+
+    on_member_failure: RecoveryMode = RecoveryMode.WAIT
+    on_node_loss: RecoveryMode = RecoveryMode.WAIT
+    grace_ms: int | None = None
+
+
 class Gang(Struct, frozen=True, gc=False):
     """One gang with all its known members (waiting, bound, running, ended).
 
     `members` are in the order in which they count: higher priority, lower index, older, name. `roles` is
     empty when the PodGroup declares none. `priority` is the PodGroup's, or else the lowest of its members.
     `created` is in seconds since the epoch: the PodGroup's, or the oldest member's. `started` tells whether
-    minMember was reached once in the API; such a gang stays started. `problems` make the gang unplaceable
-    until its objects change; those of its waiting members are among them.
+    minMember was reached once in the API; such a gang stays started while some member counts. With none left
+    it begins anew (`begins_anew`), whole as the first time. `problems` make the gang unplaceable until its
+    objects change; those of its waiting members are among them.
     """
 
     id: GangId
@@ -56,6 +77,8 @@ class Gang(Struct, frozen=True, gc=False):
     roles: tuple[RoleSpec, ...] = ()
     topology: TopologyWish = TopologyWish()
     started: bool = False
+    begins_anew: bool = False
+    recovery: Recovery = Recovery()
     preemption_policy: str = "PreemptLowerPriority"
     resource_version: str = ""
     problems: tuple[Problem, ...] = ()
@@ -69,6 +92,11 @@ class Gang(Struct, frozen=True, gc=False):
     def is_satisfied(self) -> bool:
         """Whether minMember is reached now."""
         return self.active >= self.min_member
+
+    @property
+    def is_finishing(self) -> bool:
+        """Whether a member has succeeded: others that are missing then may be missing for good."""
+        return any(pod.phase is PodPhase.SUCCEEDED for pod in self.members)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

@@ -1,6 +1,7 @@
 """What one cycle hands to the next. Each entry says where it survives a restart of the scheduler."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -19,13 +20,24 @@ class Refusal(Struct, frozen=True):
     explained: bool = True
 
 
+class TroubleKind(StrEnum):
+    """How a started gang lost members."""
+
+    NODE_LOSS = "NodeLoss"
+    MEMBER_FAILURE = "MemberFailure"
+
+
 class Memory(Struct, frozen=True):
     """`cycle`: number of the last cycle. `refusals`: negative results by gang.
 
     `partial_since`: when (ms) a gang that has not started was first seen with some but too few members bound;
     rebuilt from the cluster, the grace period then starts anew.
+
+    `troubles`: since when (ms) a started gang lacks members in a way that its `recovery` answers; rebuilt
+    from the cluster, the grace period then starts anew.
     """
 
     cycle: int = 0
     refusals: Mapping[GangId, Refusal] = {}
     partial_since: Mapping[GangId, int] = {}
+    troubles: Mapping[GangId, Mapping[TroubleKind, int]] = {}

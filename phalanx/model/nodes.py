@@ -10,7 +10,6 @@ from phalanx.model.names import NodeName
 from phalanx.model.reasons import Problem
 from phalanx.model.resources import NONE, Resources
 
-
 READY: Final = "Ready"
 """The condition in which the node's kubelet, or the lack of it, shows."""
 

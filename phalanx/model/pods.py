@@ -19,6 +19,20 @@ class PodPhase(StrEnum):
     UNKNOWN = "Unknown"
 
 
+class PodFailure(StrEnum):
+    """Why a pod failed. Rejected: its kubelet did not take it. NodeLost: its node was lost, or shut down."""
+
+    REJECTED = "Rejected"
+    NODE_LOST = "NodeLost"
+    INIT_CONTAINER = "InitContainerFailed"
+    CONTAINER = "ContainerFailed"
+
+    @property
+    def is_of_infrastructure(self) -> bool:
+        """Whether the node is to blame, not the work. A preflight check is an init container."""
+        return self is not PodFailure.CONTAINER
+
+
 class Requirement(Struct, frozen=True, gc=False):
     """One label or field requirement of a node selector term. Operators are Kubernetes' own."""
 
@@ -100,7 +114,8 @@ class Pod(Struct, frozen=True, gc=False):
     """One pod. `node` is set once it is bound in the API or assumed by us (`assumed` tells which).
 
     `created` is in seconds since the epoch. `min_member` is the label's value, None without the label.
-    `owners` are the UIDs of all owner references. `problems` are those of its labels and metadata.
+    `owners` are the UIDs of all owner references. `problems` are those of its labels and metadata. `ended` is
+    when it failed or began to be deleted, in seconds since the epoch, 0 when nobody tells.
     """
 
     uid: PodUid
@@ -126,6 +141,8 @@ class Pod(Struct, frozen=True, gc=False):
     index: int | None = None
     scheduled: Scheduled | None = None
     hold: Hold | None = None
+    failure: PodFailure | None = None
+    ended: int = 0
     problems: tuple[Problem, ...] = ()
 
     @property

@@ -40,6 +40,7 @@ class Reason(StrEnum):
     ABOVE_DOMAIN_CAPACITY = "AboveDomainCapacity"
     NOT_TRIED_YET = "NotTriedYet"
     HELD_AFTER_FAILURE = "HeldAfterFailure"
+    RECOVERING = "Recovering"
 
     @property
     def standing(self) -> Standing:

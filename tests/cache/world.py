@@ -37,7 +37,8 @@ def new_cache(*objects: KubeObject) -> Cache:
 
 def encoded(snapshot: Snapshot) -> bytes:
     """Every byte of a snapshot but what depends on history: its version, and which gangs have started."""
-    gangs = {key: structs.replace(gang, started=False) for key, gang in snapshot.gangs.items()}
+    history = {"started": False, "begins_anew": False}
+    gangs = {key: structs.replace(gang, **history) for key, gang in snapshot.gangs.items()}
     return msgspec.msgpack.encode(structs.replace(snapshot, capacity_version=0, gangs=gangs))
 
 

@@ -82,7 +82,6 @@ def test_a_pod_group_names_each_of_its_fields_that_are_refused() -> None:
         "spec.startBy",
         "spec.runtime",
         "spec.disruption",
-        "spec.recovery",
         "spec.roles[leader].requests",
         "spec.roles[worker].requests",
     )

@@ -7,8 +7,9 @@ import pytest
 from msgspec import structs
 
 from phalanx.limits import GANG_PROBLEMS_MAX
-from phalanx.model.gangs import Gang, GangKind, RoleSpec, TopologyWish
+from phalanx.model.gangs import Gang, GangKind, Recovery, RecoveryMode, RoleSpec, TopologyWish
 from phalanx.model.names import GangId
+from phalanx.model.reading.durations import milliseconds
 from phalanx.model.reading.gangs import GangContext, read_gangs
 from phalanx.model.reading.membership import gang_key
 from phalanx.model.reading.pod_groups import read_pod_group
@@ -31,7 +32,7 @@ def read(
     *pods: core.Pod,
     group: objects.PodGroup | None = None,
     namespace: Mapping[str, str] | None = None,
-    started: tuple[str, ...] = (),
+    before: Gang | None = None,
     assumed: tuple[str, ...] = (),
 ) -> tuple[Gang, ...]:
     """The gangs of these pods, which all have one key. `assumed` names pods that we have put on node n."""
@@ -46,7 +47,7 @@ def read(
         group=read_pod_group(group) if group else None,
         namespace_labels=namespace or {},
         classes=CLASSES,
-        started=frozenset(GangId(each) for each in started),
+        before={before.id: before} if before else {},
     )
     return read_gangs(key, domain, context)
 
@@ -212,13 +213,53 @@ def test_priority_is_the_groups_or_the_lowest_members(
 def test_started_once_stays_started() -> None:
     waiting = [member("a", nodeName="n"), member("b")]
     group = pod_group(uid="G", minMember=2)
-    assert not only(*waiting, group=group).started
-    assert only(*waiting, group=group, started=("G",)).started
-    assert not only(*waiting, group=group, started=("other",)).started
+    before = only(*waiting, group=group)
+    assert not before.started
+    began_before = structs.replace(before, started=True)
+    assert only(*waiting, group=group, before=began_before).started
+    assert not only(*waiting, group=group, before=structs.replace(began_before, id=GangId("other"))).started
     assert only(member("a", nodeName="n"), member("b", nodeName="n"), group=group).started
     assert not only(*waiting, group=group, assumed=("b",)).started
     began = structs.replace(group, status=structs.replace(group.status, started_at="2026-01-01T00:00:00Z"))
     assert only(*waiting, group=began).started
+
+
+def test_a_gang_that_lost_all_members_begins_anew_until_it_is_whole() -> None:
+    group = pod_group(uid="G", minMember=2)
+    status = structs.replace(group.status, started_at="2026-01-01T00:00:00Z")
+    began = structs.replace(group, status=status)
+    fresh = [member("a"), member("b")]
+    anew = only(*fresh, group=began)
+    assert (anew.started, anew.begins_anew) == (False, True)
+    half = only(member("a", nodeName="n"), member("b"), group=began, before=anew)
+    assert (half.started, half.begins_anew) == (False, True)
+    whole = only(member("a", nodeName="n"), member("b", nodeName="n"), group=began, before=half)
+    assert (whole.started, whole.begins_anew) == (True, False)
+    assert not only(*fresh, group=group).begins_anew
+    failed = only(member("a", nodeName="n", status={"phase": "Failed"}), group=began)
+    assert (failed.started, failed.begins_anew) == (True, False)
+
+
+def test_the_wish_for_recovery_is_read() -> None:
+    wish = {"onMemberFailure": "Restart", "onNodeLoss": "Replace", "gracePeriod": "1m30s"}
+    found = only(member("a"), group=pod_group(recovery=wish)).recovery
+    assert found == Recovery(RecoveryMode.RESTART, RecoveryMode.REPLACE, 90_000)
+    assert only(member("a"), group=pod_group(recovery={})).recovery == Recovery()
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("1h30m", 5_400_000),
+        ("0s", 0),
+        ("999999h", 3_599_996_400_000),
+        ("", None),
+        ("30", None),
+        ("1s1h", None),
+    ],
+)
+def test_durations(text: str, ms: int | None) -> None:
+    assert milliseconds(text) == ms
 
 
 def test_many_members_of_one_role_are_no_start_while_another_role_lacks_its_minimum() -> None:
@@ -257,7 +298,8 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
     ({"startBy": "2026-01-01T00:00:00Z"}, Reason.UNSUPPORTED_FIELD, "spec.startBy"),
     ({"runtime": {"max": "1h"}}, Reason.UNSUPPORTED_FIELD, "spec.runtime"),
     ({"disruption": {"mode": "All"}}, Reason.UNSUPPORTED_FIELD, "spec.disruption"),
-    ({"recovery": {"onNodeLoss": "Wait"}}, Reason.UNSUPPORTED_FIELD, "spec.recovery"),
+    ({"recovery": {"onNodeLoss": "Panic"}}, Reason.INVALID_OBJECT, "spec.recovery.onNodeLoss"),
+    ({"recovery": {"gracePeriod": "soon"}}, Reason.INVALID_OBJECT, "spec.recovery.gracePeriod"),
     (
         {"roles": [{"name": "worker", "count": 1, "requests": {"cpu": 1}}]},
         Reason.UNSUPPORTED_FIELD,

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from phalanx.limits import CYCLE_EXPLANATIONS_MAX, PARTIAL_GANG_GRACE_MS
-from phalanx.model.gangs import TopologyWish
-from phalanx.model.pods import Requirement, Term
+from phalanx.model.gangs import Recovery, RecoveryMode, TopologyWish
+from phalanx.model.pods import PodPhase, Requirement, Term
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
 from phalanx.model.resources import GPU
@@ -230,6 +231,18 @@ def test_held_after_failure() -> None:
     found = result.verdict("g")
     assert found.reason is Reason.HELD_AFTER_FAILURE
     assert found.evidence == (Evidence("team/g-0", "holds node n-0"),)
+
+
+def test_recovering() -> None:
+    scenario = roomy().gang("g", 2, gpu=1, bound=2, recovery=Recovery(on_member_failure=RecoveryMode.RESTART))
+    kept, lost = scenario.members("g")
+    failed = replace(lost, phase=PodPhase.FAILED, ended=1)
+    scenario.change(
+        "g", members=(kept, failed, replace(lost, uid="again", node=None, phase=PodPhase.PENDING))
+    )
+    found = verdict(scenario)
+    assert found.reason is Reason.RECOVERING
+    assert "1 pod must give back" in found.message
 
 
 def test_the_budget_of_a_flavor_is_told_with_the_room_it_leaves() -> None:

@@ -4,11 +4,12 @@ The result is one gang of those that belong together, and a gang of one, with a 
 names a PodGroup it is no member of.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from enum import Enum
 
 from msgspec import Struct, structs
 
-from phalanx.model.gangs import Gang, GangKind, TopologyWish, reaches_minimum
+from phalanx.model.gangs import Gang, GangKind, Recovery, TopologyWish, reaches_minimum
 from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE, GangId, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.reading.contradictions import gang_problems
@@ -18,10 +19,18 @@ from phalanx.model.reading.priorities import PriorityLevel, resolve
 from phalanx.model.reasons import Problem, Reason
 
 
+class _Start(Enum):
+    """Whether a gang has reached its minimum, or has lost all that it had reached."""
+
+    NOT_YET = "not yet"
+    STARTED = "started"
+    ANEW = "anew"
+
+
 class GangContext(Struct, frozen=True):
     """What surrounds the pods of one key.
 
-    `started` holds the gangs that were seen to have started before. `namespace_labels` are those of the pods'
+    `before` holds the gangs of this key as they were read last. `namespace_labels` are those of the pods'
     namespace.
     """
 
@@ -29,7 +38,7 @@ class GangContext(Struct, frozen=True):
     group: PodGroup | None
     namespace_labels: Mapping[str, str]
     classes: Mapping[str, PriorityLevel]
-    started: Set[GangId]
+    before: Mapping[GangId, Gang]
 
 
 def read_gangs(key: GangKey, pods: Sequence[Pod], context: GangContext) -> tuple[Gang, ...]:
@@ -55,6 +64,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
     identity = gang_id(key, group)
     level = _priority(members, context)
     min_member = _min_member(key, members, group)
+    start = _start(members, min_member, group, context.before.get(identity))
     return Gang(
         id=identity,
         kind=key.kind,
@@ -68,7 +78,9 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         members=members,
         roles=group.roles if group is not None else (),
         topology=group.topology if group is not None else TopologyWish(),
-        started=identity in context.started or _has_started(members, min_member, group),
+        started=start is _Start.STARTED,
+        begins_anew=start is _Start.ANEW,
+        recovery=group.recovery if group is not None else Recovery(),
         resource_version=group.resource_version if group is not None else "",
         problems=gang_problems(key, members, group, context.classes),
     )
@@ -127,9 +139,17 @@ def _queue(members: tuple[Pod, ...], context: GangContext) -> QueueName:
     return QueueName(context.namespace_labels.get(LABEL_QUEUE) or DEFAULT_QUEUE)
 
 
-def _has_started(members: tuple[Pod, ...], min_member: int, group: PodGroup | None) -> bool:
-    """What we assume does not count: a bind that fails has started nothing."""
-    if group is not None and group.started:
-        return True
+def _start(members: tuple[Pod, ...], min_member: int, group: PodGroup | None, before: Gang | None) -> _Start:
+    """What we assume does not count: a bind that fails has started nothing.
+
+    The PodGroup's status is not asked once the gang begins anew: it may still tell of the time before.
+    """
     counted = [pod for pod in members if pod.counts_for_gang and not pod.assumed]
-    return reaches_minimum(counted, min_member=min_member, roles=group.roles if group is not None else ())
+    if reaches_minimum(counted, min_member=min_member, roles=group.roles if group is not None else ()):
+        return _Start.STARTED
+    if before is not None and before.begins_anew:
+        return _Start.ANEW
+    if not (before is not None and before.started) and not (group is not None and group.started):
+        return _Start.NOT_YET
+    is_lost = not counted and any(pod.is_waiting for pod in members)
+    return _Start.ANEW if is_lost else _Start.STARTED

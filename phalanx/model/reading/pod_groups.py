@@ -1,16 +1,21 @@
 """PodGroups: what a gang's object asks for, and what is wrong with it in itself."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec import Struct
 
-from phalanx.model.gangs import RoleSpec, TopologyWish
+from phalanx.model.gangs import Recovery, RecoveryMode, RoleSpec, TopologyWish
 from phalanx.model.pods import Controller
+from phalanx.model.reading.durations import milliseconds
 from phalanx.model.reading.metadata import controller_of, identity, seconds
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.wire import not_implemented
+from phalanx.model.wire import phalanx as wire
 from phalanx.model.wire.objects import PodGroup as WirePodGroup
 from phalanx.model.wire.phalanx import PodGroupSpec, Role
+
+_MODES: Final = {mode.value: mode for mode in RecoveryMode}
 
 
 class PodGroup(Struct, frozen=True, gc=False):
@@ -28,6 +33,7 @@ class PodGroup(Struct, frozen=True, gc=False):
     topology: TopologyWish = TopologyWish()
     controller: Controller | None = None
     started: bool = False
+    recovery: Recovery = Recovery()
     resource_version: str = ""
     problems: tuple[Problem, ...] = ()
 
@@ -49,9 +55,32 @@ def read_pod_group(written: WirePodGroup) -> PodGroup:
         topology=TopologyWish(wish.name or "", wish.required, wish.preferred) if wish else TopologyWish(),
         controller=controller_of(meta.owner_references),
         started=written.status.started_at is not None,
+        recovery=_recovery(spec.recovery),
         resource_version=meta.resource_version,
         problems=tuple(_problems(spec)),
     )
+
+
+def _recovery(written: wire.Recovery | None) -> Recovery:
+    """What makes no sense counts as unset, and is a problem of its own."""
+    if written is None:
+        return Recovery()
+    return Recovery(
+        on_member_failure=_MODES.get(written.on_member_failure or "", RecoveryMode.WAIT),
+        on_node_loss=_MODES.get(written.on_node_loss or "", RecoveryMode.WAIT),
+        grace_ms=milliseconds(written.grace_period) if written.grace_period is not None else None,
+    )
+
+
+def _recovery_faults(written: wire.Recovery | None) -> Iterator[str]:
+    if written is None:
+        return
+    modes = (("onMemberFailure", written.on_member_failure), ("onNodeLoss", written.on_node_loss))
+    for name, mode in modes:
+        if mode is not None and mode not in _MODES:
+            yield f"spec.recovery.{name}: expected one of {', '.join(_MODES)}"
+    if written.grace_period is not None and milliseconds(written.grace_period) is None:
+        yield "spec.recovery.gracePeriod: expected a duration such as 1m30s"
 
 
 def _role(role: Role) -> RoleSpec:
@@ -67,6 +96,8 @@ def _problems(spec: PodGroupSpec) -> Iterator[Problem]:
         yield Problem(
             Reason.UNSUPPORTED_FIELD, f"PodGroup field {path} is not supported yet", "Remove the field"
         )
+    for message in _recovery_faults(spec.recovery):
+        yield Problem(Reason.INVALID_OBJECT, f"PodGroup field {message}")
     for message in (*_number_faults(spec), *_role_faults(spec.roles)):
         yield Problem(Reason.GROUP_CONTRADICTION, f"PodGroup field {message}")
 

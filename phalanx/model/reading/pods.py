@@ -14,6 +14,7 @@ from phalanx.model.names import (
     PodUid,
 )
 from phalanx.model.pods import Pod, PodPhase, Scheduled
+from phalanx.model.reading.failures import read_end, read_failure
 from phalanx.model.reading.metadata import controller_of, count, identity, seconds
 from phalanx.model.reading.priorities import PREEMPT_LOWER, PriorityLevel, resolve
 from phalanx.model.reading.shapes import Shapes
@@ -53,6 +54,8 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
         owners=tuple([owner.uid for owner in owners]),
         index=count(labels.get(_JOB_INDEX) or labels.get(_POD_INDEX)),
         scheduled=_scheduled(status),
+        failure=read_failure(status),
+        ended=read_end(meta, status),
         problems=tuple(_problems(written, classes)),
     )
 

@@ -5,6 +5,7 @@ they were written (`Quantity`); `phalanx.model.quantities` turns them into integ
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from phalanx.model.wire.meta import Int32, Int64, LabelSelector, ObjectMeta, Wire
 
@@ -152,10 +153,25 @@ class PodCondition(Wire, frozen=True):
     message: str = ""
 
 
+class Terminated(Wire, frozen=True):
+    """How a container ended."""
+
+    exit_code: Int32 = 0
+    reason: str = ""
+    finished_at: datetime | None = None
+
+
+class ContainerState(Wire, frozen=True):
+    """Set for a container that has ended."""
+
+    terminated: Terminated | None = None
+
+
 class ContainerStatus(Wire, frozen=True):
     """What the kubelet has given a container: differs from the spec while a resize is under way."""
 
     name: str = ""
+    state: ContainerState | None = None
     resources: ResourceRequirements | None = None
     allocated_resources: Mapping[str, Quantity] | None = None
 
@@ -164,6 +180,7 @@ class PodStatus(Wire, frozen=True):
     """How a pod stands."""
 
     phase: str = ""
+    reason: str = ""
     conditions: tuple[PodCondition, ...] = ()
     nominated_node_name: str = ""
     container_statuses: tuple[ContainerStatus, ...] = ()

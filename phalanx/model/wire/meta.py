@@ -36,6 +36,7 @@ class ObjectMeta(Wire, frozen=True):
     labels: Mapping[str, str] = {}
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: Int64 | None = None
     owner_references: tuple[OwnerReference, ...] = ()
 
 

@@ -1,0 +1,204 @@
+"""What happens to started gangs that lose members, by their `recovery`."""
+
+import pytest
+from msgspec.structs import replace
+
+from phalanx.framework.config import SchedulerConfig
+from phalanx.limits import NODE_LOSS_GRACE_MS
+from phalanx.model.gangs import Recovery, RecoveryMode
+from phalanx.model.names import NodeName, PodUid
+from phalanx.model.nodes import Taint
+from phalanx.model.pods import Pod, PodFailure, PodPhase, Toleration
+from phalanx.model.reasons import Reason
+from tests.builders import Scenario
+
+REPLACE, RESTART, WAIT = RecoveryMode.REPLACE, RecoveryMode.RESTART, RecoveryMode.WAIT
+NOW_S = 1000
+BY_NODE = {mode: Recovery(on_node_loss=mode) for mode in RecoveryMode}
+BY_MEMBER = {mode: Recovery(on_member_failure=mode) for mode in RecoveryMode}
+
+
+def cluster(recovery: Recovery, **fields: object) -> Scenario:
+    """A gang of two, each on a node of its own, and a third node."""
+    scenario = Scenario().nodes("n", 3, gpu=1)
+    return scenario.gang("g", 2, gpu=1, on=("n-0", "n-1"), recovery=recovery, **fields)
+
+
+def lose_node(scenario: Scenario, index: int = 1) -> Scenario:
+    """The kubelet of this node is not heard any more."""
+    name = NodeName(f"n-{index}")
+    scenario._nodes[name] = replace(scenario._nodes[name], conditions={"Ready": "Unknown"})
+    return scenario
+
+
+def edit(scenario: Scenario, index: int, **fields: object) -> Scenario:
+    members = list(scenario.members("g"))
+    members[index] = replace(members[index], **fields)
+    return scenario.change("g", members=tuple(members))
+
+
+def fail(scenario: Scenario, index: int = 1, **fields: object) -> Scenario:
+    failed = {"phase": PodPhase.FAILED, "failure": PodFailure.CONTAINER, "ended": NOW_S, **fields}
+    return edit(scenario, index, **failed)
+
+
+def after(scenario: Scenario, ms: int) -> list[str]:
+    """Who is evicted so long after a cycle that saw the trouble first."""
+    first = scenario.decide()
+    if ms:
+        assert first.evicted() == []
+        scenario.memory = first.result.memory
+        scenario.now += ms
+    return scenario.decide().evicted()
+
+
+def fresh(pod: Pod, **fields: object) -> Pod:
+    made = {"uid": PodUid(f"{pod.uid}-again"), "node": None, "phase": PodPhase.PENDING, "created": NOW_S}
+    return replace(pod, **{**made, "failure": None, "ended": 0, "deleting": False, **fields})
+
+
+# --- the loss of a node -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "evicted"), [(REPLACE, ["g-1"]), (RESTART, ["g-0", "g-1"]), (WAIT, [])])
+def test_a_lost_node_is_answered_after_the_grace(mode: RecoveryMode, evicted: list[str]) -> None:
+    scenario = lose_node(cluster(BY_NODE[mode]))
+    assert scenario.decide().result.wake_at == (None if mode is WAIT else scenario.now + NODE_LOSS_GRACE_MS)
+    assert after(scenario, NODE_LOSS_GRACE_MS - 1) == []
+    scenario.now += 1
+    assert scenario.decide().evicted() == evicted
+
+
+def test_nothing_is_evicted_unless_the_gang_asks_for_it() -> None:
+    scenario = lose_node(cluster(Recovery()))
+    assert after(scenario, 10 * NODE_LOSS_GRACE_MS) == []
+
+
+def test_the_gangs_own_grace_counts() -> None:
+    scenario = lose_node(cluster(Recovery(on_node_loss=REPLACE, grace_ms=500)))
+    assert after(scenario, 500) == ["g-1"]
+    assert lose_node(cluster(Recovery(on_node_loss=REPLACE, grace_ms=0))).decide().evicted() == ["g-1"]
+
+
+def test_a_node_that_comes_back_in_time_keeps_its_member() -> None:
+    scenario = lose_node(cluster(BY_NODE[REPLACE]))
+    assert after(scenario, NODE_LOSS_GRACE_MS - 1) == []
+    scenario.nodes("n", 3, gpu=1)
+    back = scenario.decide()
+    assert (back.evicted(), dict(back.result.memory.troubles)) == ([], {})
+    scenario.memory = back.result.memory
+    lose_node(scenario)
+    scenario.now += 10
+    assert scenario.decide().evicted() == []
+
+
+@pytest.mark.parametrize("how", ["gone", "taint", "not ready"])
+def test_a_node_is_lost_in_several_ways(how: str) -> None:
+    scenario = cluster(Recovery(on_node_loss=REPLACE, grace_ms=0))
+    name = NodeName("n-1")
+    if how == "gone":
+        del scenario._nodes[name]
+    elif how == "taint":
+        scenario._nodes[name] = replace(scenario._nodes[name], taints=(Taint("dead", "NoExecute"),))
+    else:
+        scenario._nodes[name] = replace(scenario._nodes[name], conditions={"Ready": "False"})
+    assert scenario.decide().evicted() == ["g-1"]
+
+
+def test_a_taint_that_is_tolerated_or_only_keeps_away_loses_nobody() -> None:
+    scenario = cluster(
+        Recovery(on_node_loss=REPLACE, grace_ms=0), tolerations=(Toleration("dead", "Exists"),)
+    )
+    taints = (Taint("dead", "NoExecute"), Taint("busy", "NoSchedule"))
+    scenario._nodes[NodeName("n-1")] = replace(scenario._nodes[NodeName("n-1")], taints=taints)
+    assert scenario.decide().evicted() == []
+
+
+def test_what_is_made_anew_is_placed_while_the_old_pod_hangs_in_deletion() -> None:
+    scenario = lose_node(cluster(BY_NODE[REPLACE]))
+    edit(scenario, 1, deleting=True, ended=NOW_S)
+    members = scenario.members("g")
+    scenario.change("g", members=(*members, fresh(members[1])), started=True)
+    assert scenario.decide().nodes("g") == ["n-2"]
+
+
+# --- restarts -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "evicted"), [(REPLACE, []), (RESTART, ["g-0"]), (WAIT, [])])
+def test_a_failed_member_is_answered_at_once(mode: RecoveryMode, evicted: list[str]) -> None:
+    scenario = fail(cluster(BY_MEMBER[mode], started=True))
+    assert scenario.decide().evicted() == evicted
+
+
+def test_a_gang_in_restart_gets_no_nodes_before_all_members_are_on_their_way_out() -> None:
+    scenario = fail(cluster(BY_MEMBER[RESTART], started=True))
+    members = scenario.members("g")
+    scenario.change("g", members=(*members, fresh(members[1])))
+    decided = scenario.decide()
+    assert decided.placements("g") == []
+    assert decided.verdict("g").reason is Reason.RECOVERING
+    assert "member g-1 failed on node n-1" in decided.verdict("g").message
+
+
+def test_a_restart_whose_cause_is_gone_goes_on() -> None:
+    scenario = fail(cluster(Recovery(on_member_failure=RESTART, grace_ms=100), started=True))
+    scenario.memory = scenario.decide().result.memory
+    scenario.now += 100
+    members = scenario.members("g")
+    scenario.change("g", members=(members[0], fresh(members[1])))
+    assert scenario.decide().evicted() == ["g-0"]
+
+
+@pytest.mark.parametrize("cause", ["failed", "stuck"])
+def test_a_gang_that_was_restarted_is_not_restarted_again(cause: str) -> None:
+    """Not even by a scheduler that has just started and remembers nothing."""
+    modes = Recovery(on_node_loss=RESTART, on_member_failure=RESTART, grace_ms=0)
+    scenario = fail(cluster(modes, started=True))
+    old = scenario.members("g")[1]
+    if cause == "stuck":
+        lose_node(scenario)
+        old = replace(old, phase=PodPhase.RUNNING, failure=None, deleting=True, ended=NOW_S)
+    running = [
+        fresh(pod, uid=PodUid(f"new-{pod.index}"), node=NodeName(node), phase=PodPhase.RUNNING, created=NOW_S)
+        for pod, node in zip(scenario.members("g"), ("n-0", "n-2"), strict=True)
+    ]
+    scenario.change("g", members=(old, *running))
+    assert scenario.decide().evicted() == []
+    before = replace(running[0], created=NOW_S - 1)
+    scenario.change("g", members=(old, before, running[1]))
+    assert scenario.decide().evicted() == ["g-0", "g-1"]
+
+
+def test_a_gang_that_lost_everything_starts_whole_or_not_at_all() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=1).gang("g", 2, gpu=1, begins_anew=True)
+    assert scenario.decide().placements("g") == []
+    scenario.nodes("n", 2, gpu=1)
+    assert len(scenario.decide().nodes("g")) == 2
+
+
+def test_without_a_controller_nobody_is_deleted() -> None:
+    scenario = lose_node(cluster(Recovery(on_node_loss=REPLACE, grace_ms=0), controller=None))
+    decided = scenario.decide()
+    assert decided.evicted() == []
+    assert decided.verdict("g").reason is Reason.HELD_AFTER_FAILURE
+    members = scenario.change("g", recovery=BY_MEMBER[RESTART], started=True).members("g")
+    fail(scenario).change("g", members=(*scenario.members("g"), fresh(members[1])))
+    decided = scenario.decide()
+    assert (decided.evicted(), decided.verdict("g").reason) == ([], Reason.HELD_AFTER_FAILURE)
+
+
+# --- gangs that are finishing -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("started", [True, False])
+def test_a_finishing_gang_is_left_alone(*, started: bool) -> None:
+    modes = Recovery(on_node_loss=RESTART, on_member_failure=RESTART, grace_ms=0)
+    scenario = lose_node(cluster(modes, min=3, started=started))
+    edit(scenario, 0, phase=PodPhase.SUCCEEDED)
+    assert after(scenario, 10 * NODE_LOSS_GRACE_MS) == []
+
+
+def test_the_action_can_be_switched_off() -> None:
+    scenario = lose_node(cluster(Recovery(on_node_loss=REPLACE, grace_ms=0)))
+    assert scenario.decide(SchedulerConfig(actions=())).evicted() == []
