@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from phalanx.limits import WRITE_TIMEOUT_S
+from phalanx.ports import RequestNotSent
 
 
 class Fence(Protocol):
@@ -37,5 +38,11 @@ class Unfenced:
 
 
 def write_timeout(fence: Fence) -> float:
-    """Seconds for one write: it ends before leadership does."""
+    """Seconds for one write, asked when it is sent: it ends before leadership does.
+
+    Raises RequestNotSent where leadership is over by now: between the parts of one piece of work the process
+    may have stood still for any time.
+    """
+    if not fence.may_write():
+        raise RequestNotSent("not leading any more")
     return min(WRITE_TIMEOUT_S, fence.remaining())

@@ -13,7 +13,8 @@ from phalanx.kube.errors import NotFound
 from phalanx.kube.evictor import Evictor
 from phalanx.model.decisions import Evict
 from phalanx.model.names import GangId, PodUid
-from tests.kube.faults import FaultyTransport, answer, applied_but_lost, not_sent
+from phalanx.ports import Response
+from tests.kube.faults import FaultyTransport, Send, answer, applied_but_lost, not_sent
 from tests.kube.reports import Reports
 from tests.kube.test_binder import SwitchFence
 from tests.kube.world import World
@@ -66,6 +67,21 @@ async def test_the_pod_is_told_and_deleted(world: World, transport: FaultyTransp
     assert await is_gone(world, "a")
     assert [method for method, _, _ in transport.sent] == ["PATCH", "DELETE"]
     assert b"DisruptionTarget" in transport.sent[0][2]
+
+
+async def test_nothing_is_deleted_after_leadership_was_lost(world: World, transport: FaultyTransport) -> None:
+    fence = SwitchFence()
+
+    async def frozen(send: Send) -> Response:
+        response: Response = await send()
+        fence.leads = False
+        return response
+
+    transport.fault("PATCH", "/pods/", frozen)
+    async with evicting(transport, fence) as (evictor, reports):
+        evictor.submit(await eviction(world, "a"))
+        await reports.until("eviction fenced")
+    assert transport.count("DELETE", "/pods/") == 0
 
 
 async def test_a_pod_of_the_same_name_is_left_alone(world: World, transport: FaultyTransport) -> None:
