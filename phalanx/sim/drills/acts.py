@@ -1,0 +1,121 @@
+"""The acts that drills repeat: a few nodes, one gang, something that the scheduler has to finish."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from msgspec import Struct
+
+from phalanx.model.names import LABEL_POD_GROUP
+from phalanx.model.resources import CPU, GPU
+from phalanx.sim.store import Key, Object
+from phalanx.sim.workloads import pod_group, tree_of_nodes
+from phalanx.sim.world import World
+
+RACK: Final = "cloud.provider.com/topology-rack"
+GANG: Final = 16
+_SETTLE_S: Final = 4.0
+
+
+class Act(Struct, frozen=True):
+    """`prepare` is awaited undisturbed. `begin` starts what is drilled; what it returns says if that is done.
+
+    `within_s`: simulated seconds after which an act with one fault must be done.
+    """
+
+    name: str
+    prepare: Callable[[World], Coroutine[Any, Any, None]]
+    begin: Callable[[World], Callable[[], bool]]
+    within_s: float
+
+
+def cluster() -> list[Object]:
+    """Two racks of three nodes with eight GPUs each: the gang fits into one rack and needs two of its nodes."""
+    return tree_of_nodes({RACK: 2, "kubernetes.io/hostname": 3})
+
+
+def gang(name: str = "drill", **spec: Any) -> list[Object]:
+    """A PodGroup and a Job of 16 one-GPU pods that must share a rack."""
+    group = pod_group(name, min_member=GANG, topology={"required": "rack"}, **spec)
+    return [group, _job(name)]
+
+
+async def _settled(world: World) -> None:
+    world.create(cluster())
+    world.start()
+    await asyncio.sleep(_SETTLE_S)
+
+
+async def _running(world: World, **spec: Any) -> None:
+    await _settled(world)
+    world.create(gang(**spec))
+    async with asyncio.timeout(60):
+        while not _all_run(world):
+            await asyncio.sleep(0.5)
+    await asyncio.sleep(_SETTLE_S)
+
+
+async def _running_to_be_restarted(world: World) -> None:
+    await _running(world, recovery={"onNodeLoss": "Restart", "gracePeriod": "5s"})
+
+
+async def _running_to_be_replaced(world: World) -> None:
+    await _running(world, recovery={"onNodeLoss": "Replace", "gracePeriod": "5s"})
+
+
+def _create_gang(world: World) -> Callable[[], bool]:
+    world.create(gang())
+    return lambda: _all_run(world)
+
+
+def _lose_a_node(world: World) -> Callable[[], bool]:
+    lost = _nodes_in_use(world)[0]
+    world.controllers.kubelets.lose(lost)
+    return lambda: lost not in _nodes_in_use(world) and _all_run(world)
+
+
+def _delete_a_member(world: World) -> Callable[[], bool]:
+    pod = next(pod for pod in _pods(world) if pod["spec"].get("nodeName"))
+    metadata = pod["metadata"]
+    world.client.delete(Key("pods", metadata["namespace"], metadata["name"]), uid=metadata["uid"], grace_s=0)
+    return lambda: _all_run(world)
+
+
+def _all_run(world: World) -> bool:
+    return sum(1 for pod in _pods(world) if pod["status"].get("phase") == "Running") == GANG
+
+
+def _pods(world: World) -> list[Object]:
+    found = [world.client.get(key) for key in world.client.keys("pods")]
+    return [pod for pod in found if pod is not None and "deletionTimestamp" not in pod["metadata"]]
+
+
+def _nodes_in_use(world: World) -> list[str]:
+    return sorted({pod["spec"]["nodeName"] for pod in _pods(world) if pod["spec"].get("nodeName")})
+
+
+def _job(name: str) -> Object:
+    container = {
+        "name": "train",
+        "image": "fake",
+        "resources": {"requests": {CPU: "4", GPU: "1"}, "limits": {GPU: "1"}},
+    }
+    template = {
+        "metadata": {"labels": {LABEL_POD_GROUP: name}},
+        "spec": {"schedulerName": "phalanx", "restartPolicy": "Never", "containers": [container]},
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"parallelism": GANG, "completions": GANG, "backoffLimit": 1000, "template": template},
+    }
+
+
+ACTS: Final = (
+    Act("bind", _settled, _create_gang, within_s=120.0),
+    Act("member-lost", _running, _delete_a_member, within_s=120.0),
+    Act("node-lost-replace", _running_to_be_replaced, _lose_a_node, within_s=900.0),
+    Act("node-lost-restart", _running_to_be_restarted, _lose_a_node, within_s=900.0),
+)
+"""A gang's binding; one lost member; a lost node, its pods replaced or the gang started anew."""

@@ -1,0 +1,92 @@
+"""F2: what schedulers see of the cluster is late, goes silent, jumps over states, or repeats itself.
+
+The patterns are those of Sieve (OSDI 2022): a stale view, and states that were never observed because the
+watch was cut and the list after it shows only what came later. Its third, a crash between two writes, is F1.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from phalanx.sim.drills.acts import Act
+from phalanx.sim.drills.drill import Arm
+from phalanx.sim.drills.plan import Plan
+from phalanx.sim.network import Network
+from phalanx.sim.world import World
+
+_KINDS: Final = ("/pods", "/nodes", "/podgroups", "/queues", "/namespaces", "")
+_BEGINS_S: Final = (0.0, 0.01, 0.03, 0.1, 0.5, 2.0)
+_LASTS_S: Final = (0.5, 5.0, 40.0)
+
+
+def view_plans(act: Act, *, seed: int) -> Iterator[Plan]:
+    """A plan for each pattern, each kind of object, each moment and each length."""
+    for pattern, (begin, end) in _PATTERNS.items():
+        for part in _KINDS:
+            for at_s in _BEGINS_S:
+                for lasts_s in _LASTS_S:
+                    name = f"{act.name}: {pattern} {part or 'everything'} from {at_s} s for {lasts_s} s"
+                    yield Plan(name, act, seed, _disturb(begin, end, part, at_s, lasts_s))
+
+
+Disturb = Callable[[Network, str, World], None]
+
+
+def _disturb(begin: Disturb, end: Disturb, part: str, at_s: float, lasts_s: float) -> Arm:
+    def arm(world: World) -> None:
+        networks = [replica.process.network for replica in world.replicas if replica.process is not None]
+
+        def each(act: Disturb) -> Callable[[], None]:
+            def run() -> None:
+                for network in networks:
+                    act(network, part, world)
+
+            return run
+
+        world.loop.outside(world.loop.call_later, at_s, each(begin))
+        world.loop.outside(world.loop.call_later, at_s + lasts_s, each(end))
+
+    return arm
+
+
+def _stale(network: Network, part: str, world: World) -> None:
+    network.delay_watches(60.0, part)
+
+
+def _fresh(network: Network, part: str, world: World) -> None:
+    network.delay_watches(0.0, part)
+    network.cut_watches(part)
+
+
+def _silent(network: Network, part: str, world: World) -> None:
+    network.silence_watches(part)
+
+
+def _cut(network: Network, part: str, world: World) -> None:
+    network.cut_watches(part)
+
+
+def _unobserved(network: Network, part: str, world: World) -> None:
+    """Events stop; when the watch is cut the server has forgotten its history, and only a list remains."""
+    network.silence_watches(part)
+
+
+def _forgotten(network: Network, part: str, world: World) -> None:
+    world.server.store.compact()
+    network.cut_watches(part)
+
+
+def _repeating(network: Network, part: str, world: World) -> None:
+    network.duplicates_permille = 1000
+
+
+def _once(network: Network, part: str, world: World) -> None:
+    network.duplicates_permille = 0
+
+
+_PATTERNS: Final[dict[str, tuple[Disturb, Disturb]]] = {
+    "late view of": (_stale, _fresh),
+    "silent view of": (_silent, _cut),
+    "states unobserved of": (_unobserved, _forgotten),
+    "cut again and again, view of": (_cut, _cut),
+    "events twice, view of": (_repeating, _once),
+}
