@@ -1,6 +1,6 @@
-"""A pod-by-pod scheduler in miniature: how kube-scheduler works, for the first act of the embedded demo.
+"""A pod-by-pod scheduler in miniature: how kube-scheduler works, for the embedded demo and as a rival.
 
-It stands in for kube-scheduler only there; the demo on KWOK runs the real one. One pod at a time, the highest
+It stands in for kube-scheduler there; the demo on KWOK runs the real one. One pod at a time, the highest
 priority first, then the oldest: nodes are filtered (cordon, taints, node selector, room), the rest scored by
 how much is allocated, equal ones drawn by a seeded lot, and the pod is bound. A pod that fits nowhere waits
 until something changes. It knows no gangs: that is the point.
@@ -13,7 +13,9 @@ from phalanx.model.resources import Resources, add, fits
 from phalanx.sim.api.objects import is_deleting
 from phalanx.sim.client import Client
 from phalanx.sim.footprint import allocatable_of, requests_of
-from phalanx.sim.store import Change, Key, Object
+from phalanx.sim.store import Key, Object
+from phalanx.sim.tolerations import is_tolerated
+from phalanx.sim.view import ClusterView
 from phalanx.sim.workqueue import WorkQueue
 
 SCHEDULER_NAME: Final = "default-scheduler"
@@ -22,7 +24,11 @@ _BLOCKING: Final = ("NoSchedule", "NoExecute")
 
 
 class PodByPodScheduler:
-    """Schedules the pods that name it, one by one."""
+    """Schedules the pods that name it, one by one.
+
+    rate: pods that it tries per second, None for as many as come.
+    view_delay_s: how long ago the cluster was as it sees it. Then it may take what others have taken since.
+    """
 
     def __init__(
         self,
@@ -31,30 +37,52 @@ class PodByPodScheduler:
         name: str = SCHEDULER_NAME,
         strategy: Strategy = "LeastAllocated",
         seed: int = 0,
+        rate: float | None = None,
+        view_delay_s: float = 0.0,
     ) -> None:
         self._client = client
         self._name = name
         self._strategy = strategy
         self._lots = seeded_random(seed)
+        self._rate = rate
+        self._line: dict[Key, None] = {}
+        self._is_busy = False
         self._waiting: dict[Key, None] = {}
+        self._news = WorkQueue(self._on_news)
         self._queue = WorkQueue(self._look_at)
-        self._unsubscribe = [client.subscribe(resource, self._on_change) for resource in ("pods", "nodes")]
-        for key in client.keys("pods"):
-            self._queue.add(key)
+        self._view = ClusterView(client, delay_s=view_delay_s, queue=self._news)
 
     def close(self) -> None:
         """Schedule nothing more."""
-        for unsubscribe in self._unsubscribe:
-            unsubscribe()
+        self._view.close()
+        self._news.close()
         self._queue.close()
 
-    def _on_change(self, change: Change) -> None:
-        key = change.entry.key
-        if key.resource == "pods" and not _is_bound_or_over(change.entry.data):
-            self._queue.add(key)
+    def _on_news(self, key: Key) -> None:
+        """A pod that can be scheduled is one; anything else may make room for those that wait."""
+        pod = self._client.get(key) if key.resource == "pods" else None
+        if pod is not None and not _is_bound_or_over(pod):
+            self._try(key)
             return
         for waiting in self._in_order():
-            self._queue.add(waiting)
+            self._try(waiting)
+
+    def _try(self, key: Key) -> None:
+        if self._rate is None:
+            self._queue.add(key)
+            return
+        self._line[key] = None
+        if not self._is_busy:
+            self._is_busy = True
+            self._queue.call_later(1 / self._rate, self._try_next)
+
+    def _try_next(self) -> None:
+        key = next(iter(self._line))
+        del self._line[key]
+        self._queue.add(key)
+        self._is_busy = bool(self._line)
+        if self._is_busy and self._rate is not None:
+            self._queue.call_later(1 / self._rate, self._try_next)
 
     def _in_order(self) -> list[Key]:
         """Waiting pods, the most important and oldest first."""
@@ -75,22 +103,23 @@ class PodByPodScheduler:
             return
         node, refusals = self._choose(pod)
         if node is not None and self._client.bind(key, uid=pod["metadata"]["uid"], node=node):
+            self._view.assume(key, pod, node)
             return
         self._waiting[key] = None
         self._tell(key, pod, refusals)
 
     def _choose(self, pod: Object) -> tuple[str | None, dict[str, int]]:
         """The node to bind to, or how many nodes refuse for which reason."""
-        requests, used = requests_of(pod), self._used()
+        requests = requests_of(pod)
         refusals: dict[str, int] = {}
         scores: dict[str, int] = {}
-        for key in self._client.keys("nodes"):
-            node = self._client.get(key) or {}
-            why = _why_not(pod, requests, node, used.get(key.name, {}))
+        for name, node in sorted(self._view.nodes.items()):
+            used = self._view.used(name)
+            why = _why_not(pod, requests, node, used)
             if why:
                 refusals[why] = refusals.get(why, 0) + 1
             else:
-                scores[key.name] = self._score(requests, node, used.get(key.name, {}))
+                scores[name] = self._score(requests, node, used)
         if not scores:
             return None, refusals
         best = max(scores.values())
@@ -103,17 +132,8 @@ class PodByPodScheduler:
         allocated = sum(after[name] * 100 // offered[name] for name in requests if offered.get(name))
         return -allocated if self._strategy == "LeastAllocated" else allocated
 
-    def _used(self) -> dict[str, Resources]:
-        used: dict[str, Resources] = {}
-        for key in self._client.keys("pods"):
-            pod = self._client.get(key)
-            node = None if pod is None else pod["spec"].get("nodeName")
-            if pod is not None and node and pod["status"].get("phase") not in ("Succeeded", "Failed"):
-                used[node] = add(used.get(node, {}), requests_of(pod))
-        return used
-
     def _tell(self, key: Key, pod: Object, refusals: dict[str, int]) -> None:
-        total = len(self._client.keys("nodes"))
+        total = len(self._view.nodes)
         reasons = ", ".join(f"{count} {why}" for why, count in sorted(refusals.items()))
         message = f"0/{total} nodes are available: {reasons or 'no nodes'}."
         old = [one for one in pod["status"].get("conditions", []) if one["type"] == "PodScheduled"]
@@ -133,7 +153,7 @@ def _why_not(pod: Object, requests: Resources, node: Object, used: Resources) ->
     if spec.get("unschedulable"):
         return "node(s) were unschedulable"
     taints = [taint for taint in spec.get("taints", []) if taint["effect"] in _BLOCKING]
-    untolerated = [taint for taint in taints if not _is_tolerated(taint, pod["spec"].get("tolerations", []))]
+    untolerated = [taint for taint in taints if not is_tolerated(taint, pod["spec"].get("tolerations", []))]
     if untolerated:
         return f"node(s) had untolerated taint {{{untolerated[0]['key']}: {untolerated[0].get('value', '')}}}"
     labels = node["metadata"].get("labels", {})
@@ -145,12 +165,3 @@ def _why_not(pod: Object, requests: Resources, node: Object, used: Resources) ->
     if not short:
         return ""
     return "Too many pods" if short[0] == "pods" else f"Insufficient {short[0]}"
-
-
-def _is_tolerated(taint: Object, tolerations: list[Object]) -> bool:
-    return any(
-        toleration.get("key", "") in ("", taint["key"])
-        and toleration.get("effect", "") in ("", taint["effect"])
-        and (toleration.get("operator") == "Exists" or toleration.get("value", "") == taint.get("value", ""))
-        for toleration in tolerations
-    )

@@ -1,10 +1,12 @@
 """The pod-by-pod scheduler: it fills nodes one pod at a time, and gangs deadlock on it."""
 
+import asyncio
 from collections import Counter
 
 from phalanx.sim.podbypod import SCHEDULER_NAME, PodByPodScheduler, Strategy
 from phalanx.sim.workloads import node, pod
 from tests.sim.conftest import Cluster
+from tests.sim.virtual import VirtualCluster, in_virtual_time
 from tests.sim.waiting import phases, pods, until
 
 
@@ -70,3 +72,43 @@ async def test_interleaved_gangs_deadlock(cluster: Cluster) -> None:
     assert max(running.values()) < 6
     waiting = [message for message in messages(cluster).values() if message]
     assert set(waiting) <= {"0/3 nodes are available: 3 Insufficient nvidia.com/gpu."}
+
+
+BIG = {"nvidia.com/gpu": "8"}
+
+
+@in_virtual_time
+async def test_a_rival_takes_so_many_pods_a_second(cluster: VirtualCluster) -> None:
+    PodByPodScheduler(cluster.client, rate=2)
+    cluster.create(node("a"), *(pod(f"p{index}", scheduler=SCHEDULER_NAME) for index in range(5)))
+    for expected in (0, 1, 3, 5, 5):
+        assert len(placed(cluster)) == expected
+        await asyncio.sleep(0.9)
+
+
+@in_virtual_time
+async def test_a_rival_with_a_late_view_takes_what_is_taken(cluster: VirtualCluster) -> None:
+    PodByPodScheduler(cluster.client, view_delay_s=5)
+    cluster.create(node("a"))
+    await asyncio.sleep(10)
+    cluster.create(pod("theirs", scheduler=SCHEDULER_NAME, requests=BIG), pod("ours", requests=BIG))
+    await asyncio.sleep(3)
+    cluster.bind("ours", "a")
+    await asyncio.sleep(3)
+    assert (cluster.phase("ours"), cluster.phase("theirs")) == ("Running", "Failed")
+    theirs = cluster.pod("theirs")
+    assert theirs is not None
+    assert theirs["status"]["reason"] == "UnexpectedAdmissionError"
+
+
+@in_virtual_time
+async def test_a_late_view_knows_its_own_binds(cluster: VirtualCluster) -> None:
+    PodByPodScheduler(cluster.client, view_delay_s=5)
+    cluster.create(
+        node("a"), *(pod(f"p{index}", scheduler=SCHEDULER_NAME, requests=BIG) for index in range(2))
+    )
+    await asyncio.sleep(60)
+    assert sorted(cluster.phase(f"p{index}") for index in range(2)) == ["Pending", "Running"]
+    cluster.delete("pods", next(iter(placed(cluster))))
+    await asyncio.sleep(60)
+    assert [cluster.phase(name) for name in pods(cluster.server)] == ["Running"]
