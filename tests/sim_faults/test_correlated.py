@@ -36,7 +36,9 @@ def test_they_do_not_all_go_at_once(play: Play) -> None:
 
 def test_a_mass_false_positive_flips_one_condition_everywhere(play: Play) -> None:
     async def story(town: Town) -> None:
-        task = town.start("mass-false-positive", "a", "b", "c", seconds=300, type="IBLinksProblem", within_s=1)
+        task = town.start(
+            "mass-false-positive", "a", "b", "c", seconds=300, type="IBLinksProblem", within_s=1
+        )
         await asyncio.sleep(5)
         found = [town.condition(name, "IBLinksProblem").get("status") for name in town.names("Node")]
         assert found == ["True", "True", "True", None]

@@ -1,4 +1,4 @@
-"""F6, conditions: every known type in its right polarity, the harmless flips, NVSentinel's walk, Xid codes."""
+"""F6, conditions: each known type in its right polarity, harmless flips, NVSentinel's walk, Xid codes."""
 
 import asyncio
 from typing import Any
