@@ -6,6 +6,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
 from phalanx.deciders.port import Decider
 from phalanx.model.names import GangId
+from phalanx.service.node_problems import NodeProblems
 from phalanx.service.own_objects import OwnObjects
 
 
@@ -17,6 +18,7 @@ class View:
         self.objects = OwnObjects()
         self.reason = asyncio.Event()
         self._decider = decider
+        self._node_problems = NodeProblems(cache)
         self._touched: dict[GangId, None] = {}
         self._reporting = False
 
@@ -24,6 +26,7 @@ class View:
         """Apply one event, from the API or of our own making."""
         self.objects.take(event)
         changes = self.cache.apply(event)
+        self._node_problems.heard(event, changes)
         self._decider.feed((event,))
         for gang in changes.gangs:
             self.touch(gang)

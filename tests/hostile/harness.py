@@ -15,6 +15,7 @@ import msgspec
 from structlog.testing import capture_logs
 
 from phalanx.cache.cache import Cache
+from phalanx.cache.table import key_of
 from phalanx.cycle import decide
 from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
@@ -194,6 +195,20 @@ class Cluster:
         for report in result.queues.values():
             msgspec.json.encode(queue_status.status_of(report, now_ms=NOW_MS))
 
+    def unnamed(self) -> list[str]:
+        """Objects that exist and are neither known to the cache nor named in a log."""
+        kept = {kind: set(table.keys()) for kind, table in self.cache._kinds.items()}
+        return [
+            f"{kind} {namespace}/{name}"
+            for kind, server in self.servers.items()
+            for namespace, name in filter(None, map(name_of, server.objects.values()))
+            if key_of(kind, namespace, name) not in kept.get(kind, ())
+            and not self.logs[kind, namespace, name]
+            and not self.logs[kind, "", name]
+            and not self.logs[kind, "", ""]
+            and kind in kept
+        ]
+
     async def delete_everything(self) -> None:
         """By a list that is empty, as after a relist of a cluster that was emptied."""
         for kind, server in self.servers.items():
@@ -208,6 +223,18 @@ class Cluster:
         assert not snapshot.queue_usage
         assert list(snapshot.queues) == ["default"]
         assert list(snapshot.topologies) == [""]
+
+
+def name_of(body: bytes) -> tuple[str, str] | None:
+    """Namespace and name, as far as they are text; None where the whole is no JSON to Python."""
+    try:
+        meta = json.loads(body)["metadata"]
+    except (ValueError, KeyError, RecursionError):
+        return None
+    if not isinstance(meta, dict):
+        return "", ""
+    namespace, name = (meta.get(key, "") for key in ("namespace", "name"))
+    return (namespace, name) if isinstance(namespace, str) and isinstance(name, str) else ("", "")
 
 
 # --- what must hold -----------------------------------------------------------------------------------------

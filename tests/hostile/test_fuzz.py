@@ -1,0 +1,108 @@
+"""Thousands of spoiled objects beside healthy work. `python -m bench.hostile` does the same with 100,000."""
+
+import sys
+from collections.abc import Callable, Iterable
+from itertools import islice
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.hostile import events
+from tests.hostile.generator import Spoiled, spoiled
+from tests.hostile.harness import Cluster, add_healthy, check_healthy
+
+OBJECTS = 375
+SEEDS = range(8)
+
+
+def some(seed: int, count: int = OBJECTS) -> list[Spoiled]:
+    return list(islice(spoiled(seed), count))
+
+
+def cluster_with(items: Iterable[Spoiled], seed: int) -> Cluster:
+    cluster = Cluster()
+    add_healthy(cluster)
+    random = Random(seed)
+    for item in items:
+        events.send(cluster, random, item)
+    return cluster
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_nothing_hostile_disturbs_the_healthy(seed: int) -> None:
+    cluster = cluster_with(some(seed), seed)
+    await cluster.hear()
+    snapshot, result = cluster.cycle()
+    check_healthy(snapshot, result)
+    assert cluster.unnamed() == []
+    cluster.cycle()
+    await cluster.delete_everything()
+
+
+def test_a_seed_gives_the_same_bytes() -> None:
+    assert some(5, 50) == some(5, 50)
+    assert some(5, 50) != some(6, 50)
+
+
+async def test_hostile_objects_cost_no_more_together_than_alone() -> None:
+    """Calls of functions are counted: four lots in one cluster, and each in a cluster of its own.
+
+    Nodes are left out: gangs and nodes multiply, hostile or not.
+    """
+    lots = [[item for item in some(seed, 120) if item.kind != "Node"] for seed in (21, 22, 23, 24)]
+    alone = [await calls_for(lot) for lot in lots]
+    together = await calls_for([_renamed(item, str(n)) for n, lot in enumerate(lots) for item in lot])
+    assert together < 1.5 * sum(alone)
+
+
+def _renamed(item: Spoiled, lot: str) -> Spoiled:
+    return item._replace(name=f"{item.name}-{lot}", body=item.body.replace(b'"x-', b'"x%s-' % lot.encode()))
+
+
+async def calls_for(items: list[Spoiled]) -> int:
+    """Functions called from the first line heard to the end of a cycle."""
+    cluster = Cluster()
+    add_healthy(cluster)
+    for item in items:
+        cluster.send(item.kind, b'{"type":"ADDED","object":' + item.body + b"}")
+    await cluster.hear()
+    return counted(cluster.cycle)
+
+
+def counted(work: Callable[[], Any]) -> int:
+    calls = 0
+
+    def count(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+async def test_an_object_that_is_sent_often_is_named_once() -> None:
+    cluster = Cluster()
+    body = b'{"metadata":{"name":"bad","namespace":"n","resourceVersion":"7"},"spec":{"priority":"high"}}'
+    for kind in (b"ADDED", b"MODIFIED", b"MODIFIED"):
+        cluster.send("Pod", b'{"type":"' + kind + b'","object":' + body + b"}")
+    await cluster.hear()
+    await cluster.hear()
+    assert cluster.logs == {("Pod", "n", "bad"): 1}
+    assert "spec.priority" in cluster.why[0]["why"]
+
+
+@pytest.mark.parametrize("nonsense", events.NONSENSE, ids=lambda line: line[:40].decode(errors="replace"))
+async def test_nonsense_in_a_watch_stops_no_kind(nonsense: bytes) -> None:
+    cluster = Cluster()
+    add_healthy(cluster)
+    for server in cluster.servers.values():
+        server.lines.insert(0, nonsense)
+        server.lines.append(nonsense)
+    await cluster.hear()
+    check_healthy(*cluster.cycle())

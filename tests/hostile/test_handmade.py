@@ -1,0 +1,89 @@
+"""Hand-made nasty objects, each from a bug of another scheduler: what becomes of it is said beside it.
+
+The fates: `verdict` (a gang is told), `queue` (a queue's condition says it), `note` (logged once by name),
+`log` (dropped, logged once by name), `harmless` (taken, and nobody need hear of it).
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from phalanx.cli.app import main
+from phalanx.model.wire.kinds import KINDS
+from tests.hostile.harness import Cluster, add_healthy, check_healthy, event
+
+FOLDER = Path(__file__).resolve().parent / "handmade"
+CASES: list[dict[str, Any]] = [
+    case for path in sorted(FOLDER.glob("*.yaml")) for case in yaml.safe_load(path.read_text())
+]
+
+
+def manifests(case: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The objects of a case, with the names that it does not care about filled in."""
+    return [(kind, _whole(kind, given)) for entry in case["objects"] for kind, given in entry.items()]
+
+
+def _whole(kind: str, given: dict[str, Any]) -> dict[str, Any]:
+    meta = {"name": "bad", "uid": f"{kind}-bad", **({"namespace": "team"} if KINDS[kind].namespaced else {})}
+    rest = {key: value for key, value in given.items() if key != "meta"}
+    if kind == "Pod":
+        rest["spec"] = {"schedulerName": "phalanx", "priority": 0, **rest.get("spec", {})}
+    identity = {"apiVersion": KINDS[kind].api_version, "kind": kind}
+    return {**identity, "metadata": {**meta, **given.get("meta", {})}, **rest}
+
+
+def bodies(case: dict[str, Any]) -> list[tuple[str, bytes]]:
+    if "raw" in case:
+        return [("Pod", case["raw"].encode())]
+    return [(kind, json.dumps(manifest).encode()) for kind, manifest in manifests(case)]
+
+
+def test_there_are_as_many_as_were_promised() -> None:
+    assert len(CASES) >= 100
+    assert all(case["from"] and case["fate"] for case in CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+async def test_what_becomes_of_it(case: dict[str, Any]) -> None:
+    cluster = Cluster()
+    add_healthy(cluster)
+    for number, (kind, body) in enumerate(bodies(case)):
+        cluster.exists(kind, str(number), body)
+        cluster.send(kind, event("ADDED", body))
+    await cluster.hear()
+    snapshot, result = cluster.cycle()
+    check_healthy(snapshot, result)
+    assert cluster.unnamed() == []
+    said = {
+        "verdict": [f"{verdict.reason}: {verdict.message}" for verdict in result.verdicts],
+        "queue": [problem.message for report in result.queues.values() for problem in report.problems],
+        "log": [line["why"] for line in cluster.why if line["event"] == "object skipped"],
+        "note": [line["why"] for line in cluster.why if line["event"] != "object skipped"],
+    }
+    wanted = case["fate"]
+    assert [fate for fate in said if said[fate]] == ([] if wanted == "harmless" else [wanted]), said
+    if wanted != "harmless":
+        assert case["says"] in said[wanted][0]
+        assert set(cluster.logs.values()) <= {1}
+    await cluster.delete_everything()
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "objects" in case], ids=lambda case: case["name"])
+def test_what_phalanx_decide_says(
+    case: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.json"
+    items = [manifest for _, manifest in manifests(case)]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    code = main(["decide", "-f", str(path)])
+    output, errors = capsys.readouterr()
+    assert code in (0, 2, 3)
+    assert "Traceback" not in errors
+    if code == 2:
+        kinds = tuple(kind for kind, _ in manifests(case))
+        assert all(any(kind in line for kind in kinds) for line in errors.splitlines()), errors
+    else:
+        json.loads(output)
