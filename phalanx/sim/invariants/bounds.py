@@ -27,3 +27,27 @@ LATE_LANDING_S: Final = 5.0
 
 OPEN_CALLS_MAX: Final = 4096
 """Requests that are followed at once; beyond, the older half never lands: those of killed hosts."""
+
+CONVERGED_S: Final = 5.0
+"""Seconds after which a cache knows of a change, and after which a status tells of it."""
+
+CACHE_PERIOD_S: Final = 60.0
+"""Seconds between two looks into the caches: each compares every pod."""
+
+STARVING_PERIOD_S: Final = 30.0
+"""Seconds between two looks at waiting gangs; one that fits in two looks, with cycles between, starves."""
+
+STARVING_GANGS: Final = 8
+"""Waiting gangs looked at each time, the oldest first."""
+
+STARVING_CYCLES: Final = 3
+"""Cycles in which a gang that fits must be bound."""
+
+HEALED_S: Final = 20.0
+"""Seconds after a disturbance when all watches follow again: the longest pause between attempts, twice."""
+
+EVICTIONS_MAX: Final = 3
+"""Evictions of one gang without running in between: more of them is a livelock."""
+
+CYCLES_AT_REST_MAX: Final = 30
+"""Cycles in a minute without any change: holds and grace periods end, each of which wakes one."""

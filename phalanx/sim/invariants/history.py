@@ -38,6 +38,11 @@ class History(Generic[T]):
         return self._values[-1] if self._values else None
 
     @property
+    def began_at(self) -> int:
+        """The revision of the first state that is kept; 0 when it never existed."""
+        return self._revisions[0] if self._revisions else 0
+
+    @property
     def changed_at(self) -> int:
         """The revision of the present state; 0 when it never existed."""
         return self._revisions[-1] if self._revisions else 0

@@ -10,6 +10,7 @@ from msgspec import Struct
 from phalanx.model.resources import Resources
 from phalanx.model.wire.meta import ListMeta
 from phalanx.sim.clocks import WorldClock
+from phalanx.sim.hosts import State
 from phalanx.sim.invariants.bounds import GONE_KEPT_S, HEARD_MARGIN_S
 from phalanx.sim.invariants.calls import Call
 from phalanx.sim.invariants.facts import (
@@ -85,6 +86,8 @@ class Truth:
         self._group_by_uid: dict[str, GroupFact] = {}
         self._on_node: dict[str, dict[str, None]] = {}
         self._left: deque[tuple[float, str, str]] = deque()
+        self._revisions: deque[tuple[float, int]] = deque(maxlen=_TICKS_KEPT)
+        self._disturbed_at: dict[str, float] = {}
         for resource in (GROUPS, NODES, PODS):
             for entry in store.entries(resource):
                 self.take(Change(ChangeType.ADDED, entry, None))
@@ -103,8 +106,11 @@ class Truth:
             self._take_group(change)
 
     def tick(self) -> None:
-        """Forget what has been gone for long."""
+        """A second has passed: note where we are, and forget what has been gone for long."""
         now = self._clock.monotonic()
+        self._revisions.append((now, self.store.revision))
+        for replica in self._replicas:
+            self._look_at_replica(replica, now)
         while self._left and self._left[0][0] <= now - GONE_KEPT_S:
             _, uid, node = self._left.popleft()
             pod = self.pods.get(uid)
@@ -112,6 +118,14 @@ class Truth:
                 self._pod_histories.pop(uid, None)
             if pod is None or not pod.holds or pod.node != node:
                 self._on_node.get(node, {}).pop(uid, None)
+
+    def _look_at_replica(self, replica: Replica, now: float) -> None:
+        process = replica.process
+        if process is None or process.task.done() or process.host.state is not State.RUNNING:
+            self._disturbed_at[replica.name] = now
+            return
+        if process.network.partitioned or process.network.is_faulty:
+            self._disturbed_at[replica.name] = now
 
     def _take_pod(self, change: Change) -> None:
         data = change.entry.data
@@ -272,6 +286,33 @@ class Truth:
                 return replica
         return None
 
+    def undisturbed_s(self, host: str) -> float:
+        """For how long this process has been running with nothing between it and the API server."""
+        replica = self.replica_of(host)
+        if replica is None:
+            return 0.0
+        return self._clock.monotonic() - self._disturbed_at.get(replica.name, 0.0)
+
+    def revision_before(self, seconds: float) -> int:
+        """The revision of so long ago, or of a little earlier; 0 where that is before the beginning."""
+        limit = self._clock.monotonic() - seconds
+        return next((revision for at, revision in reversed(self._revisions) if at <= limit), 0)
+
+    def pod_changed_at(self, uid: str) -> int:
+        """The revision of the last write of a pod; 0 where it is forgotten."""
+        history = self._pod_histories.get(uid)
+        return history.changed_at if history is not None else 0
+
+    def pod_created_at(self, uid: str) -> int:
+        """The revision of the first write of a pod that is remembered."""
+        history = self._pod_histories.get(uid)
+        return history.began_at if history is not None else 0
+
+    def node_changed_at(self, name: str) -> int:
+        """The revision at which a node last changed, came or went."""
+        history = self._node_histories.get(name)
+        return history.changed_at if history is not None else 0
+
     def pod_at(self, uid: str, revision: int) -> PodFact | Unknown | None:
         """A pod as of a revision."""
         history = self._pod_histories.get(uid)
@@ -299,6 +340,9 @@ class Truth:
     def key_of(self, pod: PodFact) -> Key:
         """Where a pod lies in the store."""
         return Key(PODS, pod.namespace, pod.name)
+
+
+_TICKS_KEPT: Final = 64
 
 
 class _Page(Struct):

@@ -1,0 +1,191 @@
+"""L1 to L4, L9, L11: what can run does run, nobody waits or is evicted for ever, and who waits knows why."""
+
+from typing import Final
+
+from phalanx.model.decisions import CycleResult
+from phalanx.model.reasons import Reason
+from phalanx.model.snapshot import Snapshot
+from phalanx.sim.invariants.bounds import (
+    CYCLES_AT_REST_MAX,
+    EVICTIONS_MAX,
+    HEALED_S,
+    STARVING_CYCLES,
+    STARVING_GANGS,
+    STARVING_PERIOD_S,
+)
+from phalanx.sim.invariants.calls import Call, Stage
+from phalanx.sim.invariants.check import Check, Scene
+from phalanx.sim.invariants.facts import GangKey, PodFact
+from phalanx.sim.invariants.oracle import Oracle
+from phalanx.sim.invariants.truth import GROUPS, GangFact, Truth
+from phalanx.sim.store import Change, Key
+
+_REASONS: Final = frozenset(reason.value for reason in Reason)
+_ONE_EVICTION_S: Final = 10.0
+_RELEVANT: Final = ("pods", "nodes", GROUPS)
+_TOLD_S: Final = 10.0
+
+
+class FeasibleGangsRun(Check):
+    """L1: at rest, no gang waits for a minimum that certainly fits; L2: nor one that a fault broke."""
+
+    name = "L1"
+
+    def __init__(self, scene: Scene, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._oracle = Oracle(scene.store, truth)
+
+    def at_rest(self) -> None:
+        for gang in self.truth.ours():
+            why = self._oracle.why_fits(gang)
+            if why:
+                is_broken = gang.has_started or gang.active > 0
+                self.violated(gang, f"waits although {why}", check="L2" if is_broken else "")
+
+
+class NobodyStarves(Check):
+    """L3, L9: a gang that certainly fits is bound within STARVING_CYCLES cycles, in an undisturbed time.
+
+    Looked at each STARVING_PERIOD_S for the STARVING_GANGS that have waited longest: one that fits in two
+    looks, with as many cycles of one leader between them and nothing between the leader and the server,
+    starves. A node that came back, or was uncordoned, is room like any other.
+    """
+
+    name = "L3"
+
+    def __init__(self, scene: Scene, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._oracle = Oracle(scene.store, truth)
+        self._next = STARVING_PERIOD_S
+        self._fitted: dict[GangKey, int] = {}
+        self._cycles = 0
+        self._leader = ""
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        if host != self._leader:
+            self._leader = host
+            self._fitted = {}
+        self._cycles += 1
+
+    def on_tick(self) -> None:
+        if self.now < self._next:
+            return
+        self._next = self.now + STARVING_PERIOD_S
+        before, self._fitted = self._fitted, {}
+        if self.truth.undisturbed_s(self._leader) < HEALED_S:
+            return
+        for gang in self._longest_waiting():
+            why = self._oracle.why_fits(gang)
+            if not why:
+                continue
+            since = self._fitted[gang.key] = before.get(gang.key, self._cycles)
+            if self._cycles - since >= STARVING_CYCLES:
+                self.violated(gang, f"starves for {self._cycles - since} cycles although {why}")
+
+    def _longest_waiting(self) -> list[GangFact]:
+        """In the order in which their pods arrived."""
+        found: list[GangFact] = []
+        for gang in self.truth.gangs.values():
+            if gang.active < self.truth.min_member(gang.key):
+                found.append(gang)
+                if len(found) == STARVING_GANGS:
+                    break
+        return found
+
+
+class NoEndlessEvictions(Check):
+    """L4: no gang is evicted by us more than EVICTIONS_MAX times without all its minimum running in between.
+
+    Evictions of several members within ten seconds count once.
+    """
+
+    name = "L4"
+
+    def __init__(self, scene: Scene, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._evicted: dict[GangKey, list[float]] = {}
+
+    def on_change(self, change: Change) -> None:
+        moved = self.truth.changed_pod
+        if moved is None or moved.after is None or moved.after.phase != "Running":
+            return
+        key = moved.after.gang
+        if key in self._evicted and self._runs(key):
+            del self._evicted[key]
+
+    def on_call(self, call: Call) -> None:
+        if not call.is_eviction or call.stage is not Stage.LANDED or not call.succeeded:
+            return
+        pod = self.truth.pods.get(call.uid)
+        if pod is None:
+            return
+        times = self._evicted.setdefault(pod.gang, [])
+        if not times or self.now > times[-1] + _ONE_EVICTION_S:
+            times.append(self.now)
+            if len(times) > EVICTIONS_MAX:
+                self.violated(f"{pod.gang.namespace}/{pod.gang.name}", f"evicted {len(times)} times in vain")
+
+    def _runs(self, key: GangKey) -> bool:
+        running = sum(pod.phase in ("Running", "Succeeded") for pod in self.truth.members(key))
+        return running >= self.truth.min_member(key)
+
+
+class WaitingIsExplained(Check):
+    """L11: at rest every gang that waits says why, with a reason of the closed list, and no cycle is in vain.
+
+    A PodGroup says it in its status, a pod in its PodScheduled condition. Pods behind a scheduling gate say
+    nothing. In vain: more than CYCLES_AT_REST_MAX cycles in a minute without a change of a pod, a node or a
+    PodGroup.
+    """
+
+    name = "L11"
+
+    def __init__(self, scene: Scene, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._changed_at = 0.0
+        self._in_vain: list[float] = []
+
+    def on_change(self, change: Change) -> None:
+        if change.entry.key.resource in _RELEVANT:
+            self._changed_at = self.now
+            self._in_vain.clear()
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        if self.now < self._changed_at + _TOLD_S:
+            return
+        self._in_vain = [at for at in self._in_vain if at > self.now - 60.0]
+        self._in_vain.append(self.now)
+        if len(self._in_vain) > CYCLES_AT_REST_MAX:
+            self.violated(host, f"{len(self._in_vain)} cycles within a minute without any change")
+            self._in_vain.clear()
+
+    def at_rest(self) -> None:
+        for gang in self.truth.ours():
+            waiting = [pod for pod in self.truth.members(gang.key) if pod.waits and not pod.is_gated]
+            if waiting and all(pod.is_ours for pod in waiting) and self._is_old(waiting):
+                self._check(gang, waiting)
+
+    def _is_old(self, waiting: list[PodFact]) -> bool:
+        before = self.truth.revision_before(_TOLD_S)
+        return all(self.truth.pod_created_at(pod.uid) <= before for pod in waiting)
+
+    def _check(self, gang: GangFact, waiting: list[PodFact]) -> None:
+        reasons = [self._reason_of(pod) for pod in waiting]
+        group = self.truth.group_of(gang.key)
+        if group is not None:
+            entry = self.scene.store.get(Key(GROUPS, group.namespace, group.name))
+            status = (entry.data.get("status") or {}) if entry is not None else {}
+            reasons.append(status.get("reason") or "")
+        for reason in reasons:
+            if reason not in _REASONS:
+                self.violated(gang, f"waits, and its reason is {reason!r}")
+                return
+
+    def _reason_of(self, pod: PodFact) -> str:
+        """The reason that the pod's condition gives: its message begins with it."""
+        entry = self.scene.store.get(self.truth.key_of(pod))
+        status = (entry.data.get("status") or {}) if entry is not None else {}
+        for one in status.get("conditions") or ():
+            if one.get("type") == "PodScheduled" and one.get("status") == "False":
+                return str(one.get("message") or "").partition(":")[0]
+        return ""

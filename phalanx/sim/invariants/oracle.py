@@ -1,0 +1,142 @@
+"""Which waiting gangs certainly fit, found without the scheduler's solver: for plain gangs only.
+
+Plain: all members that matter are the same but for their names, ask for nothing but room, labels of nodes
+and one domain, and their queue bounds nothing. Such a gang fits where the free room of the nodes that may
+take it, counted in whole members, is enough in one domain. Of any other gang the oracle says nothing.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE
+from phalanx.sim.invariants.facts import TOPOLOGY_UNKNOWN, GroupFact, NodeFact, PodFact
+from phalanx.sim.invariants.topology import Tree
+from phalanx.sim.invariants.truth import QUEUES, GangFact, Truth
+from phalanx.sim.store import Key, Object, Store
+
+_PLAIN_GROUP: Final = frozenset(
+    {"minMember", "queue", "topology", "priorityClassName", "preemptionPolicy", "recovery"}
+)
+_PLAIN_QUEUE: Final = frozenset({"weight", "priority", "parent"})
+_PLAIN_POD: Final = frozenset(
+    {
+        *("containers", "schedulerName", "restartPolicy", "nodeSelector", "tolerations", "priority"),
+        *("terminationGracePeriodSeconds", "dnsPolicy", "securityContext", "enableServiceLinks"),
+        *("priorityClassName", "preemptionPolicy", "serviceAccountName", "serviceAccount", "hostname"),
+        *("initContainers", "automountServiceAccountToken", "activeDeadlineSeconds", "subdomain"),
+    }
+)
+
+Path = tuple[str, ...]
+
+
+class Oracle:
+    """Ask `why_fits` of a gang."""
+
+    def __init__(self, store: Store, truth: Truth) -> None:
+        self._store = store
+        self._truth = truth
+
+    def why_fits(self, gang: GangFact) -> str:
+        """Where the missing part of its minimum certainly fits, in words; empty where nobody can tell."""
+        members = list(self._truth.members(gang.key))
+        group = self._truth.group_of(gang.key)
+        if group is None and gang.key.kind == "group":
+            return ""
+        ready = [pod for pod in members if pod.waits and not pod.is_gated]
+        missing = self._truth.min_member(gang.key) - sum(pod.counts for pod in members)
+        if not 0 < missing <= len(ready) or not self._is_plain(gang, group, members, ready):
+            return ""
+        return self._place(group, members, ready[0], missing)
+
+    def _is_plain(
+        self, gang: GangFact, group: GroupFact | None, members: list[PodFact], ready: list[PodFact]
+    ) -> bool:
+        if group is not None and (group.is_deleting or not group.spec.keys() <= _PLAIN_GROUP):
+            return False
+        if not all(pod.is_ours for pod in members) or not self._is_plain_queue(group, members):
+            return False
+        owner = group.controller if group is not None else ""
+        if owner and any(owner not in pod.owners for pod in members):
+            return False
+        specs = [self._spec_of(pod) for pod in ready]
+        first = _shape(ready[0], specs[0])
+        return bool(ready[0].requests) and all(
+            spec.keys() <= _PLAIN_POD and _shape(pod, spec) == first
+            for pod, spec in zip(ready, specs, strict=True)
+        )
+
+    def _spec_of(self, pod: PodFact) -> Object:
+        entry = self._store.get(self._truth.key_of(pod))
+        return (entry.data.get("spec") or {}) if entry is not None else {}
+
+    def _is_plain_queue(self, group: GroupFact | None, members: list[PodFact]) -> bool:
+        """Whether the queue is the default, or a leaf that neither it nor its ancestors bound."""
+        name = self.queue_of(group, members)
+        queues = {entry.key.name: entry.data.get("spec") or {} for entry in self._store.entries(QUEUES)}
+        if any(spec.get("parent") == name for spec in queues.values()):
+            return False
+        for _ in range(len(queues) + 1):
+            if name not in queues:
+                return name == DEFAULT_QUEUE
+            if not queues[name].keys() <= _PLAIN_QUEUE:
+                return False
+            name = queues[name].get("parent") or ""
+            if not name:
+                return True
+        return False
+
+    def queue_of(self, group: GroupFact | None, members: list[PodFact]) -> str:
+        """The PodGroup's queue, else a member's, else the namespace's, else the default."""
+        if group is not None and group.queue:
+            return group.queue
+        named = next((pod.queue for pod in members if pod.queue), "")
+        if named or not members:
+            return named or DEFAULT_QUEUE
+        namespace = self._store.get(Key("namespaces", "", members[0].namespace))
+        labels = namespace.data["metadata"].get("labels") or {} if namespace is not None else {}
+        return str(labels.get(LABEL_QUEUE) or DEFAULT_QUEUE)
+
+    def _place(self, group: GroupFact | None, members: list[PodFact], pod: PodFact, missing: int) -> str:
+        level = group.required if group is not None else ""
+        labels = Tree.of(self._store, group.topology).labels_down_to(level) if group and level else []
+        if labels is None:
+            return ""
+        selector = self._spec_of(pod).get("nodeSelector") or {}
+        rooms: dict[Path, int] = {}
+        for node, count in self._rooms(pod, selector):
+            path = _path(node, labels)
+            if path is not None:
+                rooms[path] = rooms.get(path, 0) + count
+        bound = self._domains_of(members, labels)
+        for path, room in rooms.items():
+            if room >= missing and bound <= {path}:
+                where = "/".join(path) or "the cluster"
+                return f"{missing} members of {dict(pod.requests or {})} fit into {where}, which takes {room}"
+        return ""
+
+    def _rooms(self, pod: PodFact, selector: Object) -> Iterator[tuple[NodeFact, int]]:
+        """The nodes that may take the pod, and how many such pods each has room for."""
+        for node in self._truth.nodes.values():
+            if node.why_not(pod.tolerations):
+                continue
+            if any(node.labels.get(label) != value for label, value in selector.items()):
+                continue
+            free = self._truth.free(node)
+            asked = {name: amount for name, amount in (pod.requests or {}).items() if amount > 0}
+            yield node, max(0, min(free.get(name, 0) // amount for name, amount in asked.items()))
+
+    def _domains_of(self, members: list[PodFact], labels: list[str]) -> set[Path]:
+        """Where the members that hold nodes lie: the rest must go there too."""
+        nodes = [self._truth.nodes.get(pod.node) for pod in members if pod.holds]
+        return {tuple(node.labels.get(label, "") for label in labels) for node in nodes if node is not None}
+
+
+def _path(node: NodeFact, labels: list[str]) -> Path | None:
+    path = tuple(node.labels.get(label, "") for label in labels)
+    is_lost = bool(labels) and node.conditions.get(TOPOLOGY_UNKNOWN) == "True"
+    return None if is_lost or not all(path) else path
+
+
+def _shape(pod: PodFact, spec: Object) -> tuple[object, ...]:
+    return pod.requests, pod.tolerations, spec.get("nodeSelector")
