@@ -64,7 +64,7 @@ def _counted(budget: Object, pods: list[Object], *, now: str) -> Object:
     disrupted = _pending(old.get("disruptedPods") or {}, pods, now)
     wanted = _wanted(budget["spec"], pods)
     if wanted is None:
-        return _unknown(old, generation, now=now)
+        return _unknown(old, now=now)
     expected, desired = wanted
     healthy = sum(
         1
@@ -93,8 +93,10 @@ def _pending(disrupted: dict[str, str], pods: list[Object], now: str) -> dict[st
 def _wanted(spec: Object, pods: list[Object]) -> tuple[int, int] | None:
     """How many pods are expected and how many must be healthy; None where that needs a scale."""
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
-    if most is None and (least is None or isinstance(least, int)):
-        return len(pods), least or 0
+    if most is None and isinstance(least, int):
+        return len(pods), least
+    if (least, most) == (None, None):
+        return 0, 0
     if any(owner.get("controller") for pod in pods for owner in _owners(pod)):
         return None
     return 0, 0
@@ -104,14 +106,13 @@ def _owners(pod: Object) -> list[Any]:
     return pod["metadata"].get("ownerReferences") or []
 
 
-def _unknown(old: Object, generation: int, *, now: str) -> Object:
+def _unknown(old: Object, *, now: str) -> Object:
     condition = {
         "type": "DisruptionAllowed",
         "status": "False",
-        "observedGeneration": generation,
         "lastTransitionTime": now,
         "reason": "SyncFailed",
         "message": "jobs.batch does not implement the scale subresource",
     }
     conditions = set_condition(old.get("conditions", []), condition)
-    return {**old, "disruptionsAllowed": 0, "observedGeneration": generation, "conditions": conditions}
+    return {**old, "disruptionsAllowed": 0, "conditions": conditions}

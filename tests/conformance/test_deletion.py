@@ -186,3 +186,40 @@ async def test_a_name_that_is_free_again_gives_a_new_object(api: Api) -> None:
         uids.add((await api.create_pod("a"))["metadata"]["uid"])
         await api.delete(f"{api.pods}/a")
     assert len(uids) == 2
+
+
+async def test_finalizers_of_a_propagation_policy(api: Api) -> None:
+    for name, policy, finalizers in (
+        ("orphan", "Orphan", [HOLD, "orphan"]),
+        ("foreground", "Foreground", [HOLD, "foregroundDeletion"]),
+        ("background", "Background", [HOLD]),
+    ):
+        await api.create_group(name, finalizers=[HOLD])
+        deleted = await api.delete(f"{api.groups}/{name}", propagationPolicy=policy)
+        assert sorted(deleted.metadata["finalizers"]) == sorted(finalizers)
+
+
+async def test_a_deletion_with_preconditions_that_hold(api: Api) -> None:
+    metadata = (await api.create_bound_pod("a"))["metadata"]
+    wanted = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    deleted = await api.delete(f"{api.pods}/a", {"preconditions": wanted, "gracePeriodSeconds": 0})
+    assert deleted.code == 200
+    assert await gone(api, "a")
+
+
+async def test_a_deleting_pod_still_takes_a_status(api: Api) -> None:
+    await api.create_bound_pod("a")
+    await api.delete(f"{api.pods}/a")
+    patched = await api.patch(f"{api.pods}/a/status", {"status": {"phase": "Failed"}})
+    assert patched.object["status"]["phase"] == "Failed"
+    assert patched.metadata["deletionTimestamp"]
+
+
+async def test_the_status_of_a_pod_that_was_made_anew(api: Api) -> None:
+    """A patch that names the uid of the pod that was meant does not touch its successor."""
+    old = await api.create_pod("a")
+    await api.delete(f"{api.pods}/a")
+    await api.create_pod("a")
+    patch = {"metadata": {"uid": old["metadata"]["uid"]}, "status": {"phase": "Failed"}}
+    assert (await api.patch(f"{api.pods}/a/status", patch)).refusal[:2] == (422, "Invalid")
+    assert (await api.get(f"{api.pods}/a")).object["status"]["phase"] == "Pending"

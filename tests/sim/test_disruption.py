@@ -81,3 +81,4 @@ async def test_controlled_pods_without_a_scale_cannot_be_counted(cluster: Virtua
     assert found is not None
     assert cluster.condition(found, "DisruptionAllowed")["reason"] == "SyncFailed"
     assert found["status"]["disruptionsAllowed"] == 0
+    assert "observedGeneration" not in found["status"]
