@@ -75,6 +75,7 @@ async def test_an_eviction_that_never_comes_is_forgotten(cluster: VirtualCluster
 @in_virtual_time
 async def test_controlled_pods_without_a_scale_cannot_be_counted(cluster: VirtualCluster) -> None:
     cluster.create(node("a"), job("train", members=2))
+    await asyncio.sleep(SHORT)
     create_budget(cluster, maxUnavailable=1)
     await asyncio.sleep(SHORT)
     found = cluster.client.get(BUDGET)
