@@ -1,6 +1,7 @@
 """One cycle: a snapshot in, decisions out. Same snapshot, same configuration: same result, byte for byte."""
 
 from phalanx.actions import allocate, close, enqueue, recover, release, verdicts
+from phalanx.actions.claims import find as find_claims
 from phalanx.actions.troubles import find as find_troubles
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.session import Session
@@ -14,7 +15,8 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
     session = Session(snapshot, config)
     # 2. Take the gangs that may be tried, in order; the others get their verdict.
     troubles = find_troubles(session) if ActionName.RECOVER in config.actions else {}
-    agenda = enqueue.execute(session, troubles)
+    claims = find_claims(session)
+    agenda = enqueue.execute(session, troubles, claims)
     # 3. Try each: classes, solve, commit or roll back.
     outcome = allocate.execute(session, agenda)
     # 4. Evict where policy allows.
@@ -23,4 +25,11 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
     # 5. Say why, of all that was not placed.
     explained = verdicts.execute(session, outcome)
     # 6. Close: decisions, reports, memory.
-    return close.execute(session, outcome, released, recovered, explained)
+    return close.execute(
+        session,
+        outcome=outcome,
+        released=released,
+        recovered=recovered,
+        claims=claims,
+        explained=explained,
+    )

@@ -362,6 +362,9 @@ CRD_ESTABLISHED_TIMEOUT_S: Final = 30.0
 CRD_ESTABLISHED_POLL_S: Final = 0.1
 """Seconds between two looks at a CRD that was installed."""
 
+SHOWN_QUEUES: Final = 16
+"""Queues of a circle that a message lists: enough to find it, and a message stays short."""
+
 SHOWN_NODES: Final = 8
 """Nodes of one placement that a table lists: more would fill a screen with names."""
 
@@ -382,6 +385,9 @@ DEMO_FRAME_S: Final = 0.1
 SIM_VIOLATIONS_KEPT: Final = 20
 """Violations of one run that are told in full: the first of them are the cause of the others."""
 
+SIM_SEEDS_MAX: Final = 1_000_000
+"""Runs of one command at most: months of computing; more is a slip of the hand."""
+
 # --- faults of nodes and gangs ------------------------------------------------------------------------------
 
 JUDGED_NODES_KEPT: Final = 20_000
@@ -394,3 +400,7 @@ kubelet that restarts is back by then, and Kubernetes itself would wait ten time
 MEMBER_FAILURE_GRACE_MS: Final = 0
 """Milliseconds after a member's failure until its gang is restarted, unless it says otherwise: nothing that has
 failed comes back."""
+
+CLAIM_MS: Final = 600_000
+"""Milliseconds that room is kept for members that a started gang lost: controllers make new pods in seconds, or
+in minutes where the API is slow to find out that a node is lost; whoever has not by then is not going to."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from phalanx.actions import claims
 from phalanx.actions.agenda import Agenda
 from phalanx.actions.demand import Demand, without
 from phalanx.actions.frame import nodes_of_members
@@ -73,6 +74,9 @@ class _Attempts:
 
     def attempt(self, demand: Demand) -> None:
         """Place the demand, or note that it failed."""
+        if demand.cause == claims.CAUSE:
+            self._keep(demand)
+            return
         refusal = self._refusals.recall(demand)
         if refusal is not None:
             self._fail(Failure(demand, carried=refusal))
@@ -95,6 +99,18 @@ class _Attempts:
         else:
             self._hopeless.add(posed.key)
             self._fail(Failure(demand))
+
+    def _keep(self, demand: Demand) -> None:
+        """As many of the stand-ins as find room; that others do not is nobody's failure."""
+        posed = self._problems.pose(demand)
+        if posed.key in self._hopeless or self.outcome.is_exhausted:
+            return
+        answer = place(posed.problem)
+        self.outcome.solves[_backend(answer)] += 1
+        self.outcome.defects.extend(answer.defects)
+        if isinstance(answer, Placed) and answer.assignments:
+            with self._session.statement() as statement:
+                statement.keep(gang=demand.gang, seats=_seats(demand, answer.assignments))
 
     def _fail(self, failure: Failure) -> None:
         self.outcome.failures[failure.demand.gang.id] = failure

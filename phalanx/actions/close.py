@@ -3,20 +3,30 @@
 from collections.abc import Iterable
 
 from phalanx.actions.allocate import Outcome
+from phalanx.actions.claims import Claims
 from phalanx.actions.recover import Recovered
 from phalanx.actions.release import Released
 from phalanx.actions.verdicts import Explained
 from phalanx.framework.session import Session
+from phalanx.framework.statement import total_requests
 from phalanx.framework.states import PodState
 from phalanx.model.decisions import CycleResult, CycleStats, Placement, QueueReport
 from phalanx.model.memory import Memory
+from phalanx.model.resources import NONE, Resources, add
 
 
 def execute(
-    session: Session, outcome: Outcome, released: Released, recovered: Recovered, explained: Explained
+    session: Session,
+    *,
+    outcome: Outcome,
+    released: Released,
+    recovered: Recovered,
+    claims: Claims,
+    explained: Explained,
 ) -> CycleResult:
     """The result, with everything in the order of its key or of its decision."""
     placements = session.placements
+    ends = (released.wake_at, recovered.wake_at, claims.wake_at)
     return CycleResult(
         cycle=session.cycle,
         placements=placements,
@@ -28,18 +38,18 @@ def execute(
             refusals=dict(sorted(explained.refusals.items())),
             partial_since=dict(sorted(released.partial_since.items())),
             troubles=dict(sorted(recovered.troubles.items())),
+            seated=dict(sorted(claims.seated.items())),
         ),
-        wake_at=_wake_at(session, released, recovered) if explained.is_complete else session.snapshot.now,
+        wake_at=_wake_at(session, ends) if explained.is_complete else session.snapshot.now,
         stats=_stats(outcome, placements),
     )
 
 
-def _wake_at(session: Session, released: Released, recovered: Recovered) -> int | None:
-    """When the next grace period of a gang, or hold of a pod, is over."""
+def _wake_at(session: Session, ends: Iterable[int | None]) -> int | None:
+    """When the next of these times comes, or the next hold of a pod is over."""
     now = session.snapshot.now
     pods = (pod for gang in session.gangs.values() for pod in gang.members if pod.is_waiting)
     holds = [pod.hold.until for pod in pods if pod.hold is not None and pod.hold.until > now]
-    ends = [released.wake_at, recovered.wake_at]
     return min([*holds, *(end for end in ends if end is not None)], default=None)
 
 
@@ -62,12 +72,28 @@ def _reports(session: Session) -> dict[str, QueueReport]:
         for queue in session.queues.path(gang.queue) if waiting else ():
             gangs[queue.name] += 1
             pods[queue.name] += waiting
+    kept = _kept_usage(session)
     return {
         queue.name: QueueReport(
-            allocated=dict(sorted(session.ledger.usage(queue.name).items())),
+            allocated=_without(session.ledger.usage(queue.name), kept.get(queue.name, NONE)),
             pending_gangs=gangs[queue.name],
             pending_pods=pods[queue.name],
             problems=queue.problems,
         )
         for queue in session.queues
     }
+
+
+def _kept_usage(session: Session) -> dict[str, Resources]:
+    """Per queue, what its account holds for members that do not exist: nobody uses that."""
+    kept: dict[str, Resources] = {}
+    for each in session.kept:
+        for queue in session.queues.path(each.gang.queue):
+            for _, pods in each.seats:
+                kept[queue.name] = add(kept.get(queue.name, NONE), total_requests(pods))
+    return kept
+
+
+def _without(usage: Resources, kept: Resources) -> dict[str, int]:
+    rest = {name: amount - kept.get(name, 0) for name, amount in sorted(usage.items())}
+    return {name: amount for name, amount in rest.items() if amount or name not in kept}

@@ -71,7 +71,7 @@ def without(demand: Demand, placed: Iterable[Pod]) -> Demand:
     gone = {pod.uid for pod in placed}
     rest = [pod for batch in demand.batches for pod in batch.pods if pod.uid not in gone]
     return Demand(
-        gang=demand.gang, stage=demand.stage, cause=demand.cause, batches=_batches(rest, whole=False)
+        gang=demand.gang, stage=demand.stage, cause=demand.cause, batches=batches_of(rest, whole=False)
     )
 
 
@@ -114,16 +114,16 @@ def _members_missing(message: str) -> Problem:
 
 def _minimum(gang: Gang, chosen: Sequence[Pod], *, started: bool) -> Demand:
     if started:
-        return Demand(gang, Stage.REPAIR, "replace", _batches(chosen, whole=False))
+        return Demand(gang, Stage.REPAIR, "replace", batches_of(chosen, whole=False))
     stage = Stage.REPAIR if gang.active else Stage.START
-    return Demand(gang, stage, "start", _batches(chosen, whole=True))
+    return Demand(gang, stage, "start", batches_of(chosen, whole=True))
 
 
 def _surplus(gang: Gang, pods: Sequence[Pod]) -> Demand:
-    return Demand(gang, Stage.SURPLUS, "surplus", _batches(pods, whole=False))
+    return Demand(gang, Stage.SURPLUS, "surplus", batches_of(pods, whole=False))
 
 
-def _batches(pods: Sequence[Pod], *, whole: bool) -> tuple[Batch, ...]:
+def batches_of(pods: Sequence[Pod], *, whole: bool) -> tuple[Batch, ...]:
     """Group by shape, in the order in which shapes first appear."""
     groups: dict[str, list[Pod]] = {}
     for pod in pods:

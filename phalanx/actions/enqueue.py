@@ -1,30 +1,68 @@
 """Step 2: which gangs may be tried, and in which order. The others get their verdict at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
+from msgspec.structs import replace
+
+from phalanx.actions import claims as claims_of
 from phalanx.actions import words
 from phalanx.actions.agenda import Agenda
-from phalanx.actions.demand import Demand, demands_of
+from phalanx.actions.claims import Claims
+from phalanx.actions.demand import Demand, Stage, demands_of
 from phalanx.actions.troubles import Troubles, restart_of
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
+from phalanx.model.memory import Seated
 from phalanx.model.reasons import Problem, Reason, Verdict
 
+_CLAIMED_NEVERTHELESS: Final = (
+    Reason.MEMBERS_MISSING,
+    Reason.HELD_AFTER_FAILURE,
+    Reason.SCHEDULING_GATED,
+    Reason.VOLUME_NOT_BOUND,
+)
+"""What a gang soon overcomes; any other objection means that it does not come back as it is."""
 
-def execute(session: Session, troubles: Troubles) -> Agenda:
-    """The demands of every gang that has members without a node and that nothing holds back."""
-    return Agenda(session, _demands(session, troubles))
+
+def execute(session: Session, troubles: Troubles, claims: Claims) -> Agenda:
+    """The demands of every gang that lacks members and that nothing holds back."""
+    demands = tuple(_demands(session, troubles, claims))
+    kept = [(demand.gang.id, demand.count) for demand in demands if demand.cause == claims_of.CAUSE]
+    if kept:
+        session.circumstances.append(kept)
+    return Agenda(session, demands)
 
 
-def _demands(session: Session, troubles: Troubles) -> Iterator[Demand]:
+def _demands(session: Session, troubles: Troubles, claims: Claims) -> Iterator[Demand]:
     for gang in session.gangs.values():
-        if not any(pod.is_waiting for pod in gang.members):
-            continue
-        found = _objection(gang, session) or _restart(gang, troubles) or demands_of(gang)
+        claim = claims.open.get(gang.id)
+        found: Problem | tuple[Demand, ...] = ()
+        if any(pod.is_waiting for pod in gang.members):
+            found = _objection(gang, session) or _restart(gang, troubles) or demands_of(gang)
         if isinstance(found, Problem):
             session.refuse(gang, verdict_of(gang, found))
-        else:
+            if claim is not None and found.reason in _CLAIMED_NEVERTHELESS:
+                yield from _claim(gang, claim, ())
+        elif claim is None:
             yield from found
+        else:
+            minimum = [_ahead(demand) for demand in found if demand.stage is not Stage.SURPLUS]
+            yield from minimum
+            yield from _claim(gang, claim, minimum)
+            yield from (demand for demand in found if demand.stage is Stage.SURPLUS)
+
+
+def _ahead(demand: Demand) -> Demand:
+    """What a claim is for goes where repairs go, be it all that the gang has."""
+    return replace(demand, stage=Stage.REPAIR)
+
+
+def _claim(gang: Gang, claim: Seated, demands: Iterable[Demand]) -> Iterator[Demand]:
+    demanded = [pod for demand in demands for batch in demand.batches for pod in batch.pods]
+    demand = claims_of.demand_of(gang, claim, demanded)
+    if demand is not None:
+        yield demand
 
 
 def _objection(gang: Gang, session: Session) -> Problem | None:

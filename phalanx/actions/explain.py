@@ -6,6 +6,7 @@ reason, the single changes that would make it fit the next step.
 """
 
 from collections.abc import Hashable
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -14,11 +15,16 @@ from phalanx.actions.demand import Batch, Demand
 from phalanx.actions.findings import Case, Finding
 from phalanx.actions.problems import Problems
 from phalanx.actions.questions import Questions
+from phalanx.actions.whatif import WhatIf
 from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
+from phalanx.model.reasons import Reason
 from phalanx.model.rules import Budget, SameDomain
 from phalanx.solver.explain import explain, fits_when_empty
 from phalanx.solver.problem import SolveLimits
+
+_OF_ROOM: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.NO_DOMAIN_FITS)
+"""Reasons that may have another behind them: that the room is kept for somebody."""
 
 _LIMITS = SolveLimits(deterministic=EXPLANATION_DETERMINISTIC_LIMIT)
 
@@ -30,6 +36,7 @@ class Explainer:
         self._session = session
         self._problems = Problems(session)
         self._questions = Questions(session)
+        self._what_if = WhatIf(session)
         self._known: dict[Hashable, Finding] = {}
 
     def explain(self, demand: Demand, *, may_think: bool) -> Finding | None:
@@ -49,6 +56,12 @@ class Explainer:
         return len(self._known)
 
     def _find(self, demand: Demand) -> Finding:
+        finding = self._find_in_cluster(demand)
+        if finding.reason in _OF_ROOM and self._what_if.fits_without_claims(demand):
+            return findings.room_kept(self._session)
+        return finding
+
+    def _find_in_cluster(self, demand: Demand) -> Finding:
         nowhere = evidence.nowhere_eligible(demand, self._session)
         if nowhere is not None:
             return findings.no_eligible_node(demand, nowhere, self._session)

@@ -5,6 +5,8 @@ from msgspec import Struct
 from phalanx.actions import advice, evidence, words
 from phalanx.actions.demand import Batch, Demand
 from phalanx.framework.session import Session
+from phalanx.framework.statement import total_requests
+from phalanx.limits import CLAIM_MS
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import Evidence, Reason
 from phalanx.model.rules import Budget, SameDomain
@@ -121,6 +123,21 @@ def no_domain(case: Case, rule: SameDomain) -> Finding:
             *_of_cluster(case),
         ),
         next_step=case.while_waiting,
+    )
+
+
+def room_kept(session: Session) -> Finding:
+    """Would fit if no room were kept for gangs that lost members."""
+    lost = {str(each.gang): [pod for _, pods in each.seats for pod in pods] for each in session.kept}
+    return Finding(
+        reason=Reason.ROOM_KEPT,
+        message=f"there would be room, but it is kept for members that {words.listed(lost)} lost",
+        evidence=tuple(
+            Evidence(name, f"lacks {words.pods(len(pods))} with {words.amounts(total_requests(pods))}")
+            for name, pods in lost.items()
+        ),
+        next_step="Wait until those gangs have their members back or have ended; their claim on the room "
+        f"ends {CLAIM_MS // 60_000} minutes after the loss",
     )
 
 

@@ -17,8 +17,14 @@ class Refusals:
 
     def __init__(self, session: Session) -> None:
         self._known = session.snapshot.memory.refusals
+        circumstances = msgspec.json.encode(session.circumstances, order="deterministic")
         settings = msgspec.json.encode(session.config, order="deterministic")
-        self._base = b"%d %d %s" % (session.snapshot.capacity_version, session.snapshot.seed, settings)
+        self._base = b"%d %d %s %s" % (
+            session.snapshot.capacity_version,
+            session.snapshot.seed,
+            settings,
+            circumstances,
+        )
         self._queues = session.queues
 
     def recall(self, demand: Demand) -> Refusal | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
+from phalanx.limits import AMOUNT_MAX
 from phalanx.model.resources import NONE, Resources
 
 K = TypeVar("K", bound=str)
@@ -11,14 +12,15 @@ K = TypeVar("K", bound=str)
 class Ledger(Generic[K]):
     """Amounts per key. What was handed out never changes: each change makes a new mapping, sorted by name.
 
-    A key whose amounts are all zero is not there.
+    A key whose amounts are all zero is not there. What is more than AMOUNT_MAX is shown as that, and counted
+    as it is.
     """
 
     def __init__(self) -> None:
         self._used: dict[K, Resources] = {}
 
     def __getitem__(self, key: K) -> Resources:
-        return self._used.get(key, NONE)
+        return _shown(self._used.get(key, NONE))
 
     def __iter__(self) -> Iterator[K]:
         return iter(self._used)
@@ -51,4 +53,10 @@ class Ledger(Generic[K]):
 
     def view(self) -> Mapping[K, Resources]:
         """All of it, sorted by key."""
-        return {key: self._used[key] for key in sorted(self._used)}
+        return {key: _shown(self._used[key]) for key in sorted(self._used)}
+
+
+def _shown(amounts: Resources) -> Resources:
+    if max(amounts.values(), default=0) <= AMOUNT_MAX:
+        return amounts
+    return {name: min(amount, AMOUNT_MAX) for name, amount in amounts.items()}

@@ -9,7 +9,7 @@ from phalanx.framework.ledger import Ledger
 from phalanx.framework.plugin import Plugins
 from phalanx.framework.queue_tree import QueueTree
 from phalanx.framework.registry import load_plugins
-from phalanx.framework.statement import Changes, Statement
+from phalanx.framework.statement import Changes, Kept, Statement
 from phalanx.framework.states import GangState, PodState, check_gang, first_state
 from phalanx.framework.topology import Topologies
 from phalanx.model.decisions import Evict, Placement
@@ -25,7 +25,8 @@ from phalanx.model.snapshot import Snapshot
 class Session:
     """`nodes` and `gangs` are sorted by key, so that no decision depends on how they were read.
 
-    `faults`: what is wrong with the nodes that no new pod may use, whichever it is.
+    `faults`: what is wrong with the nodes that no new pod may use, whichever it is. `circumstances`: what the
+    answers of this cycle depend on besides capacity, gangs and queues; refusals hold while it stays the same.
     """
 
     def __init__(self, snapshot: Snapshot, config: SchedulerConfig) -> None:
@@ -40,6 +41,7 @@ class Session:
         self.plugins = Plugins(load_plugins(config))
         self.faults = MappingProxyType(_faults(self.nodes, self.plugins))
         self._changes = Changes()
+        self.circumstances: list[object] = []
         self._verdicts: dict[GangId, Verdict] = {}
         self._eligibility: dict[ShapeKey, Eligibility] = {}
         for plugin in self.plugins.openers:
@@ -98,6 +100,11 @@ class Session:
     def evictions(self) -> tuple[Evict, ...]:
         """All evictions so far, in the order in which they were decided."""
         return tuple(self._changes.evictions)
+
+    @property
+    def kept(self) -> tuple[Kept, ...]:
+        """Room that was taken for members which do not exist yet, in the order in which it was taken."""
+        return tuple(self._changes.kept)
 
     @property
     def verdicts(self) -> Mapping[GangId, Verdict]:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from msgspec import Struct
+
 from phalanx.framework.states import GangState, PodState, check_gang, check_pod
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, Evict, Placement
@@ -21,6 +23,13 @@ if TYPE_CHECKING:
 
 Seats = Sequence[tuple[NodeName, Sequence[Pod]]]
 """Which pods go to which node."""
+
+
+class Kept(Struct, frozen=True):
+    """Room that is kept for members of a gang which do not exist yet."""
+
+    gang: Gang
+    seats: tuple[tuple[NodeName, tuple[Pod, ...]], ...]
 
 
 class NoRoom(Exception):
@@ -38,6 +47,7 @@ class Changes:
         self.nodes: list[NodeName] = []
         self.placements: list[Placement] = []
         self.evictions: list[Evict] = []
+        self.kept: list[Kept] = []
 
 
 class Statement:
@@ -47,7 +57,7 @@ class Statement:
         self._session = session
         self._changes = changes
         self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
-        self._marks = len(changes.nodes), len(changes.placements), len(changes.evictions)
+        self._marks = len(changes.nodes), len(changes.placements), len(changes.evictions), len(changes.kept)
 
     def __enter__(self) -> Self:
         return self
@@ -91,6 +101,12 @@ class Statement:
             )
         )
 
+    def keep(self, *, gang: Gang, seats: Seats) -> None:
+        """Take room for members that do not exist yet, in the queue's account too. Raises NoRoom."""
+        for node, pods in seats:
+            self._take(gang, node, pods)
+        self._changes.kept.append(Kept(gang, tuple((node, tuple(pods)) for node, pods in seats)))
+
     def evict(self, *, gang: Gang, pods: Sequence[Pod], reason: str, message: str) -> None:
         """Release these bound pods; what they use stays taken until they are gone."""
         self._move_gang(gang, GangState.RELEASING)
@@ -116,9 +132,10 @@ class Statement:
             else:
                 table[key] = old
         self._undo.clear()
-        nodes, placements, evictions = self._marks
+        nodes, placements, evictions, kept = self._marks
         self._changes.nodes.extend(self._changes.nodes[nodes:])
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
+        del self._changes.kept[kept:]
 
     def _take(self, gang: Gang, node: NodeName, pods: Sequence[Pod]) -> None:
         used = total_requests(pods)

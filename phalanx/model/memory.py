@@ -6,6 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from phalanx.model.names import GangId
+from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Verdict
 
 
@@ -27,6 +28,21 @@ class TroubleKind(StrEnum):
     MEMBER_FAILURE = "MemberFailure"
 
 
+class Part(Struct, frozen=True):
+    """So many members of one role and shape."""
+
+    role: str
+    shape: PodShape
+    count: int
+
+
+class Seated(Struct, frozen=True):
+    """What a started gang consists of when it is whole. `since`: when (ms) it was not any more, else 0."""
+
+    parts: tuple[Part, ...]
+    since: int = 0
+
+
 class Memory(Struct, frozen=True):
     """`cycle`: number of the last cycle. `refusals`: negative results by gang.
 
@@ -35,9 +51,13 @@ class Memory(Struct, frozen=True):
 
     `troubles`: since when (ms) a started gang lacks members in a way that its `recovery` answers; rebuilt
     from the cluster, the grace period then starts anew.
+
+    `seated`: what started gangs consist of; of one that is not whole when the scheduler starts, members that
+    are gone count as alike to those that are there, and the time of its claim begins anew.
     """
 
     cycle: int = 0
     refusals: Mapping[GangId, Refusal] = {}
     partial_since: Mapping[GangId, int] = {}
     troubles: Mapping[GangId, Mapping[TroubleKind, int]] = {}
+    seated: Mapping[GangId, Seated] = {}

@@ -41,6 +41,7 @@ class Reason(StrEnum):
     NOT_TRIED_YET = "NotTriedYet"
     HELD_AFTER_FAILURE = "HeldAfterFailure"
     RECOVERING = "Recovering"
+    ROOM_KEPT = "RoomKept"
 
     @property
     def standing(self) -> Standing:

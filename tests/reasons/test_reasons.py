@@ -245,6 +245,13 @@ def test_recovering() -> None:
     assert "1 pod must give back" in found.message
 
 
+def test_room_kept() -> None:
+    scenario = Scenario().nodes("n", 2, gpu=8).gang("broken", 1, min=2, gpu=8, bound=1, started=True)
+    found = verdict(scenario.gang("g", 1, gpu=8))
+    assert found.reason is Reason.ROOM_KEPT
+    assert "kept for members that team/broken lost" in found.message
+
+
 def test_the_budget_of_a_flavor_is_told_with_the_room_it_leaves() -> None:
     flavor = Flavor("n", (("group", "n"),), {GPU: 4})
     scenario = roomy().queue("q", flavors=[flavor]).gang("g", 8, gpu=1, queue="q", selector={"group": "n"})

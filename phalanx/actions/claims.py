@@ -1,0 +1,116 @@
+"""Started gangs below their minimum keep a claim on the room of the members that they lost.
+
+While the pods that will take a lost member's place do not exist yet, stand-ins of the same shape are placed
+in their stead, as repairs are: ahead of starts of the same and of lower rank, in every queue. They are never
+bound; they only keep the room. A claim ends when the gang is whole or gone, or after its time.
+
+A gang with a member that has succeeded, or of which all members are being deleted, is about to end: it claims
+nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from phalanx.actions.demand import Demand, Stage, batches_of
+from phalanx.framework.session import Session
+from phalanx.limits import CLAIM_MS
+from phalanx.model.gangs import Gang, missing_by_role, reaches_minimum
+from phalanx.model.memory import Part, Seated
+from phalanx.model.names import GangId, PodUid, ShapeKey
+from phalanx.model.pods import Pod, PodShape
+
+CAUSE = "claim"
+
+Kind = tuple[str, ShapeKey]
+"""Role and shape: what makes two members alike."""
+
+
+class Claims(Struct, frozen=True):
+    """`seated`: what started gangs consist of, for the next cycle. `open`: gangs that have a claim now."""
+
+    seated: Mapping[GangId, Seated]
+    open: Mapping[GangId, Seated]
+    wake_at: int | None
+
+
+def find(session: Session) -> Claims:
+    """Who claims room in this cycle, and what is to be remembered of all others."""
+    now = session.snapshot.now
+    seated: dict[GangId, Seated] = {}
+    for gang in session.gangs.values():
+        if (gang.started or gang.begins_anew) and not _is_ending(gang):
+            seated[gang.id] = _review(gang, session.snapshot.memory.seated.get(gang.id), now)
+    claiming = {gang: each for gang, each in seated.items() if each.since and now < each.since + CLAIM_MS}
+    return Claims(
+        seated=seated,
+        open=claiming,
+        wake_at=min((each.since + CLAIM_MS for each in claiming.values()), default=None),
+    )
+
+
+def _is_ending(gang: Gang) -> bool:
+    return gang.is_finishing or all(pod.deleting for pod in gang.members)
+
+
+def _review(gang: Gang, known: Seated | None, now: int) -> Seated:
+    """A whole gang is taken stock of; one that is not keeps what is known of it, and since when."""
+    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    if reaches_minimum(counted, min_member=gang.min_member, roles=gang.roles):
+        found = Seated(parts=_parts(counted))
+        return known if known == found else found
+    if known is None:
+        return Seated(parts=_parts(gang.members), since=now)
+    return known if known.since else Seated(parts=known.parts, since=now)
+
+
+def _parts(pods: Iterable[Pod]) -> tuple[Part, ...]:
+    shapes: dict[Kind, PodShape] = {}
+    counts: Counter[Kind] = Counter()
+    for pod in pods:
+        kind = (pod.role, pod.shape.key)
+        counts[kind] += 1
+        shapes[kind] = pod.shape
+    return tuple(Part(role=kind[0], shape=shapes[kind], count=counts[kind]) for kind in sorted(counts))
+
+
+def demand_of(gang: Gang, seated: Seated, demanded: Sequence[Pod]) -> Demand | None:
+    """Stand-ins for what the gang lacks to its minimum beyond the pods that are demanded for it already."""
+    there = [*(pod for pod in gang.members if pod.counts_for_gang), *demanded]
+    lacking = missing_by_role(there, gang.roles)
+    total = max(gang.min_member - len(there), sum(lacking.values()))
+    roles = [role for role, count in lacking.items() for _ in range(count)]
+    lost = _lost(seated, there)
+    stand_ins = [
+        _stand_in(gang, index, _take(lost, seated.parts, roles[index] if index < len(roles) else None))
+        for index in range(total)
+    ]
+    return Demand(gang, Stage.REPAIR, CAUSE, batches_of(stand_ins, whole=False)) if stand_ins else None
+
+
+def _lost(seated: Seated, there: Iterable[Pod]) -> list[Part]:
+    """The kind of each member that is gone."""
+    present = Counter((pod.role, pod.shape.key) for pod in there)
+    gone = [(part, part.count - present[part.role, part.shape.key]) for part in seated.parts]
+    return [part for part, count in gone for _ in range(count)]
+
+
+def _take(lost: list[Part], usual: Sequence[Part], role: str | None) -> Part:
+    """The kind of a lost member of this role; where none is known to be lost, the role's usual kind."""
+    for index, part in enumerate(lost):
+        if role in (None, part.role):
+            return lost.pop(index)
+    return next((part for part in usual if role in (None, part.role)), usual[0])
+
+
+def _stand_in(gang: Gang, index: int, part: Part) -> Pod:
+    return Pod(
+        uid=PodUid(f"claim:{gang.id}:{index}"),
+        namespace=gang.namespace,
+        name=f"{gang.name}-claim-{index}",
+        shape=part.shape,
+        scheduler_name=gang.members[0].scheduler_name,
+        created=gang.created,
+        role=part.role,
+    )
