@@ -75,6 +75,18 @@ def test_a_heartbeat_changes_no_status(play: Play, type_: str) -> None:
     play(story)
 
 
+def test_a_bad_condition_with_a_heartbeat_still_heals(play: Play) -> None:
+    async def story(town: Town) -> None:
+        task = town.start("node-condition", "a", seconds=10, type="GpuXidError", message="bad")
+        await asyncio.sleep(1)
+        await town.inject("node-heartbeat", "a", type="GpuXidError")
+        assert town.condition("a", "GpuXidError")["message"] == "bad"
+        await task
+        assert town.condition("a", "GpuXidError")["status"] == "False"
+
+    play(story)
+
+
 def find(change: Change, type_: str) -> Any:
     return next(one for one in change.entry.data["status"]["conditions"] if one["type"] == type_)
 

@@ -60,6 +60,8 @@ def campaign(*, random: Random, nodes: Iterable[Object], hours: float, scale: fl
     A node that is out cannot fail again: what would have hit it hits another one, again rather a lemon.
     """
     manifests = list(nodes)
+    if not manifests:
+        return ()
     site, seconds = site_of(manifests), hours * _HOUR_S
     of_nodes = _node_faults(site, random=random, seconds=seconds, scale=scale)
     of_jobs = _job_faults(manifests, random=random, seconds=seconds, scale=scale)

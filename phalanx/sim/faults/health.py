@@ -55,7 +55,8 @@ def _condition(fault: Fault, context: FaultContext, node: str) -> Undo:
 async def _heartbeats(fault: Fault, context: FaultContext) -> None:
     """The same status again with a new heartbeat and message, `times` times within its seconds: no news.
 
-    Settings: type, times. A condition that the node does not have appears with its healthy status.
+    Settings: type, times. A condition that the node does not have appears with its healthy status; of a
+    bad one only the heartbeat is new, its message belongs to the fault.
     """
     type_, times = fault.text("type"), fault.number("times", 1)
     for beat in range(times):
@@ -71,6 +72,8 @@ def _beat(context: FaultContext, node: str, type_: str, message: str) -> None:
         return
     now = condition_of(found, type_)
     status, reason = now.get("status", healthy(type_)), now.get("reason", _healthy_reason(type_))
+    if status != healthy(type_):
+        message = now.get("message", "")
     put_condition(context.client, node, type_=type_, status=status, reason=reason, message=message)
 
 
