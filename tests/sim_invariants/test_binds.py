@@ -1,0 +1,209 @@
+"""S1, S2, S4 can fail, and do not when it only looks like it."""
+
+import asyncio
+
+import pytest
+
+from phalanx.sim.invariants.binds import NodeMayTakePod, OneBindPerPod, RoomOnNodes
+from phalanx.sim.network import Effect, Rule
+from phalanx.sim.workloads import node, pod, pod_group
+from tests.sim_invariants.stage import Stage, violations
+
+GPUS8 = {"nvidia.com/gpu": "8"}
+
+
+def test_a_bind_for_a_pod_known_to_be_bound() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a"))
+        host = await stage.leader()
+        await host.bind("a", "n1")
+        await host.hear()
+        await host.bind("a", "n1")
+
+    assert violations(history, OneBindPerPod) == ["S1"]
+
+
+def test_a_bind_is_sent_again_before_its_success_is_known() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a"))
+        host = await stage.leader()
+        await host.bind("a", "n1")
+        assert await host.bind("a", "n1") == 409
+
+    assert violations(history, OneBindPerPod) == []
+
+
+def test_a_server_that_binds_twice() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), node("n2"), pod("a"))
+        host = await stage.leader()
+        await host.bind("a", "n1")
+        found = stage.client.get(stage.key("a"))
+        assert found is not None
+        spec = {name: value for name, value in found["spec"].items() if name != "nodeName"}
+        stage.server.store.put(stage.key("a"), {**found, "spec": spec})
+        assert await host.bind("a", "n2") == 201
+
+    assert violations(history, OneBindPerPod) == ["S1"]
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_bind_for_a_pod_that_is_being_deleted(heard: bool) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a"))
+        stage.client.update(
+            stage.key("a"), lambda it: {**it, "metadata": {**it["metadata"], "finalizers": ["x/y"]}}
+        )
+        host = await stage.leader()
+        stage.delete("a")
+        if heard:
+            await host.hear()
+        await host.bind("a", "n1")
+
+    assert violations(history, OneBindPerPod) == ["S1"] * heard
+
+
+def test_a_bind_for_a_foreign_pod() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a", scheduler="default-scheduler"))
+        host = await stage.leader()
+        await host.bind("a", "n1")
+
+    assert violations(history, OneBindPerPod) == ["S1"]
+
+
+def test_too_many_on_one_node() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a", requests=GPUS8), pod("b", requests=GPUS8))
+        host = await stage.leader()
+        await host.bind("a", "n1")
+        await host.bind("b", "n1")
+
+    assert violations(history, RoomOnNodes) == ["S2", "S2"]
+
+
+def test_too_many_at_the_same_time() -> None:
+    """Neither has landed when the other is sent."""
+
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a", requests=GPUS8), pod("b", requests=GPUS8))
+        host = await stage.leader()
+        await asyncio.gather(host.bind("a", "n1"), host.bind("b", "n1"))
+
+    assert violations(history, RoomOnNodes) == ["S2", "S2"]
+
+
+def test_the_room_of_a_pod_that_has_ended_is_free() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a", requests=GPUS8), pod("b", requests=GPUS8))
+        host = await stage.leader()
+        await host.bind("a", "n1")
+        stage.status("a", phase="Succeeded")
+        await host.hear()
+        await host.bind("b", "n1")
+
+    assert violations(history, RoomOnNodes) == []
+
+
+@pytest.mark.parametrize("single_writer", [True, False])
+def test_a_foreign_pod_comes_in_between(single_writer: bool) -> None:
+    """Only with several writers is that nobody's fault."""
+
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a", requests=GPUS8))
+        host = await stage.leader()
+        stage.create(pod("rival", scheduler="default-scheduler", requests=GPUS8, nodeName="n1"))
+        await host.bind("a", "n1")
+
+    assert violations(history, RoomOnNodes, single_writer=single_writer) == ["S2"] * single_writer
+
+
+def test_the_node_offers_less_and_that_was_heard() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a", requests=GPUS8))
+        host = await stage.leader()
+        stage.status("n1", "nodes", allocatable={"nvidia.com/gpu": "7", "cpu": "64", "pods": "110"})
+        await host.hear()
+        await host.bind("a", "n1")
+
+    assert violations(history, RoomOnNodes) == ["S2", "S2"]
+
+
+def test_the_node_offers_less_and_nobody_has_heard() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a", requests=GPUS8))
+        host = await stage.leader()
+        stage.status("n1", "nodes", allocatable={"nvidia.com/gpu": "7", "cpu": "64", "pods": "110"})
+        await host.bind("a", "n1")
+
+    assert violations(history, RoomOnNodes) == []
+
+
+def test_a_bind_that_lands_late() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a", requests=GPUS8), pod("b", requests=GPUS8))
+        host = await stage.leader()
+        host.network.rules.append(Rule(effect=Effect.SLOW, slow_s=8.0, times=1))
+        assert await host.bind("a", "n1") == 0
+        await host.bind("b", "n1")
+        await asyncio.sleep(5.0)
+
+    assert violations(history, RoomOnNodes) == []
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda stage: stage.condition("n1", "Ready", "False"),
+        lambda stage: stage.condition("n1", "GpuXidError", "True"),
+        lambda stage: stage.condition("n1", "AggregatedNodeHealth", "False"),
+        lambda stage: stage.change("n1", "nodes", unschedulable=True),
+        lambda stage: stage.change("n1", "nodes", taints=[{"key": "k", "effect": "NoSchedule"}]),
+        lambda stage: stage.delete("n1", "nodes"),
+    ],
+    ids=["not-ready", "fatal", "other-polarity", "cordoned", "tainted", "gone"],
+)
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_node_that_may_not_take_it(spoil: object, heard: bool) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a"))
+        host = await stage.leader()
+        spoil(stage)  # type: ignore[operator]
+        if heard:
+            await host.hear()
+        await host.bind("a", "n1")
+
+    assert violations(history, NodeMayTakePod) == ["S4"] * heard
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda stage: stage.condition("n1", "GpuXidError", "False"),
+        lambda stage: stage.condition("n1", "SomethingNobodyKnows", "True"),
+        lambda stage: stage.condition("n1", "NodeNotInNWTopologyCM", "True"),
+        lambda stage: stage.change("n1", "nodes", taints=[{"key": "k", "effect": "PreferNoSchedule"}]),
+        lambda stage: stage.change("n1", "nodes", taints=[{"key": "ok", "effect": "NoSchedule"}]),
+    ],
+    ids=["healthy", "unknown-type", "no-topology-asked", "soft-taint", "tolerated"],
+)
+def test_a_node_that_may_take_it(spoil: object) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a", tolerations=[{"key": "ok", "operator": "Exists"}]))
+        spoil(stage)  # type: ignore[operator]
+        host = await stage.leader()
+        await host.bind("a", "n1")
+
+    assert violations(history, NodeMayTakePod) == []
+
+
+def test_a_node_of_unknown_place_for_a_gang_that_needs_one() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(
+            node("n1"), pod_group("g", min_member=1, topology={"required": "block"}), pod("a", group="g")
+        )
+        stage.condition("n1", "NodeNotInNWTopologyCM", "True")
+        host = await stage.leader()
+        await host.bind("a", "n1")
+
+    assert violations(history, NodeMayTakePod) == ["S4"]

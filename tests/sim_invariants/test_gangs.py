@@ -1,0 +1,193 @@
+"""S3, S5, S10 can fail, and do not when it only looks like it."""
+
+import pytest
+
+from phalanx.sim.invariants.gangs import OneDomain, OwnMembersOnly, WholeGangs
+from phalanx.sim.workloads import node, pod, pod_group
+from tests.sim_invariants.stage import Stage, violations
+
+BLOCK = "network.topology.nvidia.com/block"
+
+
+def owned(name: str, group: str = "g", uid: str = "job-uid") -> dict[str, object]:
+    made = pod(name, group=group)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": uid, "controller": True}
+    made["metadata"]["ownerReferences"] = [owner]
+    return made
+
+
+def gang(stage: Stage, members: int, *, min_member: int = 3) -> None:
+    stage.create(node("n1"), node("n2"), pod_group("g", min_member=min_member))
+    stage.create(*(owned(f"a-{number}") for number in range(members)))
+
+
+def test_a_bind_that_nobody_decided() -> None:
+    async def history(stage: Stage) -> None:
+        gang(stage, 1, min_member=1)
+        host = await stage.leader()
+        await host.bind("a-0", "n1")
+
+    assert violations(history, WholeGangs) == ["S3"]
+
+
+def test_a_bind_to_another_node_than_decided() -> None:
+    async def history(stage: Stage) -> None:
+        gang(stage, 1, min_member=1)
+        host = await stage.leader()
+        host.decide(a_0="n2")
+        await host.bind("a-0", "n1")
+
+    assert violations(history, WholeGangs) == ["S3"]
+
+
+def test_a_decision_for_too_few() -> None:
+    async def history(stage: Stage) -> None:
+        gang(stage, 3)
+        host = await stage.leader()
+        host.decide(a_0="n1", a_1="n1")
+
+    assert violations(history, WholeGangs) == ["S3"]
+
+
+def test_a_decision_that_completes_a_gang() -> None:
+    async def history(stage: Stage) -> None:
+        gang(stage, 3)
+        host = await stage.leader()
+        host.decide(a_0="n1", a_1="n1", a_2="n2")
+        await host.bind("a-0", "n1")
+        await host.hear()
+        host.decide(a_1="n1", a_2="n2")
+
+    assert violations(history, WholeGangs) == []
+
+
+def test_min_member_was_raised_unheard() -> None:
+    async def history(stage: Stage) -> None:
+        gang(stage, 3, min_member=2)
+        host = await stage.leader()
+        await stage.pass_time(3.0)
+        stage.change("g", "podgroups.scheduling.phalanx.dev", minMember=3)
+        host.decide(a_0="n1", a_1="n1")
+        await host.hear()
+        await stage.pass_time(3.0)
+        host.decide(a_0="n1", a_1="n1")
+
+    assert violations(history, WholeGangs) == ["S3"]
+
+
+@pytest.mark.parametrize(("pause_s", "expected"), [(12, []), (45, ["S3"])])
+def test_partly_bound_for_long(pause_s: float, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        gang(stage, 3)
+        host = await stage.leader()
+        await stage.pass_time(40)
+        host.decide(a_0="n1", a_1="n1", a_2="n2")
+        await host.bind("a-0", "n1")
+        await stage.pass_time(pause_s)
+
+    assert violations(history, WholeGangs) == expected
+
+
+def test_partly_bound_while_the_leader_is_cut_off() -> None:
+    async def history(stage: Stage) -> None:
+        gang(stage, 3)
+        host = await stage.leader()
+        await stage.pass_time(40)
+        host.decide(a_0="n1", a_1="n1", a_2="n2")
+        await host.bind("a-0", "n1")
+        host.network.partition()
+        await stage.pass_time(40)
+        host.network.heal()
+        await stage.pass_time(30)
+
+    assert violations(history, WholeGangs) == []
+
+
+def test_pods_without_a_controller_are_held() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod_group("g", min_member=2), pod("a", group="g"), pod("b", group="g"))
+        host = await stage.leader()
+        host.decide(a="n1", b="n1")
+        await host.bind("a", "n1")
+        await stage.pass_time(120)
+
+    assert violations(history, WholeGangs) == []
+
+
+def test_a_gang_that_has_started_is_not_partly_bound() -> None:
+    async def history(stage: Stage) -> None:
+        gang(stage, 2, min_member=2)
+        host = await stage.leader()
+        host.decide(a_0="n1", a_1="n1")
+        await host.bind("a-0", "n1")
+        await host.bind("a-1", "n1")
+        stage.delete("a-1")
+        await stage.pass_time(120)
+
+    assert violations(history, WholeGangs) == []
+
+
+def blocks(stage: Stage, **spec: object) -> None:
+    stage.create(node("n1", labels={BLOCK: "b1"}), node("n2", labels={BLOCK: "b2"}), node("n3"))
+    stage.create(pod_group("g", min_member=2, **spec), pod("a", group="g"), pod("b", group="g"))
+
+
+@pytest.mark.parametrize(("level", "expected"), [("required", ["S5"]), ("preferred", [])])
+def test_members_in_two_domains(level: str, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        blocks(stage, topology={level: "block"})
+        host = await stage.leader()
+        await host.bind("a", "n1")
+        await host.bind("b", "n2")
+
+    assert violations(history, OneDomain) == expected
+
+
+def test_a_member_that_ended_binds_nobody() -> None:
+    async def history(stage: Stage) -> None:
+        blocks(stage, topology={"required": "block"})
+        host = await stage.leader()
+        await host.bind("a", "n1")
+        stage.status("a", phase="Failed")
+        await host.bind("b", "n2")
+
+    assert violations(history, OneDomain) == []
+
+
+def test_a_label_edited_unheard() -> None:
+    async def history(stage: Stage) -> None:
+        blocks(stage, topology={"required": "block"})
+        host = await stage.leader()
+        await host.bind("a", "n1")
+        for name, block in (("n1", "b3"), ("n2", "b1")):
+            stage.client.update(
+                stage.key(name, "nodes"),
+                lambda it, block=block: {**it, "metadata": {**it["metadata"], "labels": {BLOCK: block}}},
+            )
+        await host.bind("b", "n1")
+
+    assert violations(history, OneDomain) == []
+
+
+def test_a_placement_with_somebody_elses_pod() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(pod_group("g", min_member=1), pod_group("h", min_member=1), pod("a", group="h"))
+        host = await stage.leader()
+        host.place({"a": "n1"}, gang=stage.uid("g", "podgroups.scheduling.phalanx.dev"))
+        host.place({"a": "n1"}, gang=stage.uid("h", "podgroups.scheduling.phalanx.dev"))
+
+    assert violations(history, OwnMembersOnly) == ["S10"]
+
+
+def test_a_pod_that_only_names_the_group_of_another_owner() -> None:
+    async def history(stage: Stage) -> None:
+        group = pod_group("g", min_member=1)
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "job-uid", "controller": True}
+        group["metadata"]["ownerReferences"] = [owner]
+        stage.create(group, owned("a", uid="job-uid"), owned("b", uid="another-uid"))
+        host = await stage.leader()
+        uid = stage.uid("g", "podgroups.scheduling.phalanx.dev")
+        host.place({"a": "n1"}, gang=uid)
+        host.place({"b": "n1"}, gang=uid)
+
+    assert violations(history, OwnMembersOnly) == ["S10"]
