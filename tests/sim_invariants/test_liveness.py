@@ -1,0 +1,234 @@
+"""L1 to L5, L11, S18 can fail, and do not when it only looks like it."""
+
+import pytest
+
+from phalanx.model.decisions import CycleResult
+from phalanx.sim.invariants.caches import CacheIsTrue, NothingIsKept
+from phalanx.sim.invariants.liveness import (
+    FeasibleGangsRun,
+    NobodyStarves,
+    NoEndlessEvictions,
+    WaitingIsExplained,
+)
+from phalanx.sim.workloads import gang, node, pod, pod_group, queue
+from tests.sim_invariants.stage import Stage, violations
+
+BLOCK = "network.topology.nvidia.com/block"
+GPUS8 = {"nvidia.com/gpu": "8"}
+
+
+def two_blocks(stage: Stage) -> None:
+    stage.create(*(node(f"n{n}", labels={BLOCK: f"b{n // 2}"}) for n in range(4)))
+
+
+def waiting(stage: Stage, members: int, *, min_member: int | None = None, **spec: object) -> None:
+    stage.create(pod_group("g", min_member=min_member or members, **spec))
+    stage.create(*gang("g", {"w": members}, requests=GPUS8))
+
+
+async def at_rest(stage: Stage) -> None:
+    stage.checks.at_rest()
+
+
+def test_a_gang_that_fits_and_waits() -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        waiting(stage, 4)
+        await at_rest(stage)
+
+    assert violations(history, FeasibleGangsRun) == ["L1"]
+
+
+def test_a_broken_gang_that_could_be_whole() -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        waiting(stage, 2)
+        host = await stage.leader()
+        await host.bind("g-w-0", "n0")
+        await at_rest(stage)
+
+    assert violations(history, FeasibleGangsRun) == ["L2"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"topology": {"required": "block"}}, {"queue": "unknown"}, {"queue": "bounded"}, {"minMember": 5}],
+    ids=["no-domain", "no-queue", "queue-limit", "members-missing"],
+)
+def test_a_gang_that_waits_for_a_reason(spec: dict[str, object]) -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        stage.create(queue("bounded", limit={"nvidia.com/gpu": "8"}))
+        members = int(str(spec.pop("minMember", 3)))
+        stage.create(pod_group("g", min_member=members, **spec))
+        stage.create(*gang("g", {"w": 3}, requests=GPUS8))
+        await at_rest(stage)
+
+    assert violations(history, FeasibleGangsRun) == []
+
+
+@pytest.mark.parametrize("spoil", ["cordon", "fault", "foreign"])
+def test_a_gang_that_does_not_fit(spoil: str) -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        waiting(stage, 4)
+        if spoil == "cordon":
+            stage.change("n0", "nodes", unschedulable=True)
+        elif spoil == "fault":
+            stage.condition("n0", "IBLinksProblem", "True")
+        else:
+            stage.create(pod("other", scheduler="default-scheduler", nodeName="n0"))
+        await at_rest(stage)
+
+    assert violations(history, FeasibleGangsRun) == []
+
+
+def test_the_rest_of_a_gang_must_go_where_the_others_are() -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        waiting(stage, 2, topology={"required": "block"})
+        host = await stage.leader()
+        await host.bind("g-w-0", "n0")
+        stage.change("n1", "nodes", unschedulable=True)
+        await at_rest(stage)
+
+    assert violations(history, FeasibleGangsRun) == []
+
+
+@pytest.mark.parametrize(("cycles", "expected"), [(4, ["L3"]), (0, [])])
+def test_starving(cycles: int, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        host = await stage.leader()
+        host.decided(CycleResult(cycle=0))
+        await stage.pass_time(40)
+        waiting(stage, 4)
+        await stage.pass_time(25)
+        for _ in range(cycles):
+            host.decided(CycleResult(cycle=0))
+        await stage.pass_time(30)
+
+    assert violations(history, NobodyStarves) == expected
+
+
+def test_a_leader_that_hears_nothing_starves_nobody() -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        host = await stage.leader()
+        host.decided(CycleResult(cycle=0))
+        waiting(stage, 4)
+        host.network.delay_watches(60)
+        for _ in range(4):
+            host.decided(CycleResult(cycle=0))
+            await stage.pass_time(30)
+
+    assert violations(history, NobodyStarves) == []
+
+
+@pytest.mark.parametrize(("runs", "expected"), [(False, ["L4"]), (True, [])])
+def test_evicted_again_and_again(runs: bool, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        stage.create(pod_group("g", min_member=1))
+        host = await stage.leader()
+        for number in range(4):
+            stage.create(pod(f"a-{number}", group="g"))
+            await host.bind(f"a-{number}", "n0")
+            if runs:
+                stage.status(f"a-{number}", phase="Running")
+            await host.evict(f"a-{number}")
+            await stage.pass_time(30)
+
+    assert violations(history, NoEndlessEvictions) == expected
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "expected"),
+    [
+        ("InsufficientCapacity", "InsufficientCapacity: 8 GPUs are free", []),
+        ("", "InsufficientCapacity: 8 GPUs are free", ["L11"]),
+        ("InsufficientCapacity", "", ["L11"]),
+        ("InsufficientCapacity", "Something else", ["L11"]),
+    ],
+)
+def test_waiting_without_a_word(reason: str, message: str, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(pod_group("g", min_member=1), pod("a", group="g"))
+        if reason:
+            stage.status("g", "podgroups.scheduling.phalanx.dev", reason=reason)
+        if message:
+            stage.status("a", condition={"type": "PodScheduled", "status": "False", "message": message})
+        await stage.pass_time(20)
+        await at_rest(stage)
+
+    assert violations(history, WaitingIsExplained) == expected
+
+
+@pytest.mark.parametrize(("changes", "expected"), [(False, ["L11"]), (True, [])])
+def test_cycles_in_vain(changes: bool, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        host = await stage.leader()
+        await stage.pass_time(20)
+        for number in range(40):
+            if changes:
+                stage.create(pod(f"a{number}"))
+            host.decided(CycleResult(cycle=0))
+            await stage.pass_time(1)
+
+    assert violations(history, WaitingIsExplained) == expected
+
+
+async def know_all(stage: Stage) -> None:
+    for host in stage.hosts:
+        await host.hear()
+
+
+@pytest.mark.parametrize("missed", ["pod", "bind", "deletion", "cordon", "node"])
+def test_a_cache_that_missed_something(missed: str) -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        stage.create(pod("a"), pod("b"))
+        await know_all(stage)
+        if missed == "pod":
+            stage.create(pod("c"))
+        elif missed == "bind":
+            await stage.hosts[0].bind("a", "n0")
+        elif missed == "deletion":
+            stage.delete("b")
+        elif missed == "cordon":
+            stage.change("n0", "nodes", unschedulable=True)
+        else:
+            stage.delete("n0", "nodes")
+        await stage.pass_time(4)
+        await stage.hosts[0].hear()
+        await at_rest(stage)
+        assert stage.found.count == 0, "too early to tell"
+        await stage.pass_time(25)
+        await at_rest(stage)
+
+    assert violations(history, CacheIsTrue) == ["L5"]
+
+
+def test_a_cache_that_knows_all() -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        stage.create(pod("a"), pod("b"), pod("foreign", scheduler="x"), pod_group("g", min_member=1))
+        await stage.hosts[0].bind("a", "n0")
+        stage.delete("b")
+        await know_all(stage)
+        await stage.pass_time(130)
+
+    assert violations(history, CacheIsTrue) == []
+
+
+def test_something_is_kept() -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        stage.create(pod("a"))
+        await know_all(stage)
+        stage.delete("a")
+        await stage.hosts[1].hear()
+        stage.checks.at_end()
+
+    assert violations(history, NothingIsKept) == ["S18"]
