@@ -6,7 +6,6 @@ et al., "Dominant Resource Fairness", NSDI 2011. Fractions are exact: no floatin
 """
 
 from fractions import Fraction
-from math import prod
 from typing import Final
 
 from msgspec import Struct
@@ -30,23 +29,27 @@ class DominantShare:
 
     def __init__(self, arguments: DrfArguments) -> None:
         self._ignored = arguments.ignored
-        self._factors: dict[str, int] = {}
+        self._totals: dict[str, int] = {}
 
     def open(self, session: Session) -> None:
-        """Bring all resources to a common denominator."""
-        totals = {
+        """Count once what there is."""
+        self._totals = {
             name: amount
             for name, amount in shared_capacity(session).items()
             if amount > 0 and name not in self._ignored
         }
-        denominator = prod(totals.values())
-        self._factors = {name: denominator // amount for name, amount in totals.items()}
 
     def queue_key(self, queue: Queue, session: Session) -> Fraction:
-        """The weighted dominant share, times a denominator that is the same for all queues."""
-        usage = session.ledger.usage(queue.name)
-        share = max((usage.get(name, 0) * factor for name, factor in self._factors.items()), default=0)
-        return Fraction(share, max(1, queue.weight))
+        """The weighted dominant share.
+
+        Only what the queue uses is looked at: nodes may offer thousands of resources that nobody asks for.
+        """
+        most, of = 0, 1
+        for name, amount in session.ledger.usage(queue.name).items():
+            total = self._totals.get(name, 0)
+            if total and amount * of > most * total:
+                most, of = amount, total
+        return Fraction(most, of * max(1, queue.weight))
 
 
 def shared_capacity(session: Session) -> dict[str, int]:

@@ -40,8 +40,10 @@ def _malformed(problem: Problem, assignments: Sequence[Assignment], home: Home) 
 
 
 def _miscounted(problem: Problem, assignments: Sequence[Assignment]) -> Iterator[str]:
-    for index, role in enumerate(problem.roles):
-        count = sum(one.count for one in assignments if one.role == index)
+    counts = [0] * len(problem.roles)
+    for one in assignments:
+        counts[one.role] += one.count
+    for role, count in zip(problem.roles, counts, strict=True):
         if not role.minimum <= count <= role.maximum:
             yield f"{count} pods of role {role.name}, not {role.minimum} to {role.maximum}"
 

@@ -1,9 +1,10 @@
 """Queues: each object as the scheduler's own struct, and the tree that they form."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 
+from phalanx.limits import SHOWN_QUEUES
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.pods import Requirement, Term
 from phalanx.model.queues import DEFAULT, Flavor, Queue
@@ -84,8 +85,14 @@ def _rooted(queue: Queue, by_name: Mapping[QueueName, Queue]) -> Queue:
         return _cut(queue, f"spec.parent: no Queue {queue.parent!r} exists")
     above = _ancestors(queue, by_name)
     if queue.name in above:
-        return _cut(queue, f"spec.parent: the queue is its own ancestor, by way of {', '.join(above)}")
+        return _cut(queue, f"spec.parent: the queue is its own ancestor, by way of {_listed(above)}")
     return queue
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first SHOWN_QUEUES of them."""
+    more = len(names) - SHOWN_QUEUES
+    return ", ".join(names[:SHOWN_QUEUES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _ancestors(queue: Queue, by_name: Mapping[QueueName, Queue]) -> tuple[QueueName, ...]:
