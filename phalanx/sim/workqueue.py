@@ -1,6 +1,7 @@
 """The queue of an embedded controller: keys in order of arrival, each once, handled a turn later."""
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -16,7 +17,8 @@ class WorkQueue:
         self._handle = handle
         self._keys: dict[Key, None] = {}
         self._turn: asyncio.Handle | None = None
-        self._timers: dict[asyncio.TimerHandle, None] = {}
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._numbers = itertools.count()
         self._closed = False
 
     def add(self, key: Key) -> None:
@@ -29,20 +31,19 @@ class WorkQueue:
 
     def call_later(self, delay_s: float, act: Callable[[], None]) -> None:
         """Do something after a delay, unless the queue is closed by then."""
-        timer: asyncio.TimerHandle
+        number = next(self._numbers)
 
         def fire() -> None:
-            del self._timers[timer]
+            del self._timers[number]
             act()
 
-        timer = asyncio.get_running_loop().call_later(delay_s, fire)
-        self._timers[timer] = None
+        self._timers[number] = asyncio.get_running_loop().call_later(delay_s, fire)
 
     def close(self) -> None:
         """Handle nothing more."""
         self._closed = True
         self._keys.clear()
-        for handle in (self._turn, *self._timers):
+        for handle in (self._turn, *self._timers.values()):
             if handle is not None:
                 handle.cancel()
 
