@@ -9,9 +9,9 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
-from random import Random
 from typing import Any
 
+from phalanx.clock import Random
 from phalanx.sim.hosts import HOST
 
 

@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
-from random import Random
 
 import msgspec
 from msgspec import Struct
 
+from phalanx.clock import Random
 from phalanx.kube.decode import INITIAL_EVENTS_END
 from phalanx.limits import CONNECT_TIMEOUT_S
 from phalanx.ports import OutcomeUnknown, RequestNotSent, Response
@@ -355,6 +355,7 @@ class _Pipe:
         self._wake = asyncio.Event()
         self._end: str | None = None
         self._last_arrival = 0.0
+        self._on_the_way: deque[Callable[[], None]] = deque()
         self._is_initial = False
         self._pump: asyncio.Task[None] | None = None
 
@@ -415,7 +416,12 @@ class _Pipe:
     def _arrive_later(self, act: Callable[[], None]) -> None:
         due = max(self._last_arrival, self._loop.time() + self._network.watch_delay(self.path))
         self._last_arrival = due
-        self._loop.call_at(due, act)
+        self._on_the_way.append(act)
+        self._loop.call_at(due, self._arrive)
+
+    def _arrive(self) -> None:
+        """Timers of one moment fire in any order; what they bring stays in its own."""
+        self._on_the_way.popleft()()
 
     def _take(self, lines: list[bytes]) -> None:
         if self.silent or self._network.partitioned:

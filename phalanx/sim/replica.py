@@ -3,11 +3,11 @@
 import asyncio
 import gc
 from collections.abc import Callable
-from random import Random
 
 from msgspec import Struct
 
 from phalanx.cache.cache import Cache
+from phalanx.clock import Random
 from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.client import Client

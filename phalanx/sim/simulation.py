@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.framework.config import SchedulerConfig
+from phalanx.model.decisions import CycleResult
 from phalanx.sim.faults.fault import Fault, FaultContext
 from phalanx.sim.faults.injectors import INJECTORS, inject
 from phalanx.sim.invariants.check import Check, Violation
@@ -76,10 +77,18 @@ class Summary(Struct, frozen=True, rename="camel"):
 Progress = Callable[[float], None]
 """Told the simulated seconds that have passed."""
 
+Tell = Callable[[float, str], None]
+"""Told what happens, one line each, with the simulated second."""
 
-def simulate(scenario: Scenario, *, progress: Progress = lambda _seconds: None) -> Summary:
+
+def simulate(
+    scenario: Scenario,
+    *,
+    progress: Progress = lambda _seconds: None,
+    tell: Tell = lambda _at_s, _line: None,
+) -> Summary:
     """Play a scenario from beginning to end."""
-    run = _Run(scenario, progress)
+    run = _Run(scenario, progress, tell)
     settings = WorldSettings(
         seed=scenario.seed,
         checks=scenario.checks,
@@ -104,15 +113,17 @@ def simulate(scenario: Scenario, *, progress: Progress = lambda _seconds: None) 
 class _Run:
     outcomes: Outcomes
 
-    def __init__(self, scenario: Scenario, progress: Progress) -> None:
+    def __init__(self, scenario: Scenario, progress: Progress, tell: Tell) -> None:
         self.injected: dict[str, int] = {}
         self._scenario = scenario
         self._progress = progress
+        self._tell = tell
         self._over = asyncio.Event()
 
     async def play(self, world: World) -> None:
         """All phases in their order."""
         tracker = OutcomeTracker(world.server.store, world.clock)
+        world.listen(lambda host, result: self._tell_decisions(world, host, result))
         world.create(self._scenario.cluster)
         world.start()
         world.go(self._tell_progress(world))
@@ -141,6 +152,7 @@ class _Run:
         if self._over.is_set():
             return
         self.injected[fault.family] = self.injected.get(fault.family, 0) + 1
+        self._tell(world.loop.time(), _words(fault))
         remote = REMOTE_INJECTORS.get(fault.kind)
         if remote is not None:
             await remote(fault, world, self._sleep)
@@ -163,6 +175,14 @@ class _Run:
         except TimeoutError:
             return
 
+    def _tell_decisions(self, world: World, host: str, result: CycleResult) -> None:
+        for placement in result.placements:
+            line = f"{host} places {len(placement.binds)} pods of {placement.group} ({placement.cause})"
+            self._tell(world.loop.time(), line)
+        for eviction in result.evictions:
+            pod = f"{eviction.namespace}/{eviction.name}"
+            self._tell(world.loop.time(), f"{host} evicts {pod}: {eviction.reason}, {eviction.message}")
+
     async def _tell_progress(self, world: World) -> None:
         while True:
             await asyncio.sleep(60.0)
@@ -172,6 +192,12 @@ class _Run:
 def total_seconds(scenario: Scenario) -> float:
     """Simulated seconds that a run takes, nearly."""
     return WARM_UP_S + scenario.seconds + REST_S + EMPTYING_S
+
+
+def _words(fault: Fault) -> str:
+    settings = " ".join(f"{name}={value}" for name, value in fault.settings.items())
+    where = ", ".join(fault.targets[:3]) + (" ..." if len(fault.targets) > 3 else "")
+    return f"{fault.family} {fault.kind} {where} for {fault.seconds:.0f} s {settings}"
 
 
 def _delete_everything(world: World) -> None:

@@ -3,12 +3,12 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine, Iterable
-from random import Random
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
+from phalanx.clock import Random
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import SIM_HISTORY_CHANGES
 from phalanx.model.decisions import CycleResult
@@ -95,6 +95,7 @@ class World:
             settings.checks,
         )
         self._observers: list[Callable[[Exchange], None]] = [self._checks.on_exchange]
+        self._listeners: list[Callable[[str, CycleResult], None]] = []
         self._tasks: list[asyncio.Task[Any]] = []
 
     def random(self, purpose: str) -> Random:
@@ -112,6 +113,10 @@ class World:
         task = self.loop.create_task(program)
         self._tasks.append(task)
         return task
+
+    def listen(self, listener: Callable[[str, CycleResult], None]) -> None:
+        """Tell somebody of every cycle: whose, and what it decided."""
+        self._listeners.append(listener)
 
     def observe(self, observer: Callable[[Exchange], None]) -> None:
         """Tell somebody of the schedulers' requests, as checks are told."""
@@ -166,6 +171,8 @@ class World:
 
     def _on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         self.log.take(self.loop.time(), host, result)
+        for listener in self._listeners:
+            listener(host, result)
         self._checks.on_cycle(host, snapshot, result)
 
 

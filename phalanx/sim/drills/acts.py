@@ -30,7 +30,7 @@ class Act(Struct, frozen=True):
 
 
 def cluster() -> list[Object]:
-    """Two racks of three nodes with eight GPUs each: the gang fits into one rack and needs two of its nodes."""
+    """Two racks of three nodes with eight GPUs each: the gang fits into one rack, on two of its nodes."""
     return tree_of_nodes({RACK: 2, "kubernetes.io/hostname": 3})
 
 

@@ -1,0 +1,207 @@
+"""`phalanx simulate`: the production scheduler in virtual time, under seeded faults, all of it checked."""
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from phalanx.cli.exits import BadInput, Exit
+from phalanx.limits import SIM_SEEDS_MAX
+
+if TYPE_CHECKING:
+    from phalanx.sim.campaign.jobs import TraceJob
+    from phalanx.sim.scenarios import Request
+    from phalanx.sim.simulation import Summary
+
+
+def simulate(
+    *,
+    seed: int | None = None,
+    seeds: str | None = None,
+    jobs: Annotated[int, Parameter(name=["--jobs", "-j"])] = 1,
+    nodes: int = 32,
+    hours: float = 1.0,
+    faults: str = "all",
+    load: float = 0.7,
+    trace: Path | None = None,
+    events: Annotated[bool, Parameter(negative="")] = False,
+    output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
+) -> int:
+    """Run the scheduler in virtual time under seeded faults: exit code 0 when no check was violated, else 1.
+
+    Parameters
+    ----------
+    seed
+        The run's seed; the same seed and settings give the same run. Default: 0.
+    seeds
+        Many runs, FIRST..LAST, instead of one.
+    jobs
+        Processes among which the seeds are divided.
+    nodes
+        Nodes of the cluster, eight GPUs each, eight to a rack, four racks to a block.
+    hours
+        Simulated hours in which jobs come and faults begin; the cluster then rests for half an hour.
+    faults
+        What goes wrong: a profile (none, calm, network, leaders, nodes, correlated, pods, objects, rivals,
+        cluster, all, storm), or the rates of life (life, life-x10, life-x100).
+    load
+        GPU time that the jobs want, as a part of what the cluster has.
+    trace
+        A CSV of real jobs, instead of drawn ones with the statistics of Microsoft's Philly trace.
+    events
+        One line for each fault, placement and eviction, on standard error.
+    output
+        text, or json.
+    """
+    from phalanx.sim.scenarios import FAULTS, Request
+
+    if faults not in FAULTS:
+        raise BadInput(f"--faults: expected one of {', '.join(FAULTS)}; found {faults}")
+    for flag, value in (("--nodes", nodes), ("--hours", hours), ("--jobs", jobs), ("--load", load)):
+        if value <= 0:
+            raise BadInput(f"{flag}: expected a number above 0, found {value}")
+    request = Request(seed=0, nodes=nodes, hours=hours, faults=faults, load=load, trace=_read_trace(trace))
+    first, last = _range(seed, seeds)
+    if first == last:
+        return _one(msgspec.structs.replace(request, seed=first), trace, events=events, output=output)
+    return _many(request, trace, range(first, last + 1), jobs=jobs, output=output)
+
+
+def _range(seed: int | None, seeds: str | None) -> tuple[int, int]:
+    if seeds is None:
+        return (seed or 0), (seed or 0)
+    if seed is not None:
+        raise BadInput("--seed, --seeds: expected one of them, found both")
+    first, dots, last = seeds.partition("..")
+    if not (dots and first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+        raise BadInput(f"--seeds: expected FIRST..LAST such as 1..100, found {seeds}")
+    if int(last) - int(first) >= SIM_SEEDS_MAX:
+        raise BadInput(f"--seeds: expected at most {SIM_SEEDS_MAX} seeds, found {seeds}")
+    return int(first), int(last)
+
+
+def _read_trace(trace: Path | None) -> "tuple[TraceJob, ...]":
+    from phalanx.sim.campaign.jobs import TraceError, read_trace
+
+    if trace is None:
+        return ()
+    try:
+        return read_trace(trace)
+    except OSError as error:
+        raise BadInput(f"--trace: expected a readable file, found {trace}: {error.strerror}") from error
+    except TraceError as error:
+        raise BadInput(f"--trace: {error}") from error
+
+
+def _one(request: "Request", trace: Path | None, *, events: bool, output: str) -> int:
+    with _progress(_total(request)) as advance:
+        summary = _run(request, advance=advance, events=events)
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(summary)).decode())
+    else:
+        print(_text(summary))
+    if summary.violation_count:
+        print(f"again: {command(request, trace)}", file=sys.stderr)
+    return Exit.DIFFERENT if summary.violation_count else Exit.OK
+
+
+def _many(request: "Request", trace: Path | None, seeds: range, *, jobs: int, output: str) -> int:
+    from phalanx.sim.totals import Adder
+
+    adder = Adder()
+    requests = (msgspec.structs.replace(request, seed=seed) for seed in seeds)
+    with _progress(float(len(seeds))) as advance, ProcessPoolExecutor(max_workers=jobs) as pool:
+        for done, summary in enumerate(pool.map(_run, requests), start=1):
+            adder.add(summary)
+            if summary.violation_count:
+                failed = msgspec.structs.replace(request, seed=summary.seed)
+                print(
+                    f"seed {summary.seed}: {summary.violations[0].check}, again: {command(failed, trace)}",
+                    file=sys.stderr,
+                )
+            advance(float(done))
+    result = adder.totals()
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(result)).decode())
+    else:
+        print(result.text())
+    return Exit.DIFFERENT if result.violation_count else Exit.OK
+
+
+def _run(
+    request: "Request", *, advance: Callable[[float], None] = lambda _seconds: None, events: bool = False
+) -> "Summary":
+    from phalanx.observe.logs import configure_logs
+    from phalanx.sim.invariants.all import ALL_CHECKS
+    from phalanx.sim.scenarios import scenario_of
+    from phalanx.sim.simulation import simulate as play
+
+    configure_logs(level="critical")
+    return play(
+        scenario_of(request, checks=ALL_CHECKS), progress=advance, tell=_tell if events else _say_nothing
+    )
+
+
+def _tell(at_s: float, line: str) -> None:
+    print(f"{at_s:12.3f}  {line}", file=sys.stderr)
+
+
+def _say_nothing(_at_s: float, _line: str) -> None:
+    """Nobody asked for events."""
+
+
+def _total(request: "Request") -> float:
+    from phalanx.sim.simulation import EMPTYING_S, REST_S, WARM_UP_S
+
+    return WARM_UP_S + request.hours * 3600 + REST_S + EMPTYING_S
+
+
+def command(request: "Request", trace: Path | None) -> str:
+    """What to type for the same run."""
+    words = [
+        "phalanx simulate",
+        f"--seed {request.seed} --nodes {request.nodes} --hours {request.hours:g}",
+        f"--faults {request.faults} --load {request.load:g}",
+        *([f"--trace {trace}"] if trace else []),
+    ]
+    return " ".join(words)
+
+
+def _text(summary: "Summary") -> str:
+    out = summary.outcomes
+    faults = ", ".join(f"{family} {count}" for family, count in summary.faults.items()) or "none"
+    lines = [
+        f"seed {summary.seed}: {summary.simulated_hours:.2f} simulated hours, {summary.cycles} cycles",
+        f"decisions   {summary.decision_hash}",
+        f"faults      {faults}",
+        f"jobs        {out.jobs_finished} of {out.jobs_submitted} finished",
+        (
+            f"gangs       broken {out.gangs_broken} times, whole again after {out.whole_again_p50_s} s (median), "
+            f"{out.whole_again_p99_s} s (p99)"
+        ),
+        f"GPU hours   {out.gpu_hours_held} held, {out.gpu_hours_lost} lost, goodput {out.goodput}",
+        f"reached     {', '.join(summary.marks) or 'no rare path'}",
+        f"violations  {summary.violation_count}",
+    ]
+    for violation in summary.violations:
+        lines.append(f"  {violation.check} at {violation.at_s} s, {violation.subject}: {violation.message}")
+    return "\n".join(lines)
+
+
+@contextmanager
+def _progress(total: float) -> Iterator[Callable[[float], None]]:
+    """A bar on standard error, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _done: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("simulating", total=total)
+        yield lambda done: bar.update(task, completed=done)

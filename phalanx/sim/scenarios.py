@@ -1,0 +1,118 @@
+"""Scenarios from a few words: how large a cluster, how long, which faults, which jobs."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from phalanx.clock import Random
+from phalanx.framework.config import SchedulerConfig
+from phalanx.sim.campaign.generator import campaign
+from phalanx.sim.campaign.jobs import TraceJob, fitted, manifests, queues, synthetic_jobs
+from phalanx.sim.faults.fault import Fault
+from phalanx.sim.faults.profiles import PROFILES, plan
+from phalanx.sim.invariants.check import Check
+from phalanx.sim.simulation import Scenario, Submission
+from phalanx.sim.store import Object
+from phalanx.sim.workloads import node
+
+CAMPAIGNS: Final = {"life": 1, "life-x10": 10, "life-x100": 100}
+"""Faults at the rates of life, and so many times as many."""
+
+FAULTS: Final = (*PROFILES, *CAMPAIGNS)
+"""The names of all that can go wrong together."""
+
+_BLOCK: Final = "network.topology.nvidia.com/block"
+_RACK: Final = "cloud.provider.com/topology-rack"
+_NODES_PER_RACK: Final = 8
+_RACKS_PER_BLOCK: Final = 4
+_TOPOLOGIES: Final[tuple[dict[str, str] | None, ...]] = (
+    None,
+    None,
+    {"required": "rack"},
+    {"preferred": "rack"},
+    {"required": "block", "preferred": "rack"},
+)
+_RECOVERIES: Final[tuple[dict[str, str] | None, ...]] = (
+    None,
+    None,
+    {"onNodeLoss": "Replace", "gracePeriod": "10s"},
+    {"onNodeLoss": "Restart", "onMemberFailure": "Restart", "gracePeriod": "30s"},
+    {"onNodeLoss": "Wait", "onMemberFailure": "Wait"},
+)
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What a user asks for. `trace`: its jobs, not drawn ones. `load`: GPU time wanted, over what there is."""
+
+    seed: int
+    nodes: int
+    hours: float
+    faults: str
+    load: float
+    trace: tuple[TraceJob, ...] = ()
+
+
+def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenario:
+    """Everything else comes from the seed. Raises KeyError for faults that are not in FAULTS."""
+    nodes = _nodes(request)
+    jobs = _jobs(request, nodes)
+    faults = _faults(request, nodes)
+    return Scenario(
+        seed=request.seed,
+        seconds=request.hours * 3600,
+        cluster=(*nodes, *queues(jobs)),
+        submissions=_submissions(jobs, _random(request, "wishes")),
+        faults=faults,
+        checks=checks,
+        config=SchedulerConfig(),
+        rival=any(fault.family in ("F8", "F10", "F11") for fault in faults),
+    )
+
+
+def _random(request: Request, purpose: str) -> Random:
+    return Random(f"{request.seed}/{purpose}")
+
+
+def _nodes(request: Request) -> tuple[Object, ...]:
+    """Servers of eight GPUs in racks of eight; no two have the same memory, as in life."""
+    random = _random(request, "nodes")
+    made = []
+    for number in range(request.nodes):
+        rack = number // _NODES_PER_RACK
+        labels = {_BLOCK: f"b{rack // _RACKS_PER_BLOCK}", _RACK: f"r{rack % _RACKS_PER_BLOCK}"}
+        memory = f"{(1 << 30) * 1000 - random.randrange(1 << 24)}"
+        made.append(node(f"n{number:04d}", gpus=8, labels=labels, memory=memory, cpu="128"))
+    return tuple(made)
+
+
+def _jobs(request: Request, nodes: Iterable[Object]) -> tuple[TraceJob, ...]:
+    random = _random(request, "jobs")
+    if request.trace:
+        return fitted(request.trace, random=random, hours=request.hours, nodes=nodes, load=request.load)
+    return synthetic_jobs(random=random, hours=request.hours, nodes=nodes, load=request.load)
+
+
+def _faults(request: Request, nodes: Iterable[Object]) -> tuple[Fault, ...]:
+    random, scale = _random(request, "faults"), CAMPAIGNS.get(request.faults)
+    if scale is not None:
+        return campaign(random=random, nodes=nodes, hours=request.hours, scale=scale)
+    return plan(request.faults, random=random, nodes=nodes, hours=request.hours)
+
+
+def _submissions(jobs: Iterable[TraceJob], random: Random) -> tuple[Submission, ...]:
+    return tuple(
+        Submission(job.submit_s, tuple(_with_wishes(one, random) for one in manifests(job))) for job in jobs
+    )
+
+
+def _with_wishes(manifest: Object, random: Random) -> Object:
+    """Some gangs want to be close together, some say what to do when they lose members."""
+    if manifest["kind"] != "PodGroup":
+        return manifest
+    wishes: dict[str, Any] = {
+        "topology": random.choice(_TOPOLOGIES),
+        "recovery": random.choice(_RECOVERIES),
+    }
+    spec = {**manifest["spec"], **{name: value for name, value in wishes.items() if value is not None}}
+    return {**manifest, "spec": spec}
