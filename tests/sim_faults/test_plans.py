@@ -182,3 +182,17 @@ def test_a_site_knows_its_domains_from_the_widest_to_the_narrowest() -> None:
     assert site.domain_of("n2-3-1", 7) == site.domain_of("n2-3-1", -1)
     assert len(site.share(seeded_random(1), 30)) == 7
     assert site_of([node("lone")]).domain_of("lone", 0) == ("lone",)
+
+
+def test_racks_of_one_name_in_two_blocks_are_two() -> None:
+    places = [(block, rack) for block in ("b0", "b1", "b2") for rack in ("r0", "r1")]
+    labels = [{"example.com/topology-rack": rack, "nvidia.com/block": block} for block, rack in places]
+    site = site_of([node(f"n{place}", labels=one) for place, one in enumerate(labels)])
+    assert list(site.levels) == ["nvidia.com/block", "example.com/topology-rack"]
+    assert site.levels["example.com/topology-rack"] == tuple((name,) for name in site.nodes)
+    assert site.domain_of("n3", 0) == ("n2", "n3")
+
+
+@pytest.mark.parametrize("label", ["kubernetes.io/hostname", "nvidia.com/nvswitch.count", "tracker"])
+def test_other_labels_are_no_levels(label: str) -> None:
+    assert site_of([node("a", labels={label: "x"})]).levels == {}

@@ -1,5 +1,6 @@
 """What a plan of faults must know of a cluster: its nodes, and which share a rack, a switch, a power feed."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -8,9 +9,13 @@ from msgspec import Struct
 from phalanx.clock import Random
 from phalanx.sim.store import Object
 
-_HOST: Final = "kubernetes.io/hostname"
-_MARKS: Final = ("topology", "clique", "rack", "block", "switch", "power")
-"""A label whose key has one of these in it tells where a node stands."""
+_LEVELS: Final = (
+    *("region", "zone", "datacenter", "power", "spine", "block", "switch", "row", "rack"),
+    *("accelerator", "clique"),
+)
+"""Words by which a label's name tells of a level, the widest first."""
+
+_WORDS: Final = re.compile(r"[a-z]+")
 
 
 class Site(Struct, frozen=True):
@@ -18,7 +23,7 @@ class Site(Struct, frozen=True):
 
     nodes: tuple[str, ...]
     levels: Mapping[str, tuple[tuple[str, ...], ...]]
-    """By label key: the nodes of each domain, in order of the domains' names."""
+    """By label key: the nodes of each domain, in order of the domains' paths."""
 
     def domain(self, random: Random, depth: int) -> tuple[str, ...]:
         """A domain drawn by lot: of the widest level for 0, the next for 1, the narrowest for -1.
@@ -47,21 +52,27 @@ def site_of(nodes: Iterable[Object]) -> Site:
     found = list(nodes)
     names = tuple(node["metadata"]["name"] for node in found)
     labels = [node["metadata"].get("labels") or {} for node in found]
-    keys = sorted({key: None for one in labels for key in one if _tells_a_place(key)})
-    levels = {key: _domains(key, names, labels) for key in keys}
-    in_order = sorted(levels, key=lambda key: (len(levels[key]), key))
-    return Site(names, {key: levels[key] for key in in_order})
+    keys = sorted({key: None for one in labels for key in one if _rank(key) < len(_LEVELS)}, key=_order)
+    levels = {key: _domains(keys[: depth + 1], names, labels) for depth, key in enumerate(keys)}
+    return Site(names, levels)
 
 
-def _tells_a_place(key: str) -> bool:
-    return key != _HOST and any(mark in key for mark in _MARKS)
+def _order(key: str) -> tuple[int, str]:
+    return _rank(key), key
+
+
+def _rank(key: str) -> int:
+    """The place of a label's level, or behind all where it tells of none."""
+    words = _WORDS.findall(key.rpartition("/")[2].lower())
+    return next((rank for rank, level in enumerate(_LEVELS) if level in words), len(_LEVELS))
 
 
 def _domains(
-    key: str, names: tuple[str, ...], labels: list[Mapping[str, str]]
+    keys: list[str], names: tuple[str, ...], labels: list[Mapping[str, str]]
 ) -> tuple[tuple[str, ...], ...]:
-    domains: dict[str, list[str]] = {}
+    """The domains of the last level; two racks of one name in two blocks are two."""
+    domains: dict[tuple[str, ...], list[str]] = {}
     for name, own in zip(names, labels, strict=True):
-        if key in own:
-            domains.setdefault(own[key], []).append(name)
-    return tuple(tuple(domains[value]) for value in sorted(domains))
+        if keys[-1] in own:
+            domains.setdefault(tuple(own.get(key, "") for key in keys), []).append(name)
+    return tuple(tuple(domains[path]) for path in sorted(domains))
