@@ -6,6 +6,7 @@ scheduler's side in one; only the waiting between two attempts is left out.
 """
 
 import json
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -111,12 +112,16 @@ def event(kind: str, body: bytes) -> bytes:
 
 
 class Cluster:
-    """`logs` counts what was logged about objects: (kind, namespace, name) -> lines."""
+    """`logs` counts what was logged about objects: (kind, namespace, name) -> lines.
+
+    `deciding_s` is how long the last cycle took, for benchmarks.
+    """
 
     def __init__(self) -> None:
         self.cache = Cache(scheduler_name=CONFIG.scheduler_name)
         self.view = View(cache=self.cache, decider=InlineDecider(cache=self.cache, config=CONFIG))
         self.memory = Memory()
+        self.deciding_s = 0.0
         self.logs: Counter[tuple[str, str, str]] = Counter()
         self.why: list[dict[str, Any]] = []
         self.servers = {kind: _Server() for kind in WATCHED_KINDS}
@@ -174,7 +179,9 @@ class Cluster:
         """One cycle, with everything checked that must hold whatever the objects say."""
         self.cache.check_invariants()
         snapshot = self.cache.snapshot(now=NOW_MS, seed=1, memory=self.memory)
+        began = time.perf_counter()
         result = decide(snapshot, CONFIG)
+        self.deciding_s = time.perf_counter() - began
         self.memory = result.memory
         check_amounts(snapshot)
         check_named(snapshot, result)

@@ -1,14 +1,17 @@
 """Thousands of spoiled objects beside healthy work. `python -m bench.hostile` does the same with 100,000."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import islice
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 from tests.hostile import events
+from tests.hostile.commands import decided
 from tests.hostile.generator import Spoiled, spoiled
 from tests.hostile.harness import Cluster, add_healthy, check_healthy
 
@@ -106,3 +109,10 @@ async def test_nonsense_in_a_watch_stops_no_kind(nonsense: bytes) -> None:
         server.lines.append(nonsense)
     await cluster.hear()
     check_healthy(*cluster.cycle())
+
+
+@pytest.mark.parametrize("seed", [41, 42])
+def test_phalanx_decide_takes_or_names_every_manifest(seed: int, tmp_path: Path) -> None:
+    codes = Counter(decided(item, tmp_path / "object.yaml") for item in some(seed, 90))
+    assert codes[2] > 0
+    assert codes[0] > 0

@@ -1,0 +1,168 @@
+"""Hostile objects by the hundred thousand: bytes of a watch, reflector, cache, decide, `phalanx decide`.
+
+    python -m bench.hostile [--objects 100000] [--world 400] [--manifests 10] [--seed 1000] [--out FILE]
+
+Each world is a fresh cluster with healthy gangs, 400 spoiled objects and two cycles, and is emptied at the
+end; the checks are those of tests/hostile. One object in `--manifests` also goes through `phalanx decide`.
+The time of a cycle is compared with that of a cycle over the healthy alone, measured in the same minute.
+"""
+
+import argparse
+import asyncio
+import gc
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.hostile import events
+from tests.hostile.commands import decided
+from tests.hostile.generator import Spoiled, spoiled
+from tests.hostile.harness import Cluster, add_healthy, check_healthy
+
+RESULTS = Path(__file__).resolve().parent / "results" / "hostile.json"
+
+
+class Tally:
+    """What became of all of them."""
+
+    def __init__(self) -> None:
+        self.kinds: Counter[str] = Counter()
+        self.ways: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
+        self.codes: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self.logged = self.refused = self.worlds = 0
+        self.cycle_ms: list[float] = []
+        self.healthy_ms: list[float] = []
+
+    @property
+    def objects(self) -> int:
+        return self.kinds.total()
+
+    def report(self, seconds: float) -> dict[str, Any]:
+        return {
+            "objects": self.objects,
+            "worlds": self.worlds,
+            "seconds": round(seconds, 1),
+            "crashes": len(self.failures),
+            "failures": self.failures,
+            "kinds": dict(self.kinds.most_common()),
+            "spoiled by": dict(self.ways.most_common()),
+            "named in a log": self.logged,
+            "gangs refused with a verdict": self.refused,
+            "verdicts": dict(self.reasons.most_common()),
+            "exit codes of phalanx decide": dict(self.codes.most_common()),
+            "cycle ms with hostile objects (median, p99, most)": _spread(self.cycle_ms),
+            "cycle ms of the healthy alone (median, p99, most)": _spread(self.healthy_ms),
+        }
+
+
+def _spread(values: list[float]) -> list[float]:
+    ordered = sorted(values)
+    return [
+        round(each, 2)
+        for each in (statistics.median(ordered), ordered[-1 - len(ordered) // 100], ordered[-1])
+    ]
+
+
+async def world(tally: Tally, items: list[Spoiled], seed: int) -> None:
+    """One cluster from its beginning to its emptying."""
+    cluster, random = Cluster(), Random(seed)
+    add_healthy(cluster)
+    for item in items:
+        tally.kinds[item.kind] += 1
+        tally.ways.update(item.how)
+        events.send(cluster, random, item)
+    await cluster.hear()
+    snapshot, result = cluster.cycle()
+    tally.cycle_ms.append(cluster.deciding_s * 1000)
+    check_healthy(snapshot, result)
+    unnamed = cluster.unnamed()
+    assert not unnamed, unnamed[:5]
+    cluster.cycle()
+    await cluster.delete_everything()
+    tally.logged += len(cluster.logs)
+    tally.refused += len(result.verdicts)
+    tally.reasons.update(verdict.reason.value for verdict in result.verdicts)
+
+
+async def healthy_alone(tally: Tally) -> None:
+    cluster = Cluster()
+    add_healthy(cluster)
+    await cluster.hear()
+    check_healthy(*cluster.cycle())
+    tally.healthy_ms.append(cluster.deciding_s * 1000)
+
+
+def run(arguments: argparse.Namespace) -> Tally:
+    """World after world; one that fails is noted and the next one begins."""
+    tally = Tally()
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "object.yaml"
+        while tally.objects < arguments.objects:
+            seed = arguments.seed + tally.worlds
+            items = list(islice(spoiled(seed), min(arguments.world, arguments.objects - tally.objects)))
+            _noted(
+                tally, f"world {seed}", lambda items=items, seed=seed: asyncio.run(world(tally, items, seed))
+            )
+            asyncio.run(healthy_alone(tally))
+            for item in items[:: arguments.manifests]:
+                _noted(
+                    tally,
+                    f"phalanx decide, seed {seed}, {item.kind} {item.name} {item.how}",
+                    lambda item=item: tally.codes.update([str(decided(item, file))]),
+                )
+            tally.worlds += 1
+            _progress(tally, arguments.objects, time.perf_counter() - began)
+    return tally
+
+
+def _noted(tally: Tally, what: str, work: Any) -> None:
+    try:
+        work()
+    except Exception as error:
+        tally.failures.append(f"{what}: {type(error).__name__}: {error}"[:500])
+        print(f"\n{tally.failures[-1]}", file=sys.stderr)
+
+
+def _progress(tally: Tally, objects: int, seconds: float) -> None:
+    rate = tally.objects / seconds
+    left = (objects - tally.objects) / rate
+    print(
+        f"\r{tally.objects:,} of {objects:,} objects, {tally.worlds} worlds, {len(tally.failures)} failures, "
+        f"{rate:,.0f}/s, {left:,.0f} s left   ",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Print a table, write the JSON, and end with 1 where anything failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--objects", type=int, default=100_000)
+    parser.add_argument("--world", type=int, default=400)
+    parser.add_argument("--manifests", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1000)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    began = time.perf_counter()
+    gc.freeze()
+    report = run(arguments).report(time.perf_counter() - began)
+    print(file=sys.stderr)
+    for name, value in report.items():
+        print(f"{name:>52}  {value}")
+    arguments.out.write_text(json.dumps(report, indent=2) + "\n")
+    sys.exit(1 if report["crashes"] else 0)
+
+
+if __name__ == "__main__":
+    main()
