@@ -119,3 +119,20 @@ def test_each_round_may_have_its_own_order(play: Play) -> None:
         assert all(len(set(one)) == 4 for one in rounds)
 
     play(story)
+
+
+def test_a_storm_of_higher_priority_comes_and_goes(play: Play) -> None:
+    async def story(town: Town) -> None:
+        classes = town.names("PriorityClass")
+        task = town.start("priority-storm", seconds=100, gangs=4, pods=2, gpus=1, value=77)
+        await asyncio.sleep(60)
+        groups = [town.get("PodGroup", name, "default")["spec"] for name in town.names("PodGroup")]
+        pods = [town.get("Pod", name, "default") for name in town.names("Pod")]
+        assert (len(groups), len(pods)) == (3, 6)
+        assert {pod["spec"]["priority"] for pod in pods} == {77}
+        assert {group["priorityClassName"] for group in groups} < {*town.names("PriorityClass")}
+        await task
+        assert town.names("Pod") == town.names("PodGroup") == []
+        assert town.names("PriorityClass") == classes
+
+    play(story)

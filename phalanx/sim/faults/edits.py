@@ -15,6 +15,7 @@ from phalanx.sim.store import Key, Object
 
 POD_GROUPS: Final = f"podgroups.{API_GROUP}"
 QUEUES: Final = f"queues.{API_GROUP}"
+PRIORITY_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 _FINISHED: Final = ("Succeeded", "Failed")
 
 

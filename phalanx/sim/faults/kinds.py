@@ -253,6 +253,11 @@ _LOAD: Final[Mapping[str, Kind]] = {
     ),
     "foreign-daemons": Kind("F10", (60, 30 * _MINUTES), all_nodes),
     "filler-thief": Kind("F11", (60, 600), settings={"pods": (1, 8), "gpus": (1, 8), "breaks": (1, 4)}),
+    "priority-storm": Kind(
+        "F11",
+        (30, 600),
+        settings={"gangs": (2, 8), "pods": (1, 4), "gpus": (1, 8), "value": (1_000, 1_000_000)},
+    ),
     "interleaved-gangs": Kind(
         "F11",
         (60, 300),

@@ -12,6 +12,7 @@ from phalanx.model.resources import GPU
 from phalanx.sim.faults.borrowed import anew, relabel, respec
 from phalanx.sim.faults.edits import (
     POD_GROUPS,
+    PRIORITY_CLASSES,
     QUEUES,
     create,
     delete,
@@ -23,7 +24,6 @@ from phalanx.sim.faults.fault import Fault, FaultContext, Injector, Undo, nothin
 from phalanx.sim.faults.moments import in_mid_cycle
 from phalanx.sim.store import Key, Object
 
-_PRIORITY_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 _SYSTEM: Final = "system-"
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
@@ -98,7 +98,7 @@ def _group_queue(fault: Fault, context: FaultContext, key: Key) -> Undo:
 def _group_priority(fault: Fault, context: FaultContext, key: Key) -> Undo:
     """The group gets another priority class. Settings: class, or drawn by lot."""
     now = _spec(context, key).get("priorityClassName")
-    known = [other.name for other in context.client.keys(_PRIORITY_CLASSES)]
+    known = [other.name for other in context.client.keys(PRIORITY_CLASSES)]
     others = [name for name in known if name != now and not name.startswith(_SYSTEM)]
     return _set_drawn(context, key, "priorityClassName", fault.text("class"), others)
 
@@ -165,7 +165,7 @@ def _pod_moved(_fault: Fault, context: FaultContext, key: Key) -> Undo:
 async def _priority_value(fault: Fault, context: FaultContext) -> None:
     """A priority class is deleted and made anew with another value, for its seconds. Settings: value."""
     await in_mid_cycle(fault, context)
-    known = [key for key in drawn_objects(fault, context, _PRIORITY_CLASSES) if _SYSTEM not in key.name]
+    known = [key for key in drawn_objects(fault, context, PRIORITY_CLASSES) if _SYSTEM not in key.name]
     before = {key: found for key in known if (found := context.client.get(key)) is not None}
     for key, found in before.items():
         _replace(context, key, found, fault.number("value"))
@@ -177,7 +177,7 @@ async def _priority_value(fault: Fault, context: FaultContext) -> None:
 def _replace(context: FaultContext, key: Key, old: Object, value: int) -> None:
     delete(context.client, key)
     manifest = {**old, "metadata": {"name": key.name}, "value": value}
-    create(context.client, _PRIORITY_CLASSES, "", manifest)
+    create(context.client, PRIORITY_CLASSES, "", manifest)
 
 
 INJECTORS: Final[Mapping[str, Callable[[Fault, FaultContext], Awaitable[None]]]] = {

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from phalanx.model.resources import GPU
-from phalanx.sim.faults.edits import POD_GROUPS, create, delete
-from phalanx.sim.faults.fault import Fault, FaultContext, Injector
+from phalanx.sim.faults.edits import POD_GROUPS, PRIORITY_CLASSES, create, delete
+from phalanx.sim.faults.fault import Fault, FaultContext, Injector, pause
 from phalanx.sim.faults.moments import is_break, pods_that
 from phalanx.sim.store import Key
 from phalanx.sim.workloads import pod, pod_group
@@ -60,13 +60,32 @@ async def _interleaved(fault: Fault, context: FaultContext) -> None:
     _remove(context, made)
 
 
+async def _priority_storm(fault: Fault, context: FaultContext) -> None:
+    """Gangs of a higher priority come one after another, evenly over its seconds, and stay to its end.
+
+    Settings: gangs (default 4), pods and gpus of each (default 4 pods of 8); value of their priority class.
+    """
+    high = _name(context, "urgent")
+    priority = {"metadata": {"name": high}, "value": fault.number("value", 1_000)}
+    made = [create(context.client, PRIORITY_CLASSES, "", priority)]
+    gangs = fault.number("gangs", 4)
+    for _ in range(gangs):
+        name = _name(context, "storm")
+        made += _groups(context, fault, [name], priorityClassName=high)
+        for _ in range(fault.number("pods", 4)):
+            made += _submit(context, fault, _name(context, "member"), name, priorityClassName=high)
+        if not await pause(context, fault.seconds / gangs):
+            break
+    _remove(context, [key for key in made if key is not None])
+
+
 def _round(fault: Fault, context: FaultContext, letters: list[str]) -> list[str]:
     return context.random.sample(letters, len(letters)) if fault.number("shuffled") else letters
 
 
-def _groups(context: FaultContext, fault: Fault, names: Iterable[str]) -> list[Key]:
+def _groups(context: FaultContext, fault: Fault, names: Iterable[str], **spec: Any) -> list[Key]:
     namespace, members = fault.text("namespace", "default"), fault.number("pods", 4)
-    manifests = [pod_group(name, min_member=members, namespace=namespace) for name in names]
+    manifests = [pod_group(name, min_member=members, namespace=namespace, **spec) for name in names]
     made = [create(context.client, POD_GROUPS, namespace, manifest) for manifest in manifests]
     return [key for key in made if key is not None]
 
@@ -88,4 +107,8 @@ def _remove(context: FaultContext, keys: list[Key]) -> None:
         delete(context.client, key)
 
 
-INJECTORS: Final[Mapping[str, Injector]] = {"filler-thief": _fillers, "interleaved-gangs": _interleaved}
+INJECTORS: Final[Mapping[str, Injector]] = {
+    "filler-thief": _fillers,
+    "interleaved-gangs": _interleaved,
+    "priority-storm": _priority_storm,
+}
