@@ -1,0 +1,135 @@
+"""Runs what should catch one mutant, in a process in which the mutant is part of the code.
+
+`python -m tests.bugbank.apply NAME` exits with 0 when it was caught, and says what was seen; with 1 when it got
+away; with 2 when its edit does not fit the code. `--sound` makes the same runs on the code as it is.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from tests.bugbank.bank import Drilled, Mutant, Played, Simulated
+
+
+class EditMisfit(Exception):
+    """The old text of an edit does not occur exactly once."""
+
+
+class _Editor(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Loads one module from its edited source; whoever imports it later gets the same."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self._mutant = mutant
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != self._mutant.module:
+            return None
+        found = importlib.machinery.PathFinder.find_spec(name, path)
+        assert found is not None
+        assert found.origin is not None
+        return importlib.util.spec_from_file_location(
+            name, found.origin, loader=_Source(name, found.origin, self)
+        )
+
+    def edited(self, source: str) -> str:
+        for old, new in self._mutant.edits.items():
+            if source.count(old) != 1:
+                raise EditMisfit(f"{self._mutant.module}: {source.count(old)} times: {old}")
+            source = source.replace(old, new)
+        return source
+
+
+class _Source(importlib.machinery.SourceFileLoader):
+    def __init__(self, name: str, path: str, editor: _Editor) -> None:
+        super().__init__(name, path)
+        self._editor = editor
+
+    def get_code(self, fullname: str) -> object:
+        return compile(self._editor.edited(Path(self.path).read_text()), self.path, "exec")
+
+
+def seen_by(catcher: Simulated | Drilled | Played) -> str | None:
+    """What the catcher sees first, None when all is well."""
+    from phalanx.observe.logs import configure_logs
+
+    configure_logs(level="critical")
+    return next(_findings(catcher), None)
+
+
+def _findings(catcher: Simulated | Drilled | Played) -> Iterator[str]:
+    match catcher:
+        case Simulated():
+            yield from _simulated(catcher)
+        case Drilled():
+            yield from _drilled(catcher)
+        case Played(play=play):
+            module, _, name = play.partition(":")
+            found = getattr(importlib.import_module(f"tests.bugbank.{module}"), name)()
+            if found is not None:
+                yield found
+
+
+def _simulated(wanted: Simulated) -> Iterator[str]:
+    from phalanx.sim.invariants.all import ALL_CHECKS
+    from phalanx.sim.scenarios import Request, scenario_of
+    from phalanx.sim.simulation import simulate
+
+    for seed in range(wanted.first, wanted.last + 1):
+        request = Request(
+            seed=seed, nodes=wanted.nodes, hours=wanted.hours, faults=wanted.faults, load=wanted.load
+        )
+        summary = simulate(scenario_of(request, checks=ALL_CHECKS))
+        for violation in summary.violations:
+            yield f"seed {seed}: {violation.check} {violation.subject}: {violation.message}"
+
+
+def _drilled(wanted: Drilled) -> Iterator[str]:
+    from itertools import islice
+
+    from phalanx.sim.drills.acts import ACTS
+    from phalanx.sim.drills.crashes import crash_plans
+    from phalanx.sim.drills.replies import reply_plans
+    from phalanx.sim.drills.views import view_plans
+    from phalanx.sim.invariants.all import ALL_CHECKS
+
+    act = next(act for act in ACTS if act.name == wanted.act)
+    plans = {
+        "crashes": lambda: crash_plans(act, seed=1, checks=ALL_CHECKS),
+        "replies": lambda: reply_plans(act, seed=1, checks=ALL_CHECKS),
+        "views": lambda: view_plans(act, seed=1),
+    }[wanted.drill]()
+    last = wanted.start + wanted.every * wanted.most
+    for plan in islice(plans, wanted.start, last, wanted.every):
+        problem = plan.outcome(ALL_CHECKS).problem
+        if problem is not None:
+            yield f"{plan.name}: {problem}"
+
+
+def main(arguments: list[str]) -> int:
+    from tests.bugbank.mutants import MUTANTS
+
+    name = arguments[0]
+    mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
+    if "--sound" not in arguments:
+        sys.meta_path.insert(0, _Editor(mutant))
+    try:
+        importlib.import_module(mutant.module)
+        seen = seen_by(mutant.caught_by)
+    except EditMisfit as misfit:
+        print(misfit)
+        return 2
+    except Exception as crash:  # a mutant that crashes the scheduler's own code is caught too
+        seen = f"crash: {type(crash).__name__}: {crash}"
+    print(seen or "nothing seen")
+    return 0 if seen else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

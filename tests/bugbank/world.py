@@ -1,0 +1,7 @@
+"""Bugs with other schedulers, vanishing nodes and pods, starvation, topology, absurd input (4.6 to 4.12)."""
+
+from typing import Final
+
+from tests.bugbank.bank import Mutant
+
+WORLD: Final[tuple[Mutant, ...]] = ()
