@@ -1,7 +1,7 @@
 """Runs what should catch one mutant, in a process in which the mutant is part of the code.
 
-`python -m tests.bugbank.apply NAME` exits with 0 when it was caught, and says what was seen; with 1 when it got
-away; with 2 when its edit does not fit the code. `--sound` makes the same runs on the code as it is.
+`python -m tests.bugbank.apply NAME` exits with 0 when it was caught, and says by what; with 1 when it got
+away; with 2 when its edit does not fit the code. `--sound` does it to the code as it is.
 """
 
 import importlib
