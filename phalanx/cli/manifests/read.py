@@ -40,6 +40,7 @@ def read_manifests(names: Sequence[str]) -> Manifests:
             inputs.append((document, kind)) if kind else skipped.append(document)
     items = [item for document, kind in inputs for item in _decoded(document, kind, wrong)]
     wrong.extend(_twice(items))
+    wrong.extend(_sharing_uids(items))
     if wrong:
         raise BadInput(*wrong)
     latest = latest_time(document for document, _ in inputs)
@@ -72,10 +73,22 @@ def _twice(items: Iterable[Item]) -> Iterator[str]:
     """The same object given twice would make the result depend on which one is taken."""
     first: dict[tuple[str, str, str], Document] = {}
     for document, item in items:
-        key = (type(item).__name__, item.metadata.namespace, item.metadata.name)
-        before = first.setdefault(key, document)
+        before = first.setdefault(_key(item), document)
         if before is not document:
             yield f"{document}: metadata.name: expected each object once, found it in {before.source} before"
+
+
+def _sharing_uids(items: Iterable[Item]) -> Iterator[str]:
+    """Of two objects with one UID only one would be decided about, and nobody would hear of the other."""
+    first: dict[str, Item] = {}
+    for document, item in items:
+        before, other = first.setdefault(item.metadata.uid, (document, item))
+        if _key(other) != _key(item):
+            yield f"{document}: metadata.uid: expected a UID of its own, found that of {before}"
+
+
+def _key(item: KubeObject) -> tuple[str, str, str]:
+    return (type(item).__name__, item.metadata.namespace, item.metadata.name)
 
 
 def _notes(skipped: Iterable[Document]) -> Iterator[str]:

@@ -1,0 +1,40 @@
+"""What only manifests can say, because an API server would not: `phalanx decide` names it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from phalanx.cli.app import main
+
+POD = {"apiVersion": "v1", "kind": "Pod", "spec": {"schedulerName": "phalanx"}}
+GROUP = {"apiVersion": "scheduling.phalanx.dev/v1alpha1", "kind": "PodGroup", "spec": {"minMember": 1}}
+
+
+@pytest.mark.parametrize("kind", [POD, GROUP], ids=["pods", "groups"])
+def test_a_uid_has_one_owner(
+    kind: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two gangs with one UID, one was never heard of again."""
+    path = tmp_path / "objects.json"
+    items = [{**kind, "metadata": {"name": name, "uid": "u"}} for name in ("a", "b")]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert main(["decide", "-f", str(path)]) == 2
+    named = f"{path}: {kind['kind']}"
+    expected = f"{named} b: metadata.uid: expected a UID of its own, found that of {named} a\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize(("amount", "code"), [(10**30, 0), (2**63, 0), (-(10**30), 2), (10**400, 2)])
+def test_an_amount_beyond_64_bits_is_no_traceback(
+    amount: int, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Too much for any node is a verdict; what is no amount is named."""
+    path = tmp_path / "object.json"
+    spec = {"schedulerName": "phalanx", "containers": [{"resources": {"requests": {"cpu": amount}}}]}
+    path.write_text(json.dumps({**POD, "metadata": {"name": "a"}, "spec": spec}))
+    assert main(["decide", "-f", str(path)]) == code
+    error = capsys.readouterr().err
+    where = f"{path}: Pod a: spec.containers[0].resources.requests.cpu: "
+    assert error.startswith(where if code else "")
+    assert bool(error) == bool(code)
