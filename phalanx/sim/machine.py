@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources
+from phalanx.sim.api.selectors import label_selector
 from phalanx.sim.footprint import allocatable_of, requests_of
 from phalanx.sim.store import Key, Object
 from phalanx.sim.tolerations import is_tolerated
@@ -101,9 +102,28 @@ def _short(name: str, asked: int, used: int, offered: Resources) -> tuple[str, s
     )
 
 
+def _has_affinity(pod: Object, node: Object) -> bool:
+    """Whether one of the terms that the pod requires of its node holds. Gt and Lt are taken to hold."""
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None:
+        return True
+    return any(_holds(term, node) for term in required.get("nodeSelectorTerms", []))
+
+
+def _holds(term: Object, node: Object) -> bool:
+    expressions = [one for one in term.get("matchExpressions", []) if one["operator"] not in ("Gt", "Lt")]
+    names = [one for one in term.get("matchFields", []) if one["key"] == "metadata.name"]
+    named = all(
+        (node["metadata"]["name"] in one.get("values", [])) == (one["operator"] == "In") for one in names
+    )
+    return named and label_selector({"matchExpressions": expressions})(node)
+
+
 def _predicate(pod: Object, node: Object) -> tuple[str, str] | None:
-    labels = node["metadata"].get("labels") or {}
-    if any(labels.get(key) != value for key, value in (pod["spec"].get("nodeSelector") or {}).items()):
+    if not (
+        label_selector({"matchLabels": pod["spec"].get("nodeSelector")})(node) and _has_affinity(pod, node)
+    ):
         why = "node(s) didn't match Pod's node affinity/selector"
         return "NodeAffinity", f"Pod was rejected: Predicate NodeAffinity failed: {why}"
     for taint in node.get("spec", {}).get("taints") or []:

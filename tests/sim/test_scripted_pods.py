@@ -151,6 +151,27 @@ async def test_devices_come_and_go_under_running_pods(cluster: VirtualCluster) -
     assert cluster.phase("p") == "Running"
 
 
+def required(*expressions: Object, field: str = "matchExpressions") -> Object:
+    terms = {"nodeSelectorTerms": [{field: list(expressions)}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+@in_virtual_time
+async def test_a_kubelet_asks_for_affinity(cluster: VirtualCluster) -> None:
+    await with_node(cluster, labels={"rack": "r1"})
+    in_r1, not_in_r1 = ({"key": "rack", "operator": how, "values": ["r1"]} for how in ("In", "NotIn"))
+    named, elsewhere = ({"key": "metadata.name", "operator": how, "values": ["a"]} for how in ("In", "NotIn"))
+    for name, affinity, phase in (
+        ("in", required(in_r1), "Running"),
+        ("not-in", required(not_in_r1), "Failed"),
+        ("both", required(in_r1, {"key": "ghost", "operator": "Exists"}), "Failed"),
+        ("named", required(named, field="matchFields"), "Running"),
+        ("elsewhere", required(elsewhere, field="matchFields"), "Failed"),
+    ):
+        found = await cluster.run_on(pod(name, affinity=affinity), "a")
+        assert found["status"]["phase"] == phase, name
+
+
 @in_virtual_time
 async def test_a_kubelet_asks_for_labels_and_taints_too(cluster: VirtualCluster) -> None:
     await with_node(cluster)

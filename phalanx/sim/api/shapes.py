@@ -79,7 +79,33 @@ class _Toleration(_Shape, frozen=True, kw_only=True):
     effect: str = ""
 
 
+class _NodeExpression(_Shape, frozen=True, kw_only=True):
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: list[str] = []
+
+
+class _NodeTerm(_Shape, frozen=True, kw_only=True):
+    match_expressions: list[_NodeExpression] = []
+    match_fields: list[_NodeExpression] = []
+
+
+class _RequiredNodes(_Shape, frozen=True, kw_only=True):
+    node_selector_terms: list[_NodeTerm] = []
+
+
+class _NodeAffinity(_Shape, frozen=True, kw_only=True):
+    required: _RequiredNodes | None = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+
+
+class _Affinity(_Shape, frozen=True, kw_only=True):
+    node_affinity: _NodeAffinity | None = None
+
+
 class _PodSpec(_Shape, frozen=True, kw_only=True):
+    affinity: _Affinity | None = None
     containers: list[_Container] = []
     init_containers: list[_Container] = []
     node_name: str = ""
@@ -94,9 +120,18 @@ class _PodSpec(_Shape, frozen=True, kw_only=True):
     tolerations: list[_Toleration] = []
 
 
+class _Terminated(_Shape, frozen=True, kw_only=True):
+    exit_code: int = 0
+
+
+class _ContainerState(_Shape, frozen=True, kw_only=True):
+    terminated: _Terminated | None = None
+
+
 class _ContainerStatus(_Shape, frozen=True, kw_only=True):
-    name: str = ""
+    name: str
     restart_count: int = 0
+    state: _ContainerState | None = None
 
 
 class _PodStatus(_Status, frozen=True, kw_only=True):
