@@ -2,6 +2,7 @@
 
 from phalanx.actions import allocate, close, enqueue, recover, release, verdicts
 from phalanx.actions.claims import find as find_claims
+from phalanx.actions.failures import find as find_failures
 from phalanx.actions.troubles import find as find_troubles
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.session import Session
@@ -18,7 +19,8 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
     claims = find_claims(session)
     agenda = enqueue.execute(session, troubles, claims)
     # 3. Try each: classes, solve, commit or roll back.
-    outcome = allocate.execute(session, agenda)
+    failures = find_failures(session)
+    outcome = allocate.execute(session, agenda, failures)
     # 4. Evict where policy allows.
     released = release.execute(session) if ActionName.RELEASE in config.actions else release.NOTHING
     recovered = recover.execute(session, troubles)
@@ -31,5 +33,6 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
         released=released,
         recovered=recovered,
         claims=claims,
+        failures=failures,
         explained=explained,
     )

@@ -398,9 +398,28 @@ NODE_LOSS_GRACE_MS: Final = 30_000
 kubelet that restarts is back by then, and Kubernetes itself would wait ten times as long."""
 
 MEMBER_FAILURE_GRACE_MS: Final = 0
-"""Milliseconds after a member's failure until its gang is restarted, unless it says otherwise: nothing that has
-failed comes back."""
+"""Milliseconds after a member's failure until its gang is restarted, unless it says otherwise: nothing that
+has failed comes back."""
 
 CLAIM_MS: Final = 600_000
-"""Milliseconds that room is kept for members that a started gang lost: controllers make new pods in seconds, or
-in minutes where the API is slow to find out that a node is lost; whoever has not by then is not going to."""
+"""Milliseconds that room is kept for members that a started gang lost: controllers make new pods in seconds,
+or in minutes where a lost node is found out late; whoever has not by then is not going to."""
+
+AVOID_MS: Final = 600_000
+"""Milliseconds that a gang avoids a node which failed it: a GPU is reset in two minutes, and whether the node
+is good again others may find out first."""
+
+AVOID_DOUBLINGS_MAX: Final = 7
+"""Times that this doubles with each further failure of the gang on that node: to a day, more than repairs."""
+
+AVOIDED_NODES_MAX: Final = 256
+"""Nodes that one gang avoids: what failed it on more than these is not the nodes."""
+
+AVOIDED_GANGS_MAX: Final = 10_000
+"""Gangs of which it is remembered what they avoid: about 100 bytes a node."""
+
+FAILURE_SCORE_MIN: Final = 100
+"""Thousandths of a failure below which a node's score is forgotten: it moves no price."""
+
+SCORED_NODES_MAX: Final = 20_000
+"""Nodes with a score of failures: more than a cluster has; nodes that are gone decay."""

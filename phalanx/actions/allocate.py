@@ -10,6 +10,7 @@ from msgspec import Struct
 from phalanx.actions import claims
 from phalanx.actions.agenda import Agenda
 from phalanx.actions.demand import Demand, without
+from phalanx.actions.failures import Failures
 from phalanx.actions.frame import nodes_of_members
 from phalanx.actions.problems import Problems
 from phalanx.actions.refusals import Refusals
@@ -25,6 +26,8 @@ from phalanx.solver.problem import Answer, Assignment, Placed
 
 THOROUGH: Final = "cp-sat"
 """The backend whose answers take long: what it answers is counted by itself."""
+
+_NOWHERE: Final[frozenset[NodeName]] = frozenset()
 
 
 class Failure(Struct, frozen=True):
@@ -53,9 +56,9 @@ class Outcome:
         return self.solves.total() >= CYCLE_SOLVES_MAX or self.solves[THOROUGH] >= CYCLE_SEARCHES_MAX
 
 
-def execute(session: Session, agenda: Agenda) -> Outcome:
+def execute(session: Session, agenda: Agenda, failures: Failures) -> Outcome:
     """Try every demand; the surplus of a gang whose minimum failed is not tried."""
-    attempts = _Attempts(session)
+    attempts = _Attempts(session, failures)
     for demand in agenda:
         if demand.gang.id not in attempts.outcome.failures:
             attempts.attempt(demand)
@@ -65,8 +68,9 @@ def execute(session: Session, agenda: Agenda) -> Outcome:
 class _Attempts:
     """The attempts of one cycle and what they learned from each other."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, failures: Failures) -> None:
         self.outcome = Outcome()
+        self._failures = failures
         self._session = session
         self._problems = Problems(session)
         self._refusals = Refusals(session)
@@ -74,49 +78,65 @@ class _Attempts:
 
     def attempt(self, demand: Demand) -> None:
         """Place the demand, or note that it failed."""
-        if demand.cause == claims.CAUSE:
-            self._keep(demand)
-            return
-        refusal = self._refusals.recall(demand)
+        is_claim = demand.cause == claims.CAUSE
+        refusal = None if is_claim else self._refusals.recall(demand)
         if refusal is not None:
             self._fail(Failure(demand, carried=refusal))
+        elif is_claim:
+            self._keep(demand)
         elif self.outcome.is_exhausted:
             self._fail(Failure(demand, tried=False))
         else:
             self._solve(demand)
 
     def _solve(self, demand: Demand) -> None:
+        """First without the nodes that failed the gang, then, for what found no place, with them."""
         self.outcome.tried += 1
-        posed = self._problems.pose(demand)
+        rest: Demand | None = demand
+        avoided = self._failures.nodes_to_avoid(demand.gang.id)
+        for avoiding in (avoided, _NOWHERE) if avoided else (_NOWHERE,):
+            rest = self._place(rest, avoiding) if rest is not None else None
+        if rest is not None:
+            self._fail(Failure(rest))
+
+    def _place(self, demand: Demand, avoiding: frozenset[NodeName]) -> Demand | None:
+        """What is left of the demand."""
+        answer = self._ask(demand, avoiding)
+        if answer is None:
+            return demand
+        seats = _seats(demand, answer.assignments)
+        self._apply(demand, answer, seats)
+        if sum(each.count for each in answer.assignments) == demand.count:
+            return None
+        return without(demand, (pod for _, pods in seats for pod in pods))
+
+    def _ask(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
+        """None when not one pod finds a place."""
+        posed = self._problems.pose(demand, avoiding=avoiding)
         if posed.key in self._hopeless:
-            self._fail(Failure(demand))
-            return
+            return None
         answer = place(posed.problem)
         self.outcome.solves[_backend(answer)] += 1
         self.outcome.defects.extend(answer.defects)
         if isinstance(answer, Placed) and answer.assignments:
-            self._apply(demand, answer)
-        else:
-            self._hopeless.add(posed.key)
-            self._fail(Failure(demand))
+            return answer
+        self._hopeless.add(posed.key)
+        return None
 
     def _keep(self, demand: Demand) -> None:
         """As many of the stand-ins as find room; that others do not is nobody's failure."""
-        posed = self._problems.pose(demand)
-        if posed.key in self._hopeless or self.outcome.is_exhausted:
-            return
-        answer = place(posed.problem)
-        self.outcome.solves[_backend(answer)] += 1
-        self.outcome.defects.extend(answer.defects)
-        if isinstance(answer, Placed) and answer.assignments:
+        avoided = self._failures.nodes_to_avoid(demand.gang.id)
+        answer = self._ask(demand, avoided)
+        if answer is None and avoided:
+            answer = self._ask(demand, _NOWHERE)
+        if answer is not None:
             with self._session.statement() as statement:
                 statement.keep(gang=demand.gang, seats=_seats(demand, answer.assignments))
 
     def _fail(self, failure: Failure) -> None:
         self.outcome.failures[failure.demand.gang.id] = failure
 
-    def _apply(self, demand: Demand, answer: Placed) -> None:
-        seats = _seats(demand, answer.assignments)
+    def _apply(self, demand: Demand, answer: Placed, seats: Seats) -> None:
         level, domain = _tightest_domain(self._session, demand.gang, seats)
         with self._session.statement() as statement:
             statement.place(
@@ -127,8 +147,6 @@ class _Attempts:
                 level=level,
                 domain=domain,
             )
-        if sum(each.count for each in answer.assignments) < demand.count:
-            self._fail(Failure(without(demand, (pod for _, pods in seats for pod in pods))))
 
 
 def _backend(answer: Answer) -> str:

@@ -28,18 +28,22 @@ Entry = tuple[Vector, NodeName]
 
 
 class Lens(Struct, frozen=True):
-    """What makes two nodes differ: a pod of each batch, how many of them a node could take, and the frame."""
+    """What makes two nodes differ: a pod of each batch, how many of them a node could take, and the frame.
+
+    `avoided` nodes are not there at all.
+    """
 
     pods: tuple[Pod, ...]
     at_most: Vector
     frame: Frame
+    avoided: frozenset[NodeName] = frozenset()
 
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for lenses that see the same."""
         shapes: tuple[ShapeKey, ...] = tuple(pod.shape.key for pod in self.pods)
         topology = self.frame.topology.name if self.frame.topology else None
-        return (shapes, self.at_most, topology, len(self.frame.levels), self.frame.scopes)
+        return (shapes, self.at_most, topology, len(self.frame.levels), self.frame.scopes, self.avoided)
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -68,7 +72,8 @@ class ClassTable:
         self._useful = useful_amounts(self.resources, self.requests, lens.at_most)
         judged = [session.eligibility(pod) for pod in lens.pods]
         parts = static_parts(session, judged, lens.frame)
-        self._static = {node: part for node, part in parts.items() if True in part[1]}
+        avoided = lens.avoided
+        self._static = {node: part for node, part in parts.items() if True in part[1] and node not in avoided}
         self._seats: dict[NodeName, tuple[ClassKey, Entry]] = {}
         self._members: dict[ClassKey, list[Entry]] = {}
         self._made: dict[ClassKey, NodeClass] = {}

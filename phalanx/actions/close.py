@@ -4,13 +4,15 @@ from collections.abc import Iterable
 
 from phalanx.actions.allocate import Outcome
 from phalanx.actions.claims import Claims
+from phalanx.actions.failures import Failures
 from phalanx.actions.recover import Recovered
 from phalanx.actions.release import Released
 from phalanx.actions.verdicts import Explained
+from phalanx.framework.decay import decayed
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
 from phalanx.framework.states import PodState
-from phalanx.model.decisions import CycleResult, CycleStats, Placement, QueueReport
+from phalanx.model.decisions import CycleResult, CycleStats, QueueReport
 from phalanx.model.memory import Memory
 from phalanx.model.resources import NONE, Resources, add
 
@@ -22,11 +24,12 @@ def execute(
     released: Released,
     recovered: Recovered,
     claims: Claims,
+    failures: Failures,
     explained: Explained,
 ) -> CycleResult:
     """The result, with everything in the order of its key or of its decision."""
     placements = session.placements
-    ends = (released.wake_at, recovered.wake_at, claims.wake_at)
+    ends = (released.wake_at, recovered.wake_at, claims.wake_at, session.health.wake_at)
     return CycleResult(
         cycle=session.cycle,
         placements=placements,
@@ -39,9 +42,13 @@ def execute(
             partial_since=dict(sorted(released.partial_since.items())),
             troubles=dict(sorted(recovered.troubles.items())),
             seated=dict(sorted(claims.seated.items())),
+            avoided=failures.avoided,
+            failed=failures.failed,
+            scores=failures.scores,
+            nodes=session.health.records,
         ),
         wake_at=_wake_at(session, ends) if explained.is_complete else session.snapshot.now,
-        stats=_stats(outcome, placements),
+        stats=_stats(session, outcome, failures),
     )
 
 
@@ -53,13 +60,19 @@ def _wake_at(session: Session, ends: Iterable[int | None]) -> int | None:
     return min([*holds, *(end for end in ends if end is not None)], default=None)
 
 
-def _stats(outcome: Outcome, placements: Iterable[Placement]) -> CycleStats:
+def _stats(session: Session, outcome: Outcome, failures: Failures) -> CycleStats:
+    now, half_life = session.snapshot.now, session.config.tolerance.failure_half_life_ms
+    placements = session.placements
     return CycleStats(
         gangs_tried=outcome.tried,
         gangs_placed=len({placement.gang for placement in placements}),
         pods_placed=sum(len(placement.binds) for placement in placements),
         solves=dict(sorted(outcome.solves.items())),
         defects=tuple(outcome.defects),
+        breaker=session.health.why_open,
+        failure_scores={
+            node: decayed(each.score, now - each.at, half_life) for node, each in failures.scores.items()
+        },
     )
 
 

@@ -29,6 +29,8 @@ def execute(session: Session, troubles: Troubles, claims: Claims) -> Agenda:
     """The demands of every gang that lacks members and that nothing holds back."""
     demands = tuple(_demands(session, troubles, claims))
     kept = [(demand.gang.id, demand.count) for demand in demands if demand.cause == claims_of.CAUSE]
+    if session.health.is_open:
+        session.circumstances.append(sorted(session.health.distrusted))
     if kept:
         session.circumstances.append(kept)
     return Agenda(session, demands)

@@ -26,6 +26,14 @@ from phalanx.solver.problem import SolveLimits
 _OF_ROOM: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.NO_DOMAIN_FITS)
 """Reasons that may have another behind them: that the room is kept for somebody."""
 
+_OF_NODES: Final = (
+    *_OF_ROOM,
+    Reason.NO_ELIGIBLE_NODE,
+    Reason.ABOVE_CLUSTER_CAPACITY,
+    Reason.ABOVE_DOMAIN_CAPACITY,
+)
+"""Reasons that may come from nodes which are not trusted for now."""
+
 _LIMITS = SolveLimits(deterministic=EXPLANATION_DETERMINISTIC_LIMIT)
 
 
@@ -57,6 +65,8 @@ class Explainer:
 
     def _find(self, demand: Demand) -> Finding:
         finding = self._find_in_cluster(demand)
+        if finding.reason in _OF_NODES and self._what_if.fits_without_breaker(demand):
+            return findings.breaker_open(demand, self._session)
         if finding.reason in _OF_ROOM and self._what_if.fits_without_claims(demand):
             return findings.room_kept(self._session)
         return finding

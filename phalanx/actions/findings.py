@@ -126,6 +126,17 @@ def no_domain(case: Case, rule: SameDomain) -> Finding:
     )
 
 
+def breaker_open(demand: Demand, session: Session) -> Finding:
+    """Would fit if all nodes that look good were trusted."""
+    return Finding(
+        reason=Reason.BREAKER_OPEN,
+        message=f"the breaker is open since {session.health.why_open}: only nodes that were good all "
+        "the while are used",
+        evidence=evidence.of_nodes(demand, session),
+        next_step="Find out what the nodes, or whoever reports on them, suffer from; it goes on by itself",
+    )
+
+
 def room_kept(session: Session) -> Finding:
     """Would fit if no room were kept for gangs that lost members."""
     lost = {str(each.gang): [pod for _, pods in each.seats for pod in pods] for each in session.kept}

@@ -11,6 +11,7 @@ from phalanx.actions.frame import Frame, frame_of
 from phalanx.actions.fullness import Fullness
 from phalanx.actions.useful import Vector
 from phalanx.framework.session import Session
+from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.rules import Budget, Rule
 from phalanx.solver.problem import NodeClass, Problem, RoleDemand
@@ -35,10 +36,10 @@ class Problems:
         self._tables: dict[Hashable, ClassTable] = {}
         self._largest_free = _largest_free(session)
 
-    def pose(self, demand: Demand) -> Posed:
-        """The problem of placing this demand now."""
+    def pose(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> Posed:
+        """The problem of placing this demand now, without the nodes to avoid."""
         frame = frame_of(self._session, demand.gang)
-        lens = self._lens(demand, frame)
+        lens = self._lens(demand, frame, avoiding)
         table = self._table(lens)
         classes = table.classes(demand.count)
         problem = Problem(
@@ -54,9 +55,9 @@ class Problems:
 
     def key(self, demand: Demand) -> Hashable:
         """The key of the problem, without posing it."""
-        return _key(demand, self._lens(demand, frame_of(self._session, demand.gang)))
+        return _key(demand, self._lens(demand, frame_of(self._session, demand.gang), frozenset()))
 
-    def _lens(self, demand: Demand, frame: Frame) -> Lens:
+    def _lens(self, demand: Demand, frame: Frame, avoided: frozenset[NodeName]) -> Lens:
         at_most = tuple(
             min(len(batch.pods), self._most_on_one_node(batch.pods[0])) for batch in demand.batches
         )
@@ -64,6 +65,7 @@ class Problems:
             pods=tuple(batch.pods[0] for batch in demand.batches),
             at_most=at_most,
             frame=frame,
+            avoided=avoided,
         )
 
     def _table(self, lens: Lens) -> ClassTable:

@@ -6,6 +6,7 @@ from phalanx.actions.demand import Demand
 from phalanx.actions.problems import Problems
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
+from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import NodeState
 from phalanx.model.resources import NONE, Resources, add
@@ -19,33 +20,46 @@ class WhatIf:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._unkept: Problems | None = None
+        self._closed: Problems | None = None
 
     def fits_without_claims(self, demand: Demand) -> bool:
-        """Whether all of the demand had found room if none were kept for members that do not exist yet.
-
-        Of a gang that must stay together and got some nodes in this cycle that is not known: the other session
-        does not have them.
-        """
-        is_anchored = demand.gang.topology.required is not None and self._session.seats_of(demand.gang)
-        if not self._session.kept or is_anchored:
+        """Whether all of the demand had found room if none were kept for members that do not exist yet."""
+        if not self._session.kept or self._is_anchored(demand):
             return False
         if self._unkept is None:
-            self._unkept = Problems(self._without_claims())
+            memory = self._session.snapshot.memory
+            self._unkept = self._problems(replace(memory, scores={}), self._kept())
         return _fits(self._unkept, demand)
 
-    def _without_claims(self) -> Session:
+    def fits_without_breaker(self, demand: Demand) -> bool:
+        """Whether all of the demand had found room if the breaker were closed."""
+        if not self._session.health.distrusted or self._is_anchored(demand):
+            return False
+        if self._closed is None:
+            self._closed = self._problems(Memory(), {})
+        return _fits(self._closed, demand)
+
+    def _is_anchored(self, demand: Demand) -> bool:
+        """Whether it must be near nodes that its gang got in this cycle: no other session has those."""
+        return demand.gang.topology.required is not None and bool(self._session.seats_of(demand.gang))
+
+    def _kept(self) -> dict[NodeName, Resources]:
         kept: dict[NodeName, Resources] = {}
         for each in self._session.kept:
             for node, pods in each.seats:
                 kept[node] = add(kept.get(node, NONE), total_requests(pods))
-        nodes = {
-            name: self._as_now(state, kept.get(name, NONE)) for name, state in self._session.nodes.items()
-        }
-        return Session(replace(self._session.snapshot, nodes=nodes, gangs={}), self._session.config)
+        return kept
 
-    def _as_now(self, state: NodeState, kept: Resources) -> NodeState:
+    def _problems(self, memory: Memory, more: dict[NodeName, Resources]) -> Problems:
+        """With what is free now, and this much more."""
+        states = self._session.nodes.items()
+        nodes = {name: self._as_now(state, more.get(name, NONE)) for name, state in states}
+        snapshot = replace(self._session.snapshot, nodes=nodes, gangs={}, memory=memory)
+        return Problems(Session(snapshot, self._session.config))
+
+    def _as_now(self, state: NodeState, more: Resources) -> NodeState:
         free = self._session.free(state.node.name)
-        return replace(state, free=add(free, kept) if kept else free)
+        return replace(state, free=add(free, more) if more else free)
 
 
 def _fits(problems: Problems, demand: Demand) -> bool:

@@ -2,11 +2,11 @@
 
 from collections.abc import Hashable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import yaml
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from phalanx.model.names import DEFAULT_SCHEDULER_NAME
 
@@ -30,6 +30,33 @@ class PluginConfig(Struct, frozen=True, forbid_unknown_fields=True):
     arguments: Mapping[str, Any] = {}
 
 
+Percent = Annotated[int, Meta(ge=1, le=100)]
+Positive = Annotated[int, Meta(ge=1, le=10**9)]
+
+
+class ToleranceConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """How faults of nodes are taken.
+
+    The breaker opens when more than `breaker_percent` of at least `breaker_nodes_min` nodes turned bad within
+    the window. Failures of a node count half as much after each half-life.
+    """
+
+    breaker_percent: Percent = 50
+    breaker_nodes_min: Positive = 10
+    breaker_window_seconds: Positive = 300
+    failure_half_life_minutes: Positive = 24 * 60
+
+    @property
+    def breaker_window_ms(self) -> int:
+        """The window in milliseconds."""
+        return self.breaker_window_seconds * 1000
+
+    @property
+    def failure_half_life_ms(self) -> int:
+        """The half-life in milliseconds."""
+        return self.failure_half_life_minutes * 60_000
+
+
 class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """All settings. Plugins listed here come first, in this order; every built-in one not listed follows.
 
@@ -41,6 +68,7 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     plugins: tuple[PluginConfig, ...] = ()
     actions: tuple[ActionName, ...] = (ActionName.RELEASE, ActionName.RECOVER)
     default_topology: str | None = None
+    tolerance: ToleranceConfig = ToleranceConfig()
     seed: int = 0
 
 

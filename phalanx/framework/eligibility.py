@@ -32,7 +32,7 @@ def judge(pod: Pod, session: "Session") -> Eligibility:
 
 def _rejected(pod: Pod, session: "Session") -> dict[NodeName, str]:
     filters = [made for each in session.plugins.filters if (made := each.node_filter(pod, session))]
-    rejected = dict(session.faults)
+    rejected = {**session.faults, **session.health.distrusted}
     for name, state in session.nodes.items() if filters else ():
         for node_filter in filters if name not in rejected else ():
             reason = node_filter(state.node)

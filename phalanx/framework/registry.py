@@ -24,6 +24,7 @@ BUILT_IN: Final = MappingProxyType(
         "unschedulable-nodes": "phalanx.plugins.unschedulable_nodes:UnschedulableNodes",
         "taints": "phalanx.plugins.taints:Taints",
         "node-affinity": "phalanx.plugins.node_affinity:NodeAffinity",
+        "lemons": "phalanx.plugins.lemons:Lemons",
         "topology": "phalanx.plugins.topology:TopologyLevels",
         "queue-limits": "phalanx.plugins.queue_limits:QueueLimits",
         "queue-priority": "phalanx.plugins.queue_priority:QueuePriority",

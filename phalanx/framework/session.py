@@ -1,10 +1,12 @@
 """One cycle's view of a snapshot. Actions change it through statements and `refuse` only."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from types import MappingProxyType
 
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, judge
+from phalanx.framework.health import NodeWatch, watch
 from phalanx.framework.ledger import Ledger
 from phalanx.framework.plugin import Plugins
 from phalanx.framework.queue_tree import QueueTree
@@ -84,7 +86,26 @@ class Session:
     @property
     def may_evict(self) -> bool:
         """Whether anything may be evicted in this cycle."""
-        return True
+        return not self.health.is_open
+
+    @cached_property
+    def health(self) -> NodeWatch:
+        """Since when nodes are good or bad, and whether the breaker is open."""
+        snapshot = self.snapshot
+        return watch(
+            self.nodes, self.faults, memory=snapshot.memory, now=snapshot.now, config=self.config.tolerance
+        )
+
+    @cached_property
+    def may_have_lost_pods(self) -> bool:
+        """Whether any node of a pod may be lost: one is not ready, evicts its pods, or is gone."""
+        states = self.nodes.values()
+        return any(not each.node.is_ready or each.node.taints for each in states) or any(
+            pod.node not in self.nodes
+            for gang in self.gangs.values()
+            for pod in gang.members
+            if pod.node is not None
+        )
 
     @property
     def changed_nodes(self) -> list[NodeName]:

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from phalanx.model.names import GangId
+from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Verdict
 
@@ -43,6 +43,27 @@ class Seated(Struct, frozen=True):
     since: int = 0
 
 
+class Avoided(Struct, frozen=True):
+    """Until when (ms) a gang avoids a node, and how often it failed there in a row."""
+
+    until: int
+    failures: int
+
+
+class NodeScore(Struct, frozen=True):
+    """Thousandths of a failure at this time (ms); it decays from then on."""
+
+    score: int
+    at: int
+
+
+class NodeRecord(Struct, frozen=True):
+    """Whether a node is good, and since when (ms); 0 when it was so before anybody looked."""
+
+    good: bool
+    since: int
+
+
 class Memory(Struct, frozen=True):
     """`cycle`: number of the last cycle. `refusals`: negative results by gang.
 
@@ -54,6 +75,10 @@ class Memory(Struct, frozen=True):
 
     `seated`: what started gangs consist of; of one that is not whole when the scheduler starts, members that
     are gone count as alike to those that are there, and the time of its claim begins anew.
+
+    `avoided`: nodes that failed a gang; rebuilt from the failed pods that still exist. `failed`: the failed
+    pods that were seen already; rebuilt from the cluster. `scores`: failures of nodes; lost, they begin anew.
+    `nodes`: since when nodes are good or bad; rebuilt from the cluster, as if none had ever changed.
     """
 
     cycle: int = 0
@@ -61,3 +86,7 @@ class Memory(Struct, frozen=True):
     partial_since: Mapping[GangId, int] = {}
     troubles: Mapping[GangId, Mapping[TroubleKind, int]] = {}
     seated: Mapping[GangId, Seated] = {}
+    avoided: Mapping[GangId, Mapping[NodeName, Avoided]] = {}
+    failed: tuple[PodUid, ...] = ()
+    scores: Mapping[NodeName, NodeScore] = {}
+    nodes: Mapping[NodeName, NodeRecord] = {}

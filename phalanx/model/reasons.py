@@ -42,6 +42,7 @@ class Reason(StrEnum):
     HELD_AFTER_FAILURE = "HeldAfterFailure"
     RECOVERING = "Recovering"
     ROOM_KEPT = "RoomKept"
+    BREAKER_OPEN = "BreakerOpen"
 
     @property
     def standing(self) -> Standing:

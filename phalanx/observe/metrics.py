@@ -82,6 +82,14 @@ class Metrics:
             "queue",
             "resource",
         )
+        self._breaker = self._new_gauge(
+            "phalanx_breaker_open", "1 while so many nodes have turned bad at once that nothing is evicted."
+        )
+        self._node_failures = self._new_gauge(
+            "phalanx_node_failure_score",
+            "Failures that a node is to blame for, decayed; only nodes that have any.",
+            "node",
+        )
 
     def cycle_ended(self, result: CycleResult, *, seconds: float) -> None:
         """See CycleReports. Gauges show this cycle: what is not in it any more is gone."""
@@ -96,6 +104,13 @@ class Metrics:
             self._solves.of(backend).inc(solves)
         self._show_pending(result)
         self._show_queues(result)
+        self._show_faults(result)
+
+    def _show_faults(self, result: CycleResult) -> None:
+        self._breaker.of().set(1 if result.stats.breaker else 0)
+        self._node_failures.clear()
+        for node, score in result.stats.failure_scores.items():
+            self._node_failures.of(node).set(score / 1000)
 
     def _show_pending(self, result: CycleResult) -> None:
         by_reason = dict.fromkeys(Reason, 0)

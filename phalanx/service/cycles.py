@@ -30,6 +30,7 @@ class Cycles:
         self._reports = reports
         self._wake_at_ms: int | None = None
         self._deciding_since: float | None = None
+        self._breaker = ""
 
     def why_stuck(self) -> str | None:
         """A plain sentence when the present cycle takes longer than any cycle should."""
@@ -67,6 +68,7 @@ class Cycles:
         seconds = self._clock.monotonic() - began
         self._wake_at_ms = result.wake_at
         self._reports.cycle_ended(result, seconds=seconds)
+        self._tell_breaker(result.stats.breaker)
         _log.info(
             "cycle",
             cycle=result.cycle,
@@ -77,3 +79,11 @@ class Cycles:
             seconds=round(seconds, 3),
         )
         self._carry_out(result)
+
+    def _tell_breaker(self, why_open: str) -> None:
+        """Once when it opens, once when it closes."""
+        if why_open and not self._breaker:
+            _log.warning("breaker opened: nothing is evicted, only well-known nodes are used", why=why_open)
+        elif self._breaker and not why_open:
+            _log.warning("breaker closed")
+        self._breaker = why_open

@@ -252,6 +252,17 @@ def test_room_kept() -> None:
     assert "kept for members that team/broken lost" in found.message
 
 
+def test_breaker_open() -> None:
+    scenario = Scenario().nodes("good", 5).nodes("back", 1, gpu=8).nodes("bad", 9)
+    for conditions in ({"Ready": "False"}, None):
+        scenario.memory = scenario.decide().result.memory
+        scenario.now += 1
+        scenario.nodes("bad", 9, conditions={"Ready": "False"}).nodes("back", 1, gpu=8, conditions=conditions)
+    found = verdict(scenario.gang("g", 1, gpu=8))
+    assert found.reason is Reason.BREAKER_OPEN
+    assert "9 of 15 nodes turned bad within 300 s" in found.message
+
+
 def test_the_budget_of_a_flavor_is_told_with_the_room_it_leaves() -> None:
     flavor = Flavor("n", (("group", "n"),), {GPU: 4})
     scenario = roomy().queue("q", flavors=[flavor]).gang("g", 8, gpu=1, queue="q", selector={"group": "n"})
