@@ -1,0 +1,80 @@
+"""Time is a number, and the order of what is ready comes from the seed."""
+
+import asyncio
+
+import pytest
+
+from phalanx.clock import SystemClock
+from phalanx.sim.loop import NothingLeft, VirtualLoop
+from tests.sim_engine.running import in_virtual_time
+
+
+def test_a_year_passes_at_once_and_to_the_second() -> None:
+    year = 365 * 24 * 3600
+
+    async def program(loop: VirtualLoop) -> float:
+        await asyncio.sleep(year)
+        return loop.time()
+
+    began = SystemClock().monotonic()
+    assert in_virtual_time(program) == year
+    assert SystemClock().monotonic() - began < year
+
+
+def order_of_arrival(seed: int) -> list[int]:
+    async def program(_loop: VirtualLoop) -> list[int]:
+        order: list[int] = []
+
+        async def one(number: int) -> None:
+            await asyncio.sleep(1)
+            order.append(number)
+
+        await asyncio.gather(*(one(number) for number in range(20)))
+        return order
+
+    return in_virtual_time(program, seed=seed)
+
+
+def test_the_same_seed_gives_the_same_order_and_another_seed_another() -> None:
+    assert order_of_arrival(1) == order_of_arrival(1)
+    assert order_of_arrival(1) != order_of_arrival(2)
+    assert sorted(order_of_arrival(2)) == list(range(20))
+
+
+def test_timers_fire_in_order_of_their_times() -> None:
+    async def program(loop: VirtualLoop) -> list[float]:
+        fired: list[float] = []
+        for delay in (3.0, 1.0, 2.0):
+            loop.call_later(delay, lambda: fired.append(loop.time()))
+        await asyncio.sleep(5)
+        return fired
+
+    assert in_virtual_time(program) == [1.0, 2.0, 3.0]
+
+
+def test_thousands_of_cancelled_timers_are_dropped() -> None:
+    async def program(loop: VirtualLoop) -> int:
+        for _ in range(5_000):
+            loop.call_later(1e9, print).cancel()
+            await asyncio.sleep(0.001)
+        return len(loop._scheduled)
+
+    assert in_virtual_time(program) < 1_000
+
+
+def test_a_timeout_ends_a_wait_in_simulated_time() -> None:
+    async def program(loop: VirtualLoop) -> float:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(90):
+                await asyncio.Event().wait()
+        return loop.time()
+
+    assert in_virtual_time(program) == 90
+
+
+def test_a_program_that_nothing_will_wake_is_an_error() -> None:
+    async def program(_loop: VirtualLoop) -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(NothingLeft):
+        in_virtual_time(program)
