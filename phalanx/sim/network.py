@@ -96,6 +96,7 @@ class Network:
         self.duplicates_permille = 0
         self.observer: Observer = lambda _exchange: None
         self.delivered: dict[str, int] = {}
+        self.listed_at: dict[str, float] = {}
         self._arrivals: dict[str, deque[tuple[float, int]]] = {}
         self.effects: dict[str, int] = {}
         self._host = host
@@ -134,11 +135,16 @@ class Network:
             pipe.bookmark()
 
     @property
+    def has_silent_watch(self) -> bool:
+        """Whether a watch is half-open: the host waits for lines that never come."""
+        return any(pipe.silent for pipe in self._pipes)
+
+    @property
     def is_faulty(self) -> bool:
         """Whether anything but chance and distance disturbs what passes here."""
         now = self._loop.time()
         rules = any(rule.times > 0 and rule.until_s > now for rule in self.rules)
-        return rules or any(self._delays.values()) or any(pipe.silent for pipe in self._pipes)
+        return rules or any(self._delays.values()) or self.has_silent_watch
 
     def coin(self) -> bool:
         """Heads or tails."""
@@ -189,6 +195,10 @@ class Network:
         if arrivals and now // _ARRIVALS_STEP_S == arrivals[-1][0] // _ARRIVALS_STEP_S:
             arrivals.pop()
         arrivals.append((now, newest))
+
+    def listed(self, kind: str) -> None:
+        """The host has got all objects of a kind anew."""
+        self.listed_at[kind] = self._loop.time()
 
     def delivered_by(self, kind: str, at_s: float) -> int:
         """Up to which resourceVersion the host had heard of a kind then; 0 where that is unknown."""
@@ -401,7 +411,9 @@ class _Pipe:
 
     def _note(self, line: bytes) -> None:
         """Initial events count once their end is known: until then the reader does nothing with them."""
-        self._is_initial = self._is_initial and _INITIAL_EVENTS_END not in line
+        if self._is_initial and _INITIAL_EVENTS_END in line:
+            self._is_initial = False
+            self._network.listed(self.path.rsplit("/", 1)[-1])
         if not self._is_initial:
             self._network.line_arrived(self.path, line)
 

@@ -2,9 +2,17 @@
 
 from typing import Final
 
+from phalanx.sim.invariants.access import LeastPrivilege
 from phalanx.sim.invariants.binds import NodeMayTakePod, OneBindPerPod, RoomOnNodes
 from phalanx.sim.invariants.caches import CacheIsTrue, NothingIsKept
 from phalanx.sim.invariants.check import Check
+from phalanx.sim.invariants.evictions import (
+    Breaker,
+    BudgetOfJobs,
+    FailedNodesAvoided,
+    FewEvictions,
+    LostMembersGo,
+)
 from phalanx.sim.invariants.gangs import OneDomain, OwnMembersOnly, WholeGangs
 from phalanx.sim.invariants.liveness import (
     FeasibleGangsRun,
@@ -12,6 +20,14 @@ from phalanx.sim.invariants.liveness import (
     NoEndlessEvictions,
     WaitingIsExplained,
 )
+from phalanx.sim.invariants.marking import BindMarks, GangMarks, NodeMarks, ProcessMarks, WriteMarks
+from phalanx.sim.invariants.processes import (
+    KnowsAllBeforeDeciding,
+    NobodyExits,
+    RefusedBindsRest,
+    SomebodyLeads,
+)
+from phalanx.sim.invariants.statuses import QueuesAddUp, StatusIsTrue
 from phalanx.sim.invariants.writes import Fencing, Preconditions
 
 ALL_CHECKS: Final[tuple[type[Check], ...]] = (
@@ -20,14 +36,31 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     WholeGangs,
     NodeMayTakePod,
     OneDomain,
+    QueuesAddUp,
+    FewEvictions,
     Fencing,
     Preconditions,
     OwnMembersOnly,
+    NobodyExits,
+    StatusIsTrue,
+    BudgetOfJobs,
+    FailedNodesAvoided,
+    Breaker,
     NothingIsKept,
+    LeastPrivilege,
     FeasibleGangsRun,
     NobodyStarves,
     NoEndlessEvictions,
     CacheIsTrue,
+    SomebodyLeads,
+    KnowsAllBeforeDeciding,
+    RefusedBindsRest,
+    LostMembersGo,
     WaitingIsExplained,
+    BindMarks,
+    WriteMarks,
+    GangMarks,
+    NodeMarks,
+    ProcessMarks,
 )
-"""Every check that a run can make."""
+"""Every check that a run can make, and the marks of rare paths."""

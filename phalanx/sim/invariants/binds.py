@@ -151,7 +151,7 @@ class NodeMayTakePod(Check):
         if all(problems):
             self.violated(pod, f"{call.host} sent it to {call.node} and knew: {problems[0]}")
         elif any(problems):
-            self.saw("node-changed-between-plan-and-bind")
+            self.saw("node-spoilt-before-bind")
 
     def _problem(self, node: NodeFact | None, pod: PodFact) -> str:
         if node is None:

@@ -51,3 +51,27 @@ EVICTIONS_MAX: Final = 3
 
 CYCLES_AT_REST_MAX: Final = 30
 """Cycles in a minute without any change: holds and grace periods end, each of which wakes one."""
+
+AVOID_S: Final = 60.0
+"""Seconds for which a node that failed a gang is no place for that gang, while others can take it."""
+
+MASS_S: Final = 300.0
+"""Seconds within which half of the nodes must have turned bad for the breaker to be open."""
+
+MASS_NODES_MIN: Final = 4
+"""Nodes of which half may be a mass: in a smaller cluster it is a single fault."""
+
+MASS_HEARD_S: Final = 2.0
+"""Seconds that a mass flip may take until a cycle has seen it."""
+
+FAILOVER_S: Final = LEASE_DURATION_S + 10.0
+"""Seconds without a leader while a candidate could lead: a Lease by a slow clock, two attempts, slack."""
+
+FIRST_CYCLE_S: Final = 10.0
+"""Seconds from leadership to the first cycle: five for lists, and what a seed may add to each."""
+
+REFUSED_BINDS_MAX: Final = 20
+"""Refused binds of one pod within a minute: with a hold that doubles there are about nine."""
+
+LOST_MEMBERS_S: Final = 60.0
+"""Seconds beyond its gang's grace until a member on a lost node is evicted where the gang asks for it."""

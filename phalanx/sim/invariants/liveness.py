@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from phalanx.limits import CLAIM_MS
 from phalanx.model.decisions import CycleResult
 from phalanx.model.reasons import Reason
 from phalanx.model.snapshot import Snapshot
@@ -26,6 +27,11 @@ _RELEVANT: Final = ("pods", "nodes", GROUPS)
 _TOLD_S: Final = 10.0
 
 
+def any_claim(truth: Truth, now: float) -> bool:
+    """Whether a broken gang may keep room that others see as free."""
+    return any(since > now - CLAIM_MS / 1000 - HEALED_S for since in truth.broken.values())
+
+
 class FeasibleGangsRun(Check):
     """L1: at rest, no gang waits for a minimum that certainly fits; L2: nor one that a fault broke."""
 
@@ -36,10 +42,11 @@ class FeasibleGangsRun(Check):
         self._oracle = Oracle(scene.store, truth)
 
     def at_rest(self) -> None:
+        is_claimed = any_claim(self.truth, self.now)
         for gang in self.truth.ours():
-            why = self._oracle.why_fits(gang)
+            is_broken = gang.has_started or gang.active > 0
+            why = "" if is_claimed and not is_broken else self._oracle.why_fits(gang)
             if why:
-                is_broken = gang.has_started or gang.active > 0
                 self.violated(gang, f"waits although {why}", check="L2" if is_broken else "")
 
 
@@ -48,7 +55,8 @@ class NobodyStarves(Check):
 
     Looked at each STARVING_PERIOD_S for the STARVING_GANGS that have waited longest: one that fits in two
     looks, with as many cycles of one leader between them and nothing between the leader and the server,
-    starves. A node that came back, or was uncordoned, is room like any other.
+    starves. A node that came back, or was uncordoned, is room like any other. While a broken gang may keep a
+    claim on room, only broken gangs are looked at.
     """
 
     name = "L3"
@@ -74,8 +82,10 @@ class NobodyStarves(Check):
         before, self._fitted = self._fitted, {}
         if self.truth.undisturbed_s(self._leader) < HEALED_S:
             return
+        is_claimed = any_claim(self.truth, self.now)
         for gang in self._longest_waiting():
-            why = self._oracle.why_fits(gang)
+            is_free = gang.has_started or not is_claimed
+            why = self._oracle.why_fits(gang) if is_free else ""
             if not why:
                 continue
             since = self._fitted[gang.key] = before.get(gang.key, self._cycles)

@@ -5,7 +5,7 @@ and one domain, and their queue bounds nothing. Such a gang fits where the free 
 take it, counted in whole members, is enough in one domain. Of any other gang the oracle says nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE
@@ -37,8 +37,11 @@ class Oracle:
         self._store = store
         self._truth = truth
 
-    def why_fits(self, gang: GangFact) -> str:
-        """Where the missing part of its minimum certainly fits, in words; empty where nobody can tell."""
+    def why_fits(self, gang: GangFact, *, without: Collection[str] = ()) -> str:
+        """Where the missing part of its minimum certainly fits, in words; empty where nobody can tell.
+
+        `without`: nodes that are left out.
+        """
         members = list(self._truth.members(gang.key))
         group = self._truth.group_of(gang.key)
         if group is None and gang.key.kind == "group":
@@ -47,7 +50,7 @@ class Oracle:
         missing = self._truth.min_member(gang.key) - sum(pod.counts for pod in members)
         if not 0 < missing <= len(ready) or not self._is_plain(gang, group, members, ready):
             return ""
-        return self._place(group, members, ready[0], missing)
+        return self._place(group, members, ready[0], missing, without)
 
     def _is_plain(
         self, gang: GangFact, group: GroupFact | None, members: list[PodFact], ready: list[PodFact]
@@ -97,7 +100,14 @@ class Oracle:
         labels = namespace.data["metadata"].get("labels") or {} if namespace is not None else {}
         return str(labels.get(LABEL_QUEUE) or DEFAULT_QUEUE)
 
-    def _place(self, group: GroupFact | None, members: list[PodFact], pod: PodFact, missing: int) -> str:
+    def _place(
+        self,
+        group: GroupFact | None,
+        members: list[PodFact],
+        pod: PodFact,
+        missing: int,
+        without: Collection[str],
+    ) -> str:
         level = group.required if group is not None else ""
         labels = Tree.of(self._store, group.topology).labels_down_to(level) if group and level else []
         if labels is None:
@@ -106,7 +116,7 @@ class Oracle:
         rooms: dict[Path, int] = {}
         for node, count in self._rooms(pod, selector):
             path = _path(node, labels)
-            if path is not None:
+            if path is not None and node.name not in without:
                 rooms[path] = rooms.get(path, 0) + count
         bound = self._domains_of(members, labels)
         for path, room in rooms.items():

@@ -67,7 +67,11 @@ class PodChange(Struct, frozen=True):
 
 
 class Truth:
-    """Ask it about now, or about what a host had heard of. All looks are cheap."""
+    """Ask it about now, or about what a host had heard of. All looks are cheap.
+
+    `partial`: gangs that have not started and are partly bound. `broken`: since when gangs that have started
+    are below their minimum and not about to finish. `bad_nodes`: since when nodes are faulty or gone.
+    """
 
     def __init__(self, store: Store, clock: WorldClock, replicas: tuple[Replica, ...]) -> None:
         self.store = store
@@ -76,6 +80,9 @@ class Truth:
         self.groups: dict[tuple[str, str], GroupFact] = {}
         self.gangs: dict[GangKey, GangFact] = {}
         self.partial: dict[GangKey, GangFact] = {}
+        self.broken: dict[GangKey, float] = {}
+        self.bad_nodes: dict[str, float] = {}
+        self._started: dict[str, None] = {}
         self.used: dict[str, dict[str, int]] = {}
         self.changed_pod: PodChange | None = None
         self._clock = clock
@@ -178,11 +185,14 @@ class Truth:
     def _look_at(self, gang: GangFact) -> None:
         """Whether it is partly bound now, and since when."""
         group = self.group_of(gang.key)
-        uid = group.uid if group is not None else ""
+        uid = group.uid if group is not None else f"{gang.key.namespace}/{gang.key.name}"
         if uid != gang.uid:
-            gang.uid, gang.has_started, gang.partial_since = uid, False, None
+            gang.uid, gang.has_started, gang.partial_since = uid, uid in self._started, None
         needed = self.min_member(gang.key)
-        gang.has_started = gang.has_started or (gang.active >= needed > 0)
+        if not gang.has_started and gang.active >= needed > 0:
+            gang.has_started = True
+            self._started[uid] = None
+        self._look_whether_broken(gang, needed)
         if 0 < gang.active < needed and not gang.has_started:
             if gang.partial_since is None:
                 gang.partial_since = self._clock.monotonic()
@@ -190,6 +200,13 @@ class Truth:
         else:
             gang.partial_since = None
             self.partial.pop(gang.key, None)
+
+    def _look_whether_broken(self, gang: GangFact, needed: int) -> None:
+        is_below = gang.has_started and gang.active < needed and bool(gang.pods)
+        if is_below and not any(self.pods[uid].phase == "Succeeded" for uid in gang.pods):
+            self.broken.setdefault(gang.key, self._clock.monotonic())
+        else:
+            self.broken.pop(gang.key, None)
 
     def _take_node(self, change: Change) -> None:
         name = change.entry.key.name
@@ -202,6 +219,10 @@ class Truth:
         else:
             self.nodes[name] = fact
         history.add(change.entry.revision, fact)
+        if fact is not None and not fact.fault:
+            self.bad_nodes.pop(name, None)
+        else:
+            self.bad_nodes.setdefault(name, self._clock.monotonic())
 
     def _take_group(self, change: Change) -> None:
         key = change.entry.key
@@ -264,6 +285,7 @@ class Truth:
         process = self.process_of(call.host)
         if process is not None and not meta.continue_token and meta.resource_version.isdecimal():
             process.network.heard_up_to(call.plural, int(meta.resource_version))
+            process.network.listed(call.plural)
 
     # --- earlier -------------------------------------------------------------------------------------------
 

@@ -46,12 +46,8 @@ class Fencing(Check):
         elif call.stage is Stage.LANDED and call.succeeded:
             self._written_by_holder = True
             if "holderIdentity" in spec:
-                self._take_over(str(spec["holderIdentity"] or ""))
-
-    def _take_over(self, holder: str) -> None:
-        if holder:
-            self.saw("lease-taken")
-        self._holder = holder
+                self._holder = str(spec["holderIdentity"] or "")
+                self.saw("lease-taken" if self._holder else "lease-given-back")
 
     def _write(self, call: Call) -> None:
         what = f"{call.verb} {call.resource} {call.key.path}"

@@ -1,0 +1,312 @@
+"""S7, S15, S16, S17, L10: whom we evict, in which words, and where its successor goes."""
+
+import re
+from typing import Final
+
+from phalanx.limits import NODE_LOSS_GRACE_MS
+from phalanx.model.decisions import CycleResult
+from phalanx.model.snapshot import Snapshot
+from phalanx.sim.invariants.bounds import (
+    AVOID_S,
+    LOST_MEMBERS_S,
+    MASS_HEARD_S,
+    MASS_NODES_MIN,
+    MASS_S,
+    TROUBLE_S,
+)
+from phalanx.sim.invariants.calls import Call, Stage
+from phalanx.sim.invariants.check import Check, Scene
+from phalanx.sim.invariants.facts import GangKey, NodeFact, PodFact
+from phalanx.sim.invariants.oracle import Oracle
+from phalanx.sim.invariants.truth import GROUPS, GangFact, Truth
+from phalanx.sim.store import Change, ChangeType, Key, Object
+from phalanx.sim.tolerations import is_tolerated
+
+_ANSWERS: Final = ("Replace", "Restart")
+_DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+def is_lost(pod: PodFact, nodes: list[NodeFact | None]) -> bool:
+    """Whether in some of these versions the pod's node is gone, not ready, or evicts it by a taint."""
+    for node in nodes:
+        if node is None or node.conditions.get("Ready", "True") != "True":
+            return True
+        evicting = [taint for taint in node.taints if taint.get("effect") == "NoExecute"]
+        if any(not is_tolerated(taint, list(pod.tolerations)) for taint in evicting):
+            return True
+    return False
+
+
+class FewEvictions(Check):
+    """S7: we evict only gangs that never started and are partly bound, and as their `recovery` asks.
+
+    Such a gang is evicted whole, decided in one cycle; with Replace only members on lost nodes are. A gang
+    with a member that has succeeded is finishing, and a pod without a controller would not come back: neither
+    is evicted. Budgets are not asked, in this version: a release answers a fault, it is no preemption.
+    """
+
+    name = "S7"
+
+    def __init__(self, scene: Scene, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._broken_at: dict[GangKey, float] = {}
+        self._decided: dict[tuple[str, str], None] = {}
+
+    def on_change(self, change: Change) -> None:
+        moved = self.truth.changed_pod
+        if moved is None or moved.before is None or not moved.before.node:
+            return
+        after = moved.after
+        if after is None or after.is_deleting or after.phase == "Failed":
+            self._broken_at[moved.before.gang] = self.now
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        chosen: dict[str, None] = {}
+        for eviction in result.evictions:
+            chosen[eviction.pod] = self._decided[host, eviction.pod] = None
+        for uid in chosen:
+            pod = self.truth.pods.get(uid)
+            if pod is not None and not pod.is_deleting:
+                self._check_whole(pod, chosen)
+
+    def _check_whole(self, pod: PodFact, chosen: dict[str, None]) -> None:
+        """All who hold nodes go, or, with Replace, those on lost nodes."""
+        if "Replace" in self._recovery(pod.gang) and is_lost(pod, self._versions(pod)):
+            return
+        before = self.truth.revision_before(TROUBLE_S)
+        for other in self.truth.members(pod.gang):
+            stays = other.holds and not other.is_deleting and other.controller and other.uid not in chosen
+            if stays and 0 < self.truth.pod_changed_at(other.uid) <= before:
+                self.violated(pod, f"evicted without {other.name}, another member that holds a node")
+                return
+
+    def on_call(self, call: Call) -> None:
+        if not call.is_eviction or call.stage is not Stage.SENT:
+            return
+        pod = self.truth.pods.get(call.uid)
+        if pod is None:
+            return
+        if (call.host, call.uid) not in self._decided:
+            self.violated(pod, f"{call.host} evicts it and has not decided so")
+        why_not = self._why_not(call, pod)
+        if why_not:
+            self.violated(pod, f"evicted although {why_not}")
+
+    def _why_not(self, call: Call, pod: PodFact) -> str:
+        if not pod.controller:
+            return "nobody would make it again"
+        gang = self.truth.gangs[pod.gang]
+        heard = self.truth.heard(call, "pods")
+        for other in self.truth.members(pod.gang):
+            known = self.truth.pod_at(other.uid, heard)
+            if isinstance(known, PodFact) and known.phase == "Succeeded":
+                return f"{other.name} has succeeded: the gang is finishing"
+        if not gang.has_started or not self._is_on_record(gang):
+            is_broken = gang.key in self.truth.partial or self._broke_lately(gang)
+            return "" if is_broken else "nothing is wrong with its gang"
+        answers = self._recovery(pod.gang)
+        if "Restart" in answers and (self._broke_lately(gang) or self._any_lost(gang)):
+            return ""
+        if "Replace" in answers and is_lost(pod, self._versions(pod)):
+            return ""
+        return "its gang has started and asks for no such recovery"
+
+    def _is_on_record(self, gang: GangFact) -> bool:
+        """Whether a new leader can know that the gang has started."""
+        entry = self.scene.store.get(Key(GROUPS, gang.key.namespace, gang.key.name))
+        return entry is not None and bool((entry.data.get("status") or {}).get("startedAt"))
+
+    def _recovery(self, key: GangKey) -> list[str]:
+        group = self.truth.group_of(key)
+        wish = (group.spec.get("recovery") or {}) if group is not None else {}
+        return [wish[name] for name in ("onMemberFailure", "onNodeLoss") if wish.get(name) in _ANSWERS]
+
+    def _broke_lately(self, gang: GangFact) -> bool:
+        return (
+            gang.key in self.truth.broken
+            or self._broken_at.get(gang.key, -MASS_S) > self.now - MASS_S
+            or any(pod.phase == "Failed" for pod in self.truth.members(gang.key))
+        )
+
+    def _any_lost(self, gang: GangFact) -> bool:
+        return any(is_lost(pod, self._versions(pod)) for pod in self.truth.members(gang.key) if pod.holds)
+
+    def _versions(self, pod: PodFact) -> list[NodeFact | None]:
+        return self.truth.nodes_since(pod.node, self.truth.revision_before(TROUBLE_S))
+
+
+class BudgetOfJobs(Check):
+    """S15: whom we evict says DisruptionTarget before it goes, and no Job counts it as a failure of its own.
+
+    Counted at rest for Jobs whose podFailurePolicy ignores DisruptionTarget: their `failed` is at most the
+    number of pods that failed, or were deleted, without that condition.
+    """
+
+    name = "S15"
+
+    def __init__(self, scene: Scene, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._own: dict[str, set[str]] = {}
+
+    def on_call(self, call: Call) -> None:
+        if not call.is_eviction or call.stage is not Stage.SENT or call.uid not in self.truth.pods:
+            return
+        entry = self.scene.store.get(call.key)
+        if entry is not None and entry.data["metadata"]["uid"] == call.uid and not _is_target(entry.data):
+            self.violated(call.key.path, "evicted without the DisruptionTarget condition")
+
+    def on_change(self, change: Change) -> None:
+        moved = self.truth.changed_pod
+        if moved is None or not moved.pod.controller:
+            return
+        pod = moved.pod
+        ended = pod.phase == "Failed" or pod.is_deleting or change.type is ChangeType.DELETED
+        if ended and not _is_target(change.entry.data):
+            self._own.setdefault(pod.controller, set()).add(pod.uid)
+
+    def at_rest(self) -> None:
+        for entry in self.scene.store.entries("jobs.batch"):
+            job = entry.data
+            failed = (job.get("status") or {}).get("failed") or 0
+            own = len(self._own.get(job["metadata"]["uid"], ()))
+            if _ignores_disruption(job) and failed > own:
+                self.violated(entry.key.path, f"has counted {failed} failures, and {own} were its own")
+
+
+def _is_target(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "DisruptionTarget" and one.get("status") == "True" for one in conditions)
+
+
+def _ignores_disruption(job: Object) -> bool:
+    rules = (job["spec"].get("podFailurePolicy") or {}).get("rules") or []
+    return any(
+        rule.get("action") == "Ignore"
+        and any(one.get("type") == "DisruptionTarget" for one in rule.get("onPodConditions") or ())
+        for rule in rules
+    )
+
+
+class FailedNodesAvoided(Check):
+    """S16: within AVOID_S a gang does not go back to a node that failed it, while others can take all of it.
+
+    A node has failed a gang when it was faulty, or refused a member, as that member failed or was evicted.
+    Others can take it when nodes that have not failed it have room for all members that wait, in one domain
+    where one is required. Only gangs that the oracle understands are judged.
+    """
+
+    name = "S16"
+
+    def __init__(self, scene: Scene, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._oracle = Oracle(scene.store, truth)
+        self._failed: dict[GangKey, dict[str, float]] = {}
+
+    def on_change(self, change: Change) -> None:
+        moved = self.truth.changed_pod
+        if moved is None or moved.before is None or not moved.before.holds:
+            return
+        before, after = moved.before, moved.after
+        if after is not None and after.phase != "Failed":
+            return
+        node = self.truth.nodes.get(before.node)
+        reason = str((change.entry.data.get("status") or {}).get("reason") or "")
+        if node is None or node.fault or reason.startswith(("OutOf", "UnexpectedAdmission")):
+            self._failed.setdefault(before.gang, {})[before.node] = self.now
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        for placement in result.placements:
+            first = self.truth.pods.get(placement.binds[0].pod) if placement.binds else None
+            gang = self.truth.gangs.get(first.gang) if first is not None else None
+            if first is None or gang is None or first.gang not in self._failed:
+                continue
+            failed = self._failed[first.gang]
+            avoided = {name for name, at in failed.items() if self.now - AVOID_S < at < self.now - 5.0}
+            used = sorted(avoided & {bind.node for bind in placement.binds})
+            if used and self._oracle.why_fits(gang, without=avoided):
+                self.violated(gang, f"sent back to {used[0]}, which failed it")
+            elif avoided:
+                self.saw("node-avoided" if not used else "failed-node-was-the-only-one")
+
+
+class Breaker(Check):
+    """S17: while more than half of the nodes have turned bad within MASS_S, we evict nobody."""
+
+    name = "S17"
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        nodes = len(self.truth.nodes)
+        if not result.evictions or nodes < MASS_NODES_MIN:
+            return
+        last = self.now - MASS_HEARD_S
+        bad = sum(
+            last - MASS_S + 2 * MASS_HEARD_S < since <= last and name in self.truth.nodes
+            for name, since in self.truth.bad_nodes.items()
+        )
+        if 2 * bad > nodes and self.truth.undisturbed_s(host) > MASS_HEARD_S:
+            count = len(result.evictions)
+            self.violated(host, f"evicts {count} pods while {bad} of {nodes} nodes turned bad")
+
+
+class LostMembersGo(Check):
+    """L10: where a gang asks for it, members on a lost node are evicted within its grace and LOST_MEMBERS_S.
+
+    For the others Kubernetes' own policy holds, at which the embedded controllers are tested. Not judged
+    while many nodes are bad, nor within that time after a disturbance.
+    """
+
+    name = "L10"
+
+    def __init__(self, scene: Scene, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._lost: dict[str, float] = {}
+        self._next = 10.0
+        self._host = ""
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        self._host = host
+
+    def on_tick(self) -> None:
+        if self.now < self._next:
+            return
+        self._next = self.now + 10.0
+        still: dict[str, float] = {}
+        is_calm = 3 * len(self.truth.bad_nodes) < len(self.truth.nodes)
+        for name in self.truth.bad_nodes if is_calm else ():
+            for uid in self.truth.around_node(name):
+                pod = self.truth.pods.get(uid)
+                if pod is not None and self._is_stuck(pod):
+                    still[uid] = self._lost.get(uid, self.now)
+                    self._judge(pod, self.now - still[uid])
+        self._lost = still
+
+    def _is_stuck(self, pod: PodFact) -> bool:
+        gang = self.truth.gangs[pod.gang]
+        group = self.truth.group_of(pod.gang)
+        wish = (group.spec.get("recovery") or {}) if group is not None else {}
+        is_asked = wish.get("onNodeLoss") in _ANSWERS and gang.has_started and bool(pod.controller)
+        holds = pod.is_ours and pod.holds and not pod.is_deleting
+        if not is_asked or not holds or not is_lost(pod, [self.truth.nodes.get(pod.node)]):
+            return False
+        members = list(self.truth.members(pod.gang))
+        if any(not other.controller or other.phase == "Succeeded" for other in members):
+            return False
+        return self.truth.undisturbed_s(self._host) > LOST_MEMBERS_S
+
+    def _judge(self, pod: PodFact, lost_s: float) -> None:
+        group = self.truth.group_of(pod.gang)
+        grace = _seconds_of(((group.spec if group else {}).get("recovery") or {}).get("gracePeriod"))
+        if lost_s > grace + LOST_MEMBERS_S:
+            self.violated(pod, f"still on {pod.node}, which is lost for {lost_s:.0f} s")
+            self._lost.pop(pod.uid, None)
+
+
+def _seconds_of(written: object) -> float:
+    """The grace; one that nobody can read is longer than any run."""
+    if written is None:
+        return NODE_LOSS_GRACE_MS / 1000
+    parts = _DURATION.fullmatch(str(written))
+    if parts is None or not any(parts.groups()):
+        return float("inf")
+    hours, minutes, seconds = (int(part or 0) for part in parts.groups())
+    return hours * 3600.0 + minutes * 60.0 + seconds

@@ -1,0 +1,174 @@
+"""S6 and S13: what queues and PodGroups say of themselves is what the pods add up to."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from phalanx.model.quantities import InvalidQuantity, capacity_amount
+from phalanx.model.resources import Resources
+from phalanx.sim.invariants.bounds import CONVERGED_S
+from phalanx.sim.invariants.calls import Call, Stage
+from phalanx.sim.invariants.check import Check, Scene
+from phalanx.sim.invariants.facts import GangKey, PodFact
+from phalanx.sim.invariants.history import History
+from phalanx.sim.invariants.oracle import Oracle
+from phalanx.sim.invariants.truth import GROUPS, QUEUES, GangFact, Truth
+from phalanx.sim.store import Change, ChangeType, Key, Object
+
+
+class QueuesAddUp(Check):
+    """S6: no bind takes a queue beyond its limit, and at rest its status tells what its pods use.
+
+    A limit counts as the highest since what the sender had heard of. Limits of flavors are tested apart.
+    """
+
+    name = "S6"
+
+    def __init__(self, scene: Scene, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._oracle = Oracle(scene.store, truth)
+        self._specs: dict[str, History[Object]] = {}
+        for entry in scene.store.entries(QUEUES):
+            spec = entry.data.get("spec") or {}
+            self._specs.setdefault(entry.key.name, History()).add(entry.revision, spec)
+
+    def on_change(self, change: Change) -> None:
+        if change.entry.key.resource == QUEUES:
+            spec = None if change.type is ChangeType.DELETED else change.entry.data.get("spec") or {}
+            history = self._specs.setdefault(change.entry.key.name, History())
+            if history.now != spec:
+                history.add(change.entry.revision, spec)
+
+    def on_call(self, call: Call) -> None:
+        if not call.is_bind or call.stage is not Stage.LANDED or not call.succeeded or not self._any_limit():
+            return
+        pod = self.truth.pods.get(call.uid)
+        if pod is None or not pod.requests:
+            return
+        heard = self.truth.heard(call, "queues")
+        name = self._queue_of(pod)
+        for queue in self._path(name):
+            limits = [_amounts((spec or {}).get("limit") or {}) for spec in self._specs[queue].since(heard)]
+            self._check_limit(pod, queue, limits)
+
+    def _check_limit(self, pod: PodFact, queue: str, limits: Sequence[Resources]) -> None:
+        if not all(limits):
+            return
+        used = self._usage(queue)
+        for resource in pod.requests or {}:
+            bounds = [limit.get(resource) for limit in limits]
+            known = [bound for bound in bounds if bound is not None]
+            if len(known) == len(bounds) and used.get(resource, 0) > max(known):
+                uses = f"{used[resource]} of {resource}"
+                self.violated(f"queue {queue}", f"uses {uses}, its limit is {max(known)}")
+
+    def at_rest(self) -> None:
+        for entry in self.scene.store.entries(QUEUES):
+            status = entry.data.get("status") or {}
+            if "allocated" not in status:
+                continue
+            told, used = _amounts(status["allocated"]), self._usage(entry.key.name)
+            names = sorted(told.keys() | used.keys())
+            wrong = [name for name in names if told.get(name, 0) != used.get(name, 0)]
+            if wrong and not self._is_busy():
+                name = wrong[0]
+                why = f"says {told.get(name, 0)} of {name} are used, it is {used.get(name, 0)}"
+                self.violated(f"queue {entry.key.name}", why)
+
+    def _is_busy(self) -> bool:
+        before = self.truth.revision_before(CONVERGED_S)
+        return any(self.truth.pod_changed_at(pod.uid) > before for pod in self.truth.pods.values())
+
+    def _any_limit(self) -> bool:
+        return any((history.now or {}).get("limit") for history in self._specs.values())
+
+    def _path(self, name: str) -> Iterator[str]:
+        """The queue and its ancestors; each once, though they may run in a circle."""
+        seen: set[str] = set()
+        while name and name not in seen and name in self._specs:
+            seen.add(name)
+            yield name
+            name = (self._specs[name].now or {}).get("parent") or ""
+
+    def _usage(self, queue: str) -> dict[str, int]:
+        """What the pods of a queue and of its descendants hold."""
+        used: dict[str, int] = {}
+        for gang in self.truth.gangs.values():
+            members = [pod for pod in self.truth.members(gang.key) if pod.is_ours]
+            if not members or queue not in self._path(self._queue_of(members[0])):
+                continue
+            for pod in members:
+                for resource, amount in (pod.requests or {}).items() if pod.holds else ():
+                    used[resource] = used.get(resource, 0) + amount
+        return used
+
+    def _queue_of(self, pod: PodFact) -> str:
+        members = list(self.truth.members(pod.gang))
+        return self._oracle.queue_of(self.truth.group_of(pod.gang), members)
+
+
+def _amounts(written: Mapping[str, object]) -> dict[str, int]:
+    """Amounts in the project's units; what cannot be read is left out."""
+    found: dict[str, int] = {}
+    for name, quantity in written.items():
+        try:
+            found[name] = capacity_amount(name, quantity if isinstance(quantity, int | str) else "")
+        except InvalidQuantity:
+            continue
+    return found
+
+
+class StatusIsTrue(Check):
+    """S13: at rest a PodGroup's counts are those of its pods, and it says Scheduled only if it has started.
+
+    And at no time does a PodGroup say that it has started before minMember members were bound.
+    """
+
+    name = "S13"
+
+    def on_change(self, change: Change) -> None:
+        if change.entry.key.resource != GROUPS or change.type is ChangeType.DELETED:
+            return
+        now = change.entry.data.get("status") or {}
+        before = (change.previous.data.get("status") or {}) if change.previous is not None else {}
+        key = change.entry.key
+        gang = self.truth.gangs.get(GangKey("group", key.namespace, key.name))
+        if now.get("startedAt") and not before.get("startedAt") and gang is not None and not gang.has_started:
+            needed = self.truth.min_member(gang.key)
+            self.violated(key.path, f"says that it has started with {gang.active} of {needed} members")
+
+    def at_rest(self) -> None:
+        before = self.truth.revision_before(CONVERGED_S)
+        for gang in self.truth.ours():
+            members = list(self.truth.members(gang.key))
+            if any(self.truth.pod_changed_at(pod.uid) > before for pod in members):
+                continue
+            group = self.truth.group_of(gang.key)
+            if group is not None and not group.controller and not group.is_deleting:
+                self._compare(gang, members)
+
+    def _compare(self, gang: GangFact, members: list[PodFact]) -> None:
+        entry = self.scene.store.get(Key(GROUPS, gang.key.namespace, gang.key.name))
+        status = (entry.data.get("status") or {}) if entry is not None else {}
+        told, true = status.get("counts") or {}, _counts(members)
+        wrong = [name for name, count in true.items() if told.get(name) != count]
+        if wrong:
+            self.violated(gang, f"says {wrong[0]}: {told.get(wrong[0])}, it is {true[wrong[0]]}")
+        says = {one.get("type"): one.get("status") for one in status.get("conditions") or ()}
+        if says.get("Scheduled") == "True" and not gang.has_started:
+            self.violated(gang, f"says that it is scheduled with {gang.active} members")
+
+
+def _counts(members: list[PodFact]) -> dict[str, int]:
+    """As the status counts: a member that is being deleted is in the total only."""
+    found = {"total": len(members), "pending": 0, "bound": 0, "running": 0, "succeeded": 0, "failed": 0}
+    for pod in members:
+        if not pod.is_deleting:
+            found[_state(pod)] += 1
+    return found
+
+
+def _state(pod: PodFact) -> str:
+    if pod.is_over:
+        return pod.phase.lower()
+    if not pod.node:
+        return "pending"
+    return "running" if pod.phase == "Running" else "bound"
