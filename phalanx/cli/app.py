@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "phalanx.cli.snapshot:snapshot": "Save what a running scheduler knew and decided in its last cycle.",
     "phalanx.cli.replay:replay": "Decide a saved cycle again and compare.",
     "phalanx.cli.simulate:simulate": "Run the scheduler in virtual time under seeded faults, and check it.",
+    "phalanx.cli.drill:drill": "Play short acts of the scheduler with a fault at every point of them.",
     "phalanx.cli.install:install": "Install the CRDs into a cluster, or print them.",
     "phalanx.cli.version:version": "Print the versions of Phalanx and of what it decides with.",
 }

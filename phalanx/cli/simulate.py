@@ -1,9 +1,8 @@
 """`phalanx simulate`: the production scheduler in virtual time, under seeded faults, all of it checked."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,6 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from phalanx.cli.exits import BadInput, Exit
+from phalanx.cli.progress import progress
 from phalanx.limits import SIM_SEEDS_MAX
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _read_trace(trace: Path | None) -> "tuple[TraceJob, ...]":
 
 
 def _one(request: "Request", trace: Path | None, *, events: bool, output: str) -> int:
-    with _progress(_total(request)) as advance:
+    with progress("simulating", total=_total(request)) as advance:
         summary = _run(request, advance=advance, events=events)
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(summary)).decode())
@@ -115,7 +115,7 @@ def _many(request: "Request", trace: Path | None, seeds: range, *, jobs: int, ou
 
     adder = Adder()
     requests = (msgspec.structs.replace(request, seed=seed) for seed in seeds)
-    with _progress(float(len(seeds))) as advance, ProcessPoolExecutor(max_workers=jobs) as pool:
+    with progress("seeds", total=len(seeds)) as advance, ProcessPoolExecutor(max_workers=jobs) as pool:
         for done, summary in enumerate(pool.map(_run, requests), start=1):
             adder.add(summary)
             if summary.violation_count:
@@ -181,27 +181,15 @@ def _text(summary: "Summary") -> str:
         f"faults      {faults}",
         f"jobs        {out.jobs_finished} of {out.jobs_submitted} finished",
         (
-            f"gangs       broken {out.gangs_broken} times, whole again after {out.whole_again_p50_s} s (median), "
-            f"{out.whole_again_p99_s} s (p99)"
+            f"gangs       broken {out.gangs_broken} times, "
+            f"whole again after {out.whole_again_p50_s} s (median), {out.whole_again_p99_s} s (p99)"
         ),
         f"GPU hours   {out.gpu_hours_held} held, {out.gpu_hours_lost} lost, goodput {out.goodput}",
         f"reached     {', '.join(summary.marks) or 'no rare path'}",
         f"violations  {summary.violation_count}",
     ]
-    for violation in summary.violations:
-        lines.append(f"  {violation.check} at {violation.at_s} s, {violation.subject}: {violation.message}")
-    return "\n".join(lines)
-
-
-@contextmanager
-def _progress(total: float) -> Iterator[Callable[[float], None]]:
-    """A bar on standard error, where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _done: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulating", total=total)
-        yield lambda done: bar.update(task, completed=done)
+    violations = (
+        f"  {violation.check} at {violation.at_s} s, {violation.subject}: {violation.message}"
+        for violation in summary.violations
+    )
+    return "\n".join([*lines, *violations])

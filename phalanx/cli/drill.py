@@ -1,0 +1,95 @@
+"""`phalanx drill`: short acts of the scheduler, with a fault at every point where one can be."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+from typing import Annotated, Literal
+
+import msgspec
+from cyclopts import Parameter
+from msgspec import Struct
+
+from phalanx.cli.exits import BadInput, Exit
+from phalanx.cli.progress import progress
+
+Drill = Literal["crashes", "replies", "views"]
+
+
+class Tally(Struct):
+    """Plans of one drill: how many were played, and what went wrong in which."""
+
+    drill: str
+    played: int = 0
+    failed: dict[str, str] = {}
+
+
+def drill(
+    *drills: Drill,
+    seed: int = 1,
+    every: int = 1,
+    jobs: Annotated[int, Parameter(name=["--jobs", "-j"])] = 1,
+    output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
+) -> int:
+    """Play short acts again and again, with one fault at every point: exit code 0 when all came to their end.
+
+    The acts: a gang of 16 is bound; it loses a member; it loses a node and its pods are replaced, or it
+    starts anew. Each must be done in bounded simulated time, with no check violated.
+
+    Parameters
+    ----------
+    drills
+        crashes: the leader dies, freezes or is cut off, at each of its steps. replies: requests meet every
+        way in which a reply can go wrong. views: what it sees is late, silent, jumps or repeats. Default: all.
+    seed
+        The seed of every plan.
+    every
+        Play only every so many plans.
+    jobs
+        Processes among which the plans are divided.
+    output
+        text, or json.
+    """
+    for flag, value in (("--every", every), ("--jobs", jobs)):
+        if value <= 0:
+            raise BadInput(f"{flag}: expected a number above 0, found {value}")
+    tallies = [_played(name, seed, every, jobs) for name in drills or ("crashes", "replies", "views")]
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(tallies)).decode())
+    else:
+        print("\n".join(_text(tallies)))
+    return Exit.DIFFERENT if any(tally.failed for tally in tallies) else Exit.OK
+
+
+def _played(name: str, seed: int, every: int, jobs: int) -> Tally:
+    tally = Tally(name)
+    with progress(name, total=None) as advance, ProcessPoolExecutor(max_workers=jobs) as pool:
+        shares = pool.map(_share, [(name, seed, every, jobs, part) for part in range(jobs)])
+        for share in shares:
+            tally.played += share.played
+            tally.failed.update(share.failed)
+            advance(tally.played)
+    return tally
+
+
+def _share(what: tuple[str, int, int, int, int]) -> Tally:
+    """One process's part of the plans."""
+    from phalanx.observe.logs import configure_logs
+    from phalanx.sim.drills.all import plans_of
+    from phalanx.sim.invariants.all import ALL_CHECKS
+
+    configure_logs(level="critical")
+    name, seed, every, jobs, part = what
+    tally = Tally(name)
+    for plan in islice(plans_of(name, seed=seed, checks=ALL_CHECKS), part * every, None, every * jobs):
+        tally.played += 1
+        problem = plan.outcome(ALL_CHECKS).problem
+        if problem is not None:
+            tally.failed[plan.name] = problem
+            print(f"{plan.name}: {problem}", file=sys.stderr)
+    return tally
+
+
+def _text(tallies: Iterable[Tally]) -> Iterator[str]:
+    for tally in tallies:
+        yield f"{tally.drill}: {tally.played} plans played, {len(tally.failed)} failed"

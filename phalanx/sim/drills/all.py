@@ -1,0 +1,26 @@
+"""All drills by name."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from phalanx.sim.drills.acts import ACTS, Act
+from phalanx.sim.drills.crashes import crash_plans
+from phalanx.sim.drills.plan import Plan
+from phalanx.sim.drills.replies import reply_plans
+from phalanx.sim.drills.views import view_plans
+from phalanx.sim.invariants.check import Check
+
+Plans = Callable[[Act, int, tuple[type[Check], ...]], Iterator[Plan]]
+
+DRILLS: Final[Mapping[str, Plans]] = {
+    "crashes": lambda act, seed, checks: crash_plans(act, seed=seed, checks=checks),
+    "replies": lambda act, seed, checks: reply_plans(act, seed=seed, checks=checks),
+    "views": lambda act, seed, _checks: view_plans(act, seed=seed),
+}
+"""F1, F3 and F2 of the fault matrix."""
+
+
+def plans_of(drill: str, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
+    """Every plan of a drill, act by act. The same arguments give the same plans. Raises KeyError."""
+    for act in ACTS:
+        yield from DRILLS[drill](act, seed, checks)
