@@ -40,7 +40,8 @@ def drill(
     ----------
     drills
         crashes: the leader dies, freezes or is cut off, at each of its steps. replies: requests meet every
-        way in which a reply can go wrong. views: what it sees is late, silent, jumps or repeats. Default: all.
+        way in which a reply can go wrong. views: what it sees is late, silent, jumps or repeats.
+        Default: all.
     seed
         The seed of every plan.
     every
