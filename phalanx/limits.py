@@ -347,6 +347,9 @@ BAD_INPUT_LINES_MAX: Final = 20
 MANIFEST_VALUES_MAX: Final = 10_000_000
 """Values in one text of manifests, aliases counted as often as used: 10,000 pods of 300 take 3 million."""
 
+SHOWN_NAME_CHARACTERS: Final = 320
+"""Characters of a name or a key that an error message shows: Kubernetes' longest label key has 317."""
+
 SHOWN_VALUE_CHARACTERS: Final = 60
 """Characters of a wrong value that an error message shows: enough to find it in the file."""
 
@@ -423,3 +426,6 @@ FAILURE_SCORE_MIN: Final = 100
 
 SCORED_NODES_MAX: Final = 20_000
 """Nodes with a score of failures: more than a cluster has; nodes that are gone decay."""
+
+RELEASED_BY_S: Final = 60
+"""Seconds after which a gang that never was whole is released for sure: its grace, a new leader, the evictions."""

@@ -53,7 +53,10 @@ class _Silent:
 
 
 class _Server:
-    """What a watch of one kind gives: the lines that were sent, or, to begin with, all that exists."""
+    """What a watch of one kind gives: the lines that were sent, or, to begin with, all that exists.
+
+    A line that was not taken is sent again, as any server would; a new list leaves it behind.
+    """
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
@@ -74,6 +77,8 @@ class _Server:
             yield 200, self._rest()
 
     async def _initial(self) -> AsyncIterator[bytes]:
+        if self.relists > 1:
+            del self.lines[:1]
         for body in tuple(self.objects.values()):
             yield event("ADDED", body)
         marks = {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}
@@ -83,7 +88,13 @@ class _Server:
 
     async def _rest(self) -> AsyncIterator[bytes]:
         while self.lines:
-            yield self.lines.pop(0)
+            line = self.lines[0]
+            if b'"ERROR"' in line or b'"BOOKMARK"' in line:
+                self.lines.pop(0)
+                yield line
+            else:
+                yield line
+                self.lines.pop(0)
 
 
 async def _each(lines: Iterable[bytes]) -> AsyncIterator[bytes]:

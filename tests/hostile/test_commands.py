@@ -38,3 +38,21 @@ def test_an_amount_beyond_64_bits_is_no_traceback(
     where = f"{path}: Pod a: spec.containers[0].resources.requests.cpu: "
     assert error.startswith(where if code else "")
     assert bool(error) == bool(code)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"name": "a" * 10_000},
+        {"name": "a", "labels": {"b" * 10_000: 7}},
+        {"name": "a", "namespace": "c" * 10_000},
+    ],
+    ids=["name", "label", "namespace"],
+)
+def test_a_message_about_long_names_is_short(
+    metadata: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "object.json"
+    path.write_text(json.dumps({**POD, "metadata": metadata}))
+    assert main(["decide", "-f", str(path)]) == 2
+    assert all(len(line) < 1500 for line in capsys.readouterr().err.splitlines())

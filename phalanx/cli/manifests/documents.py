@@ -8,7 +8,7 @@ import yaml
 from msgspec import Struct
 
 from phalanx.cli.exits import BadInput
-from phalanx.cli.manifests.findings import shown
+from phalanx.cli.manifests.findings import shortened, shown
 from phalanx.cli.manifests.sources import Source
 from phalanx.limits import MANIFEST_VALUES_MAX
 
@@ -44,10 +44,9 @@ class Document(Struct, frozen=True):
         """`FILE: Kind namespace/name`, with as much of it as is known, else which document of the file."""
         metadata = self.value.get("metadata")
         parts = [metadata.get(key) for key in ("namespace", "name")] if isinstance(metadata, dict) else []
-        name = "/".join(part for part in parts if isinstance(part, str) and part)
-        who = (
-            f"{self.kind} {name}" if self.kind and name else f"{self.place}{self.kind and f' ({self.kind})'}"
-        )
+        name = "/".join(shortened(part) for part in parts if isinstance(part, str) and part)
+        kind = shortened(self.kind)
+        who = f"{kind} {name}" if kind and name else f"{self.place}{kind and f' ({kind})'}"
         return f"{self.source}: {who}"
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from phalanx.limits import SHOWN_VALUE_CHARACTERS
+from phalanx.limits import SHOWN_NAME_CHARACTERS, SHOWN_VALUE_CHARACTERS
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 
@@ -24,9 +24,15 @@ class Finding(Struct, frozen=True):
 
 def inside(path: str, key: str) -> str:
     """The path of a field of what `path` names; a key that is not a plain word goes into brackets."""
+    key = shortened(key)
     if not _PLAIN_KEY.fullmatch(key):
         return f"{path}[{key}]"
     return f"{path}.{key}" if path else key
+
+
+def shortened(name: str) -> str:
+    """A name or a key as it is, but not ten thousand characters of it."""
+    return name if len(name) <= SHOWN_NAME_CHARACTERS else f"{name[:SHOWN_NAME_CHARACTERS]}..."
 
 
 def shown(value: Any) -> str:
