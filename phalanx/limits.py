@@ -428,4 +428,4 @@ SCORED_NODES_MAX: Final = 20_000
 """Nodes with a score of failures: more than a cluster has; nodes that are gone decay."""
 
 RELEASED_BY_S: Final = 60
-"""Seconds after which a gang that never was whole is released for sure: its grace, a new leader, the evictions."""
+"""Seconds after which a gang that never was whole is released: its grace, a new leader, the evictions."""

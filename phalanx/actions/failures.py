@@ -53,13 +53,13 @@ def find(session: Session) -> Failures:
     failed: list[PodUid] = []
     blamed: list[NodeName] = [] if session.health.is_open else list(session.health.turned_bad)
     for gang in session.gangs.values():
-        for pod in [pod for pod in gang.members if pod.phase is PodPhase.FAILED and pod.node]:
-            failed.append(pod.uid)
-            if pod.uid not in known:
-                _avoid(avoided.setdefault(gang.id, {}), pod, now)
-                blamed.extend(_blame(pod) if memory.cycle else ())
-        if session.may_have_lost_pods:
-            for pod in [pod for pod in gang.members if is_on_lost_node(pod, session)]:
+        for pod in [pod for pod in gang.members if pod.node is not None]:
+            if pod.phase is PodPhase.FAILED:
+                failed.append(pod.uid)
+                if pod.uid not in known:
+                    _avoid(avoided.setdefault(gang.id, {}), pod, now)
+                    blamed.extend(_blame(pod) if memory.cycle else ())
+            elif is_on_lost_node(pod, session):
                 _shun(avoided.setdefault(gang.id, {}), pod, now)
     return Failures(
         avoided=_bounded(avoided),

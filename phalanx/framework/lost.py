@@ -3,19 +3,25 @@
 from typing import TYPE_CHECKING
 
 from phalanx.framework.tolerations import tolerates
-from phalanx.model.nodes import TaintEffect
+from phalanx.model.nodes import Node, TaintEffect
 from phalanx.model.pods import Pod
 
 if TYPE_CHECKING:
     from phalanx.framework.session import Session
 
 
+def may_lose_pods(node: Node) -> bool:
+    """Whether some pod may be lost there."""
+    return not node.is_ready or any(taint.effect == TaintEffect.NO_EXECUTE for taint in node.taints)
+
+
 def is_on_lost_node(pod: Pod, session: "Session") -> bool:
     """Whether the pod's node is gone, not ready, or has a NoExecute taint that the pod does not tolerate."""
-    if pod.node is None or pod.is_finished:
+    if pod.node is None or (pod.node in session.nodes and pod.node not in session.suspect_nodes):
         return False
     state = session.nodes.get(pod.node)
-    if state is None or not state.node.is_ready:
-        return True
+    if pod.is_finished or state is None:
+        return not pod.is_finished
     evicting = [taint for taint in state.node.taints if taint.effect == TaintEffect.NO_EXECUTE]
-    return any(not tolerates(pod.shape.tolerations, taint) for taint in evicting)
+    tolerated = all(tolerates(pod.shape.tolerations, taint) for taint in evicting)
+    return not state.node.is_ready or not tolerated

@@ -8,6 +8,7 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, judge
 from phalanx.framework.health import NodeWatch, watch
 from phalanx.framework.ledger import Ledger
+from phalanx.framework.lost import may_lose_pods
 from phalanx.framework.plugin import Plugins
 from phalanx.framework.queue_tree import QueueTree
 from phalanx.framework.registry import load_plugins
@@ -97,15 +98,9 @@ class Session:
         )
 
     @cached_property
-    def may_have_lost_pods(self) -> bool:
-        """Whether any node of a pod may be lost: one is not ready, evicts its pods, or is gone."""
-        states = self.nodes.values()
-        return any(not each.node.is_ready or each.node.taints for each in states) or any(
-            pod.node not in self.nodes
-            for gang in self.gangs.values()
-            for pod in gang.members
-            if pod.node is not None
-        )
+    def suspect_nodes(self) -> frozenset[NodeName]:
+        """Nodes that are not ready, or have a taint that may evict pods."""
+        return frozenset(name for name, state in self.nodes.items() if may_lose_pods(state.node))
 
     @property
     def changed_nodes(self) -> list[NodeName]:

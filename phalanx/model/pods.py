@@ -115,7 +115,8 @@ class Pod(Struct, frozen=True, gc=False):
 
     `created` is in seconds since the epoch. `min_member` is the label's value, None without the label.
     `owners` are the UIDs of all owner references. `problems` are those of its labels and metadata. `ended` is
-    when it failed or began to be deleted, in seconds since the epoch, 0 when nobody tells.
+    when it failed or began to be deleted, and `running_since` when a running one was taken by its kubelet, in
+    seconds since the epoch, 0 when nobody tells.
     """
 
     uid: PodUid
@@ -143,6 +144,7 @@ class Pod(Struct, frozen=True, gc=False):
     hold: Hold | None = None
     failure: PodFailure | None = None
     ended: int = 0
+    running_since: int = 0
     problems: tuple[Problem, ...] = ()
 
     @property

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from phalanx.limits import GANG_PROBLEMS_MAX
+from phalanx.limits import GANG_PROBLEMS_MAX, RELEASED_BY_S
 from phalanx.model.gangs import Gang, GangKind, Recovery, RecoveryMode, RoleSpec, TopologyWish
 from phalanx.model.names import GangId
 from phalanx.model.reading.durations import milliseconds
@@ -238,6 +238,34 @@ def test_a_gang_that_lost_all_members_begins_anew_until_it_is_whole() -> None:
     assert not only(*fresh, group=group).begins_anew
     failed = only(member("a", nodeName="n", status={"phase": "Failed"}), group=began)
     assert (failed.started, failed.begins_anew) == (True, False)
+
+
+def at(second: int) -> str:
+    return f"1970-01-01T00:{second // 60:02}:{second % 60:02}Z"
+
+
+@pytest.mark.parametrize(
+    ("remade", "rest", "started"),
+    [
+        (RELEASED_BY_S + 10, {}, True),
+        (RELEASED_BY_S + 9, {}, False),
+        (RELEASED_BY_S + 10, {"status": {"phase": "Failed", "reason": "OutOfcpu"}}, False),
+        (RELEASED_BY_S + 10, {"status": {"phase": "Failed"}}, True),
+        (RELEASED_BY_S + 10, {"status": {"phase": "Pending"}}, False),
+    ],
+)
+def test_a_gang_by_label_that_lost_a_member_has_started(
+    remade: int, rest: dict[str, Any], *, started: bool
+) -> None:
+    """Two made at 5 s, one running since 10 s; the other is gone (or failed) and was made anew."""
+    labels = {label("min-member"): "2"}
+
+    def of(name: str, second: int, **more: Any) -> core.Pod:
+        return pod(name, owner="job", labels=labels, meta={"creationTimestamp": at(second)}, **more)
+
+    running = of("a", 5, nodeName="n", status={"phase": "Running", "startTime": at(10)})
+    others = [of("b", 5, **rest)] if rest else []
+    assert only(running, *others, of("c", remade)).started is started
 
 
 def test_the_wish_for_recovery_is_read() -> None:

@@ -107,3 +107,14 @@ def test_two_schedulers_in_one_process_do_not_share_metrics() -> None:
 
 def test_the_process_itself_is_measured() -> None:
     assert b"process_cpu_seconds_total" in generate_latest(Metrics().registry)
+
+
+def test_faults_of_nodes_are_shown_while_they_last() -> None:
+    metrics = Metrics()
+    faults = CycleStats(breaker="6 of 11 nodes turned bad", failure_scores={NodeName("n1"): 1500})
+    metrics.cycle_ended(CycleResult(cycle=1, stats=faults), seconds=0.1)
+    assert value(metrics, "phalanx_breaker_open") == 1
+    assert value(metrics, "phalanx_node_failure_score", node="n1") == 1.5
+    metrics.cycle_ended(CycleResult(cycle=2), seconds=0.1)
+    assert value(metrics, "phalanx_breaker_open") == 0
+    assert value(metrics, "phalanx_node_failure_score", node="n1") is None

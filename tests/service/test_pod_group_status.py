@@ -144,3 +144,10 @@ def test_placement_and_certificate_outlive_the_cycle_that_made_them() -> None:
     assert (first.certificate.proven, first.certificate.objective) == (False, (2,))
     later = status(gang(RUNNING, RUNNING), before=first)
     assert (later.placement, later.certificate) == (first.placement, first.certificate)
+
+
+def test_a_gang_that_begins_anew_has_not_started_for_the_next_leader_either() -> None:
+    anew = msgspec.structs.replace(gang(WAITING, WAITING), begins_anew=True)
+    before = PodGroupStatus(started_at=NOW)
+    assert status_of(anew, Told(), before=before, now_ms=NOW_MS).started_at is None
+    assert status_of(gang(WAITING, WAITING), Told(), before=before, now_ms=NOW_MS).started_at == NOW

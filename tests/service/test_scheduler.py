@@ -14,8 +14,12 @@ QUEUES = "/apis/scheduling.phalanx.dev/v1alpha1/queues"
 FORBIDDEN = answer(403, b'{"kind":"Status","code":403,"reason":"Forbidden","message":"denied by a webhook"}')
 
 
-def gang(world: World, name: str, *, size: int, min_member: int | None = None, **fields: Any) -> None:
-    world.create(POD_GROUPS, workloads.pod_group(name, min_member=min_member or size))
+def gang(
+    world: World, name: str, *, size: int, min_member: int | None = None, wish: Any = None, **fields: Any
+) -> None:
+    group = workloads.pod_group(name, min_member=min_member or size)
+    group["spec"].update({"recovery": wish} if wish else {})
+    world.create(POD_GROUPS, group)
     for number in range(size):
         made = workloads.pod(f"{name}-{number}", group=name)
         made["metadata"].update(fields)
@@ -133,6 +137,40 @@ async def test_a_gang_that_stays_broken_is_released_whole() -> None:
         conditions = world.get(f"{PODS}/train-0")["status"]["conditions"]
         [target] = [each for each in conditions if each["type"] == "DisruptionTarget"]
         assert target["reason"] == "GangIncomplete"
+
+
+WISH = {"onNodeLoss": "Replace", "gracePeriod": "0s"}
+OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job", "controller": True}
+
+
+def lose(world: World, node: str) -> None:
+    """Its kubelet is not heard any more."""
+    conditions = [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]
+    world.overwrite_status(f"/api/v1/nodes/{node}", conditions=conditions)
+
+
+async def test_a_member_on_a_lost_node_is_replaced() -> None:
+    async with running() as world:
+        add_node(world, "n1", 2)
+        gang(world, "train", size=2, wish=WISH, ownerReferences=[OWNER])
+        await world.until(lambda: status(world, "train").get("startedAt") is not None)
+        lose(world, "n1")
+        await world.until(lambda: world.deleting() == {"train-0", "train-1"})
+        conditions = world.get(f"{PODS}/train-0")["status"]["conditions"]
+        [target] = [each for each in conditions if each["type"] == "DisruptionTarget"]
+        assert target["reason"] == "MemberReplaced"
+        assert "node n1 of member train-0 is lost" in target["message"]
+
+
+async def test_a_node_that_is_healthy_again_is_used() -> None:
+    async with running() as world:
+        add_node(world, "n1", 2)
+        lose(world, "n1")
+        gang(world, "train", size=2)
+        await world.until(lambda: status(world, "train").get("reason") == "NoEligibleNode")
+        ready = [{"type": "Ready", "status": "True"}]
+        world.overwrite_status("/api/v1/nodes/n1", conditions=ready)
+        await world.until(lambda: set(world.nodes_of_pods()) == {"train-0", "train-1"})
 
 
 async def test_a_queue_tells_what_it_holds_and_what_waits() -> None:

@@ -9,9 +9,10 @@ from enum import Enum
 
 from msgspec import Struct, structs
 
+from phalanx.limits import RELEASED_BY_S
 from phalanx.model.gangs import Gang, GangKind, Recovery, TopologyWish, reaches_minimum
 from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE, GangId, QueueName
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Pod, PodFailure, PodPhase
 from phalanx.model.reading.contradictions import gang_problems
 from phalanx.model.reading.membership import GangKey, gang_id, is_member
 from phalanx.model.reading.pod_groups import PodGroup
@@ -149,7 +150,22 @@ def _start(members: tuple[Pod, ...], min_member: int, group: PodGroup | None, be
         return _Start.STARTED
     if before is not None and before.begins_anew:
         return _Start.ANEW
-    if not (before is not None and before.started) and not (group is not None and group.started):
+    known = (before is not None and before.started) or (group is not None and group.started)
+    if not known and not (group is None and _has_lost_members(members, min_member)):
         return _Start.NOT_YET
     is_lost = not counted and any(pod.is_waiting for pod in members)
     return _Start.ANEW if is_lost else _Start.STARTED
+
+
+def _has_lost_members(members: tuple[Pod, ...], min_member: int) -> bool:
+    """Whether a gang without a PodGroup must have started, though nobody has written it down.
+
+    No member gets a node before all of a minimum exist. If fewer of that time are left than it takes, and one
+    was made anew so late that a broken gang would have been released before, the gang was whole.
+    """
+    first = min((pod.running_since for pod in members if pod.running_since), default=0)
+    if not first or max(pod.created for pod in members) < first + RELEASED_BY_S:
+        return False
+    rejected = PodFailure.REJECTED
+    left = [pod for pod in members if pod.phase is not PodPhase.FAILED or pod.failure is rejected]
+    return sum(1 for pod in left if pod.created <= first) < min_member

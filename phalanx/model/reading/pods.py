@@ -56,6 +56,7 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
         scheduled=_scheduled(status),
         failure=read_failure(status),
         ended=read_end(meta, status),
+        running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         problems=tuple(_problems(written, classes)),
     )
 

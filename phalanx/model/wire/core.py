@@ -181,6 +181,7 @@ class PodStatus(Wire, frozen=True):
 
     phase: str = ""
     reason: str = ""
+    start_time: datetime | None = None
     conditions: tuple[PodCondition, ...] = ()
     nominated_node_name: str = ""
     container_statuses: tuple[ContainerStatus, ...] = ()
