@@ -62,8 +62,8 @@ class LeastPrivilege(Check):
         """Watches are no single requests: who has heard of a kind has watched it."""
         for replica in self.scene.replicas:
             if replica.process is not None:
-                for plural in replica.process.network.delivered:
-                    self._see(("watch", _GROUPS.get(plural, ""), plural))
+                for plural in sorted(replica.process.network.delivered.keys() & _GROUPS.keys()):
+                    self._see(("watch", _GROUPS[plural], plural))
 
     def _see(self, access: Access) -> None:
         if access in self._seen:

@@ -89,7 +89,7 @@ class SomebodyLeads(Check):
             self._leader, self._since = leader, self.now
         led_s = self.now - self._since
         calm_s = self.truth.undisturbed_s(leader)
-        if self._decided != leader and led_s > FIRST_CYCLE_S and calm_s > led_s:
+        if self._decided != leader and led_s > FIRST_CYCLE_S and calm_s >= led_s:
             self._decided = leader
             self.violated(leader, f"leads for {led_s:.0f} s and has decided nothing")
 
@@ -105,7 +105,7 @@ class SomebodyLeads(Check):
     def _any_candidate(self, seconds: float) -> bool:
         processes = [replica.process for replica in self.scene.replicas]
         return any(
-            process is not None and self.truth.undisturbed_s(process.host.name) > seconds
+            process is not None and self.truth.undisturbed_s(process.host.name) >= seconds
             for process in processes
         )
 

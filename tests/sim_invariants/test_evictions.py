@@ -1,0 +1,241 @@
+"""S7, S15, S16, S17, L10 can fail, and do not when it only looks like it."""
+
+from typing import Any
+
+import pytest
+
+from phalanx.model.decisions import CycleResult, Evict
+from phalanx.sim.invariants.evictions import (
+    Breaker,
+    BudgetOfJobs,
+    FailedNodesAvoided,
+    FewEvictions,
+    LostMembersGo,
+)
+from phalanx.sim.workloads import job, node, pod, pod_group
+from tests.sim_invariants.stage import Actor, Stage, violations
+
+GROUPS = "podgroups.scheduling.phalanx.dev"
+GPUS8 = {"nvidia.com/gpu": "8"}
+RESTART = {"onMemberFailure": "Restart", "onNodeLoss": "Restart"}
+
+
+def owned(name: str, **options: Any) -> dict[str, Any]:
+    made = pod(name, group="g", **options)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "job-uid", "controller": True}
+    made["metadata"]["ownerReferences"] = [owner]
+    return made
+
+
+async def bound(stage: Stage, count: int, *, min_member: int = 3, **spec: Any) -> Actor:
+    """A gang of three of which so many are bound, each to a node of its own, a while ago."""
+    stage.create(*(node(f"n{number}") for number in range(4)))
+    stage.create(pod_group("g", min_member=min_member, **spec), *(owned(f"a{n}") for n in range(3)))
+    host = await stage.leader()
+    for number in range(count):
+        await host.bind(f"a{number}", f"n{number}")
+    if count >= min_member:
+        stage.status("g", GROUPS, startedAt="2026-01-01T00:00:00Z")
+    await host.hear()
+    await stage.pass_time(40)
+    return host
+
+
+def choose(stage: Stage, host: Actor, *names: str) -> None:
+    """A cycle that evicts these."""
+    evictions = tuple(
+        Evict(stage.uid(name), "default", name, "g", 1, "GangIncomplete", "")  # type: ignore[arg-type]
+        for name in names
+    )
+    host.decided(CycleResult(cycle=1, evictions=evictions))
+
+
+async def evict(stage: Stage, host: Actor, *names: str) -> None:
+    choose(stage, host, *names)
+    for name in names:
+        await host.evict(name)
+
+
+def test_a_gang_that_never_started_is_released() -> None:
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 2)
+        await evict(stage, host, "a0", "a1")
+
+    assert violations(history, FewEvictions) == []
+
+
+def test_a_gang_is_released_in_part() -> None:
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 2)
+        await evict(stage, host, "a0")
+
+    assert violations(history, FewEvictions) == ["S7"]
+
+
+def test_an_eviction_that_nobody_decided() -> None:
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 2)
+        await host.evict("a0")
+
+    assert violations(history, FewEvictions) == ["S7"]
+
+
+def test_a_gang_that_runs_is_evicted() -> None:
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 3)
+        await evict(stage, host, "a0", "a1", "a2")
+
+    assert violations(history, FewEvictions) == ["S7"] * 3
+
+
+@pytest.mark.parametrize("recovery", [RESTART, {"onMemberFailure": "Wait"}])
+def test_a_member_failed(recovery: dict[str, str]) -> None:
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 3, recovery=recovery)
+        stage.status("a2", phase="Failed")
+        await evict(stage, host, "a0", "a1")
+
+    assert violations(history, FewEvictions) == ([] if recovery is RESTART else ["S7"] * 2)
+
+
+def test_nothing_failed_and_it_is_restarted() -> None:
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 3, recovery=RESTART)
+        await evict(stage, host, "a0", "a1", "a2")
+
+    assert violations(history, FewEvictions) == ["S7"], "once the first is gone, the others may follow"
+
+
+@pytest.mark.parametrize(("name", "expected"), [("a0", []), ("a1", ["S7", "S7"])])
+def test_members_on_lost_nodes_are_replaced(name: str, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 3, recovery={"onNodeLoss": "Replace"})
+        stage.condition("n0", "Ready", "Unknown")
+        await evict(stage, host, name)
+
+    assert violations(history, FewEvictions) == expected
+
+
+def test_a_gang_that_is_finishing() -> None:
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 3, recovery=RESTART)
+        stage.status("a2", phase="Succeeded")
+        stage.condition("n0", "Ready", "Unknown")
+        await host.hear()
+        await evict(stage, host, "a0", "a1")
+
+    assert violations(history, FewEvictions) == ["S7", "S7"]
+
+
+def test_a_pod_that_nobody_would_make_again() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n0"), pod_group("g", min_member=2), pod("a", group="g"), pod("b", group="g"))
+        host = await stage.leader()
+        await host.bind("a", "n0")
+        await evict(stage, host, "a")
+
+    assert violations(history, FewEvictions) == ["S7"]
+
+
+TARGET = {"type": "DisruptionTarget", "status": "True", "reason": "x"}
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_an_eviction_says_why_first(told: bool) -> None:
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 2)
+        if told:
+            stage.status("a0", condition=TARGET)
+        await host.evict("a0")
+
+    assert violations(history, BudgetOfJobs) == ["S15"] * (not told)
+
+
+@pytest.mark.parametrize(
+    ("failed", "ignores", "expected"), [(2, True, ["S15"]), (1, True, []), (2, False, [])]
+)
+def test_a_job_counts_what_it_should_not(failed: int, ignores: bool, expected: list[str]) -> None:
+    """One pod has failed by itself, another was evicted."""
+
+    async def history(stage: Stage) -> None:
+        made = job("j", members=2)
+        rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+        if ignores:
+            made["spec"]["podFailurePolicy"] = {"rules": [rule]}
+        stage.create(made)
+        for name in ("a0", "a1"):
+            member = owned(name)
+            member["metadata"]["ownerReferences"][0]["uid"] = stage.uid("j", "jobs.batch")
+            stage.create(member)
+        stage.status("a0", phase="Failed")
+        stage.status("a1", condition=TARGET)
+        stage.delete("a1")
+        stage.status("j", "jobs.batch", failed=failed)
+        stage.checks.at_rest()
+
+    assert violations(history, BudgetOfJobs) == expected
+
+
+@pytest.mark.parametrize(("others", "expected"), [(3, ["S16"]), (0, [])])
+def test_back_to_the_node_that_failed_it(others: int, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(*(node(f"n{number}") for number in range(1 + others)))
+        stage.create(pod_group("g", min_member=1), owned("a0", requests=GPUS8), owned("a1", requests=GPUS8))
+        host = await stage.leader()
+        await host.bind("a0", "n0")
+        stage.condition("n0", "GpuXidError", "True")
+        stage.status("a0", phase="Failed")
+        stage.condition("n0", "GpuXidError", "False")
+        await stage.pass_time(20)
+        host.place({"a1": "n0"})
+        await stage.pass_time(60)
+        host.place({"a1": "n0"})
+
+    assert violations(history, FailedNodesAvoided) == expected
+
+
+def test_a_failure_of_its_own_is_not_the_nodes() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n0"), node("n1"), pod_group("g", min_member=1))
+        stage.create(owned("a0", requests=GPUS8), owned("a1", requests=GPUS8))
+        host = await stage.leader()
+        await host.bind("a0", "n0")
+        stage.status("a0", phase="Failed")
+        await stage.pass_time(20)
+        host.place({"a1": "n0"})
+
+    assert violations(history, FailedNodesAvoided) == []
+
+
+@pytest.mark.parametrize(
+    ("bad", "later_s", "expected"), [(3, 10, ["S17"]), (2, 10, []), (3, 400, [])], ids=["mass", "half", "old"]
+)
+def test_evictions_while_nodes_turn_bad(bad: int, later_s: float, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 2)
+        for number in range(bad):
+            stage.condition(f"n{number}", "GpuXidError", "True")
+        await stage.pass_time(later_s)
+        choose(stage, host, "a0", "a1")
+
+    assert violations(history, Breaker) == expected
+
+
+@pytest.mark.parametrize(
+    ("recovery", "lost_s", "expected"),
+    [
+        ({"onNodeLoss": "Replace", "gracePeriod": "10s"}, 90, ["L10"]),
+        ({"onNodeLoss": "Replace", "gracePeriod": "10s"}, 60, []),
+        ({"onNodeLoss": "Replace", "gracePeriod": "5m"}, 200, []),
+        ({"onNodeLoss": "Wait"}, 400, []),
+    ],
+)
+def test_a_member_stays_on_a_lost_node(recovery: dict[str, str], lost_s: float, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 3, recovery=recovery)
+        host.decided(CycleResult(cycle=1))
+        await stage.pass_time(70)
+        stage.condition("n0", "Ready", "Unknown")
+        await stage.pass_time(lost_s)
+
+    assert violations(history, LostMembersGo) == expected

@@ -1,0 +1,137 @@
+"""S11, S20, L6, L7, L8 can fail, and do not when it only looks like it."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from phalanx.kube.lease import LostLease
+from phalanx.model.decisions import CycleResult
+from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
+from phalanx.sim.hosts import State
+from phalanx.sim.invariants.access import LeastPrivilege, shipped_access, unused_access
+from phalanx.sim.invariants.processes import (
+    KnowsAllBeforeDeciding,
+    NobodyExits,
+    RefusedBindsRest,
+    SomebodyLeads,
+)
+from phalanx.sim.workloads import node, pod
+from tests.sim_invariants.stage import LEASE, Stage, play, violations
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "expected"),
+    [
+        (ExceptionGroup("g", [KeyError("x")]), State.RUNNING, ["S11"]),
+        (ExceptionGroup("g", [LostLease("late"), KeyError("x")]), State.RUNNING, ["S11"]),
+        (ExceptionGroup("g", [LostLease("late")]), State.RUNNING, []),
+        (None, State.RUNNING, []),
+        (KeyError("x"), State.DEAD, []),
+    ],
+)
+def test_a_process_that_ends(error: Exception | None, state: State, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        process = stage.hosts[0].process
+        process.host.state = state
+        process.task = SimpleNamespace(done=lambda: True, cancelled=lambda: False, exception=lambda: error)
+        await stage.pass_time(3)
+
+    assert violations(history, NobodyExits) == expected
+
+
+def test_nobody_leads() -> None:
+    async def history(stage: Stage) -> None:
+        await stage.pass_time(30)
+
+    assert violations(history, SomebodyLeads) == ["L6"]
+
+
+def test_nobody_leads_and_nobody_could() -> None:
+    async def history(stage: Stage) -> None:
+        for host in stage.hosts:
+            host.network.partition()
+        await stage.pass_time(60)
+
+    assert violations(history, SomebodyLeads) == []
+
+
+def test_the_leader_is_cut_off_and_the_other_takes_over_in_time() -> None:
+    async def history(stage: Stage) -> None:
+        host = await stage.leader()
+        await stage.pass_time(5)
+        host.decided(CycleResult(cycle=1))
+        await stage.pass_time(30)
+        host.network.partition()
+        await stage.pass_time(20)
+        await stage.hosts[1].take_lease()
+        stage.hosts[1].decided(CycleResult(cycle=1))
+        await stage.pass_time(60)
+
+    assert violations(history, SomebodyLeads) == []
+
+
+def test_a_leader_that_decides_nothing() -> None:
+    async def history(stage: Stage) -> None:
+        await stage.pass_time(5)
+        await stage.leader()
+        await stage.pass_time(30)
+
+    assert violations(history, SomebodyLeads) == ["L6"]
+
+
+@pytest.mark.parametrize("missing", ["", "nodes", "queues"])
+def test_deciding_before_all_is_listed(missing: str) -> None:
+    async def history(stage: Stage) -> None:
+        host = stage.hosts[0]
+        for kind in WATCHED_KINDS:
+            host.network.listed(KINDS[kind].plural)
+        await stage.pass_time(3)
+        await host.take_lease()
+        for kind in WATCHED_KINDS:
+            if KINDS[kind].plural != missing:
+                host.network.listed(KINDS[kind].plural)
+        host.decided(CycleResult(cycle=1))
+        host.decided(CycleResult(cycle=2))
+
+    assert violations(history, KnowsAllBeforeDeciding) == ["L7"] * bool(missing)
+
+
+@pytest.mark.parametrize(("pause_s", "expected"), [(1.0, ["L8"]), (6.0, [])])
+def test_a_bind_that_is_refused_again_and_again(pause_s: float, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a"))
+        host = await stage.leader()
+        for _ in range(30):
+            assert await host.bind("a", "n1", uid="another") == 409
+            await stage.pass_time(pause_s)
+
+    assert violations(history, RefusedBindsRest) == expected
+
+
+def test_what_no_role_allows() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a"))
+        host = await stage.leader()
+        await host.bind("a", "n1")
+        await host.evict("a")
+        await host.request("GET", "/api/v1/namespaces/default/secrets")
+        await host.request("GET", "/api/v1/namespaces/default/secrets")
+        await host.request("PATCH", "/api/v1/nodes/n1", {})
+        await stage.pass_time(1)
+
+    assert violations(history, LeastPrivilege) == ["S20", "S20"]
+
+
+def test_what_was_not_used() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a"))
+        host = await stage.leader()
+        await host.bind("a", "n1")
+        await host.request("GET", LEASE)
+        await stage.pass_time(1)
+
+    unused = unused_access(play(history, LeastPrivilege).marks.counts)
+    assert len(shipped_access()) > 20
+    assert ("delete", "", "pods") in unused
+    assert not {("create", "", "pods/binding"), ("watch", "", "nodes")} & set(unused)
+    assert ("get", "coordination.k8s.io", "leases") not in unused

@@ -1,0 +1,104 @@
+"""S6 and S13 can fail, and do not when it only looks like it."""
+
+from typing import Any
+
+import pytest
+
+from phalanx.sim.invariants.statuses import QueuesAddUp, StatusIsTrue
+from phalanx.sim.workloads import gang, node, pod_group, queue
+from tests.sim_invariants.stage import Stage, violations
+
+GROUPS, QUEUES = "podgroups.scheduling.phalanx.dev", "queues.scheduling.phalanx.dev"
+
+
+async def use(stage: Stage, count: int, *, queue_name: str = "q") -> None:
+    """So many pods of a GPU each, bound for a gang of the queue."""
+    stage.create(node("n1"), pod_group("g", min_member=1, queue=queue_name))
+    stage.create(*gang("g", {"w": count}))
+    host = await stage.leader()
+    for number in range(count):
+        await host.bind(f"g-w-{number}", "n1")
+
+
+@pytest.mark.parametrize(("count", "expected"), [(4, []), (5, ["S6"])])
+def test_a_queue_beyond_its_limit(count: int, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(queue("q", limit={"nvidia.com/gpu": "4"}))
+        await use(stage, count)
+
+    assert violations(history, QueuesAddUp) == expected
+
+
+def test_a_parent_beyond_its_limit() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(queue("top", limit={"nvidia.com/gpu": "4"}), queue("q", parent="top"))
+        await use(stage, 5)
+
+    assert violations(history, QueuesAddUp) == ["S6"]
+
+
+def test_a_limit_that_was_lowered_unheard() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(queue("q", limit={"nvidia.com/gpu": "4"}), node("n1"))
+        stage.create(pod_group("g", min_member=1, queue="q"), *gang("g", {"w": 4}))
+        host = await stage.leader()
+        stage.change("q", QUEUES, limit={"nvidia.com/gpu": "2"})
+        for number in range(4):
+            await host.bind(f"g-w-{number}", "n1")
+
+    assert violations(history, QueuesAddUp) == []
+
+
+@pytest.mark.parametrize(("told", "expected"), [("3", []), ("2", ["S6"])])
+@pytest.mark.parametrize("name", ["q", "top"])
+def test_a_queue_that_tells_another_usage(name: str, told: str, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(queue("top"), queue("q", parent="top"))
+        await use(stage, 3)
+        stage.status(name, QUEUES, allocated={"nvidia.com/gpu": told, "pods": "3"})
+        await stage.pass_time(30)
+        stage.checks.at_rest()
+
+    assert violations(history, QueuesAddUp) == expected
+
+
+RIGHT = {"total": 3, "pending": 0, "bound": 2, "running": 1, "succeeded": 0, "failed": 0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [({}, []), ({"bound": 3}, ["S13"]), ({"running": 0}, ["S13"]), ({"total": 4}, ["S13"])],
+)
+def test_counts(changes: dict[str, int], expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        await use(stage, 3)
+        stage.status("g-w-0", phase="Running")
+        stage.status("g", GROUPS, counts={**RIGHT, **changes})
+        await stage.pass_time(30)
+        stage.checks.at_rest()
+
+    assert violations(history, StatusIsTrue) == expected
+
+
+def test_counts_of_a_moment_ago() -> None:
+    async def history(stage: Stage) -> None:
+        await use(stage, 3)
+        await stage.pass_time(30)
+        stage.status("g-w-0", phase="Running")
+        await stage.pass_time(2)
+        stage.checks.at_rest()
+
+    assert violations(history, StatusIsTrue) == []
+
+
+@pytest.mark.parametrize(("bound", "expected"), [(1, ["S13"]), (2, [])])
+def test_success_before_it_is_there(bound: int, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod_group("g", min_member=2), *gang("g", {"w": 2}))
+        host = await stage.leader()
+        for number in range(bound):
+            await host.bind(f"g-w-{number}", "n1")
+        fields: dict[str, Any] = {"startedAt": "2026-01-01T00:00:00Z"}
+        stage.status("g", GROUPS, **fields)
+
+    assert violations(history, StatusIsTrue) == expected
