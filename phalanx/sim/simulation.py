@@ -16,7 +16,7 @@ from phalanx.sim.faults.injectors import INJECTORS, inject
 from phalanx.sim.invariants.check import Check, Violation
 from phalanx.sim.outcomes import Outcomes, OutcomeTracker
 from phalanx.sim.remote_faults import REMOTE_INJECTORS
-from phalanx.sim.store import Object
+from phalanx.sim.store import Key, Object
 from phalanx.sim.world import World, WorldSettings, in_world
 
 WARM_UP_S: Final = 30.0
@@ -27,6 +27,9 @@ REST_S: Final = 1800.0
 
 EMPTYING_S: Final = 300.0
 """Simulated seconds between deleting everything and the look at the end."""
+
+KEPT_S: Final = 900.0
+"""Simulated seconds for which users keep a job that has ended, with its PodGroup."""
 
 _WORKLOAD_KINDS: Final = (
     "jobs.batch",
@@ -127,6 +130,7 @@ class _Run:
         world.create(self._scenario.cluster)
         world.start()
         world.go(self._tell_progress(world))
+        world.go(_remove_ended_jobs(world))
         await asyncio.sleep(WARM_UP_S)
         world.go(self._submit(world))
         faults = [world.go(self._inject(fault, world)) for fault in self._scenario.faults]
@@ -200,6 +204,26 @@ def _words(fault: Fault) -> str:
     return f"{fault.family} {fault.kind} {where} for {fault.seconds:.0f} s {settings}"
 
 
+async def _remove_ended_jobs(world: World) -> None:
+    """What users do in the end, and what keeps a year's objects from piling up."""
+    ended: dict[Key, float] = {}
+    while True:
+        await asyncio.sleep(KEPT_S / 10)
+        now = world.loop.time()
+        for key in world.client.keys("jobs.batch"):
+            if _has_ended(world.client.get(key) or {}):
+                ended.setdefault(key, now)
+        for key in [key for key, since in ended.items() if since < now - KEPT_S]:
+            del ended[key]
+            for resource in ("jobs.batch", "podgroups.scheduling.phalanx.dev"):
+                _delete(world, Key(resource, key.namespace, key.name))
+
+
+def _has_ended(job: Object) -> bool:
+    conditions = job.get("status", {}).get("conditions", [])
+    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+
+
 def _delete_everything(world: World) -> None:
     for resource in _WORKLOAD_KINDS:
         _delete_all(world, resource)
@@ -207,6 +231,10 @@ def _delete_everything(world: World) -> None:
 
 def _delete_all(world: World, resource: str) -> None:
     for key in world.client.keys(resource):
-        found = world.client.get(key)
-        if found is not None:
-            world.client.delete(key, uid=found["metadata"]["uid"])
+        _delete(world, key)
+
+
+def _delete(world: World, key: Key) -> None:
+    found = world.client.get(key)
+    if found is not None:
+        world.client.delete(key, uid=found["metadata"]["uid"])
