@@ -48,7 +48,8 @@ class CachePlanCheck:
             return f"node {name}: {rejected}"
         if state.node.has_unknown_topology and self._requires_topology(placement):
             return f"node {name}: its place in the network is unknown"
-        short = [resource for resource, amount in state.free.items() if amount < 0]
+        asked = pod.shape.requests
+        short = [each for each, amount in state.free.items() if amount < 0 < asked.get(each, 0)]
         return f"node {name} has too little {short[0]} since the plan was made" if short else None
 
     def _rejection(self, pod: Pod, state: NodeState) -> str | None:

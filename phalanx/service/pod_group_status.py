@@ -34,11 +34,12 @@ class Told(Struct, frozen=True):
 def status_of(gang: Gang, told: Told, *, before: PodGroupStatus, now_ms: int) -> PodGroupStatus:
     """`before` keeps what is only known once: when the gang started, and where it was placed.
 
-    A gang that begins anew has not started: its status must say so to the next leader too.
+    A gang that begins anew has not started: its status must say so to the next leader too. One that started
+    and was not whole any more when this was written first has started.
     """
     counts = _counts(gang.members)
     started_at = None if gang.begins_anew else before.started_at
-    if started_at is None and _has_its_minimum(gang):
+    if started_at is None and (gang.started or _has_its_minimum(gang)):
         started_at = time_of(now_ms)
     phase = _phase(gang, counts, started=started_at is not None, releasing=told.releasing)
     verdict = told.verdict if counts.pending else None

@@ -66,3 +66,16 @@ def why(changed: Change | None) -> str | None:
 )
 def test_a_node_is_looked_at_again(changed: Change | None, said: str | None) -> None:
     assert why(changed) == said
+
+
+def test_a_node_that_lacks_what_others_use_still_takes_what_asks_for_none_of_it() -> None:
+    """Volcano #2999: a node that lost GPUs below what is used there was shut out altogether."""
+    config = SchedulerConfig()
+    cache = Cache(scheduler_name=config.scheduler_name)
+    old = pod("old", uid="old", nodeName="n", requests={"example.com/gpu": 2})
+    new = pod("new", uid="new", requests={"cpu": 1})
+    offered = {"allocatable": {"cpu": "8", "pods": "10", "example.com/gpu": "1"}}
+    cache.apply_all(map(Applied, (node("n", status=offered), old, new)))
+    (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
+    cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
+    assert CachePlanCheck(cache, config).gang(placement) is None

@@ -115,6 +115,13 @@ def test_a_gang_that_gives_back_what_it_holds_is_releasing() -> None:
     assert status(gang(BOUND, WAITING), Told(releasing=True)).phase == "Releasing"
 
 
+def test_a_gang_that_lost_a_member_before_anything_was_written_has_started_all_the_same() -> None:
+    """Else the next leader takes it for one that never started, and releases it."""
+    lost = msgspec.structs.replace(gang(RUNNING, DELETING), started=True)
+    assert status(lost).started_at == NOW
+    assert status(lost).phase == "Running"
+
+
 def test_started_at_is_set_when_enough_members_are_bound_in_the_api() -> None:
     assert status(gang(ASSUMED, ASSUMED)).started_at is None
     assert status(gang(BOUND, BOUND)).started_at == NOW
