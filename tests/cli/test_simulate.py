@@ -1,0 +1,59 @@
+"""`phalanx simulate` and `phalanx drill`: what they print, and what they say of bad input."""
+
+import json
+
+import pytest
+
+from phalanx.cli.app import main
+
+SHORT = ["--nodes", "4", "--hours", "0.05"]
+
+
+def test_one_seed_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seed", "3", "--faults", "none", *SHORT]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("seed 3: ")
+    assert "violations  0" in told
+
+
+def test_one_seed_as_json_has_the_keys_that_were_promised(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seed", "3", "-o", "json", *SHORT]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert {"decisionHash", "violations", "faults", "outcomes"} <= set(summary)
+    assert summary["violations"] == []
+
+
+def test_many_seeds_are_added_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seeds", "1..3", "--jobs", "2", "-o", "json", *SHORT]) == 0
+    totals = json.loads(capsys.readouterr().out)
+    assert totals["seeds"] == 3
+    assert totals["violationCount"] == 0
+
+
+def test_events_are_told_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seed", "1", "--faults", "storm", "--events", *SHORT]) == 0
+    assert " places " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--faults", "everything"], "--faults: expected one of none, calm, "),
+        (["--nodes", "0"], "--nodes: expected a number above 0, found 0"),
+        (["--hours", "-1"], "--hours: expected a number above 0"),
+        (["--seeds", "9..3"], "--seeds: expected FIRST..LAST such as 1..100, found 9..3"),
+        (["--seeds", "1..2", "--seed", "1"], "--seed, --seeds: expected one of them, found both"),
+        (["--trace", "/nowhere.csv"], "--trace: expected a readable file, found /nowhere.csv"),
+    ],
+)
+def test_bad_input_is_named(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_part_of_a_drill_is_played(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["drill", "views", "--every", "700", "-o", "json"]) == 0
+    [tally] = json.loads(capsys.readouterr().out)
+    assert tally["drill"] == "views"
+    assert tally["played"] > 1
+    assert tally["failed"] == {}

@@ -1,0 +1,38 @@
+"""The same seed gives the same run in any process, and another seed another."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "phalanx.cli", "simulate", "--nodes", "8", "--hours", "0.2", "-o", "json"]
+
+
+def simulated(seed: int, hash_seed: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [*COMMAND, "--seed", str(seed)],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    summary: dict[str, Any] = json.loads(done.stdout)
+    return summary
+
+
+@pytest.fixture(scope="module")
+def seven() -> dict[str, Any]:
+    return simulated(7, "1")
+
+
+def test_two_processes_give_the_same_summary(seven: dict[str, Any]) -> None:
+    assert simulated(7, "2") == seven
+    assert len(seven["decisionHash"]) == 64
+    assert seven["cycles"] > 10
+
+
+def test_another_seed_decides_otherwise(seven: dict[str, Any]) -> None:
+    assert simulated(8, "1")["decisionHash"] != seven["decisionHash"]
