@@ -3,5 +3,6 @@
 from typing import Final
 
 from tests.bugbank.bank import Mutant
+from tests.bugbank.world_nodes import NODES
 
-WORLD: Final[tuple[Mutant, ...]] = ()
+WORLD: Final[tuple[Mutant, ...]] = (*NODES,)

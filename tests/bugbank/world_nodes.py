@@ -1,0 +1,234 @@
+"""Bugs about nodes: health and its polarity, cordon, taints, news that is missed, nodes that vanish."""
+
+from typing import Final
+
+from tests.bugbank.bank import Mutant, Played
+
+_GOOD: Final = Played("plays_world_nodes:good_nodes_are_used")
+_BAD: Final = Played("plays_world_nodes:bad_nodes_are_not_used")
+_NEWS: Final = Played("plays_world_nodes:news_of_nodes_is_heard")
+_CORDON: Final = Played("plays_world_nodes:a_cordon_without_its_taint")
+_COMES: Final = Played("plays_world_nodes:a_node_comes_and_comes_again")
+_AGAIN: Final = Played("plays_world_nodes:a_node_made_again_is_empty")
+_HEALTH: Final = "phalanx.plugins.node_health"
+_NODES: Final = "phalanx.cache.nodes"
+
+NODES: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        name="AggregatedNodeHealth is read as a fault when True",
+        issues=("KWOK talk (KubeCon China 2024)",),
+        module=_HEALTH,
+        edits={
+            '(READY, "AggregatedNodeHealth")': "(READY,)",
+            '*("DCGMError", ': '*("AggregatedNodeHealth", "DCGMError", ',
+        },
+        caught_by=_GOOD,
+    ),
+    Mutant(
+        name="conditions that are False when well are read like Ready",
+        issues=("NVSentinel conditions", "KWOK talk (KubeCon China 2024)"),
+        module=_HEALTH,
+        edits={'"False": ("True",)': '"False": ("False",)'},
+        caught_by=_GOOD,
+    ),
+    Mutant(
+        name="unknown condition types block",
+        issues=("node-problem-detector conditions",),
+        module=_HEALTH,
+        edits={"self._faulty.get(kind, ())": 'self._faulty.get(kind, ("True",))'},
+        caught_by=_GOOD,
+    ),
+    Mutant(
+        name="a condition that says Unknown counts as a fault",
+        issues=("KWOK talk (KubeCon China 2024)",),
+        module=_HEALTH,
+        edits={'"False": ("True",)': '"False": ("True", "Unknown")'},
+        caught_by=_GOOD,
+    ),
+    Mutant(
+        name="an unknown place in the network blocks who asks for none",
+        issues=("KWOK talk (KubeCon China 2024)",),
+        module=_HEALTH,
+        edits={'*("DCGMError", ': '*("NodeNotInNWTopologyCM", "DCGMError", '},
+        caught_by=_GOOD,
+    ),
+    Mutant(
+        name="a node that NVSentinel has repaired stays out",
+        issues=("NVSentinel state label",),
+        module=_HEALTH,
+        edits={'        "remediation-failed",\n': '"remediation-failed",\n"remediation-succeeded",\n'},
+        caught_by=_GOOD,
+    ),
+    Mutant(
+        name="tolerations are ignored",
+        issues=("Kueue #3723",),
+        module="phalanx.plugins.taints",
+        edits={"lambda taint: not tolerates(pod.shape.tolerations, taint)": "lambda taint: True"},
+        caught_by=_GOOD,
+    ),
+    Mutant(
+        name="a soft taint is taken for a hard one",
+        issues=("Kueue #3723",),
+        module="phalanx.plugins.taints",
+        edits={
+            "TaintEffect.NO_EXECUTE.value})": (
+                "TaintEffect.NO_EXECUTE.value, TaintEffect.PREFER_NO_SCHEDULE.value})"
+            )
+        },
+        caught_by=_GOOD,
+    ),
+    Mutant(
+        name="NVSentinel's quarantine is ignored",
+        issues=("NVSentinel state label",),
+        module=_HEALTH,
+        edits={"if state in NVSENTINEL_FAULTS else None": "if state is None else None"},
+        caught_by=_BAD,
+    ),
+    Mutant(
+        name="Xid errors are not in the table",
+        issues=("NVSentinel conditions",),
+        module=_HEALTH,
+        edits={', "GpuXidError"),': "),"},
+        caught_by=_BAD,
+    ),
+    Mutant(
+        name="a cordon is ignored",
+        issues=("Kueue #4181", "knavigator nwtopo"),
+        module="phalanx.plugins.unschedulable_nodes",
+        edits={"None if tolerates(pod.shape.tolerations, CORDON) else _reject_cordoned": "None"},
+        caught_by=_CORDON,
+    ),
+    Mutant(
+        name="NoExecute does not keep new pods away",
+        issues=("Kueue #14118",),
+        module="phalanx.plugins.taints",
+        edits={
+            "TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value": "TaintEffect.NO_SCHEDULE.value"
+        },
+        caught_by=_BAD,
+    ),
+    Mutant(
+        name="the value of a toleration is not compared",
+        issues=("Kueue #3723",),
+        module="phalanx.framework.tolerations",
+        edits={"bool(toleration.key) and toleration.value == taint.value": "bool(toleration.key)"},
+        caught_by=_BAD,
+    ),
+    Mutant(
+        name="a silent node counts as ready",
+        issues=("kubernetes #95752",),
+        module=_HEALTH,
+        edits={'READY: ("False", "Unknown"),': 'READY: ("False",),'},
+        caught_by=Played("plays_world_nodes:lost_nodes_are_not_used"),
+    ),
+    Mutant(
+        name="an uncordoned node is no news",
+        issues=("kubernetes #134999", "Kueue #13687"),
+        module=_NODES,
+        edits={"        and old.unschedulable <= new.unschedulable\n": ""},
+        caught_by=_CORDON,
+    ),
+    Mutant(
+        name="devices that return are no news",
+        issues=("kubernetes #72122", "Volcano #1776"),
+        module=_NODES,
+        edits={
+            "        and all(amount <= old.allocatable.get(name, 0) for name, amount in "
+            "new.allocatable.items())\n": ""
+        },
+        caught_by=_NEWS,
+    ),
+    Mutant(
+        name="a condition that heals is no news",
+        issues=("Kueue #6325", "kubernetes #87850"),
+        module=_NODES,
+        edits={"        and _is_no_healthier(old.conditions, new.conditions)\n": ""},
+        caught_by=_NEWS,
+    ),
+    Mutant(
+        name="a taint that is removed is no news",
+        issues=("kubernetes #135126",),
+        module=_NODES,
+        edits={"        and all(taint in new.taints for taint in old.taints)\n": ""},
+        caught_by=_NEWS,
+    ),
+    Mutant(
+        name="another label of a node is no news",
+        issues=("kubernetes #72122",),
+        module=_NODES,
+        edits={"        old.labels == new.labels\n        and old": "        old"},
+        caught_by=_NEWS,
+    ),
+    Mutant(
+        name="a new node is no news: refused for ever after its node returned",
+        issues=("kubernetes #72122", "YuniKorn YUNIKORN-2629"),
+        module=_NODES,
+        edits={"(old is None or not _only": "(old is not None and not _only"},
+        caught_by=_COMES,
+    ),
+    Mutant(
+        name="the end of a foreign pod is no news",
+        issues=("Kueue #13772", "kubernetes #87850"),
+        module=_NODES,
+        edits={"        log.node(node)\n        log.grew()\n": "        log.node(node)\n"},
+        caught_by=_NEWS,
+    ),
+    Mutant(
+        name="the filter of node updates drops the spec",
+        issues=("Kueue #8452",),
+        module=_NODES,
+        edits={"        written.spec,\n": ""},
+        caught_by=_NEWS,
+    ),
+    Mutant(
+        name="pods that end while their node is away are counted for ever",
+        issues=("Kueue #13612", "kubernetes #14261"),
+        module="phalanx.cache.cache",
+        edits={
+            "            if before is not None:\n": (
+                "            if before is not None and self._nodes.state(before[0]) is not None:\n"
+            )
+        },
+        caught_by=_AGAIN,
+    ),
+    Mutant(
+        name="a node made again under its name stays unknown",
+        issues=("Kueue #13612", "kubernetes #31968"),
+        module=_NODES,
+        edits={
+            "            self._written.pop(key, None)\n": "            return\n",
+            "        meta.uid,\n": "",
+        },
+        caught_by=_COMES,
+    ),
+    Mutant(
+        name="a late deletion removes the node that came after",
+        issues=("Volcano #5735",),
+        module="phalanx.cache.table",
+        edits={"key not in self._entries or (uid and uid != self._uids[key])": "key not in self._entries"},
+        caught_by=Played("plays_world_nodes:a_late_deletion_of_a_node"),
+    ),
+    Mutant(
+        name="less than nothing free is an error",
+        issues=("Volcano #3301", "Volcano #1506"),
+        module="phalanx.model.resources",
+        edits={
+            "        rest[name] = rest.get(name, 0) - amount\n": (
+                "        rest[name] = rest.get(name, 0) - amount\n        assert rest[name] >= 0, name\n"
+            )
+        },
+        caught_by=Played("plays_world_nodes:devices_vanish_under_pods"),
+    ),
+    Mutant(
+        name="a node with more used than it offers counts as empty",
+        issues=("Volcano #2999", "Volcano #1818"),
+        module=_NODES,
+        edits={
+            "free=subtract(node.allocatable, used))": (
+                "free=node.allocatable if any(amount > node.allocatable.get(name, 0) "
+                "for name, amount in used.items()) else subtract(node.allocatable, used))"
+            )
+        },
+        caught_by=Played("plays_world_nodes:devices_vanish_under_pods"),
+    ),
+)
