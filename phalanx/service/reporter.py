@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from phalanx.actions.recover import REPLACE_REASON
 from phalanx.clock import Clock
 from phalanx.kube.background import BackgroundWriter, Bounds
 from phalanx.kube.client import Client
@@ -125,7 +126,8 @@ class Reporter:
             self._told[placement.gang] = Told(placement=placement)
             self._view.touch(placement.gang)
         for eviction in result.evictions:
-            self._told[eviction.gang] = self._told_of(eviction.gang, releasing=True)
+            if eviction.reason != REPLACE_REASON:
+                self._told[eviction.gang] = self._told_of(eviction.gang, releasing=True)
             self._evicted(eviction)
         self._take_verdicts(result.verdicts)
         for name, report in result.queues.items():

@@ -149,17 +149,21 @@ def lose(world: World, node: str) -> None:
     world.overwrite_status(f"/api/v1/nodes/{node}", conditions=conditions)
 
 
-async def test_a_member_on_a_lost_node_is_replaced() -> None:
+async def test_a_member_on_a_lost_node_is_replaced_and_its_gang_goes_on_running() -> None:
     async with running() as world:
-        add_node(world, "n1", 2)
+        add_node(world, "n1", 1)
+        add_node(world, "n2", 1)
         gang(world, "train", size=2, wish=WISH, ownerReferences=[OWNER])
         await world.until(lambda: status(world, "train").get("startedAt") is not None)
-        lose(world, "n1")
-        await world.until(lambda: world.deleting() == {"train-0", "train-1"})
-        conditions = world.get(f"{PODS}/train-0")["status"]["conditions"]
+        lost = next(pod for pod, node in world.nodes_of_pods().items() if node == "n2")
+        lose(world, "n2")
+        await world.until(lambda: world.deleting() == {lost})
+        conditions = world.get(f"{PODS}/{lost}")["status"]["conditions"]
         [target] = [each for each in conditions if each["type"] == "DisruptionTarget"]
         assert target["reason"] == "MemberReplaced"
-        assert "node n1 of member train-0 is lost" in target["message"]
+        assert f"node n2 of member {lost} is lost" in target["message"]
+        await world.until(lambda: status(world, "train")["counts"]["bound"] == 1)
+        assert status(world, "train")["phase"] == "Running"
 
 
 async def test_a_node_that_is_healthy_again_is_used() -> None:
