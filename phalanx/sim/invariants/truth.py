@@ -203,7 +203,11 @@ class Truth:
 
     def _look_whether_broken(self, gang: GangFact, needed: int) -> None:
         is_below = gang.has_started and gang.active < needed and bool(gang.pods)
-        if is_below and not any(self.pods[uid].phase == "Succeeded" for uid in gang.pods):
+        if (
+            is_below
+            and gang.key.kind != "pod"
+            and not any(self.pods[uid].phase == "Succeeded" for uid in gang.pods)
+        ):
             self.broken.setdefault(gang.key, self._clock.monotonic())
         else:
             self.broken.pop(gang.key, None)
