@@ -4,5 +4,6 @@ from typing import Final
 
 from tests.bugbank.bank import Mutant
 from tests.bugbank.world_nodes import NODES
+from tests.bugbank.world_usage import USAGE
 
-WORLD: Final[tuple[Mutant, ...]] = (*NODES,)
+WORLD: Final[tuple[Mutant, ...]] = (*NODES, *USAGE)

@@ -1,0 +1,192 @@
+"""What pods take of nodes, whoever placed them, and what is free again when they end or vanish."""
+
+import asyncio
+from typing import Any
+
+from phalanx.sim.faults.edits import delete, node_key
+from phalanx.sim.network import Effect, Rule
+from phalanx.sim.store import Key, Object
+from phalanx.sim.workloads import gang, job, node, pod, pod_group
+from phalanx.sim.world import World
+from tests.bugbank.grounds import FULL, GPU, Still, at_rest, node_of, opened, seats, watched
+from tests.model import written
+
+FOREIGN = "default-scheduler"
+
+
+def foreign_pods_are_counted() -> str | None:
+    """Others put pods of every sort on nodes; ours fill what is left, and the caches count as kubelets do."""
+
+    async def act(world: World) -> str | None:
+        await opened(world, *(node(f"n{n}", cpu="16", pods="6") for n in range(6)))
+        world.create(_foreign())
+        await asyncio.sleep(6.0)
+        delete(world.client, Key("pods", "default", "stays-long"))
+        world.create(pod(f"one-{n}", requests={GPU: "1", "cpu": "2"}) for n in range(40))
+        await at_rest(world)
+        return None
+
+    return watched(act)
+
+
+def _foreign() -> list[Object]:
+    many = {"cpu": "10"}
+    init = [{"name": "init", "image": "i", "resources": {"requests": {"cpu": "12"}}}]
+    sidecar = [{**init[0], "restartPolicy": "Always"}]
+    return [
+        _theirs("plain", "n0", {GPU: "7"}),
+        _theirs("preflight", "n1", {"cpu": "1"}, initContainers=init),
+        _theirs("with-sidecar", "n2", {"cpu": "1"}, initContainers=sidecar),
+        *(_theirs(f"tiny-{n}", "n3", {}) for n in range(4)),
+        _theirs("ends-soon", "n4", many, run_s=2.0),
+        _theirs("stays-long", "n5", {GPU: "7"}, terminationGracePeriodSeconds=600),
+    ]
+
+
+def _theirs(name: str, on: str, requests: dict[str, str], **rest: Any) -> Object:
+    return pod(name, scheduler=FOREIGN, requests=requests or {"cpu": "0"}, nodeName=on, **rest)
+
+
+def pods_of_others_are_left_alone() -> str | None:
+    """A group of another scheduler's pods waits, and so do its pods without a group."""
+
+    async def act(world: World) -> str | None:
+        await opened(world, node("n0"))
+        world.create([pod_group("theirs", min_member=2)])
+        world.create(gang("theirs", {"w": 2}, scheduler=FOREIGN))
+        world.create([pod("alone", scheduler=FOREIGN)])
+        await at_rest(world, 20.0)
+        return None
+
+    return watched(act)
+
+
+def a_pod_is_deleted_while_it_is_bound() -> str | None:
+    """Its room is free again, in every ledger."""
+    still = Still(written.node("n"), written.pod("p", requests={GPU: 8}))
+    still.assume(still.cycle())
+    still.gone(written.pod("p", requests={GPU: 8}))
+    still.cache.check_invariants()
+    still.put(written.pod("q", requests={GPU: 8}))
+    return None if seats(still.cycle()) else "the room of a deleted pod is not free"
+
+
+def one_member_is_rejected() -> str | None:
+    """A kubelet does not take one of a gang's pods: it is made again, and comes before a filler."""
+
+    async def act(world: World) -> str | None:
+        await opened(world, node("n0"), node("n1"))
+        world.create([pod_group("g", min_member=2), job("g", members=2, group="g", requests=FULL)])
+        await asyncio.sleep(6.0)
+        world.create([pod("filler", requests=FULL)])
+        await asyncio.sleep(2.0)
+        member = world.client.keys("pods")[-1]
+        world.client.update_status(member, phase="Failed", reason="OutOfcpu", message="no room")
+        await asyncio.sleep(20.0)
+        return f"a filler has taken {node_of(world, 'filler')}" if node_of(world, "filler") else None
+
+    return watched(act)
+
+
+def a_deleted_pod_holds_its_room_until_it_is_gone() -> str | None:
+    """Its containers may run on for minutes."""
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 600}
+    held = {"nodeName": "n", "requests": {GPU: 8}}
+    still = Still(written.node("n"), written.pod("old", meta=going, **held))
+    still.put(written.pod("new", requests={GPU: 1}))
+    return "a pod is placed where another one still runs" if seats(still.cycle()) else None
+
+
+def a_node_vanishes_under_a_gang() -> str | None:
+    """A gang in one rack lacks a surplus member; a node of the others is deleted, and one comes."""
+
+    async def act(world: World) -> str | None:
+        rack = {"cloud.provider.com/topology-rack": "r0"}
+        await opened(world, *(node(f"n{n}", labels=rack) for n in range(2)))
+        group = pod_group("g", min_member=2, topology={"required": "rack"})
+        world.create([group, job("g", members=3, group="g", requests=FULL)])
+        await asyncio.sleep(6.0)
+        delete(world.client, node_key("n0"))
+        world.create([node("other")])
+        await at_rest(world)
+        return None
+
+    return watched(act)
+
+
+def another_scheduler_is_faster() -> str | None:
+    """Whenever we decide, others have put a pod where we wanted to go before we could say so."""
+
+    async def act(world: World) -> str | None:
+        taken: dict[str, None] = {}
+
+        def take(_host: str, result: Any) -> None:
+            for placement in result.placements:
+                for bind in placement.binds:
+                    if bind.node not in taken:
+                        taken[bind.node] = None
+                        world.create([_theirs(f"thief-{len(taken)}", bind.node, FULL)])
+
+        world.listen(take)
+        await opened(world, *(node(f"n{n}") for n in range(6)))
+        _slow_plans(world)
+        world.create([pod_group("g", min_member=2)])
+        world.create(gang("g", {"w": 2}, requests=FULL))
+        await at_rest(world)
+        return None
+
+    return watched(act, single_writer=False)
+
+
+def _slow_plans(world: World) -> None:
+    """A second passes between a decision and its first bind: the plan is written down first."""
+    for replica in world.replicas:
+        if replica.process is not None:
+            rule = Rule(effect=Effect.SLOW, methods=("PATCH",), path_part="/podgroups", slow_s=1.0)
+            replica.process.network.rules.append(rule)
+
+
+def a_node_vanishes_after_the_decision() -> str | None:
+    """The node on which a pod was placed is deleted before the bind is sent."""
+
+    async def act(world: World) -> str | None:
+        def remove(_host: str, result: Any) -> None:
+            for node_name in seats(result).values():
+                delete(world.client, node_key(node_name))
+
+        await opened(world, node("n0"), node("n1"))
+        _slow_plans(world)
+        world.listen(remove)
+        world.create([pod_group("g", min_member=2)])
+        world.create(gang("g", {"w": 2}, requests=FULL))
+        await at_rest(world, 20.0)
+        return None
+
+    return watched(act)
+
+
+def a_foreign_pod_is_resized() -> str | None:
+    """It holds what its kubelet has given it, though it asks for less by now."""
+    small = {"cpu": 1}
+    before = written.pod("theirs", requests=small, schedulerName=FOREIGN, nodeName="n")
+    given = {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": 8}}}]}
+    still = Still(written.node("n"), before)
+    still.cycle()
+    still.put(written.pod("theirs", requests=small, schedulerName=FOREIGN, nodeName="n", status=given))
+    still.put(written.pod("p", requests=small))
+    return "a pod is placed where a resize has taken all" if seats(still.cycle()) else None
+
+
+def a_pod_changes_its_gang() -> str | None:
+    """Its label names another group of its namespace: it is a member of that one alone."""
+    key = written.label("pod-group")
+    still = Still(
+        written.node("n"),
+        written.pod_group("a"),
+        written.pod_group("b"),
+        *(written.pod(name, labels={key: name[0]}, requests={GPU: 1}) for name in ("a0", "a1", "b0")),
+    )
+    still.put(written.pod("a1", labels={key: "b"}, requests={GPU: 1}))
+    still.cache.check_invariants()
+    names = sorted(seats(still.cycle()))
+    return None if names == ["a0", "a1", "b0"] else f"placed are {names}"

@@ -1,0 +1,122 @@
+"""Bugs about what pods take: pods of other schedulers, pods that end, vanish or are rejected."""
+
+from typing import Final
+
+from tests.bugbank.bank import Mutant, Played
+
+_FOREIGN: Final = Played("plays_world_usage:foreign_pods_are_counted")
+_REQUESTS: Final = "phalanx.model.reading.requests"
+_PODS: Final = "phalanx.model.pods"
+
+USAGE: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        name="pods of other schedulers are not counted",
+        issues=("kubernetes #106884", "Volcano #2700"),
+        module="phalanx.cache.cache",
+        edits={
+            "pod.node is None or not pod.holds_node:": (
+                'pod.node is None or not pod.holds_node or pod.scheduler_name != "phalanx":'
+            )
+        },
+        caught_by=_FOREIGN,
+    ),
+    Mutant(
+        name="pods that have ended go on being counted",
+        issues=("Kueue #11033",),
+        module="phalanx.cache.cache",
+        edits={"pod.node is None or not pod.holds_node:": "pod.node is None:"},
+        caught_by=_FOREIGN,
+    ),
+    Mutant(
+        name="pods that are being deleted count as gone",
+        issues=("Kueue #14646", "kubernetes #55933"),
+        module=_PODS,
+        edits={
+            "self.node is not None and not self.is_finished": (
+                "self.node is not None and not self.is_finished and not self.deleting"
+            )
+        },
+        caught_by=Played("plays_world_usage:a_deleted_pod_holds_its_room_until_it_is_gone"),
+    ),
+    Mutant(
+        name="slots for pods are not counted",
+        issues=("Kueue #11293",),
+        module=_REQUESTS,
+        edits={"{**capped, PODS: 1}": "capped"},
+        caught_by=_FOREIGN,
+    ),
+    Mutant(
+        name="init containers are not counted",
+        issues=("kubernetes #136782",),
+        module=_REQUESTS,
+        edits={"return _largest((running, peak))": "return running"},
+        caught_by=_FOREIGN,
+    ),
+    Mutant(
+        name="sidecars are counted only while they start",
+        issues=("kubernetes #136782",),
+        module=_REQUESTS,
+        edits={"            running = add(running, requests)\n            sidecars": "            sidecars"},
+        caught_by=_FOREIGN,
+    ),
+    Mutant(
+        name="a resize of a foreign pod is not seen",
+        issues=("Kueue #13822",),
+        module="phalanx.model.reading.shapes",
+        edits={"        status.container_statuses,\n": ""},
+        caught_by=Played("plays_world_usage:a_foreign_pod_is_resized"),
+    ),
+    Mutant(
+        name="gangs of another scheduler are bound",
+        issues=("kubernetes #76772", "kubernetes #72043"),
+        module="phalanx.model.reading.gangs",
+        edits={"if any(pod.scheduler_name == ours for pod in gang.members)": "if ours"},
+        caught_by=Played("plays_world_usage:pods_of_others_are_left_alone"),
+    ),
+    Mutant(
+        name="a bind is not checked against what others have bound since",
+        issues=("Kueue #9211", "kubernetes #106884"),
+        module="phalanx.service.plan_check",
+        edits={' since the plan was made" if short else None': '" if pod.deleting else None'},
+        caught_by=Played("plays_world_usage:another_scheduler_is_faster"),
+    ),
+    Mutant(
+        name="a bind is sent to a node that is gone",
+        issues=("kubernetes #38105", "YuniKorn YUNIKORN-2171"),
+        module="phalanx.service.plan_check",
+        edits={'            return f"node {bind.node} is gone"\n': "            return None\n"},
+        caught_by=Played("plays_world_usage:a_node_vanishes_after_the_decision"),
+    ),
+    Mutant(
+        name="the room of a pod that is deleted while it is bound leaks",
+        issues=("YuniKorn YUNIKORN-1622", "Kueue #8543"),
+        module="phalanx.cache.pods",
+        edits={
+            "        self._changed(pod, None, log)\n": (
+                "        if not pod.assumed:\n            self._changed(pod, None, log)\n"
+            )
+        },
+        caught_by=Played("plays_world_usage:a_pod_is_deleted_while_it_is_bound"),
+    ),
+    Mutant(
+        name="a member that its kubelet rejected counts as running",
+        issues=("kubernetes #136782", "kubernetes #106419"),
+        module=_PODS,
+        edits={" and not self.deleting and self.phase is not PodPhase.FAILED": " and not self.deleting"},
+        caught_by=Played("plays_world_usage:one_member_is_rejected"),
+    ),
+    Mutant(
+        name="a node that vanishes under a gang ends the scheduler",
+        issues=("Kueue #3715", "Kueue #5833", "kubernetes #82796"),
+        module="phalanx.framework.topology",
+        edits={"        state = self._nodes.get(name)\n": "        state = self._nodes[name]\n"},
+        caught_by=Played("plays_world_usage:a_node_vanishes_under_a_gang"),
+    ),
+    Mutant(
+        name="a pod that changes its gang stays in the old one",
+        issues=("Volcano #4803",),
+        module="phalanx.cache.gangs",
+        edits={"            self._leave(old, old_key)\n": ""},
+        caught_by=Played("plays_world_usage:a_pod_changes_its_gang"),
+    ),
+)
