@@ -30,6 +30,10 @@ lint: .venv/installed-dev ## style, types, import contracts
 bench: .venv/installed-bench controlplane ## pods per second: Phalanx, kube-scheduler, bare binds, on one machine
 	$(BIN)/python -m bench $(ARGS)
 
+.PHONY: soak
+soak: .venv/installed ## a thousand seeds and simulated hours, and every drill: about three quarters of an hour
+	$(BIN)/python -m bench.soak $(ARGS)
+
 .PHONY: clean
 clean: ## remove .venv and all caches of this checkout (the built control plane stays in ~/.cache/phalanx)
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks build dist

@@ -1,0 +1,66 @@
+"""`python -m bench.soak`: a thousand seeds and hours, every drill and the whole bug bank; `make soak`.
+
+Writes bench/results/soak.json. Takes about three quarters of an hour on two cores.
+"""
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from phalanx.sim.invariants.marks import missing
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code 1 when a check was violated, an act failed or a mark was not reached."""
+    asked = _asked(arguments)
+    began = time.monotonic()
+    seeds = _json(
+        "simulate", "--seeds", f"1..{asked.seeds}", "--hours", "1", "--nodes", "16", jobs=asked.jobs
+    )
+    drills = _json("drill", "--every", str(asked.every), jobs=asked.jobs)
+    minutes = (time.monotonic() - began) / 60
+    unreached = missing(seeds["marks"])
+    _tell(seeds, drills, unreached, minutes)
+    result = {
+        "machine": f"{platform.machine()}, {asked.jobs} processes",
+        "minutes": round(minutes, 1),
+        "seeds": seeds,
+        "drills": drills,
+        "marksNotReached": unreached,
+    }
+    (RESULTS / "soak.json").write_text(json.dumps(result, indent=2) + "\n")
+    failed = seeds["violationCount"] or unreached or any(drill["failed"] for drill in drills)
+    return 1 if failed else 0
+
+
+def _asked(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000, help="runs of one simulated hour")
+    parser.add_argument("--every", type=int, default=1, help="play only every so many plans of the drills")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    return parser.parse_args(arguments)
+
+
+def _json(command: str, *options: str, jobs: int) -> Any:
+    words = [sys.executable, "-m", "phalanx.cli", command, *options, "--jobs", str(jobs), "-o", "json"]
+    return json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False).stdout)
+
+
+def _tell(seeds: dict[str, Any], drills: list[dict[str, Any]], unreached: list[str], minutes: float) -> None:
+    print(f"{seeds['seeds']} seeds, {seeds['simulatedHours']:.0f} simulated hours, {minutes:.0f} minutes")
+    print("faults: " + ", ".join(f"{family} {count}" for family, count in seeds["faults"].items()))
+    print(f"violations: {seeds['violationCount']}")
+    for drill in drills:
+        print(f"{drill['drill']}: {drill['played']} plans, {len(drill['failed'])} failed")
+    print(f"marks not reached: {', '.join(unreached) or 'none'}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
