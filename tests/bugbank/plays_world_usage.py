@@ -91,8 +91,8 @@ def one_member_is_rejected() -> str | None:
 def a_deleted_pod_holds_its_room_until_it_is_gone() -> str | None:
     """Its containers may run on for minutes."""
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 600}
-    held = {"nodeName": "n", "requests": {GPU: 8}}
-    still = Still(written.node("n"), written.pod("old", meta=going, **held))
+    old = written.pod("old", meta=going, requests={GPU: 8}, nodeName="n")
+    still = Still(written.node("n"), old)
     still.put(written.pod("new", requests={GPU: 1}))
     return "a pod is placed where another one still runs" if seats(still.cycle()) else None
 

@@ -1,0 +1,143 @@
+"""Racks, blocks and hosts: gangs go where they must, and no two domains are taken for one."""
+
+import asyncio
+from collections.abc import Mapping
+
+from phalanx.sim.faults.edits import delete, put_condition
+from phalanx.sim.store import Key, Object
+from phalanx.sim.workloads import gang, node, pod, pod_group
+from phalanx.sim.world import World
+from tests.bugbank.grounds import FULL, GPU, Still, at_rest, node_of, opened, seats, watched
+from tests.model import written
+
+BLOCK = "network.topology.nvidia.com/block"
+RACK = "cloud.provider.com/topology-rack"
+
+
+def racks_of_one_name_are_two() -> str | None:
+    """Each block has a rack r0 with one node: a gang of two in one rack waits until a larger rack is free."""
+
+    async def act(world: World) -> str | None:
+        nodes = {"a": "b0/r0", "b": "b1/r0", "c": "b0/r1", "d": "b0/r1"}
+        await _opened(world, nodes)
+        world.create([pod("holder", requests=FULL, scheduler="default-scheduler", nodeName="c")])
+        _create(world, "g", 2)
+        await asyncio.sleep(20.0)
+        delete(world.client, Key("pods", "default", "holder"), grace_s=0)
+        await at_rest(world)
+        return None
+
+    return watched(act)
+
+
+def racks_with_a_common_prefix_are_two() -> str | None:
+    """r1 and r10 have one node free each."""
+
+    async def act(world: World) -> str | None:
+        await _opened(world, {"a": "b0/r1", "b": "b0/r10", "c": "b0/r100"})
+        _create(world, "g", 2)
+        await at_rest(world, 20.0)
+        return None
+
+    return watched(act)
+
+
+def a_host_is_named_like_its_rack() -> str | None:
+    """Labels of two levels have the same value; the gang fits exactly."""
+
+    async def act(world: World) -> str | None:
+        await _opened(world, {"b0": "b0/b0", "other": "b0/b0"})
+        _create(world, "g", 2)
+        await at_rest(world)
+        return None
+
+    return watched(act)
+
+
+def nodes_without_a_rack_are_in_none() -> str | None:
+    """Two nodes lack the label, and one stands in a rack: there is no rack for two."""
+
+    async def act(world: World) -> str | None:
+        await _opened(world, {"a": "b0", "b": "b0", "c": "b0/r0"})
+        _create(world, "g", 2)
+        await at_rest(world, 20.0)
+        nodes = [node_of(world, f"g-w-{n}") for n in range(2)]
+        return f"bound to {nodes}, which are in no rack" if any(nodes) else None
+
+    return watched(act)
+
+
+def a_lost_member_comes_back_beside_the_others() -> str | None:
+    """A gang runs in one rack; what it has to make again has better room in the other rack."""
+
+    async def act(world: World) -> str | None:
+        await _opened(world, {"a": "b0/r1", "b": "b0/r1", "c": "b0/r0"})
+        world.create([pod("x", requests={GPU: "1"}, scheduler="default-scheduler", nodeName="a")])
+        world.create([pod("y", requests={GPU: "5"}, scheduler="default-scheduler", nodeName="c")])
+        _create(world, "g", 4, gpus="3")
+        await asyncio.sleep(8.0)
+        delete(world.client, Key("pods", "default", "g-w-0"), grace_s=0)
+        await asyncio.sleep(1.0)
+        world.create([_member("g", "g-w-9", "3")])
+        await at_rest(world)
+        return None
+
+    return watched(act)
+
+
+def an_unknown_place_is_no_place() -> str | None:
+    """A node of the tighter rack is not in the network's records: the gang takes the other rack."""
+
+    async def act(world: World) -> str | None:
+        await _opened(world, {"a": "b0/r0", "b": "b0/r0", "c": "b0/r1", "d": "b0/r1"})
+        world.create([pod("x", requests={GPU: "2"}, scheduler="default-scheduler", nodeName="a")])
+        kind = "NodeNotInNWTopologyCM"
+        put_condition(world.client, "b", type_=kind, status="True", reason="Play", message="")
+        await asyncio.sleep(2.0)
+        _create(world, "g", 2, gpus="6")
+        await at_rest(world)
+        return None
+
+    return watched(act)
+
+
+def leaders_and_workers_share_the_room() -> str | None:
+    """Two roles of different size on nodes that are just enough for both: each GPU is given away once."""
+    key = written.label("pod-group")
+    nodes = [written.node(f"n{n}", labels={RACK: "r0"}) for n in range(2)]
+    leader = written.pod("leader", labels={key: "g"}, requests={GPU: 4, "cpu": 1})
+    workers = [written.pod(f"w{n}", labels={key: "g"}, requests={GPU: 6}) for n in range(2)]
+    still = Still(*nodes, written.pod_group("g", minMember=3), leader, *workers)
+    result = still.cycle()
+    if result.stats.defects:
+        return f"a solver's answer broke the rules: {result.stats.defects[0]}"
+    return f"placed are {seats(result)}" if result.placements else None
+
+
+def racks_come_after_the_first_look() -> str | None:
+    """The first nodes have no rack; those that come later do, and then there is such a level."""
+    first = written.node("n0")
+    key = written.label("pod-group")
+    still = Still(first, written.pod_group("g", topology={"required": "rack"}))
+    still.put(written.pod("p", labels={key: "g"}, requests={GPU: 1}))
+    still.cycle()
+    still.put(written.node("n1", labels={RACK: "r0"}))
+    return None if seats(still.cycle()) else "nobody uses the racks that came later"
+
+
+async def _opened(world: World, places: Mapping[str, str]) -> None:
+    await opened(world, *(_node(name, place) for name, place in places.items()))
+
+
+def _node(name: str, place: str) -> Object:
+    labels = dict(zip((BLOCK, RACK), place.split("/"), strict=False))
+    return node(name, labels=labels)
+
+
+def _create(world: World, name: str, members: int, *, gpus: str = "8") -> None:
+    world.create([pod_group(name, min_member=members, topology={"required": "rack"})])
+    world.create(gang(name, {"w": members}, requests={GPU: gpus}))
+
+
+def _member(group: str, name: str, gpus: str) -> Object:
+    return pod(name, group=group, role="w", requests={GPU: gpus})
