@@ -19,6 +19,7 @@ from phalanx.limits import CONNECT_TIMEOUT_S
 from phalanx.ports import OutcomeUnknown, RequestNotSent, Response
 from phalanx.sim.api.requests import Request
 from phalanx.sim.apiserver import ApiServer
+from phalanx.sim.hearing import Hearing
 from phalanx.sim.loop import VirtualLoop
 from phalanx.sim.stream import WatchStream
 
@@ -26,8 +27,6 @@ WATCH = "WATCH"
 """The method by which rules name the opening of a watch."""
 
 _INITIAL_EVENTS_END = INITIAL_EVENTS_END.encode()
-_ARRIVALS_STEP_S = 0.05
-_ARRIVALS_KEPT = 64
 
 
 class Effect(StrEnum):
@@ -95,9 +94,7 @@ class Network:
         self.severed = False
         self.duplicates_permille = 0
         self.observer: Observer = lambda _exchange: None
-        self.delivered: dict[str, int] = {}
-        self.listed_at: dict[str, float] = {}
-        self._arrivals: dict[str, deque[tuple[float, int]]] = {}
+        self.hearing = Hearing(loop.time)
         self.effects: dict[str, int] = {}
         self._host = host
         self._server = server
@@ -185,25 +182,7 @@ class Network:
         """Remember how far this host has heard of a kind."""
         version = _version_of(line)
         if version is not None:
-            self.heard_up_to(path.rsplit("/", 1)[-1], version)
-
-    def heard_up_to(self, kind: str, version: int) -> None:
-        """The host knows all objects of a kind, by its plural, up to this resourceVersion."""
-        newest = self.delivered[kind] = max(version, self.delivered.get(kind, 0))
-        arrivals = self._arrivals.setdefault(kind, deque(maxlen=_ARRIVALS_KEPT))
-        now = self._loop.time()
-        if arrivals and now // _ARRIVALS_STEP_S == arrivals[-1][0] // _ARRIVALS_STEP_S:
-            arrivals.pop()
-        arrivals.append((now, newest))
-
-    def listed(self, kind: str) -> None:
-        """The host has got all objects of a kind anew."""
-        self.listed_at[kind] = self._loop.time()
-
-    def delivered_by(self, kind: str, at_s: float) -> int:
-        """Up to which resourceVersion the host had heard of a kind then; 0 where that is unknown."""
-        arrivals = self._arrivals.get(kind, ())
-        return next((version for since, version in reversed(arrivals) if since <= at_s), 0)
+            self.hearing.up_to(path.rsplit("/", 1)[-1], version)
 
     def open(self, pipe: "_Pipe") -> None:
         """A watch begins."""
@@ -413,7 +392,7 @@ class _Pipe:
         """Initial events count once their end is known: until then the reader does nothing with them."""
         if self._is_initial and _INITIAL_EVENTS_END in line:
             self._is_initial = False
-            self._network.listed(self.path.rsplit("/", 1)[-1])
+            self._network.hearing.listed(self.path.rsplit("/", 1)[-1])
         if not self._is_initial:
             self._network.line_arrived(self.path, line)
 

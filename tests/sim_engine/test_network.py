@@ -232,7 +232,7 @@ def test_how_far_a_host_has_heard_is_known() -> None:
         await asyncio.sleep(1)
         await line.create("a")
         await asyncio.sleep(1)
-        assert line.network.delivered["configmaps"] == line.server.store.revision
+        assert line.network.hearing.versions["configmaps"] == line.server.store.revision
         line.network.cut_watches()
         await follow
 

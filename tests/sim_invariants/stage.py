@@ -141,7 +141,7 @@ class Actor:
         for kind in WATCHED_KINDS:
             plural = KINDS[kind].plural
             if not plurals or plural in plurals:
-                self.network.heard_up_to(plural, self._stage.server.store.revision)
+                self.network.hearing.up_to(plural, self._stage.server.store.revision)
                 self._relist(kind)
         await asyncio.sleep(0.5)
 

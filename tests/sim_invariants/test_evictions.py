@@ -182,13 +182,15 @@ def test_back_to_the_node_that_failed_it(others: int, expected: list[str]) -> No
         stage.create(*(node(f"n{number}") for number in range(1 + others)))
         stage.create(pod_group("g", min_member=1), owned("a0", requests=GPUS8), owned("a1", requests=GPUS8))
         host = await stage.leader()
+        host.decided(CycleResult(cycle=1))
         await host.bind("a0", "n0")
         stage.condition("n0", "GpuXidError", "True")
         stage.status("a0", phase="Failed")
         stage.condition("n0", "GpuXidError", "False")
+        stage.delete("a0")
         await stage.pass_time(20)
         host.place({"a1": "n0"})
-        await stage.pass_time(60)
+        await stage.pass_time(300)
         host.place({"a1": "n0"})
 
     assert violations(history, FailedNodesAvoided) == expected
@@ -199,24 +201,57 @@ def test_a_failure_of_its_own_is_not_the_nodes() -> None:
         stage.create(node("n0"), node("n1"), pod_group("g", min_member=1))
         stage.create(owned("a0", requests=GPUS8), owned("a1", requests=GPUS8))
         host = await stage.leader()
+        host.decided(CycleResult(cycle=1))
         await host.bind("a0", "n0")
         stage.status("a0", phase="Failed")
+        stage.delete("a0")
         await stage.pass_time(20)
         host.place({"a1": "n0"})
 
     assert violations(history, FailedNodesAvoided) == []
 
 
+async def turned_bad(stage: Stage, bad: int, *, decided_before: bool = True) -> Actor:
+    """Of twelve nodes so many turn bad, n0 first; a gang is partly bound."""
+    stage.create(*(node(f"n{number}") for number in range(4, 12)))
+    host = await bound(stage, 2)
+    if decided_before:
+        host.decided(CycleResult(cycle=1))
+    await stage.pass_time(5)
+    for number in range(bad):
+        stage.condition(f"n{number}", "GpuXidError", "True")
+    return host
+
+
 @pytest.mark.parametrize(
-    ("bad", "later_s", "expected"), [(3, 10, ["S17"]), (2, 10, []), (3, 400, [])], ids=["mass", "half", "old"]
+    ("bad", "later_s", "expected"), [(7, 10, ["S17"]), (6, 10, []), (7, 400, [])], ids=["mass", "half", "old"]
 )
 def test_evictions_while_nodes_turn_bad(bad: int, later_s: float, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
-        host = await bound(stage, 2)
-        for number in range(bad):
-            stage.condition(f"n{number}", "GpuXidError", "True")
+        host = await turned_bad(stage, bad)
         await stage.pass_time(later_s)
         choose(stage, host, "a0", "a1")
+
+    assert violations(history, Breaker) == expected
+
+
+def test_a_new_process_cannot_know_that_they_turned() -> None:
+    async def history(stage: Stage) -> None:
+        host = await turned_bad(stage, 7, decided_before=False)
+        await stage.pass_time(10)
+        choose(stage, host, "a0", "a1")
+
+    assert violations(history, Breaker) == []
+
+
+@pytest.mark.parametrize(("target", "expected"), [("n8", ["S17"]), ("n11", [])])
+def test_a_node_that_was_bad_a_moment_ago(target: str, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        host = await turned_bad(stage, 9)
+        await stage.pass_time(10)
+        stage.condition("n8", "GpuXidError", "False")
+        await stage.pass_time(10)
+        host.place({"a2": target})
 
     assert violations(history, Breaker) == expected
 

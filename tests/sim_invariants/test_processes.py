@@ -84,12 +84,12 @@ def test_deciding_before_all_is_listed(missing: str) -> None:
     async def history(stage: Stage) -> None:
         host = stage.hosts[0]
         for kind in WATCHED_KINDS:
-            host.network.listed(KINDS[kind].plural)
+            host.network.hearing.listed(KINDS[kind].plural)
         await stage.pass_time(3)
         await host.take_lease()
         for kind in WATCHED_KINDS:
             if KINDS[kind].plural != missing:
-                host.network.listed(KINDS[kind].plural)
+                host.network.hearing.listed(KINDS[kind].plural)
         host.decided(CycleResult(cycle=1))
         host.decided(CycleResult(cycle=2))
 

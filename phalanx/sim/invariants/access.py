@@ -10,6 +10,7 @@ import yaml
 from phalanx.model.wire.kinds import KINDS
 from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.check import Check, Scene
+from phalanx.sim.invariants.marks import ACCESS_MARK
 from phalanx.sim.invariants.truth import Truth
 
 Access = tuple[str, str, str]
@@ -18,7 +19,6 @@ Access = tuple[str, str, str]
 _ROLES: Final = ("scheduler-role.yaml", "lease-role.yaml")
 _FOLDER: Final = Path(__file__).resolve().parents[3] / "deploy" / "base"
 _GROUPS: Final = {kind.plural: kind.group for kind in KINDS.values()}
-_MARK: Final = "rbac"
 
 
 @cache
@@ -62,7 +62,7 @@ class LeastPrivilege(Check):
         """Watches are no single requests: who has heard of a kind has watched it."""
         for replica in self.scene.replicas:
             if replica.process is not None:
-                for plural in sorted(replica.process.network.delivered.keys() & _GROUPS.keys()):
+                for plural in sorted(replica.process.network.hearing.versions.keys() & _GROUPS.keys()):
                     self._see(("watch", _GROUPS[plural], plural))
 
     def _see(self, access: Access) -> None:
@@ -82,4 +82,4 @@ def unused_access(marks: Mapping[str, int]) -> list[Access]:
 
 def _mark_of(access: Access) -> str:
     verb, group, resource = access
-    return f"{_MARK} {verb} {resource}.{group}" if group else f"{_MARK} {verb} {resource}"
+    return f"{ACCESS_MARK}{verb} {resource}.{group}" if group else f"{ACCESS_MARK}{verb} {resource}"

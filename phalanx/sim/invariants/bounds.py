@@ -52,14 +52,14 @@ EVICTIONS_MAX: Final = 3
 CYCLES_AT_REST_MAX: Final = 30
 """Cycles in a minute without any change: holds and grace periods end, each of which wakes one."""
 
-AVOID_S: Final = 60.0
-"""Seconds for which a node that failed a gang is no place for that gang, while others can take it."""
+AVOID_S: Final = 300.0
+"""Seconds for which a node that failed a gang is no place for that gang: half of what the scheduler keeps."""
 
 MASS_S: Final = 300.0
 """Seconds within which half of the nodes must have turned bad for the breaker to be open."""
 
-MASS_NODES_MIN: Final = 4
-"""Nodes of which half may be a mass: in a smaller cluster it is a single fault."""
+MASS_NODES_MIN: Final = 10
+"""Nodes of which half may be a mass: the breaker's own default."""
 
 MASS_HEARD_S: Final = 2.0
 """Seconds that a mass flip may take until a cycle has seen it."""

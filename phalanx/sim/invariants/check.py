@@ -11,6 +11,7 @@ from phalanx.model.snapshot import Snapshot
 from phalanx.sim.clocks import WorldClock
 from phalanx.sim.invariants.bounds import OPEN_CALLS_MAX
 from phalanx.sim.invariants.calls import Call, Stage
+from phalanx.sim.invariants.marks import ACCESS_MARK, MARKS
 from phalanx.sim.invariants.truth import Truth
 from phalanx.sim.network import Exchange
 from phalanx.sim.replica import Replica
@@ -88,7 +89,9 @@ class Check:
         self.scene.report(Violation(check or self.name, round(self.now, 3), str(subject), message))
 
     def saw(self, mark: str) -> None:
-        """A rare path was reached; `marks.py` lists them."""
+        """A rare path was reached. Raises KeyError for one that `marks.py` does not list."""
+        if mark not in MARKS and not mark.startswith(ACCESS_MARK):
+            raise KeyError(mark)
         self.scene.marks.saw(mark)
 
 

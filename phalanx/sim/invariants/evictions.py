@@ -8,6 +8,8 @@ from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.sim.invariants.bounds import (
     AVOID_S,
+    CONVERGED_S,
+    HEALED_S,
     LOST_MEMBERS_S,
     MASS_HEARD_S,
     MASS_NODES_MIN,
@@ -17,6 +19,7 @@ from phalanx.sim.invariants.bounds import (
 from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.check import Check, Scene
 from phalanx.sim.invariants.facts import GangKey, NodeFact, PodFact
+from phalanx.sim.invariants.liveness import any_claim
 from phalanx.sim.invariants.oracle import Oracle
 from phalanx.sim.invariants.truth import GROUPS, GangFact, Truth
 from phalanx.sim.store import Change, ChangeType, Key, Object
@@ -192,7 +195,8 @@ class FailedNodesAvoided(Check):
 
     A node has failed a gang when it was faulty, or refused a member, as that member failed or was evicted.
     Others can take it when nodes that have not failed it have room for all members that wait, in one domain
-    where one is required. Only gangs that the oracle understands are judged.
+    where one is required. Only gangs that the oracle understands are judged, by a process that was there when
+    it failed, and neither while a third of the nodes is bad nor while a broken gang may claim room.
     """
 
     name = "S16"
@@ -201,6 +205,7 @@ class FailedNodesAvoided(Check):
         super().__init__(scene, truth)
         self._oracle = Oracle(scene.store, truth)
         self._failed: dict[GangKey, dict[str, float]] = {}
+        self._began: dict[str, float] = {}
 
     def on_change(self, change: Change) -> None:
         moved = self.truth.changed_pod
@@ -215,14 +220,20 @@ class FailedNodesAvoided(Check):
             self._failed.setdefault(before.gang, {})[before.node] = self.now
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        began = self._began.setdefault(host, self.now)
+        if 3 * len(self.truth.bad_nodes) > len(self.truth.nodes):
+            return
         for placement in result.placements:
             first = self.truth.pods.get(placement.binds[0].pod) if placement.binds else None
             gang = self.truth.gangs.get(first.gang) if first is not None else None
             if first is None or gang is None or first.gang not in self._failed:
                 continue
             failed = self._failed[first.gang]
-            avoided = {name for name, at in failed.items() if self.now - AVOID_S < at < self.now - 5.0}
+            since = max(began, self.now - AVOID_S)
+            avoided = {name for name, at in failed.items() if since < at < self.now - CONVERGED_S}
             used = sorted(avoided & {bind.node for bind in placement.binds})
+            if used and any_claim(self.truth, self.now, but=gang.key):
+                continue
             if used and self._oracle.why_fits(gang, without=avoided):
                 self.violated(gang, f"sent back to {used[0]}, which failed it")
             elif avoided:
@@ -230,22 +241,45 @@ class FailedNodesAvoided(Check):
 
 
 class Breaker(Check):
-    """S17: while more than half of the nodes have turned bad within MASS_S, we evict nobody."""
+    """S17: while more than half of the nodes have turned bad within MASS_S, nobody is evicted.
+
+    And new pods go only to nodes that were well all that time. Only what the deciding process could see
+    counts: nodes that turned after its first cycle.
+    """
 
     name = "S17"
 
+    def __init__(self, scene: Scene, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._began: dict[str, float] = {}
+
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        nodes = len(self.truth.nodes)
-        if not result.evictions or nodes < MASS_NODES_MIN:
+        began = self._began.setdefault(host, self.now)
+        if not result.evictions and not result.placements:
             return
+        if self.truth.undisturbed_s(host) < HEALED_S or not self._is_open(began):
+            return
+        self.saw("breaker-had-to-be-open")
+        if result.evictions:
+            self.violated(host, f"evicts {len(result.evictions)} pods while most nodes turned bad")
+        first, last = self._window(began)
+        for placement in result.placements:
+            for bind in placement.binds:
+                if first < self.truth.good_nodes.get(bind.node, 0.0) <= last:
+                    self.violated(placement.group, f"sent to {bind.node} while most nodes turned bad")
+                    return
+
+    def _is_open(self, began: float) -> bool:
+        first, last = self._window(began)
+        bad = self.truth.bad_nodes.items()
+        turned = sum(first < since <= last and name in self.truth.nodes for name, since in bad)
+        nodes = len(self.truth.nodes)
+        return nodes >= MASS_NODES_MIN and 2 * turned > nodes
+
+    def _window(self, began: float) -> tuple[float, float]:
+        """When a node must have turned to count: since then, and until then."""
         last = self.now - MASS_HEARD_S
-        bad = sum(
-            last - MASS_S + 2 * MASS_HEARD_S < since <= last and name in self.truth.nodes
-            for name, since in self.truth.bad_nodes.items()
-        )
-        if 2 * bad > nodes and self.truth.undisturbed_s(host) > MASS_HEARD_S:
-            count = len(result.evictions)
-            self.violated(host, f"evicts {count} pods while {bad} of {nodes} nodes turned bad")
+        return max(last - MASS_S + 2 * MASS_HEARD_S, began + MASS_HEARD_S), last
 
 
 class LostMembersGo(Check):

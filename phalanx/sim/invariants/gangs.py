@@ -77,7 +77,7 @@ class WholeGangs(Check):
 
     def _heard(self, host: str, plural: str) -> int:
         process = self.truth.process_of(host)
-        return process.network.delivered_by(plural, self.now - _THINKING_S) if process is not None else 0
+        return process.network.hearing.by(plural, self.now - _THINKING_S) if process is not None else 0
 
     # --- binds ---------------------------------------------------------------------------------------------
 

@@ -27,9 +27,10 @@ _RELEVANT: Final = ("pods", "nodes", GROUPS)
 _TOLD_S: Final = 10.0
 
 
-def any_claim(truth: Truth, now: float) -> bool:
-    """Whether a broken gang may keep room that others see as free."""
-    return any(since > now - CLAIM_MS / 1000 - HEALED_S for since in truth.broken.values())
+def any_claim(truth: Truth, now: float, *, but: GangKey | None = None) -> bool:
+    """Whether a broken gang, another than this one, may keep room that others see as free."""
+    oldest = now - CLAIM_MS / 1000 - HEALED_S
+    return any(since > oldest and key != but for key, since in truth.broken.items())
 
 
 class FeasibleGangsRun(Check):
@@ -56,7 +57,7 @@ class NobodyStarves(Check):
     Looked at each STARVING_PERIOD_S for the STARVING_GANGS that have waited longest: one that fits in two
     looks, with as many cycles of one leader between them and nothing between the leader and the server,
     starves. A node that came back, or was uncordoned, is room like any other. While a broken gang may keep a
-    claim on room, only broken gangs are looked at.
+    claim on room, only broken gangs are looked at, and of these not those that may be restarted.
     """
 
     name = "L3"
@@ -84,13 +85,18 @@ class NobodyStarves(Check):
             return
         is_claimed = any_claim(self.truth, self.now)
         for gang in self._longest_waiting():
-            is_free = gang.has_started or not is_claimed
+            is_free = not self._restarts(gang) if gang.has_started else not is_claimed
             why = self._oracle.why_fits(gang) if is_free else ""
             if not why:
                 continue
             since = self._fitted[gang.key] = before.get(gang.key, self._cycles)
             if self._cycles - since >= STARVING_CYCLES:
                 self.violated(gang, f"starves for {self._cycles - since} cycles although {why}")
+
+    def _restarts(self, gang: GangFact) -> bool:
+        """Whether it may wait for its other members to be evicted first."""
+        group = self.truth.group_of(gang.key)
+        return group is not None and "Restart" in (group.spec.get("recovery") or {}).values()
 
     def _longest_waiting(self) -> list[GangFact]:
         """In the order in which their pods arrived."""

@@ -246,10 +246,10 @@ class ProcessMarks(Check):
                 self._look_at_end(process)
             elif process.scheduler.is_leading and process.host.state is State.RUNNING:
                 leader = "" if process.network.partitioned else name
-                self._look_at_lists(name, process.network.listed_at)
+                self._look_at_lists(name, process.network.hearing.listed_at)
             if process.network.has_silent_watch:
                 self.saw("half-open-watch")
-            if self._is_late(process.network.delivered.get("pods", 0)):
+            if self._is_late(process.network.hearing.versions.get("pods", 0)):
                 self.saw("events-late")
         if self._led and leader != self._led and self.truth.partial:
             self.saw("leader-lost-mid-gang")

@@ -41,6 +41,7 @@ MARKS: Final[Mapping[str, str]] = {
     "member-succeeded-early": "a member succeeded while others of its gang still waited or ran",
     "node-lost": "a node's Ready became Unknown or False while pods of ours were on it",
     "node-recreated": "a node was made again under the same name while pods of ours were bound to it",
+    "breaker-had-to-be-open": "something was decided while most nodes had turned bad lately",
     "mass-fault": "more than half of the nodes were bad at once",
     "allocatable-below-use": "a node offered less than its pods use",
     "status-conflict": "a status write was answered with 409",
@@ -49,7 +50,10 @@ MARKS: Final[Mapping[str, str]] = {
     "node-avoided": "a gang was placed without a node that had failed it",
     "failed-node-was-the-only-one": "a gang went back to a node that had failed it, for want of others",
 }
-"""By name, what it means. Marks that begin with "rbac" are those of access.py."""
+"""By name, what it means."""
+
+ACCESS_MARK: Final = "rbac "
+"""What the marks of access.py begin with: a verb and a resource follow."""
 
 
 def missing(seen: Mapping[str, int]) -> list[str]:

@@ -131,7 +131,7 @@ class KnowsAllBeforeDeciding(Check):
         if since is None or process is None:
             return
         plurals = [KINDS[kind].plural for kind in WATCHED_KINDS]
-        late = [plural for plural in plurals if process.network.listed_at.get(plural, -1.0) < since]
+        late = [plural for plural in plurals if process.network.hearing.listed_at.get(plural, -1.0) < since]
         if late:
             self.violated(host, f"decided before it had listed {', '.join(late)}")
 

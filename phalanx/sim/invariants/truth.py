@@ -70,7 +70,8 @@ class Truth:
     """Ask it about now, or about what a host had heard of. All looks are cheap.
 
     `partial`: gangs that have not started and are partly bound. `broken`: since when gangs that have started
-    are below their minimum and not about to finish. `bad_nodes`: since when nodes are faulty or gone.
+    are below their minimum and not about to finish. `bad_nodes` and
+    `good_nodes`: since when nodes are faulty or gone, or well.
     """
 
     def __init__(self, store: Store, clock: WorldClock, replicas: tuple[Replica, ...]) -> None:
@@ -82,6 +83,7 @@ class Truth:
         self.partial: dict[GangKey, GangFact] = {}
         self.broken: dict[GangKey, float] = {}
         self.bad_nodes: dict[str, float] = {}
+        self.good_nodes: dict[str, float] = {}
         self._started: dict[str, None] = {}
         self.used: dict[str, dict[str, int]] = {}
         self.changed_pod: PodChange | None = None
@@ -223,10 +225,12 @@ class Truth:
         else:
             self.nodes[name] = fact
         history.add(change.entry.revision, fact)
-        if fact is not None and not fact.fault:
-            self.bad_nodes.pop(name, None)
-        else:
+        if fact is None or fact.fault:
+            self.good_nodes.pop(name, None)
             self.bad_nodes.setdefault(name, self._clock.monotonic())
+        else:
+            self.bad_nodes.pop(name, None)
+            self.good_nodes.setdefault(name, self._clock.monotonic())
 
     def _take_group(self, change: Change) -> None:
         key = change.entry.key
@@ -288,8 +292,8 @@ class Truth:
         meta = _decode_page(response.body).metadata
         process = self.process_of(call.host)
         if process is not None and not meta.continue_token and meta.resource_version.isdecimal():
-            process.network.heard_up_to(call.plural, int(meta.resource_version))
-            process.network.listed(call.plural)
+            process.network.hearing.up_to(call.plural, int(meta.resource_version))
+            process.network.hearing.listed(call.plural)
 
     # --- earlier -------------------------------------------------------------------------------------------
 
@@ -298,7 +302,7 @@ class Truth:
         process = self.process_of(call.host)
         if process is None:
             return 0
-        return process.network.delivered_by(plural, call.exchange.sent_at - HEARD_MARGIN_S)
+        return process.network.hearing.by(plural, call.exchange.sent_at - HEARD_MARGIN_S)
 
     def process_of(self, host: str) -> Process | None:
         """The process of that name, if it is still a replica's latest."""
