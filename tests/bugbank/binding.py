@@ -1,15 +1,170 @@
-"""Bugs of binding, gangs, stale caches, API errors and leadership (faults: 4.1 to 4.5)."""
+"""Bugs of binding: what was assumed, what an answer means, what is looked at before sending (faults: 4.1)."""
 
 from typing import Final
 
-from tests.bugbank.bank import Drilled, Mutant
+from tests.bugbank.bank import Drilled, Mutant, Played
 
 BINDING: Final[tuple[Mutant, ...]] = (
     Mutant(
-        name="a write after the Lease has run out",
-        issues=("kubernetes #23731", "kubernetes #125761"),
-        module="phalanx.kube.fence",
-        edits={'    if not fence.may_write():\n        raise RequestNotSent("not leading any more")\n': ""},
-        caught_by=Drilled("crashes", "node-lost-replace", start=1_600, every=2, most=60),
+        name="a bind of unknown outcome is taken for not done",
+        issues=("kubernetes #26043", "kubernetes #101877"),
+        module="phalanx.kube.binder",
+        edits={
+            "        except _PERHAPS_APPLIED as error:\n            self._retry(pod, error)": (
+                "        except _PERHAPS_APPLIED as error:\n"
+                "            self._settle(pod, GivenBack(bind, str(error)))"
+            )
+        },
+        caught_by=Played("named:kubernetes_106361"),
+    ),
+    Mutant(
+        name="an assumption ends when the API does not answer",
+        issues=("kubernetes #106361",),
+        module="phalanx.kube.binder",
+        edits={
+            '            pod.gang.log.info("read back again", pod=pod.name, why=str(error))\n': (
+                "            pod.attempts += 1\n"
+                "            if pod.attempts > 3:\n"
+                '                self._settle(pod, Refused(bind, "GaveUp", str(error)))\n'
+                "                return\n"
+            )
+        },
+        caught_by=Played("named:kubernetes_106361"),
+    ),
+    Mutant(
+        name="a bind is sent again and again and given up although one may have been applied",
+        issues=("kubernetes #106361", "YuniKorn-3123"),
+        module="phalanx.kube.binder",
+        edits={
+            "        pod.unknown = True  # until an answer says otherwise, also when this task is cancelled\n": ""
+        },
+        caught_by=Played("named:kubernetes_106361"),
+    ),
+    Mutant(
+        name="binds without the pod's UID",
+        issues=("kubernetes #28883",),
+        module="phalanx.kube.client",
+        edits={"_ObjectName(name, namespace, uid)": '_ObjectName(name, namespace, "")'},
+        caught_by=Drilled("views", "bind", most=1),
+    ),
+    Mutant(
+        name="a pod that cannot be bound stays assumed for ever",
+        issues=("kubernetes #49314", "scheduler-plugins #713"),
+        module="phalanx.service.hand_over",
+        edits={"        self._view.take(Forgotten(bind.pod, hold))\n": ""},
+        caught_by=Played("named:kai_2075"),
+    ),
+    Mutant(
+        name="assumed pods use nothing",
+        issues=("kubernetes #37232",),
+        module="phalanx.cache.cache",
+        edits={
+            "    if pod is None or pod.node is None or not pod.holds_node:\n": (
+                "    if pod is None or pod.node is None or pod.assumed or not pod.holds_node:\n"
+            )
+        },
+        caught_by=Played("plays_binding:slow_binds"),
+    ),
+    Mutant(
+        name="assumed pods use nothing of their queue",
+        issues=("Kueue #10518",),
+        module="phalanx.cache.queue_usage",
+        edits={
+            "                if pod.node is not None and pod.scheduler_name": (
+                "                if pod.node is not None and not pod.assumed and pod.scheduler_name"
+            )
+        },
+        caught_by=Played("plays_binding:slow_binds_under_a_limit"),
+    ),
+    Mutant(
+        name="an update of a pod ends its assumption",
+        issues=("kubernetes #28883", "kubernetes #49314"),
+        module="phalanx.cache.pods",
+        edits={
+            "        self._uids[key] = pod.uid\n        self._put(pod, log)": (
+                "        self._uids[key] = pod.uid\n"
+                "        self._assumed.pop(pod.uid, None)\n"
+                "        self._put(pod, log)"
+            )
+        },
+        caught_by=Played("plays_binding:slow_binds"),
+    ),
+    Mutant(
+        name="a refused bind counts as done",
+        issues=("Volcano #4383",),
+        module="phalanx.kube.binder",
+        edits={
+            "            pod.refusal = error\n            await self._read_back(pod)\n": (
+                "            self._settle(pod, Bound(bind))\n"
+            )
+        },
+        caught_by=Played("plays_binding:refused_for_ever"),
+    ),
+    Mutant(
+        name="a gang runs, says its status, before a pod of it is bound",
+        issues=("Volcano #4383",),
+        module="phalanx.service.pod_group_status",
+        edits={"pod.counts_for_gang and not pod.assumed and not pod.deleting": "pod.counts_for_gang"},
+        caught_by=Played("plays_binding:refused_for_ever"),
+    ),
+    Mutant(
+        name="nobody is told why a bind failed",
+        issues=("Volcano #3547",),
+        module="phalanx.service.hand_over",
+        edits={'self._forget(bind, f"{reason}: {message}")': 'self._forget(bind, "")'},
+        caught_by=Played("named:kai_2075"),
+    ),
+    Mutant(
+        name="a rejected bind is tried in every cycle",
+        issues=("KAI #2075",),
+        module="phalanx.service.hand_over",
+        edits={"Forgotten(bind.pod, hold)": "Forgotten(bind.pod)"},
+        caught_by=Played("named:kai_2075"),
+    ),
+    Mutant(
+        name="nothing wakes a cycle when a held pod's time is over",
+        issues=("kubernetes #87850", "KAI #847"),
+        module="phalanx.actions.close",
+        edits={"if pod.hold is not None and pod.hold.until > now]": "if False and pod.hold]"},
+        caught_by=Played("named:kai_2075"),
+    ),
+    Mutant(
+        name="all binds wait while one of them does",
+        issues=("Volcano #4692", "Volcano #4693"),
+        module="phalanx.kube.binder",
+        edits={
+            "        asyncio.get_running_loop().call_later(delay, self._put, pod)\n": (
+                "        self._pace.hold(delay)\n        self._put(pod)\n"
+            )
+        },
+        caught_by=Played("plays_binding:one_in_trouble"),
+    ),
+    Mutant(
+        name="what is throttled for one pod holds up all",
+        issues=("Volcano #4692", "KAI #2075"),
+        module="phalanx.kube.binder",
+        edits={"        if self._throttled not in (None, pod.bind.pod):\n": "        if True:\n"},
+        caught_by=Played("plays_binding:one_in_trouble"),
+    ),
+    Mutant(
+        name="a pod that is being deleted is bound",
+        issues=("YuniKorn-1622",),
+        module="phalanx.service.plan_check",
+        edits={"        if pod.deleting:\n": "        if False:\n"},
+        caught_by=Played("plays_binding:deleted_before_its_bind"),
+    ),
+    Mutant(
+        name="a node is not looked at again before pods are bound to it",
+        issues=("Volcano #4888", "kubernetes #76772"),
+        module="phalanx.service.plan_check",
+        edits={"        rejected = self._rejection(pod, state)\n": "        rejected = None\n"},
+        caught_by=Played("plays_binding:node_cordoned_before_binds"),
+    ),
+    Mutant(
+        name="room is not looked at again before pods are bound",
+        issues=("kubernetes #72043", "kubernetes #106884"),
+        module="phalanx.service.plan_check",
+        edits={"if amount < 0 < asked.get(each, 0)]": "if False]"},
+        caught_by=Played("plays_binding:foreign_pod_before_binds"),
     ),
 )

@@ -1,0 +1,140 @@
+"""Bugs of gangs: not whole, never whole again, released too late, or when they are finishing (faults: 4.2)."""
+
+from typing import Final
+
+from tests.bugbank.bank import Mutant, Played
+
+GANGS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        name="binds are sent before a whole placement exists",
+        issues=("Volcano #6010", "Volcano #2462", "scheduler-plugins #930"),
+        module="phalanx.actions.demand",
+        edits={"batches_of(chosen, whole=True)": "batches_of(chosen, whole=False)"},
+        caught_by=Played("named:scheduler_plugins_930"),
+    ),
+    Mutant(
+        name="gangs take what they get and wait for the rest",
+        issues=("scheduler-plugins #114", "scheduler-plugins #117", "koordinator #872"),
+        module="phalanx.actions.demand",
+        edits={"minimum=len(group) if whole else 0": "minimum=1 if whole else 0"},
+        caught_by=Played("named:scheduler_plugins_117"),
+    ),
+    Mutant(
+        name="a gang begins before all of its minimum exists",
+        issues=("scheduler-plugins #930", "Volcano #2462"),
+        module="phalanx.actions.demand",
+        edits={
+            "    missing = gang.min_member - gang.active - len(chosen)\n    if missing > 0:": (
+                "    missing = 0\n    if missing > 0:"
+            )
+        },
+        caught_by=Played("named:scheduler_plugins_930"),
+    ),
+    Mutant(
+        name="an edited PodGroup is not read again",
+        issues=("Volcano #6010",),
+        module="phalanx.cache.gangs",
+        edits={"        self._stale[gang] = None\n        log.gangs(gang_id": "        log.gangs(gang_id"},
+        caught_by=Played("named:volcano_6010"),
+    ),
+    Mutant(
+        name="a PodGroup made anew under its name is the old gang",
+        issues=("Volcano #6010", "Kueue #13612"),
+        module="phalanx.model.reading.membership",
+        edits={"GangId(group.uid if group is not None else f": "GangId(key.name if group is not None else f"},
+        caught_by=Played("plays_binding:recreated_group"),
+    ),
+    Mutant(
+        name="a partly bound gang keeps its nodes for ever",
+        issues=("Volcano #5805", "koordinator #1919"),
+        module="phalanx.actions.release",
+        edits={"            _release(gang, session)\n": "            continue\n"},
+        caught_by=Played("plays_binding:half_refused"),
+    ),
+    Mutant(
+        name="the time of a broken gang begins anew in each cycle",
+        issues=("koordinator #1919", "Kueue #11654"),
+        module="phalanx.actions.release",
+        edits={"min(now, known.get(gang.id, now))": "now"},
+        caught_by=Played("plays_binding:half_refused"),
+    ),
+    Mutant(
+        name="a gang whose binds fail again and again counts as whole in between",
+        issues=("Volcano #5805", "KAI #847"),
+        module="phalanx.actions.release",
+        edits={"if pod.counts_for_gang and not pod.assumed]": "if pod.counts_for_gang]"},
+        caught_by=Played("plays_binding:half_refused"),
+    ),
+    Mutant(
+        name="a finishing gang is released",
+        issues=("KAI #1968",),
+        module="phalanx.actions.release",
+        edits={" and not gang.is_finishing": ""},
+        caught_by=Played("plays_binding:refused_while_finishing"),
+    ),
+    Mutant(
+        name="the cache hides members that have succeeded",
+        issues=("KAI #1968",),
+        module="phalanx.cache.pods",
+        edits={
+            "        self._make_way(key, pod.uid, log)\n": (
+                "        self._make_way(key, pod.uid, log)\n"
+                '        if pod.phase == "Succeeded":\n'
+                '            self.delete(key, "", log)\n'
+                "            return\n"
+            )
+        },
+        caught_by=Played("named:kai_1968"),
+    ),
+    Mutant(
+        name="members that have succeeded do not count",
+        issues=("KAI #1968", "Volcano #3296"),
+        module="phalanx.model.gangs",
+        edits={
+            "        return any(pod.phase is PodPhase.SUCCEEDED for pod in self.members)": (
+                "        return all(pod.phase is PodPhase.SUCCEEDED for pod in self.members)"
+            )
+        },
+        caught_by=Played("plays_binding:refused_while_finishing"),
+    ),
+    Mutant(
+        name="members that have failed count",
+        issues=("Volcano #5805", "Kueue #14118"),
+        module="phalanx.model.pods",
+        edits={" and not self.deleting and self.phase is not PodPhase.FAILED": " and not self.deleting"},
+        caught_by=Played("plays_views:member_fails_at_start"),
+    ),
+    Mutant(
+        name="a lone member that is made again never meets the minimum",
+        issues=("scheduler-plugins #358", "Volcano #5805"),
+        module="phalanx.actions.demand",
+        edits={
+            "    started = gang.started or (gang.is_satisfied and not needed)\n": "    started = False\n",
+            "    missing = gang.min_member - gang.active - len(chosen)\n": (
+                "    missing = gang.min_member - len(chosen)\n"
+            ),
+        },
+        caught_by=Played("plays_views:failed_member_is_replaced"),
+    ),
+    Mutant(
+        name="a gang that lost members waits behind others of its priority",
+        issues=("Volcano #5805",),
+        module="phalanx.actions.demand",
+        edits={'Demand(gang, Stage.REPAIR, "replace"': 'Demand(gang, Stage.SURPLUS, "replace"'},
+        caught_by=Played("named:volcano_5805"),
+    ),
+    Mutant(
+        name="fillers take the room that a broken gang waits for",
+        issues=("Volcano #5805",),
+        module="phalanx.actions.claims",
+        edits={"if each.since and now < each.since + CLAIM_MS}": "if each.since and now < each.since + 1}"},
+        caught_by=Played("named:volcano_5805"),
+    ),
+    Mutant(
+        name="a gang without its own reason for waiting",
+        issues=("Kueue #11502",),
+        module="phalanx.service.reporter",
+        edits={"            if told != self._told.get(gang.id):\n": "            if False:\n"},
+        caught_by=Played("named:scheduler_plugins_930"),
+    ),
+)

@@ -1,0 +1,120 @@
+"""Bugs of leadership: two that write, none that does, terms that do not grow (faults: 4.5)."""
+
+from typing import Final
+
+from tests.bugbank.bank import Mutant, Played
+
+LEADERS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        name="a write after the Lease has run out",
+        issues=("kubernetes #23731", "client-go leaderelection does not fence"),
+        module="phalanx.kube.lease",
+        edits={
+            "return self.leading.is_set() and self.remaining() >= self._times.write_margin": (
+                "return self.leading.is_set()"
+            )
+        },
+        caught_by=Played("plays_leaders:leader_freezes"),
+    ),
+    Mutant(
+        name="a leader writes for longer than its Lease lasts",
+        issues=("kubernetes #67651",),
+        module="phalanx.kube.lease",
+        edits={
+            "started + self._times.renew_deadline": "started + 2 * self._times.duration",
+        },
+        caught_by=Played("plays_leaders:renewals_are_lost"),
+    ),
+    Mutant(
+        name="the deadline counts from a renewal's answer",
+        issues=("kubernetes #67651", "client-go leaderelection does not fence"),
+        module="phalanx.kube.lease",
+        edits={
+            "started + self._times.renew_deadline": "self._clock.monotonic() + self._times.renew_deadline",
+        },
+        caught_by=Played("plays_leaders:renewals_are_slow"),
+    ),
+    Mutant(
+        name="the Lease is judged by the wall clock",
+        issues=("kubernetes #125761",),
+        module="phalanx.kube.lease",
+        edits={
+            "            self._seen, self._seen_at = spec, self._clock.monotonic()\n": (
+                "            self._seen, self._seen_at = spec, self._clock.now_ms() / 1000\n"
+            ),
+            "        return self._clock.monotonic() >= self._seen_at + duration": (
+                "        return self._clock.now_ms() / 1000 >= self._seen_at + duration"
+            ),
+        },
+        caught_by=Played("plays_leaders:clock_of_the_follower_jumps"),
+    ),
+    Mutant(
+        name="the deadline is kept by the wall clock",
+        issues=("kubernetes #125761",),
+        module="phalanx.kube.lease",
+        edits={
+            "        return self._deadline - self._clock.monotonic()": (
+                "        return self._deadline - self._clock.now_ms() / 1000 + 1_767_225_600"
+            ),
+        },
+        caught_by=Played("plays_leaders:clock_of_the_leader_jumps_back"),
+    ),
+    Mutant(
+        name="a Lease that is held is taken",
+        issues=("kubernetes #67651", "cilium #42920"),
+        module="phalanx.kube.lease",
+        edits={"if lease.spec.holder_identity and not self._has_run_out(lease.spec):": "if False:"},
+        caught_by=Played("plays_leaders:both_begin_at_once"),
+    ),
+    Mutant(
+        name="a Lease is taken whatever was written meanwhile",
+        issues=("kubernetes #67651", "cilium #42920"),
+        module="phalanx.kube.lease",
+        edits={
+            'body = _encode({"metadata": {"resourceVersion": version}, "spec": spec})\n        timeout': (
+                'body = _encode({"metadata": {}, "spec": spec})\n        timeout'
+            )
+        },
+        caught_by=Played("plays_leaders:both_begin_at_once"),
+    ),
+    Mutant(
+        name="a leader that stops keeps its Lease",
+        issues=("kubernetes #23731",),
+        module="phalanx.kube.lease",
+        edits={
+            "        if not self._version:\n            return\n        spec = {": "        return\n        spec = {"
+        },
+        caught_by=Played("plays_leaders:leader_stops"),
+    ),
+    Mutant(
+        name="a leader that was relieved is not stopped",
+        issues=("kubernetes #23731", "Kueue #14039"),
+        module="phalanx.kube.lease",
+        edits={
+            "            if lease.spec.holder_identity != self._identity or "
+            "lease.spec.lease_transitions != self.epoch:\n": "            if False:\n"
+        },
+        caught_by=Played("plays_leaders:leader_freezes"),
+    ),
+    Mutant(
+        name="terms of leaders do not grow",
+        issues=("cilium #42920",),
+        module="phalanx.kube.lease",
+        edits={"(lease.spec.lease_transitions or 0) + 1": "(lease.spec.lease_transitions or 0)"},
+        caught_by=Played("plays_binding:placement_is_written_first"),
+    ),
+    Mutant(
+        name="the term is not written with a placement",
+        issues=("cilium #42920", "Kueue #4653"),
+        module="phalanx.kube.bind_plan",
+        edits={', "placementEpoch": whose}': "}"},
+        caught_by=Played("plays_binding:placement_is_written_first"),
+    ),
+    Mutant(
+        name="a gang is bound before its placement is written",
+        issues=("Kueue #5276",),
+        module="phalanx.kube.binder",
+        edits={"        self.written = pod_group is None\n": "        self.written = True\n"},
+        caught_by=Played("plays_binding:placement_is_written_first"),
+    ),
+)

@@ -1,0 +1,287 @@
+"""Plays about binding: what is sent, what its answer means, and who waits for whom."""
+
+import asyncio
+import json
+from typing import Final
+
+from phalanx.sim.network import Effect
+from phalanx.sim.store import Key
+from phalanx.sim.workloads import node, queue
+from tests.bugbank.stage import GROUPS, Stage, member, seen, whole, work
+
+_LEASE: Final = Key("leases.coordination.k8s.io", "kube-system", "phalanx")
+
+
+def plain() -> str | None:
+    """A gang runs, and one of its pods is made anew."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"), node("n2"))
+        stage.create(*work("train", 8))
+        await stage.until(lambda: stage.running() == 8, "the gang runs")
+        stage.delete("pods", stage.pods()[0]["metadata"]["name"], grace_s=0)
+        await stage.until(lambda: stage.running() == 8, "the gang runs again")
+
+    return seen(play)
+
+
+def slow_binds() -> str | None:
+    """Binds are under way for seconds; meanwhile their pods are edited, and others want the room."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        slow = stage.meet(Effect.SLOW, "POST", "/binding", slow_s=3.0)
+        stage.create(member("first", gpus=8))
+        await stage.until(lambda: bool(stage.binds("first")), "the first bind is sent")
+        stage.edit("pods", "first", _labelled)
+        await asyncio.sleep(0.5)
+        stage.create(member("second", gpus=8))
+        await asyncio.sleep(8)
+        slow.times = 0
+        stage.must(not stage.binds("second"), "the second waits")
+        stage.must(stage.running("first") == 1, "the first runs")
+
+    return seen(play)
+
+
+def slow_binds_under_a_limit() -> str | None:
+    """Binds are under way for seconds; meanwhile the queue's limit counts them."""
+
+    async def play(stage: Stage) -> None:
+        limited = queue("small", limit={"nvidia.com/gpu": "4"})
+        await stage.open(node("n1"), limited)
+        stage.meet(Effect.SLOW, "POST", "/binding", slow_s=3.0)
+        for number in range(4):
+            stage.create(*whole(f"train-{number}", 2, queue="small"))
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(10)
+        stage.must(stage.bound() == 4, "the queue has just what it may have")
+
+    return seen(play)
+
+
+def refused_for_ever() -> str | None:
+    """All binds of a gang are refused: it has not started, nobody may say that it has."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        refused = stage.meet(Effect.REFUSED, "POST", "/binding", status=409)
+        stage.create(*whole("train", 2))
+        for _ in range(100):
+            status = stage.status("train")
+            stage.must(not status.get("startedAt"), "the gang has not started")
+            stage.must(status.get("phase") not in ("Running", "Finished"), "it does not run")
+            await asyncio.sleep(0.1)
+        told = [one for one in stage.sent if one.method == "POST" and "/events" in one.path]
+        told = [one for one in told if json.loads(one.body).get("reason") == "Scheduled"]
+        stage.must(not told, "no event tells of a success")
+        refused.times = 0
+        await stage.until(lambda: stage.running() == 2, "the gang runs in the end", within_s=45)
+
+    return seen(play)
+
+
+def one_in_trouble() -> str | None:
+    """The API fails for one pod, or asks it to wait: the others are bound all the same."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"), node("n2"))
+        ill = stage.meet(Effect.REFUSED, "POST", "/pods/ill/binding", status=500)
+        stage.create(member("ill"))
+        late = stage.meet(Effect.REFUSED, "POST", "/pods/late/binding", status=429, retry_after_s=20)
+        stage.create(member("late"))
+        await stage.until(lambda: bool(stage.binds("late")), "the bind is tried")
+        for number in range(5):
+            stage.create(member(f"well-{number}"))
+            await stage.until(lambda: stage.bound("well") > number, f"well-{number} is bound", within_s=2)  # noqa: B023
+        await asyncio.sleep(15)
+        stage.must(len(stage.binds("late")) == 1, "nothing is sent for as long as the server asks for")
+        stage.must(len(stage.binds("ill")) < 30, "the server is not asked again without a pause")
+        ill.times = late.times = 0
+        await stage.until(lambda: stage.running() == 7, "all run", within_s=45)
+
+    return seen(play)
+
+
+def node_cordoned_before_binds() -> str | None:
+    """Between the decision and the first bind a node is cordoned: then nobody of the gang is bound."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"), node("n2"))
+        stage.meet(Effect.SLOW, "PATCH", "/podgroups/train/status", slow_s=2.0, times=2)
+        stage.create(*whole("train", 2, gpus=8))
+        await asyncio.sleep(1)
+        stage.cordon("n2")
+        await asyncio.sleep(6)
+        stage.must(not stage.binds(), "no bind was sent")
+        stage.cordon("n2", cordoned=False)
+        await stage.until(lambda: stage.running() == 2, "both run when both nodes are there")
+
+    return seen(play)
+
+
+def foreign_pod_before_binds() -> str | None:
+    """Between the decision and the first bind another scheduler takes the room."""
+
+    async def play(stage: Stage) -> None:
+        foreign = member("foreign", gpus=8, scheduler="default-scheduler")
+        await stage.open(node("n1"), foreign)
+        stage.meet(Effect.SLOW, "PATCH", "/podgroups/train/status", slow_s=2.0, times=2)
+        stage.create(*whole("train", 2, gpus=4))
+        await asyncio.sleep(1)
+        stage.bind_foreign("foreign", "n1")
+        await asyncio.sleep(6)
+        stage.must(stage.bound("train") == 0, "nobody is bound where there is no room")
+        stage.delete("pods", "foreign", grace_s=0)
+        await stage.until(lambda: stage.running("train") == 2, "both run once there is room")
+
+    return seen(play, rival=True)
+
+
+def deleted_before_its_bind() -> str | None:
+    """Between the decision and its bind a pod is deleted, and lingers because of a finalizer."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        stage.meet(Effect.SLOW, "PATCH", "/podgroups/train/status", slow_s=2.0, times=2)
+        group, *pods = whole("train", 2)
+        pods[1]["metadata"]["finalizers"] = ["example.com/keeps-it"]
+        stage.create(group, *pods)
+        await asyncio.sleep(1)
+        stage.delete("pods", "train-1")
+        await asyncio.sleep(4)
+        stage.must(not stage.binds(), "no bind was sent")
+
+    return seen(play)
+
+
+def placement_is_written_first() -> str | None:
+    """Before the first bind the PodGroup says where the gang goes, and whose decision that is."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        epochs: list[int] = []
+        for number in range(2):
+            name = f"train-{number}"
+            stage.meet(Effect.SLOW, "POST", "/binding", slow_s=1.0, times=2)
+            stage.create(*whole(name, 2))
+            await stage.until(
+                lambda: len(stage.binds()) >= 2 * len(epochs) + 2, "binds are sent", within_s=40
+            )
+            whose = stage.status(name).get("placementEpoch") or {}
+            stage.must("leader" in whose, "the PodGroup says who decided")
+            held = stage.world.client.get(_LEASE) or {}
+            stage.must(whose["leader"] == held["spec"]["leaseTransitions"], "and it is this leader's term")
+            epochs.append(whose["leader"])
+            await stage.until(lambda: stage.running(name) == 2, "the gang runs")  # noqa: B023
+            stage.kill_leader()
+            await asyncio.sleep(25)
+        stage.must(epochs[0] < epochs[1], "a later leader has a higher term")
+
+    return seen(play, loses_lease=True)
+
+
+def half_refused() -> str | None:
+    """Half of a gang is bound, the binds of the others are refused: it is released, or made whole."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"), node("n2"))
+        stage.create(work("train", 4)[1])
+        await stage.until(lambda: len(stage.pods()) == 4, "the pods are there")
+        refused = [
+            stage.meet(Effect.REFUSED, "POST", f"/pods/{one['metadata']['name']}/binding", status=403)
+            for one in stage.pods()[2:]
+        ]
+        stage.create(work("train", 4)[0])
+        await stage.until(lambda: stage.bound() == 2, "half is bound")
+        first = {one["metadata"]["uid"] for one in stage.pods() if one["spec"].get("nodeName")}
+        await stage.until(
+            lambda: not first & {one["metadata"]["uid"] for one in stage.pods()},
+            "the bound half is released",
+            within_s=40,
+        )
+        for rule in refused:
+            rule.times = 0
+        await stage.until(lambda: stage.running() == 4, "the gang runs in the end", within_s=60)
+
+    return seen(play)
+
+
+def refused_while_finishing() -> str | None:
+    """A gang with a refused member never started; one of the bound has succeeded: it is finishing."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        stage.create(*work("train", 3)[1:])
+        await stage.until(lambda: len(stage.pods()) == 3, "the pods are there")
+        names = [one["metadata"]["name"] for one in stage.pods()]
+        stage.meet(Effect.REFUSED, "POST", f"/pods/{names[2]}/binding", status=403)
+        stage.create(work("train", 3)[0])
+        await stage.until(lambda: stage.running() == 2, "two run")
+        key = stage.world.client.keys("pods")[0]
+        stage.world.controllers.kubelets.fail(key, exit_code=0)
+        await asyncio.sleep(40)
+        stage.must(not stage.evicted, "who still works is not evicted")
+
+    return seen(play)
+
+
+def status_conflict() -> str | None:
+    """Writes of a PodGroup's status meet conflicts and errors; the truth is told all the same."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        stage.create(*whole("train", 2))
+        await stage.until(lambda: stage.running() == 2, "the gang runs")
+        stage.meet(Effect.REFUSED, "PATCH", "/podgroups/late/status", status=409, times=2, skip=1)
+        stage.create(*whole("late", 12))
+        await stage.until(lambda: stage.status("late").get("reason", "") != "", "it says why it waits")
+        stage.meet(Effect.REFUSED, "PATCH", "/podgroups/train/status", status=409, times=1)
+        stage.delete("pods", "train-0", grace_s=0)
+        stage.delete("pods", "train-1", grace_s=0)
+        stage.create(member("train-0", group="train"))
+        await stage.until(
+            lambda: (stage.status("train").get("counts") or {}).get("pending") == 1, "and what it counts"
+        )
+
+    return seen(play)
+
+
+def recreated_group() -> str | None:
+    """A gang is deleted and made anew under its name, larger, while the old one is under way."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        stage.create(*whole("train", 4))
+        await stage.until(lambda: stage.running() == 4, "the first runs")
+        stage.delete(GROUPS, "train")
+        for number in range(4):
+            stage.delete("pods", f"train-{number}", grace_s=0)
+        stage.create(*whole("train", 4, gpus=4))
+        await asyncio.sleep(5)
+        stage.must(stage.bound() == 0, "none of the second is bound where half of it fits")
+
+    return seen(play)
+
+
+def _labelled(item: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+    labels = item["metadata"].get("labels") or {}
+    assert isinstance(labels, dict)
+    return {**item, "metadata": {**item["metadata"], "labels": {**labels, "edited": "yes"}}}
+
+
+PLAYS = (
+    plain,
+    slow_binds,
+    slow_binds_under_a_limit,
+    refused_for_ever,
+    one_in_trouble,
+    node_cordoned_before_binds,
+    foreign_pod_before_binds,
+    deleted_before_its_bind,
+    placement_is_written_first,
+    half_refused,
+    refused_while_finishing,
+    status_conflict,
+    recreated_group,
+)

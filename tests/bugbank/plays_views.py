@@ -1,0 +1,303 @@
+"""Plays about what schedulers know: late, lost and repeated news, restarts, and what should wake a cycle."""
+
+import asyncio
+
+from phalanx.sim.network import Network
+from phalanx.sim.store import Object
+from phalanx.sim.workloads import node, pod, queue
+from tests.bugbank.stage import GROUPS, Stage, member, seen, whole, work
+
+QUEUES = "queues.scheduling.phalanx.dev"
+
+
+def comings_and_goings() -> str | None:
+    """Pods and nodes come, end and go; in the end the cache is looked into."""
+
+    async def play(stage: Stage) -> None:
+        foreign = pod("foreign", scheduler="default-scheduler", requests={"cpu": "2"})
+        await stage.open(node("n1"), node("n2"), foreign)
+        stage.bind_foreign("foreign", "n1")
+        stage.create(*work("short", 4, run_s=5.0), *work("long", 4), *whole("held", 20))
+        await stage.until(lambda: stage.in_phase("Succeeded") == 4, "the short gang ends")
+        stage.delete("jobs.batch", "long")
+        stage.delete("pods", "foreign", grace_s=0)
+        stage.delete(GROUPS, "held")
+        for number in range(20):
+            stage.delete("pods", f"held-{number}", grace_s=0)
+        stage.delete("nodes", "n2")
+        await asyncio.sleep(60)
+        stage.create(*work("last", 8))
+        await stage.until(lambda: stage.running("last") == 8, "a node's worth of pods finds its place")
+        stage.must(stage.nodes_of("last") == ["n1"], "on the node that exists")
+        stage.world.at_rest()
+
+    return seen(play, rival=True)
+
+
+def history_is_forgotten() -> str | None:
+    """The server has forgotten from where a watch should go on (410): only a list helps."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"), node("n2"))
+        stage.create(member("old", gpus=8), member("young", gpus=8))
+        await stage.until(lambda: stage.running() == 2, "both run")
+        stage.network.silence_watches()
+        stage.delete("pods", "old", grace_s=0)
+        stage.delete("nodes", "n2")
+        stage.create(node("n3"))
+        await asyncio.sleep(1)
+        stage.world.server.store.compact()
+        stage.network.cut_watches()
+        stage.create(member("next-1", gpus=8), member("next-2", gpus=8))
+        await stage.until(lambda: stage.running("next") >= 1, "the pods are placed", within_s=30)
+        await asyncio.sleep(60)
+        stage.world.at_rest()
+
+    return seen(play)
+
+
+def watches_fall_silent() -> str | None:
+    """Connections stay open and bring nothing any more."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        stage.network.silence_watches()
+        stage.create(member("unseen"))
+        await stage.until(lambda: stage.running() == 1, "the pod is seen in the end", within_s=150)
+
+    return seen(play)
+
+
+def lists_come_late() -> str | None:
+    """A scheduler starts anew; the list of pods comes seconds after that of nodes."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"), node("n2"))
+        stage.create(*whole("train", 2, gpus=8))
+        await stage.until(lambda: stage.running() == 2, "both nodes are full")
+        stage.create(member("waits", gpus=8))
+        stage.leader.prepare(lambda process: _delay(process.network, "/pods"))
+        stage.kill_leader()
+        await asyncio.sleep(60)
+        stage.must(not stage.binds("waits"), "no bind is sent where there is no room")
+
+    return seen(play)
+
+
+def nodes_come_late() -> str | None:
+    """A scheduler starts anew; the list of nodes comes seconds after that of pods."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"), node("n2"))
+        stage.create(*whole("train", 2, gpus=8))
+        await stage.until(lambda: stage.running() == 2, "both nodes are full")
+        stage.create(member("waits", gpus=8))
+        stage.leader.prepare(lambda process: _delay(process.network, "/nodes"))
+        stage.kill_leader()
+        await asyncio.sleep(60)
+        stage.must(not stage.binds("waits"), "no bind is sent where there is no room")
+        stage.world.at_rest()
+
+    return seen(play)
+
+
+def groups_come_late() -> str | None:
+    """A scheduler starts anew; the list of PodGroups comes seconds after that of pods."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        stage.create(*whole("train", 4))
+        await stage.until(lambda: stage.running() == 4, "the gang runs")
+        stage.leader.prepare(lambda process: _delay(process.network, "/podgroups"))
+        stage.kill_leader()
+        await asyncio.sleep(1)
+        stage.create(*whole("large", 12))
+        await asyncio.sleep(60)
+        stage.must(stage.bound("large") == 0, "nobody of a gang without room is bound")
+        stage.must(stage.running("train") == 4 and not stage.evicted, "the other gang goes on")
+
+    return seen(play)
+
+
+def follower_is_late() -> str | None:
+    """The follower's news are late; the leader binds a pod and dies."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        stage.process_of(stage.follower).network.delay_watches(120.0, "/pods")
+        stage.create(member("first", gpus=8))
+        await stage.until(lambda: stage.running() == 1, "the first runs")
+        stage.create(member("second", gpus=8))
+        await asyncio.sleep(0.5)
+        network = stage.process_of(stage.follower).network
+        stage.world.loop.call_later(10.0, network.delay_watches, 0.0, "/pods")
+        stage.kill_leader()
+        await asyncio.sleep(45)
+        stage.must(not stage.binds("second"), "the second finds no room")
+
+    return seen(play, replicas=2)
+
+
+def restart_below_minimum() -> str | None:
+    """A gang that has started lost a member, and then the scheduler dies: the others go on all the same."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"), node("n2"))
+        stage.create(*work("train", 2, gpus=8, recovery={"onNodeLoss": "Replace", "gracePeriod": "1s"}))
+        await stage.until(lambda: stage.running() == 2, "the gang runs")
+        stage.cordon("n2")
+        gone = next(one for one in stage.pods() if one["spec"]["nodeName"] == "n2")
+        stage.delete("pods", gone["metadata"]["name"], grace_s=0)
+        await asyncio.sleep(1)
+        stage.kill_leader()
+        await asyncio.sleep(60)
+        stage.must(not stage.evicted, "nobody is evicted")
+        stage.must(stage.running() == 1, "the other member goes on")
+        stage.cordon("n2", cordoned=False)
+        await stage.until(lambda: stage.running() == 2, "the gang is whole again")
+
+    return seen(play)
+
+
+def failed_member_is_replaced() -> str | None:
+    """A member fails and another is made in its place: it counts again, ahead of others."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"), node("n2"))
+        stage.create(*work("train", 2, gpus=8))
+        await stage.until(lambda: stage.running() == 2, "the gang runs")
+        stage.create(member("other", gpus=8))
+        await asyncio.sleep(2)
+        stage.world.controllers.kubelets.fail(stage.world.client.keys("pods")[1], exit_code=1)
+        await asyncio.sleep(1)
+        await stage.until(lambda: stage.running("train") == 2, "the gang is whole again")
+        stage.must(stage.bound("other") == 0, "before the other gets a node")
+
+    return seen(play)
+
+
+def member_fails_at_start() -> str | None:
+    """Of the two members that exist one has failed: the gang is not whole."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        first = member("train-0", group="train")
+        stage.create(whole("train", 2)[0], {**first, "spec": {**first["spec"], "nodeName": "n1"}})
+        await stage.until(lambda: stage.running() == 1, "somebody else put one member on a node")
+        stage.world.controllers.kubelets.fail(stage.world.client.keys("pods")[0], exit_code=1)
+        await stage.until(lambda: stage.in_phase("Failed") == 1, "it has failed")
+        stage.create(member("train-1", group="train"))
+        await asyncio.sleep(5)
+        stage.must(stage.bound("train-1") == 0, "the second alone is not enough")
+
+    return seen(play, rival=True)
+
+
+def capacity_shrinks() -> str | None:
+    """A node loses GPUs, below what is used; it may take what asks for none, and not more GPU pods."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        stage.create(*whole("train", 4))
+        await stage.until(lambda: stage.running() == 4, "the gang runs")
+        stage.offer("n1", gpu="6")
+        await asyncio.sleep(1)
+        stage.create(*whole("more", 3))
+        await asyncio.sleep(3)
+        stage.must(stage.bound("more") == 0, "three do not fit where two GPUs are left")
+        stage.offer("n1", gpu="2")
+        await asyncio.sleep(1)
+        stage.create(member("single"))
+        await asyncio.sleep(3)
+        stage.must(stage.bound("single") == 0, "there is less than nothing")
+        stage.create(pod("plugin", requests={"cpu": "1"}))
+        await stage.until(lambda: stage.running("plugin") == 1, "what asks for no GPU runs there", within_s=5)
+        stage.offer("n1", gpu="8")
+        await stage.until(lambda: stage.running("more") == 3, "the GPUs are back")
+
+    return seen(play)
+
+
+def _wakes(name: str, act: str) -> str | None:
+    async def play(stage: Stage) -> None:
+        foreign = member("foreign", gpus=8, scheduler="default-scheduler")
+        await stage.open(node("n1"), foreign, queue("small", limit={"nvidia.com/gpu": "1"}))
+        stage.bind_foreign("foreign", "n1")
+        second = node("n2")
+        second["spec"] = {"unschedulable": True}
+        stage.create(second, *whole("train", 2, queue="small" if act == "limit" else "default"))
+        if act in ("limit", "minimum"):
+            stage.delete("pods", "foreign", grace_s=0)
+            stage.edit("pods", "train-0", lambda item: item)
+        if act == "minimum":
+            stage.edit(GROUPS, "train", lambda item: _with(item, minMember=12))
+        await asyncio.sleep(30)
+        stage.must(stage.bound("train") == 0, "the gang waits")
+        if act == "exit":
+            stage.delete("pods", "foreign", grace_s=0)
+        elif act == "uncordon":
+            stage.cordon("n2", cordoned=False)
+        elif act == "node":
+            stage.create(node("n3"))
+        elif act == "limit":
+            stage.edit(QUEUES, "small", lambda item: _with(item, limit={"nvidia.com/gpu": "2"}))
+        elif act == "minimum":
+            stage.edit(GROUPS, "train", lambda item: _with(item, minMember=2))
+        await stage.until(lambda: stage.running("train") == 2, name, within_s=10)
+
+    return seen(play, rival=True)
+
+
+def foreign_pod_ends() -> str | None:
+    """A foreign pod gives its room back, and nothing else happens."""
+    return _wakes("its room is used", "exit")
+
+
+def node_is_uncordoned() -> str | None:
+    """A node is uncordoned, and nothing else happens."""
+    return _wakes("the node is used", "uncordon")
+
+
+def node_is_new() -> str | None:
+    """A node comes, and nothing else happens."""
+    return _wakes("the node is used", "node")
+
+
+def limit_is_raised() -> str | None:
+    """A queue may use more, and nothing else happens."""
+    return _wakes("the queue uses it", "limit")
+
+
+def minimum_is_lowered() -> str | None:
+    """A gang asks for less, and nothing else happens."""
+    return _wakes("the gang runs", "minimum")
+
+
+def _with(item: Object, **spec: object) -> Object:
+    return {**item, "spec": {**item["spec"], **spec}}
+
+
+def _delay(network: Network, part: str) -> None:
+    """What is heard of these first comes five seconds late."""
+    network.delay_watches(5.0, part)
+    network.later(30.0, lambda: network.delay_watches(0.0, part))
+
+
+PLAYS = (
+    comings_and_goings,
+    history_is_forgotten,
+    watches_fall_silent,
+    lists_come_late,
+    nodes_come_late,
+    groups_come_late,
+    follower_is_late,
+    restart_below_minimum,
+    failed_member_is_replaced,
+    member_fails_at_start,
+    capacity_shrinks,
+    foreign_pod_ends,
+    node_is_uncordoned,
+    node_is_new,
+    limit_is_raised,
+    minimum_is_lowered,
+)

@@ -1,0 +1,63 @@
+"""Bugs in the face of an API server that refuses, throttles, or answers too late (faults: 4.4)."""
+
+from typing import Final
+
+from tests.bugbank.bank import Mutant, Played
+
+REPLIES: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        name="a server that asks for a pause is asked again at once",
+        issues=("Volcano #3966",),
+        module="phalanx.kube.binder",
+        edits={"self._later(pod, pod.backoff.next(at_least=wait))": "self._later(pod, pod.backoff.next())"},
+        caught_by=Played("plays_binding:one_in_trouble"),
+    ),
+    Mutant(
+        name="a bind that fails is sent again without a pause",
+        issues=("Volcano #3966", "Kueue #12002"),
+        module="phalanx.kube.backoff",
+        edits={
+            "        delay = self._delay * (0.5 + 0.5 * self._jitter())\n": "        delay = 0.001\n",
+        },
+        caught_by=Played("plays_binding:one_in_trouble"),
+    ),
+    Mutant(
+        name="a status that met a conflict is never written",
+        issues=("KAI #676",),
+        module="phalanx.kube.status",
+        edits={"        self._on_lost(uid)\n": ""},
+        caught_by=Played("plays_binding:status_conflict"),
+    ),
+    Mutant(
+        name="a gang whose status met a conflict is not bound",
+        issues=("KAI #676",),
+        module="phalanx.kube.binder",
+        edits={
+            '            gang.version = ""\n            self._begin_later(gang, error)\n': "            pass\n"
+        },
+        caught_by=Played("plays_binding:status_conflict"),
+    ),
+    Mutant(
+        name="leadership is given up when one renewal fails",
+        issues=("kubernetes #47899", "CloudNativePG #10918"),
+        module="phalanx.kube.lease",
+        edits={
+            '                self._log.warning("lease not renewed", why=str(error))\n': (
+                '                raise LostLease("not renewed") from error\n'
+            )
+        },
+        caught_by=Played("plays_leaders:one_renewal_fails"),
+    ),
+    Mutant(
+        name="a renewal of unknown outcome is sent again with the old version",
+        issues=("kubernetes #47899",),
+        module="phalanx.kube.lease",
+        edits={
+            '                self._log.warning("lease not renewed", why=str(error))\n'
+            '                self._version = ""\n': (
+                '                self._log.warning("lease not renewed", why=str(error))\n'
+            )
+        },
+        caught_by=Played("plays_leaders:one_renewal_fails"),
+    ),
+)

@@ -1,0 +1,208 @@
+"""Bugs of caches: old views, missed events, restarts that forget, wakes that do not come (faults: 4.3)."""
+
+from typing import Final
+
+from tests.bugbank.bank import Mutant, Played
+
+VIEWS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        name="deleted pods are not noticed",
+        issues=("Volcano #5735", "Kueue #5587"),
+        module="phalanx.cache.pods",
+        edits={
+            '        if known is not None and uid in ("", known):\n            self._remove(known, log)': (
+                "        return"
+            )
+        },
+        caught_by=Played("plays_views:comings_and_goings"),
+    ),
+    Mutant(
+        name="deleted nodes are not noticed",
+        issues=("Volcano #4888", "Volcano #5735"),
+        module="phalanx.cache.nodes",
+        edits={"        self._nodes.delete(key, uid, log)\n": ""},
+        caught_by=Played("plays_views:comings_and_goings"),
+    ),
+    Mutant(
+        name="pods that have ended still use their node",
+        issues=("Kueue #11033",),
+        module="phalanx.cache.cache",
+        edits={" or pod.node is None or not pod.holds_node": " or pod.node is None"},
+        caught_by=Played("plays_views:comings_and_goings"),
+    ),
+    Mutant(
+        name="what a queue used is never taken back",
+        issues=("KAI #1217", "Kueue #13612"),
+        module="phalanx.cache.queue_usage",
+        edits={
+            "                self._remove(queue, node, scale(requests, count))\n": "                pass\n"
+        },
+        caught_by=Played("plays_views:comings_and_goings"),
+    ),
+    Mutant(
+        name="a forgotten version is asked for again and again (410)",
+        issues=("kubernetes-client/python-base #57", "kubernetes_asyncio #327"),
+        module="phalanx.kube.reflector",
+        edits={"isinstance(problem, (Gone, NotFound, BadRequest))": "isinstance(problem, BadRequest)"},
+        caught_by=Played("plays_views:history_is_forgotten"),
+    ),
+    Mutant(
+        name="a new list keeps what it does not hold",
+        issues=("Volcano #5735", "Volcano #1052"),
+        module="phalanx.cache.table",
+        edits={'            kept.delete(key, "", log)\n': "            pass\n"},
+        caught_by=Played("plays_views:history_is_forgotten"),
+    ),
+    Mutant(
+        name="a watch that is silent is believed for ever",
+        issues=("kubernetes-client/python #728", "kubernetes_asyncio #325"),
+        module="phalanx.kube.reflector",
+        edits={
+            "        self._idle_timeout = idle_timeout\n": "        self._idle_timeout = 1e9 + idle_timeout\n",
+            "int(WATCH_SECONDS_MIN * (1 + self._jitter()))": "1_000_000",
+        },
+        caught_by=Played("plays_views:watches_fall_silent"),
+    ),
+    Mutant(
+        name="the first cycle runs before the lists are in",
+        issues=("Volcano #5174", "Kueue #5276"),
+        module="phalanx.service.following",
+        edits={"            await self._synced(reflector)\n": "            pass\n"},
+        caught_by=Played("plays_views:lists_come_late"),
+    ),
+    Mutant(
+        name="the first cycle waits for one list only",
+        issues=("Volcano #5174", "Volcano #1417"),
+        module="phalanx.service.following",
+        edits={
+            "        for reflector in self._reflectors:\n            await self._synced(reflector)\n": (
+                "        await self._synced(self._reflectors[0])\n"
+            )
+        },
+        caught_by=Played("plays_views:lists_come_late"),
+    ),
+    Mutant(
+        name="what pods use is lost when their node is heard of later",
+        issues=("Volcano #1417",),
+        module="phalanx.cache.nodes",
+        edits={
+            "        self._used.add(node, requests)\n": (
+                '        if self._nodes.get(("", node)) is not None:\n'
+                "            self._used.add(node, requests)\n"
+            )
+        },
+        caught_by=Played("plays_views:nodes_come_late"),
+    ),
+    Mutant(
+        name="a new leader believes what it knew as a follower",
+        issues=("Kueue #10518", "Kueue #5276"),
+        module="phalanx.service.scheduler",
+        edits={"        await self._following.start_anew(tasks)\n": ""},
+        caught_by=Played("plays_views:follower_is_late"),
+    ),
+    Mutant(
+        name="a restart forgets that a gang has started",
+        issues=("Kueue #5276", "KAI #1217"),
+        module="phalanx.model.reading.pod_groups",
+        edits={"started=written.status.started_at is not None": "started=False"},
+        caught_by=Played("plays_views:restart_below_minimum"),
+    ),
+    Mutant(
+        name="a start is not written when a member was lost at once",
+        issues=("KAI #1217",),
+        module="phalanx.service.pod_group_status",
+        edits={"(gang.started or _has_its_minimum(gang))": "_has_its_minimum(gang)"},
+        caught_by=Played("plays_views:restart_below_minimum"),
+    ),
+    Mutant(
+        name="capacity counts, not what can be allocated",
+        issues=("Volcano #1818", "Volcano #1782"),
+        module="phalanx.model.reading.nodes",
+        edits={"read_capacity(status.allocatable or status.capacity,": "read_capacity(status.capacity,"},
+        caught_by=Played("plays_views:capacity_shrinks"),
+    ),
+    Mutant(
+        name="less than nothing is room",
+        issues=("Volcano #3301", "Volcano #1506"),
+        module="phalanx.cache.nodes",
+        edits={
+            "free=subtract(node.allocatable, used))": (
+                "free={name: abs(left) for name, left in subtract(node.allocatable, used).items()})"
+            )
+        },
+        caught_by=Played("plays_views:capacity_shrinks"),
+    ),
+    Mutant(
+        name="less than nothing of one resource shuts the node to all",
+        issues=("Volcano #2999", "Volcano #2965"),
+        module="phalanx.service.plan_check",
+        edits={"if amount < 0 < asked.get(each, 0)]": "if amount < 0 and asked]"},
+        caught_by=Played("plays_views:capacity_shrinks"),
+    ),
+    Mutant(
+        name="a change of what a node offers is taken for a heartbeat",
+        issues=("Volcano #1776", "Volcano #1506", "Kueue #8452"),
+        module="phalanx.cache.nodes",
+        edits={"        status.allocatable or status.capacity,\n": ""},
+        caught_by=Played("plays_views:capacity_shrinks"),
+    ),
+    Mutant(
+        name="room that was given back wakes nobody",
+        issues=("kubernetes #87850", "Kueue #13772", "kubernetes #72122"),
+        module="phalanx.cache.nodes",
+        edits={
+            "        self._used.remove(node, requests)\n        self._stale[node] = None\n"
+            "        log.node(node)\n        log.grew()\n": (
+                "        self._used.remove(node, requests)\n        self._stale[node] = None\n"
+                "        log.node(node)\n"
+            )
+        },
+        caught_by=Played("plays_views:foreign_pod_ends"),
+    ),
+    Mutant(
+        name="an uncordoned node wakes nobody",
+        issues=("kubernetes #134999", "kubernetes #135126"),
+        module="phalanx.cache.nodes",
+        edits={"        and old.unschedulable <= new.unschedulable\n": ""},
+        caught_by=Played("plays_views:node_is_uncordoned"),
+    ),
+    Mutant(
+        name="a new node wakes nobody",
+        issues=("kubernetes #72122",),
+        module="phalanx.cache.nodes",
+        edits={
+            "if new is not None and (old is None or not _only_took_away(old, new)):": (
+                "if new is not None and old is not None and not _only_took_away(old, new):"
+            )
+        },
+        caught_by=Played("plays_views:node_is_new"),
+    ),
+    Mutant(
+        name="a queue's higher limit wakes nobody",
+        issues=("Kueue #13687", "Kueue #13734"),
+        module="phalanx.cache.surroundings",
+        edits={
+            '    """A limit may be higher, a domain wider: whoever was refused is tried again."""\n'
+            "    log.grew()\n": "    return\n"
+        },
+        caught_by=Played("plays_views:limit_is_raised"),
+    ),
+    Mutant(
+        name="a gang's lower minimum wakes nobody",
+        issues=("Kueue #13656", "Kueue #13687"),
+        module="phalanx.cache.gangs",
+        edits={
+            "        elif old is None or new is None or _terms(old) != _terms(new):\n": (
+                "        elif old is None or new is None:\n"
+            )
+        },
+        caught_by=Played("plays_views:minimum_is_lowered"),
+    ),
+    Mutant(
+        name="a refusal is remembered although there is more room",
+        issues=("kubernetes #72122", "Kueue #13772"),
+        module="phalanx.actions.refusals",
+        edits={"            session.snapshot.capacity_version,\n": "            0,\n"},
+        caught_by=Played("plays_views:foreign_pod_ends"),
+    ),
+)
