@@ -323,7 +323,7 @@ SIM_NAME_ATTEMPTS: Final = 8
 """Names that are tried for one generateName before the create fails, as in the API server."""
 
 SIM_NODE_GRACE_S: Final = 50.0
-"""Seconds without a heartbeat after which a node's Ready becomes Unknown: kube-controller-manager's default."""
+"""Seconds without a heartbeat until a node's Ready becomes Unknown: kube-controller-manager's default."""
 
 SIM_POD_GC_QUARANTINE_S: Final = 40.0
 """Seconds that a pod's node must be gone before the pod is: kube-controller-manager's, fixed there."""
@@ -407,6 +407,10 @@ has failed comes back."""
 CLAIM_MS: Final = 600_000
 """Milliseconds that room is kept for members that a started gang lost: controllers make new pods in seconds,
 or in minutes where a lost node is found out late; whoever has not by then is not going to."""
+
+CLAIM_WITHOUT_MEMBERS_MS: Final = 60_000
+"""Milliseconds of this where all members have failed: a Job makes new pods after 10 s, then 20 and 40; one
+that has failed for good makes none."""
 
 AVOID_MS: Final = 600_000
 """Milliseconds that a gang avoids a node which failed it: a GPU is reset in two minutes, and whether the node

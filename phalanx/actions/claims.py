@@ -4,8 +4,9 @@ While the pods that will take a lost member's place do not exist yet, stand-ins 
 in their stead, as repairs are: ahead of starts of the same and of lower rank, in every queue. They are never
 bound; they only keep the room. A claim ends when the gang is whole or gone, or after its time.
 
-A gang with a member that has succeeded, or of which all members are being deleted, is about to end: it claims
-nothing.
+A gang with a member that has succeeded, or of which all members are being deleted, is about to end: it
+claims nothing. Where all have failed and none is made anew soon, its work is over, and so is the claim. A pod
+without a group claims nothing: whoever takes its place is another gang.
 """
 
 from collections import Counter
@@ -15,8 +16,8 @@ from msgspec import Struct
 
 from phalanx.actions.demand import Demand, Stage, batches_of
 from phalanx.framework.session import Session
-from phalanx.limits import CLAIM_MS
-from phalanx.model.gangs import Gang, missing_by_role, reaches_minimum
+from phalanx.limits import CLAIM_MS, CLAIM_WITHOUT_MEMBERS_MS
+from phalanx.model.gangs import Gang, GangKind, missing_by_role, reaches_minimum
 from phalanx.model.memory import Part, Seated
 from phalanx.model.names import GangId, PodUid, ShapeKey
 from phalanx.model.pods import Pod, PodShape
@@ -40,14 +41,20 @@ def find(session: Session) -> Claims:
     now = session.snapshot.now
     seated: dict[GangId, Seated] = {}
     for gang in session.gangs.values():
-        if (gang.started or gang.begins_anew) and not _is_ending(gang):
+        if (gang.started or gang.begins_anew) and gang.kind is not GangKind.POD and not _is_ending(gang):
             seated[gang.id] = _review(gang, session.snapshot.memory.seated.get(gang.id), now)
-    claiming = {gang: each for gang, each in seated.items() if each.since and now < each.since + CLAIM_MS}
+    ends = {gang: each.since + _claim_ms(session.gangs[gang]) for gang, each in seated.items() if each.since}
     return Claims(
         seated=seated,
-        open=claiming,
-        wake_at=min((each.since + CLAIM_MS for each in claiming.values()), default=None),
+        open={gang: seated[gang] for gang, end in ends.items() if now < end},
+        wake_at=min((end for end in ends.values() if now < end), default=None),
     )
+
+
+def _claim_ms(gang: Gang) -> int:
+    """Milliseconds from the loss: fewer where nothing is left of the gang but failed pods."""
+    is_over = all(pod.is_finished and not pod.deleting for pod in gang.members)
+    return CLAIM_WITHOUT_MEMBERS_MS if is_over else CLAIM_MS
 
 
 def _is_ending(gang: Gang) -> bool:

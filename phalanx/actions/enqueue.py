@@ -28,6 +28,8 @@ _CLAIMED_NEVERTHELESS: Final = (
 def execute(session: Session, troubles: Troubles, claims: Claims) -> Agenda:
     """The demands of every gang that lacks members and that nothing holds back."""
     demands = tuple(_demands(session, troubles, claims))
+    if all(demand.cause == claims_of.CAUSE for demand in demands):
+        return Agenda(session, ())  # room is kept from somebody, and nobody is there
     kept = [(demand.gang.id, demand.count) for demand in demands if demand.cause == claims_of.CAUSE]
     if session.health.is_open:
         session.circumstances.append(sorted(session.health.distrusted))

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from phalanx.limits import CLAIM_MS
+from phalanx.limits import CLAIM_MS, CLAIM_WITHOUT_MEMBERS_MS
 from phalanx.model.gangs import GangKind
 from phalanx.model.names import PodUid
 from phalanx.model.pods import PodPhase
@@ -80,6 +80,31 @@ def test_a_finishing_gang_and_one_that_is_deleted_claim_nothing() -> None:
         (last,) = scenario.members("g")
         decided = scenario.change("g", members=(replace(last, **fields),)).decide()
         assert decided.nodes("filler") != []
+
+
+def test_a_pod_without_a_group_that_has_failed_claims_nothing() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=8)
+    scenario.gang("g", 1, gpu=8, bound=1, kind=GangKind.POD)
+    scenario.take(scenario.decide())
+    (failed,) = scenario.members("g")
+    scenario.change("g", members=(replace(failed, phase=PodPhase.FAILED),))
+    scenario.capacity_version += 1
+    assert scenario.gang("filler", 1, gpu=8).decide().nodes("filler") == ["n-0"]
+
+
+def test_a_gang_of_failed_pods_only_keeps_its_room_for_the_first_retries() -> None:
+    scenario = broken()
+    (last,) = scenario.members("g")
+    scenario.change("g", members=(replace(last, phase=PodPhase.FAILED),))
+    assert scenario.decide().result.wake_at == scenario.now + CLAIM_WITHOUT_MEMBERS_MS
+
+
+def test_no_room_is_looked_for_while_nobody_could_take_it() -> None:
+    scenario = broken()
+    waiting = scenario.decide()
+    scenario.remove("filler")
+    alone = scenario.decide()
+    assert (waiting.result.stats.solves != {}, alone.result.stats.solves) == (True, {})
 
 
 def test_a_gang_that_never_started_claims_nothing() -> None:
