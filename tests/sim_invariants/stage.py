@@ -67,6 +67,7 @@ class Stage:
             report=self.found.take,
             single_writer=single_writer,
         )
+        self.scene = scene
         self.checks = Checks(scene, kinds)
 
     def create(self, *manifests: Object) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from phalanx.model.resources import Resources
+from phalanx.model.resources import Resources, subtract
 from phalanx.model.wire.meta import ListMeta
 from phalanx.sim.clocks import WorldClock
 from phalanx.sim.hosts import State
@@ -275,8 +275,7 @@ class Truth:
 
     def free(self, node: NodeFact) -> dict[str, int]:
         """What is left on a node; negative where it is over-committed."""
-        used = self.used.get(node.name, {})
-        return {name: amount - used.get(name, 0) for name, amount in node.allocatable.items()}
+        return dict(subtract(node.allocatable, self.used.get(node.name, {})))
 
     def ours(self) -> Iterable[GangFact]:
         """Every gang with a pod that names our scheduler."""

@@ -1,0 +1,142 @@
+"""Marks are counted where rare things happen, and nowhere else."""
+
+import pytest
+
+from phalanx.sim.invariants.all import ALL_CHECKS
+from phalanx.sim.invariants.marking import BindMarks, GangMarks, NodeMarks, ProcessMarks, WriteMarks
+from phalanx.sim.invariants.marks import MARKS, missing
+from phalanx.sim.network import Effect, Rule
+from phalanx.sim.workloads import gang, node, pod, pod_group
+from tests.sim_invariants.stage import History, Stage, play
+
+GROUPS = "podgroups.scheduling.phalanx.dev"
+MARKERS = (BindMarks, GangMarks, NodeMarks, ProcessMarks, WriteMarks)
+POD = "/api/v1/namespaces/default/pods/a"
+
+
+def seen(history: History) -> set[str]:
+    return set(play(history, *MARKERS).marks.counts)
+
+
+@pytest.mark.parametrize(("effect", "end"), [(Effect.APPLIED_BUT_LOST, "bound"), (Effect.LOST, "free")])
+def test_an_unknown_bind_is_read_back(effect: Effect, end: str) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a"))
+        host = await stage.leader()
+        host.network.rules.append(Rule(effect=effect, times=1))
+        await host.bind("a", "n1")
+        await host.request("GET", POD)
+
+    assert seen(history) == {f"unknown-bind-read-back-{end}"}
+
+
+@pytest.mark.parametrize(
+    ("status", "applied", "expected"),
+    [
+        (409, False, {"bind-conflict"}),
+        (429, False, {"bind-throttled"}),
+        (403, False, {"bind-refused"}),
+        (503, False, {"bind-server-error"}),
+        (503, True, {"bind-server-error", "bind-applied-but-refused"}),
+    ],
+)
+def test_a_bind_is_answered_with_an_error(status: int, applied: bool, expected: set[str]) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a"))
+        host = await stage.leader()
+        effect = Effect.APPLIED_BUT_REFUSED if applied else Effect.REFUSED
+        host.network.rules.append(Rule(effect=effect, status=status, times=1))
+        await host.bind("a", "n1")
+
+    assert seen(history) == expected
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("nothing", {"bind-landed-late"}),
+        ("pod", {"bind-landed-late", "pod-deleted-while-binding"}),
+        ("node", {"bind-landed-late", "node-gone-while-binding"}),
+        ("cordon", {"bind-landed-late", "node-spoilt-while-binding"}),
+        ("rival", {"bind-landed-late", "pod-bound-by-another-while-binding"}),
+        ("failover", {"bind-landed-late", "bind-landed-after-failover"}),
+    ],
+)
+def test_something_happens_while_a_bind_is_on_its_way(what: str, expected: set[str]) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a"))
+        host = await stage.leader()
+        host.network.rules.append(Rule(effect=Effect.SLOW, slow_s=8.0, times=1))
+        await host.bind("a", "n1")
+        if what == "pod":
+            stage.delete("a")
+        elif what == "node":
+            stage.delete("n1", "nodes")
+        elif what == "cordon":
+            stage.change("n1", "nodes", unschedulable=True)
+        elif what == "rival":
+            stage.client.bind(stage.key("a"), uid=stage.uid("a"), node="n1")
+        elif what == "failover":
+            await stage.hosts[1].take_lease()
+        await stage.pass_time(5)
+
+    assert seen(history) == expected
+
+
+def test_what_becomes_of_a_gang() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod_group("g", min_member=2), *gang("g", {"w": 4}))
+        host = await stage.leader()
+        stage.change("g", GROUPS, minMember=3)
+        stage.change("g", GROUPS, minMember=2)
+        await host.bind("g-w-0", "n1")
+        await stage.pass_time(15)
+        await host.bind("g-w-1", "n1")
+        stage.status("g-w-0", phase="Failed", reason="OutOfcpu")
+        await host.bind("g-w-2", "n1")
+        stage.status("g-w-1", phase="Failed")
+        stage.delete("g-w-2")
+        await host.bind("g-w-3", "n1")
+        stage.create(*gang("g", {"x": 1}))
+        await host.bind("g-x-0", "n1")
+        stage.status("g-x-0", phase="Succeeded")
+
+    assert seen(history) == {
+        "events-late",
+        *("gang-grown-mid-flight", "gang-shrunk-mid-flight", "gang-partly-bound", "gang-broken"),
+        *("gang-repaired", "gang-restarted", "kubelet-rejection", "member-failed", "member-succeeded-early"),
+    }
+
+
+def test_what_becomes_of_nodes() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod("a"))
+        host = await stage.leader()
+        await host.bind("a", "n1")
+        stage.condition("n1", "Ready", "Unknown")
+        await stage.pass_time(2)
+        stage.condition("n1", "Ready", "True")
+        stage.status("n1", "nodes", allocatable={"pods": "110"})
+        stage.delete("n1", "nodes")
+        stage.create(node("n1"))
+
+    assert seen(history) == {"node-lost", "mass-fault", "allocatable-below-use", "node-recreated"}
+
+
+def test_a_mark_that_is_not_listed() -> None:
+    async def history(stage: Stage) -> None:
+        with pytest.raises(KeyError):
+            BindMarks(stage.scene, stage.checks.truth).saw("something-else")
+
+    play(history, BindMarks)
+
+
+def test_those_that_were_not_reached_are_named() -> None:
+    assert missing(dict.fromkeys(MARKS, 1)) == []
+    assert missing({}) == list(MARKS)
+    assert len(MARKS) >= 25
+
+
+def test_every_invariant_has_one_check() -> None:
+    names = [check.name for check in ALL_CHECKS if not check.name.startswith("marks")]
+    assert len(names) == len(set(names))
