@@ -13,9 +13,11 @@ from phalanx.model.pods import Pod, PodFailure, PodPhase
 from tests.builders import Decided, Scenario
 
 CONFIG = SchedulerConfig(tolerance=ToleranceConfig(breaker_nodes_min=2))
-MODES = st.sampled_from(RecoveryMode)
-HEALTH = st.sampled_from([{}, {"Ready": "True"}, {"Ready": "Unknown"}, {"GpuXidError": "True"}])
-FATES = st.sampled_from(["stays", "stays", "fails", "succeeds", "is deleted", "is made anew"])
+MODES = st.sampled_from([RecoveryMode.REPLACE, RecoveryMode.RESTART, *RecoveryMode])
+UNKNOWN = {"Ready": "Unknown"}
+HEALTH = st.sampled_from([{}, {"Ready": "True"}, UNKNOWN, UNKNOWN, {"GpuXidError": "True"}])
+OFTEN = ["stays"] * 6
+FATES = st.sampled_from([*OFTEN, "fails", "succeeds", "is deleted", "is made anew"])
 GANGS = ("a", "b")
 NODES = 4
 
@@ -52,7 +54,7 @@ def check(scenario: Scenario, decided: Decided) -> None:
     assert msgspec.json.encode(again.result) == encoded
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_faults_never_lead_to_what_must_not_be(data: st.DataObject) -> None:
     scenario = Scenario("rack").queue("a").queue("b")
