@@ -4,7 +4,8 @@ from typing import Final
 
 from tests.bugbank.bank import Mutant
 from tests.bugbank.world_nodes import NODES
+from tests.bugbank.world_queues import QUEUES
 from tests.bugbank.world_topology import TOPOLOGY
 from tests.bugbank.world_usage import USAGE
 
-WORLD: Final[tuple[Mutant, ...]] = (*NODES, *USAGE, *TOPOLOGY)
+WORLD: Final[tuple[Mutant, ...]] = (*NODES, *USAGE, *TOPOLOGY, *QUEUES)

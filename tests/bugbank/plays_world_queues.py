@@ -1,0 +1,227 @@
+"""Limits of queues, their ledgers, whose turn it is, and who is asked again when."""
+
+import asyncio
+from typing import Any
+
+from phalanx.actions import explain as explanations
+from phalanx.sim.faults.edits import delete, put_condition
+from phalanx.sim.store import Key
+from phalanx.sim.workloads import gang, node, pod, pod_group, queue
+from phalanx.sim.world import World
+from tests.bugbank.grounds import FULL, GPU, Still, at_rest, change_spec, node_of, opened, seats, watched
+from tests.model import written
+
+QUEUES = "queues.scheduling.phalanx.dev"
+IN_QUEUE = written.label("queue")
+
+
+def _queue(name: str, **spec: Any) -> Any:
+    return written.named("Queue", name, spec=spec)
+
+
+def _nodes(count: int = 3) -> list[Any]:
+    return [written.node(f"n{n}") for n in range(count)]
+
+
+def _pod(name: str, into: str, gpus: int = 8, **rest: Any) -> Any:
+    return written.pod(name, labels={IN_QUEUE: into}, requests={GPU: gpus}, **rest)
+
+
+def what_is_under_way_counts_against_limits() -> str | None:
+    """A queue of eight GPUs, two pods of eight: the first is being bound when the second comes."""
+    still = Still(*_nodes(), _queue("q", limit={GPU: 8}), _pod("a", "q"))
+    still.assume(still.cycle())
+    still.put(_pod("b", "q"))
+    return "the limit is exceeded" if seats(still.cycle()) else None
+
+
+def what_runs_counts_against_limits() -> str | None:
+    """As above, but the first one runs."""
+    still = Still(*_nodes(), _queue("q", limit={GPU: 8}), _pod("a", "q", nodeName="n0"), _pod("b", "q"))
+    return "the limit is exceeded" if seats(still.cycle()) else None
+
+
+def a_parent_limits_all_its_children() -> str | None:
+    """Two queues below one of eight GPUs."""
+    queues = [_queue("root", limit={GPU: 8}), _queue("q1", parent="root"), _queue("q2", parent="root")]
+    still = Still(*_nodes(), *queues, _pod("a", "q1"), _pod("b", "q2"))
+    placed = seats(still.cycle())
+    return None if len(placed) == 1 else f"placed are {placed}"
+
+
+def a_limit_is_used_up_to_its_end() -> str | None:
+    """Sixteen GPUs are two pods of eight, in one cycle."""
+    still = Still(*_nodes(), _queue("q", limit={GPU: 16}), _pod("a", "q"), _pod("b", "q"), _pod("c", "q"))
+    placed = seats(still.cycle())
+    return None if len(placed) == 2 else f"placed are {placed}"
+
+
+def flavors_that_overlap_count_both() -> str | None:
+    """A node belongs to two flavors: what runs there counts in both."""
+    nodes = [
+        written.node("both", labels={"size": "large", "age": "new"}),
+        written.node("old", labels={"size": "large", "age": "old"}),
+    ]
+    flavors = [
+        {"name": "large", "nodeSelector": {"size": "large"}, "limit": {GPU: 16}},
+        {"name": "new", "nodeSelector": {"age": "new"}, "limit": {GPU: 4}},
+    ]
+    running = _pod("a", "q", gpus=4, nodeName="both")
+    late = _pod("b", "q", gpus=4, nodeSelector={"age": "new"})
+    still = Still(*nodes, _queue("q", flavors=flavors), running, late)
+    return "the limit of a flavor is exceeded" if seats(still.cycle()) else None
+
+
+def a_gang_moves_to_another_queue() -> str | None:
+    """What its members hold is counted there, and nowhere else."""
+    key = written.label("pod-group")
+    member = written.pod("m", labels={key: "g"}, requests={GPU: 8}, nodeName="n0")
+    still = Still(*_nodes(), _queue("q1"), _queue("q2"), written.pod_group("g", queue="q1"), member)
+    still.cycle()
+    still.put(written.pod_group("g", queue="q2"))
+    still.cycle()
+    still.cache.check_invariants()
+    return None
+
+
+def a_queue_is_deleted_under_its_gangs() -> str | None:
+    """They wait for another one; everybody else goes on."""
+
+    async def act(world: World) -> str | None:
+        await opened(world, node("n0"), queue("q"))
+        world.create([pod_group("g", min_member=2, queue="q"), *gang("g", {"w": 2}, requests=FULL)])
+        await asyncio.sleep(5.0)
+        delete(world.client, Key(QUEUES, "", "q"))
+        await asyncio.sleep(2.0)
+        world.create([pod("p")])
+        await at_rest(world)
+        return None
+
+    return watched(act)
+
+
+def queues_in_a_circle_take_no_work() -> str | None:
+    """Their gangs are told so."""
+    still = Still(*_nodes(), _queue("q1", parent="q2"), _queue("q2", parent="q1"), _queue("q3", parent="q2"))
+    still.put(_pod("p", "q3"))
+    return "a gang of a circle of queues is placed" if seats(still.cycle()) else None
+
+
+def a_limit_is_lifted() -> str | None:
+    """Who waits for it is asked again, at once."""
+
+    async def act(world: World) -> str | None:
+        await opened(world, node("n0"), queue("q", limit={GPU: "0"}))
+        world.create([pod_group("g", min_member=1, queue="q"), *gang("g", {"w": 1}, requests=FULL)])
+        await asyncio.sleep(10.0)
+        change_spec(world, Key(QUEUES, "", "q"), limit={GPU: "8"})
+        await asyncio.sleep(5.0)
+        return None if node_of(world, "g-w-0") else "a gang still waits although its queue's limit was lifted"
+
+    return watched(act)
+
+
+def the_more_important_and_older_go_first() -> str | None:
+    """One node, and four pods that want it."""
+    ages = {name: {"creationTimestamp": f"2026-01-0{day}T00:00:00Z"} for day, name in enumerate("abcd", 1)}
+    pods = [
+        written.pod(name, meta=ages[name], requests={GPU: 8}, priority=100 if name in "cd" else 0)
+        for name in "abcd"
+    ]
+    placed = seats(Still(written.node("n"), *pods).cycle())
+    return None if list(placed) == ["c"] else f"placed are {placed}"
+
+
+def a_priority_class_gets_another_value() -> str | None:
+    """The gangs that name it go first from now on."""
+    key = written.label("pod-group")
+    groups = [written.pod_group(name, priorityClassName=name) for name in ("low", "high")]
+    classes = {name: written.named("PriorityClass", name, value=value) for name, value in _VALUES.items()}
+    pods = [written.pod(name, labels={key: name}, requests={GPU: 8}) for name in ("low", "high")]
+    still = Still(*classes.values(), *groups, *pods)
+    still.cycle()
+    still.put(written.named("PriorityClass", "low", value=1000), written.node("n"))
+    placed = seats(still.cycle())
+    return None if list(placed) == ["low"] else f"placed are {placed}"
+
+
+_VALUES = {"low": 1, "high": 10}
+
+
+def a_large_gang_does_not_stop_the_small_ones() -> str | None:
+    """The first in the line does not fit; the others do."""
+    key = written.label("pod-group")
+    large = [written.pod(f"l{n}", labels={key: "g"}, requests={GPU: 8}, priority=9) for n in range(3)]
+    still = Still(*_nodes(2), written.pod_group("g", minMember=3), *large)
+    still.put(written.pod("small", requests={GPU: 1}))
+    return None if seats(still.cycle()) else "nobody is placed behind a gang that does not fit"
+
+
+def a_refusal_is_not_found_out_again() -> str | None:
+    """Nothing has changed: no problem is solved again, and nothing explained."""
+    still = Still(written.node("n"), written.pod("p", requests={GPU: 9}))
+    still.cycle()
+    calls = 0
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return before(*arguments, **named)
+
+    before, explanations.explain = explanations.explain, counted  # type: ignore[attr-defined]
+    try:
+        result = still.cycle()
+    finally:
+        explanations.explain = before  # type: ignore[attr-defined]
+    if calls:
+        return "the refusal is explained again in every cycle"
+    return f"solved again: {dict(result.stats.solves)}" if result.stats.solves else None
+
+
+def a_refusal_ends_with_its_cause() -> str | None:
+    """The node gets what was missing."""
+    still = Still(written.node("n"), written.pod("p", requests={GPU: 9}))
+    still.cycle()
+    still.put(written.node("n", status={"allocatable": {"cpu": "8", "pods": "110", GPU: "16"}}))
+    return None if seats(still.cycle()) else "a gang is refused although it fits by now"
+
+
+def heartbeats_wake_nobody() -> str | None:
+    """A pod waits for ever; nodes say each second that they are alive. Who waits in vain is asked once."""
+
+    async def act(world: World) -> str | None:
+        await opened(world, node("n0"), node("n1"))
+        world.create([pod("p", requests={GPU: "9"})])
+        await asyncio.sleep(10.0)
+        before = world.log.cycles
+        for _ in range(20):
+            for name in ("n0", "n1"):
+                put_condition(world.client, name, type_="Ready", status="True", reason="Alive", message="")
+            await asyncio.sleep(1.0)
+        more = world.log.cycles - before
+        return f"{more} cycles for 20 heartbeats of each node" if more > _CYCLES_IN_VAIN else None
+
+    return watched(act)
+
+
+_CYCLES_IN_VAIN = 2
+
+
+def waiting_is_quiet() -> str | None:
+    """A gang that does not fit waits for minutes, and no cycle runs for that."""
+
+    async def act(world: World) -> str | None:
+        await opened(world, node("n0"))
+        world.create([pod("p", requests={GPU: "9"})])
+        await at_rest(world, 120.0)
+        return None
+
+    return watched(act)
+
+
+def our_own_words_wake_nobody() -> str | None:
+    """The condition that we write into a pod comes back as news."""
+    still = Still(written.node("n"), written.pod("p", requests={GPU: 9}))
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
+    said = written.pod("p", requests={GPU: 9}, status={"conditions": [condition]})
+    return "our own condition wakes a cycle" if still.put(said).may_help else None

@@ -1,0 +1,177 @@
+"""Bugs about queues and turns: limits and ledgers that drift, starvation, hot loops."""
+
+from typing import Final
+
+from tests.bugbank.bank import Mutant, Played
+
+_LIMIT: Final = Played("plays_world_queues:a_limit_is_used_up_to_its_end")
+_ORDER: Final = Played("plays_world_queues:the_more_important_and_older_go_first")
+_SAID: Final = Played("plays_world_queues:a_refusal_is_not_found_out_again")
+_QUIET: Final = Played("plays_world_queues:waiting_is_quiet")
+
+QUEUES: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        name="what is being bound does not count against the limit",
+        issues=("Kueue #14646", "Kueue #5276"),
+        module="phalanx.cache.queue_usage",
+        edits={
+            "if pod.node is not None and pod.scheduler": "if pod.node and not pod.assumed and pod.scheduler"
+        },
+        caught_by=Played("plays_world_queues:what_is_under_way_counts_against_limits"),
+    ),
+    Mutant(
+        name="a limit is compared with what comes, not with what is there",
+        issues=("Kueue #11210",),
+        module="phalanx.plugins.queue_limits",
+        edits={"max(0, amount - used.get(resource, 0))": "amount"},
+        caught_by=Played("plays_world_queues:what_runs_counts_against_limits"),
+    ),
+    Mutant(
+        name="a queue's limit does not hold for its children",
+        issues=("Kueue #4165",),
+        module="phalanx.framework.ledger",
+        edits={
+            "self._plain[queue] = tuple((each.name, None) for each in path)": (
+                "self._plain[queue] = tuple((each.name, None) for each in path[:1])"
+            )
+        },
+        caught_by=Played("plays_world_queues:a_parent_limits_all_its_children"),
+    ),
+    Mutant(
+        name="what is placed is booked twice",
+        issues=("Volcano #5100", "Volcano #5130", "Volcano #5253"),
+        module="phalanx.framework.statement",
+        edits={
+            "ledger.amounts.get(account, {}), used)": "ledger.amounts.get(account, {}), scale(used, 2))"
+        },
+        caught_by=_LIMIT,
+    ),
+    Mutant(
+        name="what is placed is not booked before the next cycle",
+        issues=("Kueue #14646", "Volcano #5180"),
+        module="phalanx.framework.statement",
+        edits={"add(ledger.amounts.get(account, {}), used)": "ledger.amounts.get(account, {})"},
+        caught_by=_LIMIT,
+    ),
+    Mutant(
+        name="flavors that overlap are booked once",
+        issues=("Kueue #11210",),
+        module="phalanx.framework.ledger",
+        edits={
+            "for account, nodes in flavored if node in nodes)": (
+                "for account, nodes in flavored[:1] if node in nodes)"
+            )
+        },
+        caught_by=Played("plays_world_queues:flavors_that_overlap_count_both"),
+    ),
+    Mutant(
+        name="a gang that moves to another queue is counted in both",
+        issues=("Volcano #5180", "Kueue #13612"),
+        module="phalanx.cache.queue_usage",
+        edits={
+            "                self._remove(queue, node, scale(requests, count))\n": "                pass\n"
+        },
+        caught_by=Played("plays_world_queues:a_gang_moves_to_another_queue"),
+    ),
+    Mutant(
+        name="a queue that is deleted ends the scheduler",
+        issues=("Kueue #5138", "Kueue #5292"),
+        module="phalanx.framework.queue_tree",
+        edits={"return self._paths.get(name, ())": "return self._paths[name]"},
+        caught_by=Played("plays_world_queues:a_queue_is_deleted_under_its_gangs"),
+    ),
+    Mutant(
+        name="queues in a circle are not seen",
+        issues=("cyclic queues (faults 4.10, F9)",),
+        module="phalanx.model.reading.queues",
+        edits={"    if queue.name in above:\n": "    if not above:\n"},
+        caught_by=Played("plays_world_queues:queues_in_a_circle_take_no_work"),
+    ),
+    Mutant(
+        name="a limit that is lifted is no news",
+        issues=("Kueue #13734", "Kueue #13656"),
+        module="phalanx.cache.surroundings",
+        edits={
+            "Table(read=read_queue, changed=_may_fit_more)": "Table(read=read_queue, changed=lambda *_: None)"
+        },
+        caught_by=Played("plays_world_queues:a_limit_is_lifted"),
+    ),
+    Mutant(
+        name="the less important go first",
+        issues=("kubernetes #55933",),
+        module="phalanx.plugins.priority",
+        edits={"return -gang.priority": "return gang.priority"},
+        caught_by=_ORDER,
+    ),
+    Mutant(
+        name="the newest go first, and the oldest starve",
+        issues=("coscheduling #713", "koordinator #1919"),
+        module="phalanx.plugins.fifo",
+        edits={"return (gang.created,": "return (-gang.created,"},
+        caught_by=_ORDER,
+    ),
+    Mutant(
+        name="another value of a priority class is not heeded",
+        issues=("Kueue #9661",),
+        module="phalanx.cache.gangs",
+        edits={"if group.priority_class == name:": "if group.priority_class == name and group.started:"},
+        caught_by=Played("plays_world_queues:a_priority_class_gets_another_value"),
+    ),
+    Mutant(
+        name="the first gang that does not fit stops the line",
+        issues=("Kueue #11502",),
+        module="phalanx.actions.allocate",
+        edits={"if demand.gang.id not in attempts.outcome.failures:": "if not attempts.outcome.failures:"},
+        caught_by=Played("plays_world_queues:a_large_gang_does_not_stop_the_small_ones"),
+    ),
+    Mutant(
+        name="a refusal is worked out anew in every cycle",
+        issues=("Kueue #12002", "Kueue #6570"),
+        module="phalanx.actions.refusals",
+        edits={"            session.snapshot.capacity_version,\n": "            session.snapshot.now,\n"},
+        caught_by=_SAID,
+    ),
+    Mutant(
+        name="a refusal is explained anew in every cycle",
+        issues=("Kueue #12002",),
+        module="phalanx.actions.verdicts",
+        edits={
+            "if failure.carried is not None and failure.carried.explained:": (
+                "if failure.carried is not None and not failure.tried:"
+            )
+        },
+        caught_by=_SAID,
+    ),
+    Mutant(
+        name="a refusal outlives its cause",
+        issues=("Kueue #13687", "kubernetes #134999"),
+        module="phalanx.actions.refusals",
+        edits={"            session.snapshot.capacity_version,\n": "            0,\n"},
+        caught_by=Played("plays_world_queues:a_refusal_ends_with_its_cause"),
+    ),
+    Mutant(
+        name="who waits asks for the next cycle at once",
+        issues=("Kueue #12002", "Kueue #10478"),
+        module="phalanx.actions.close",
+        edits={"if explained.is_complete else": "if explained.is_complete and not session.verdicts else"},
+        caught_by=_QUIET,
+    ),
+    Mutant(
+        name="heartbeats of nodes wake cycles and clear refusals",
+        issues=("Kueue #6570", "Kueue #8452"),
+        module="phalanx.cache.nodes",
+        edits={
+            "        if self._written.get(key) != relevant:\n": (
+                "        log.grew()\n        if self._written.get(key) != relevant:\n"
+            )
+        },
+        caught_by=Played("plays_world_queues:heartbeats_wake_nobody"),
+    ),
+    Mutant(
+        name="the conditions that we write wake cycles",
+        issues=("Kueue #12002",),
+        module="phalanx.cache.gangs",
+        edits={"structs.replace(old, scheduled=new.scheduled) != new": "old != new"},
+        caught_by=Played("plays_world_queues:our_own_words_wake_nobody"),
+    ),
+)
