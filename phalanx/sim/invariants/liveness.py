@@ -16,7 +16,7 @@ from phalanx.sim.invariants.bounds import (
 )
 from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.check import Check, Scene
-from phalanx.sim.invariants.facts import GangKey, PodFact
+from phalanx.sim.invariants.facts import GangKey, GroupFact, PodFact
 from phalanx.sim.invariants.oracle import Oracle
 from phalanx.sim.invariants.truth import GROUPS, GangFact, Truth
 from phalanx.sim.store import Change, Key
@@ -188,7 +188,7 @@ class WaitingIsExplained(Check):
     def _check(self, gang: GangFact, waiting: list[PodFact]) -> None:
         reasons = [self._reason_of(pod) for pod in waiting]
         group = self.truth.group_of(gang.key)
-        if group is not None:
+        if group is not None and any(_is_member(pod, group) for pod in waiting):
             entry = self.scene.store.get(Key(GROUPS, group.namespace, group.name))
             status = (entry.data.get("status") or {}) if entry is not None else {}
             reasons.append(status.get("reason") or "")
@@ -205,3 +205,8 @@ class WaitingIsExplained(Check):
             if one.get("type") == "PodScheduled" and one.get("status") == "False":
                 return str(one.get("message") or "").partition(":")[0]
         return ""
+
+
+def _is_member(pod: PodFact, group: GroupFact) -> bool:
+    """Whether the pod may be one of the group that it names; a stranger's waiting is not told there."""
+    return not group.controller or group.controller in pod.owners
