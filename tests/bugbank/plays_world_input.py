@@ -1,0 +1,147 @@
+"""Objects that make no sense, and objects that want to be what they are not."""
+
+import asyncio
+import json
+from typing import Any
+
+from phalanx.cache.events import Relisted
+from phalanx.kube.decode import KindDecoder
+from phalanx.model.wire.kinds import KINDS
+from phalanx.sim.faults.borrowed import anew
+from phalanx.sim.faults.edits import POD_GROUPS, create, delete
+from phalanx.sim.store import Key
+from phalanx.sim.workloads import gang, job, namespace, node, pod, pod_group
+from phalanx.sim.world import World
+from tests.bugbank.grounds import FULL, GPU, Still, at_rest, opened, seats, watched
+from tests.model import written
+
+IN_GROUP = written.label("pod-group")
+
+
+def a_negative_request_is_no_credit() -> str | None:
+    """A foreign pod whose overhead is -8 GPUs sits on a node of eight: it does not hold sixteen."""
+    return _beside({}, [8, 8], at_most=1, overhead={GPU: "-8"})
+
+
+def an_amount_that_nobody_can_read_is_not_nothing() -> str | None:
+    """A foreign pod that asks for 1e400 GPUs: its node counts as full."""
+    return _beside({GPU: "1e400"}, [1], at_most=0)
+
+
+def _beside(theirs: dict[str, str], ours: list[int], *, at_most: int, **spec: Any) -> str | None:
+    foreign = written.pod("x", requests=theirs, schedulerName="default-scheduler", nodeName="n", **spec)
+    pods = [written.pod(f"p{n}", requests={GPU: gpus}) for n, gpus in enumerate(ours)]
+    placed = seats(Still(written.node("n"), foreign, *pods).cycle())
+    return (
+        f"{len(placed)} pods are placed beside one with {theirs or spec}" if len(placed) > at_most else None
+    )
+
+
+def a_huge_request_does_not_wrap() -> str | None:
+    """2^32 + 1 and 2^64 + 1 GPUs are more than eight, and two halves of 2^63 more than none."""
+    for amount in (2**32 + 1, 2**64 + 1):
+        pod = written.pod("p", requests={GPU: str(amount)})
+        if seats(Still(written.node("n"), pod).cycle()):
+            return f"a pod that asks for {amount} GPUs is placed"
+    return None
+
+
+def a_group_of_nobody_is_refused() -> str | None:
+    """minMember 0 and below: the pods wait, and are told that this is wrong."""
+    for least in (0, -1):
+        members = [written.pod(f"p{n}", labels={IN_GROUP: "g"}, requests={GPU: 1}) for n in range(2)]
+        still = Still(written.node("n"), written.pod_group("g", minMember=least), *members)
+        result = still.cycle()
+        if seats(result) or still.reason(result, "uid-g") != "GroupContradiction":
+            return f"a group with minMember {least} is taken as it is"
+    return None
+
+
+def one_bad_object_in_a_list() -> str | None:
+    """Two pods can be read, one cannot: the two are there, and the third is named."""
+    good = [{"metadata": {"name": name, "namespace": "team", "uid": name}} for name in "ab"]
+    bad = {"metadata": {"name": "bad", "namespace": "team"}, "spec": {"containers": 7}}
+    body = json.dumps({"metadata": {"resourceVersion": "5"}, "items": [good[0], bad, good[1]]}).encode()
+    page = KindDecoder(KINDS["Pod"]).page(body)
+    names = [each.metadata.name for each in page.objects]
+    unreadable = [each.name for each in page.unreadable]
+    return None if (names, unreadable) == (["a", "b"], ["bad"]) else f"read: {names}, named: {unreadable}"
+
+
+def a_pod_that_cannot_be_read_any_more() -> str | None:
+    """It still runs: a new list in which it is unreadable does not free its room."""
+    running = written.pod("old", requests={GPU: 8}, nodeName="n")
+    still = Still(written.node("n"), running)
+    still.cache.apply(Relisted("Pod", (), unreadable=(("team", "old"),)))
+    still.put(written.pod("new", requests={GPU: 1}))
+    return "the room of a pod that cannot be read is given away" if seats(still.cycle()) else None
+
+
+def many_shapes_are_as_many() -> str | None:
+    """Four hundred pods, each with an amount of its own: each keeps it."""
+    pods = [written.pod(f"p{n}", requests={"cpu": f"{n}m"}) for n in range(1, 401)]
+    still = Still(*pods)
+    asked = [still.cache.pod(pod.metadata.uid) for pod in pods]  # type: ignore[arg-type]
+    wrong = [each for n, each in enumerate(asked, 1) if each is None or each.shape.requests["cpu"] != n]
+    return f"{len(wrong)} pods have requests of others" if wrong else None
+
+
+def a_stranger_names_a_group() -> str | None:
+    """A Job's PodGroup: a pod that somebody else created names it too, to run under its name."""
+
+    async def act(world: World) -> str | None:
+        await opened(world, *(node(f"n{n}") for n in range(3)))
+        world.create([job("g", members=2, group="g", requests=FULL)])
+        owner = world.client.get(Key("jobs.batch", "default", "g")) or {}
+        group = pod_group("g", min_member=2)
+        uid = owner["metadata"]["uid"]
+        group["metadata"]["ownerReferences"] = [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": "g", "uid": uid, "controller": True}
+        ]
+        world.create([group, pod("stranger", group="g", requests=FULL)])
+        await at_rest(world, 20.0)
+        return None
+
+    return watched(act)
+
+
+def a_group_of_another_namespace() -> str | None:
+    """A pod in one namespace names a PodGroup that only exists in another."""
+
+    async def act(world: World) -> str | None:
+        await opened(world, node("n0"), namespace("other"))
+        world.create([pod_group("g", min_member=2), *gang("g", {"w": 1})])
+        world.create([pod("stranger", namespace="other", group="g", role="w")])
+        await at_rest(world, 20.0)
+        return None
+
+    return watched(act)
+
+
+def a_group_is_made_again() -> str | None:
+    """The PodGroup is deleted and created anew while its gang runs, and again while it waits."""
+
+    async def act(world: World) -> str | None:
+        await opened(world, node("n0"))
+        world.create([pod_group("g", min_member=1), *gang("g", {"w": 1})])
+        world.create([pod_group("h", min_member=2), *gang("h", {"w": 2}, requests=FULL)])
+        await asyncio.sleep(8.0)
+        for name in ("g", "h"):
+            _make_again(world, Key(POD_GROUPS, "default", name))
+        await at_rest(world)
+        statuses = [_status(world, name) for name in ("g", "h")]
+        return None if all(statuses) else f"phases of the new PodGroups: {statuses}"
+
+    return watched(act)
+
+
+def _make_again(world: World, key: Key) -> None:
+    found = world.client.get(key)
+    assert found is not None
+    delete(world.client, key)
+    create(world.client, key.resource, key.namespace, anew(found))
+
+
+def _status(world: World, name: str) -> Any:
+    found = world.client.get(Key(POD_GROUPS, "default", name)) or {}
+    return found.get("status", {}).get("phase", "")

@@ -1,0 +1,96 @@
+"""Bugs about objects that make no sense, and about objects that want to be what they are not."""
+
+from typing import Final
+
+from tests.bugbank.bank import Mutant, Played
+
+INPUT: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        name="a negative request is a credit",
+        issues=("Kueue #12715", "Volcano #5621"),
+        module="phalanx.model.quantities",
+        edits={"    if numerator < 0:\n": "    if numerator < -(1 << 63):\n"},
+        caught_by=Played("plays_world_input:a_negative_request_is_no_credit"),
+    ),
+    Mutant(
+        name="an amount that cannot be read counts as nothing",
+        issues=("Kueue #11182", "Volcano #5621"),
+        module="phalanx.model.reading.requests",
+        edits={"            amounts[name] = POD_REQUEST_MAX\n": "            amounts[name] = 0\n"},
+        caught_by=Played("plays_world_input:an_amount_that_nobody_can_read_is_not_nothing"),
+    ),
+    Mutant(
+        name="amounts wrap at 32 bits",
+        issues=("Kueue #11137", "Kueue #11139", "Kueue #14108"),
+        module="phalanx.model.reading.requests",
+        edits={"min(amount, POD_REQUEST_MAX)": "min(amount, POD_REQUEST_MAX) % (1 << 32)"},
+        caught_by=Played("plays_world_input:a_huge_request_does_not_wrap"),
+    ),
+    Mutant(
+        name="amounts wrap at 64 bits",
+        issues=("Kueue #12897", "Kueue #12909", "Kueue #14112"),
+        module="phalanx.model.quantities",
+        edits={
+            "return min(-(-_not_negative(numerator, quantity) // denominator), AMOUNT_MAX)": (
+                "return -(-_not_negative(numerator, quantity) // denominator) % (1 << 64)"
+            )
+        },
+        caught_by=Played("plays_world_input:a_huge_request_does_not_wrap"),
+    ),
+    Mutant(
+        name="a group of no members is taken as it is",
+        issues=("Kueue #10478", "Kueue #6501"),
+        module="phalanx.model.reading.pod_groups",
+        edits={
+            "max(spec.min_member, 1)": "spec.min_member",
+            "    if spec.min_member < 1:\n": "    if spec.min_member < -9:\n",
+        },
+        caught_by=Played("plays_world_input:a_group_of_nobody_is_refused"),
+    ),
+    Mutant(
+        name="one bad object hides the list that it is in",
+        issues=("Kueue #4971", "Kueue #12807"),
+        module="phalanx.kube.decode",
+        edits={"            return self._page_one_by_one(body)\n": "            raise\n"},
+        caught_by=Played("plays_world_input:one_bad_object_in_a_list"),
+    ),
+    Mutant(
+        name="an object that cannot be read counts as gone",
+        issues=("Kueue #14657",),
+        module="phalanx.cache.table",
+        edits={"(key_of(event.kind, namespace, name) for namespace, name in event.unreadable)": "()"},
+        caught_by=Played("plays_world_input:a_pod_that_cannot_be_read_any_more"),
+    ),
+    Mutant(
+        name="shapes collide because their hash is cut",
+        issues=("KAI: collisions of truncated hashes (changelog)",),
+        module="phalanx.model.reading.shapes",
+        edits={"_KEY_BYTES: Final = 16": "_KEY_BYTES: Final = 1"},
+        caught_by=Played("plays_world_input:many_shapes_are_as_many"),
+    ),
+    Mutant(
+        name="a pod joins the group of another owner by its name",
+        issues=("Kueue #14617",),
+        module="phalanx.model.reading.membership",
+        edits={"group.controller is None or group.controller.uid in pod.owners": "bool(group.uid)"},
+        caught_by=Played("plays_world_input:a_stranger_names_a_group"),
+    ),
+    Mutant(
+        name="a pod joins a group of another namespace by its name",
+        issues=("Kueue #14617", "KAI: PodGang with pods of other namespaces (changelog)"),
+        module="phalanx.model.reading.membership",
+        edits={
+            "GangKey(GangKind.POD_GROUP, pod.namespace, pod.group)": (
+                'GangKey(GangKind.POD_GROUP, "default", pod.group)'
+            )
+        },
+        caught_by=Played("plays_world_input:a_group_of_another_namespace"),
+    ),
+    Mutant(
+        name="a PodGroup made again under its name is taken for the old one",
+        issues=("Kueue #13612", "gang recreated with the same name (faults 4.2)"),
+        module="phalanx.model.reading.membership",
+        edits={'group.uid if group is not None else f"missing': 'f"missing'},
+        caught_by=Played("plays_world_input:a_group_is_made_again"),
+    ),
+)
