@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from phalanx.kube.timestamps import time_of
@@ -17,6 +18,8 @@ from phalanx.model.wire.phalanx import (
     PlacementStatus,
     PodGroupStatus,
 )
+
+_PENDING: Final = "Pending"
 
 SCHEDULED: Final = "Scheduled"
 """The condition that is True once minMember pods are bound."""
@@ -46,7 +49,7 @@ def status_of(gang: Gang, told: Told, *, before: PodGroupStatus, now_ms: int) ->
     return PodGroupStatus(
         phase=phase,
         counts=counts,
-        conditions=(_scheduled(phase, verdict, now_ms=now_ms),),
+        conditions=(_scheduled(phase, verdict, started=started_at is not None, now_ms=now_ms),),
         reason=verdict.reason.value if verdict else None,
         message=verdict.message if verdict else None,
         next_step=(verdict.next_step or None) if verdict else None,
@@ -55,6 +58,20 @@ def status_of(gang: Gang, told: Told, *, before: PodGroupStatus, now_ms: int) ->
         queue_position=told.position if verdict else None,
         started_at=started_at,
     )
+
+
+def status_without_members(before: PodGroupStatus, *, now_ms: int) -> PodGroupStatus:
+    """All pods are gone. A gang that has ended stays ended; any other waits for its first pods again."""
+    if before.phase in ("Finished", "Failed"):
+        return msgspec.structs.replace(before, counts=Counts())
+    waits = Condition(
+        type=SCHEDULED,
+        status="False",
+        reason=_PENDING,
+        message="the gang has no pods",
+        last_transition_time=time_of(now_ms),
+    )
+    return PodGroupStatus(phase=_PENDING, counts=Counts(), conditions=(waits,))
 
 
 def _counts(members: tuple[Pod, ...]) -> Counts:
@@ -93,7 +110,7 @@ def _phase(gang: Gang, counts: Counts, *, started: bool, releasing: bool) -> str
     if started:
         return "Running"
     under_way = any(pod.holds_node and not pod.deleting for pod in gang.members)
-    return "Scheduling" if under_way else "Pending"
+    return "Scheduling" if under_way else _PENDING
 
 
 _DONE: Final[Mapping[str, str]] = {
@@ -103,14 +120,15 @@ _DONE: Final[Mapping[str, str]] = {
 }
 
 
-def _scheduled(phase: str, verdict: Verdict | None, *, now_ms: int) -> Condition:
+def _scheduled(phase: str, verdict: Verdict | None, *, started: bool, now_ms: int) -> Condition:
+    """A gang whose members failed before the minimum was reached was never scheduled."""
     done = _DONE.get(phase)
-    if done is not None:
+    if done is not None and started:
         status, reason, message = "True", phase, done
     elif verdict is not None:
         status, reason, message = "False", verdict.reason.value, verdict.message
     else:
-        status, reason, message = "False", phase, ""
+        status, reason, message = "False", phase, done or ""
     return Condition(
         type=SCHEDULED, status=status, reason=reason, message=message, last_transition_time=time_of(now_ms)
     )

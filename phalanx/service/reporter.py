@@ -33,6 +33,7 @@ from phalanx.model.decisions import Bind, CycleResult, Evict
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.reasons import Reason, Standing, Verdict
+from phalanx.model.wire.phalanx import Counts
 from phalanx.observe.metrics import Metrics
 from phalanx.service import pod_group_status, queue_status
 from phalanx.service.pod_group_status import Told
@@ -175,8 +176,16 @@ class Reporter:
             if gang is None:
                 self._told.pop(gang_id, None)
                 self._told_pods.pop(gang_id, None)
+                self._report_empty(gang_id)
             else:
                 self._report(gang, self._told.get(gang_id, _NOTHING))
+
+    def _report_empty(self, gang: GangId) -> None:
+        """A PodGroup without pods is no gang, but its status must not go on telling of pods."""
+        written = self._view.objects.pod_group_of(gang)
+        if written is not None and written.status.counts not in (None, Counts()):
+            empty = pod_group_status.status_without_members(written.status, now_ms=self._clock.now_ms())
+            self._status.pod_group(written, empty)
 
     def _report(self, gang: Gang, told: Told) -> None:
         written = self._view.objects.pod_group(gang)

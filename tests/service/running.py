@@ -67,6 +67,11 @@ class World:
         staying = {p["metadata"]["name"] for p in pods if "deletionTimestamp" not in p["metadata"]}
         return self._created - staying
 
+    def delete(self, path: str) -> None:
+        """Somebody deletes an object, without grace."""
+        request = Request("DELETE", path, {"gracePeriodSeconds": "0"}, b"", "application/json")
+        assert self.server.handle(request).status < 300
+
     def untaint(self, node: str) -> None:
         """What a kubelet does to a new node once it is ready."""
         found = self.get(f"/api/v1/nodes/{node}")

@@ -41,6 +41,18 @@ def test_a_recreated_pod_group_is_not_taken_for_the_old_gangs() -> None:
     assert known.pod_group(gang("train", "new")) is not None
 
 
+def test_a_pod_group_is_found_by_its_uid_too_until_it_is_gone() -> None:
+    known = OwnObjects()
+    known.take(Applied(group("train", "old")))
+    known.take(Applied(group("train", "new")))
+    assert known.pod_group_of(GangId("old")) is None
+    assert known.pod_group_of(GangId("new")) == group("train", "new")
+    known.take(Relisted("PodGroup", (group("other", "o"),)))
+    assert known.pod_group_of(GangId("new")) is None
+    known.take(Deleted(kind="PodGroup", namespace="team", name="other"))
+    assert known.pod_group_of(GangId("o")) is None
+
+
 def test_what_is_deleted_or_missing_in_a_list_is_gone() -> None:
     known = OwnObjects()
     for each in (group("a", "a"), group("b", "b"), queue("q")):

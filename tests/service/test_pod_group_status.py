@@ -10,7 +10,7 @@ from phalanx.model.names import DEFAULT_QUEUE, GangId, NodeName, PodUid, ShapeKe
 from phalanx.model.pods import Pod, PodPhase, PodShape
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.model.wire.phalanx import Counts, PodGroupStatus
-from phalanx.service.pod_group_status import Told, status_of
+from phalanx.service.pod_group_status import Told, status_of, status_without_members
 
 NOW_MS = 1_790_000_000_000
 NOW = "2026-09-21T14:13:20Z"
@@ -158,3 +158,19 @@ def test_a_gang_that_begins_anew_has_not_started_for_the_next_leader_either() ->
     before = PodGroupStatus(started_at=NOW)
     assert status_of(anew, Told(), before=before, now_ms=NOW_MS).started_at is None
     assert status_of(gang(WAITING, WAITING), Told(), before=before, now_ms=NOW_MS).started_at == NOW
+
+
+def test_a_gang_that_failed_before_it_was_whole_was_never_scheduled() -> None:
+    failed = status(gang(FAILED, FAILED))
+    [condition] = failed.conditions
+    assert (failed.phase, condition.status, condition.reason) == ("Failed", "False", "Failed")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("Running", "Pending"), ("Finished", "Finished"), ("Failed", "Failed")]
+)
+def test_without_pods_no_pod_is_told_of(before: str, after: str) -> None:
+    old = PodGroupStatus(phase=before, counts=Counts(total=2, running=2), started_at=NOW)
+    empty = status_without_members(old, now_ms=NOW_MS)
+    assert (empty.phase, empty.counts) == (after, Counts())
+    assert (empty.started_at is None) == (after == "Pending")

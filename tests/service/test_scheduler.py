@@ -85,6 +85,17 @@ async def test_a_gang_that_does_not_fit_says_why_everywhere() -> None:
         assert world.nodes_of_pods() == {}
 
 
+async def test_a_gang_without_pods_tells_of_none() -> None:
+    async with running() as world:
+        add_node(world, "n1", 4)
+        gang(world, "train", size=2)
+        await world.until(lambda: status(world, "train").get("counts", {}).get("bound") == 2)
+        for name in ("train-0", "train-1"):
+            world.delete(f"{PODS}/{name}")
+        await world.until(lambda: status(world, "train")["counts"]["total"] == 0)
+        assert status(world, "train")["phase"] == "Pending"
+
+
 async def test_a_gang_that_waits_starts_when_room_comes() -> None:
     async with running() as world:
         add_node(world, "n1", 2)
