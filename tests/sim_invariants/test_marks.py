@@ -102,10 +102,18 @@ def test_what_becomes_of_a_gang() -> None:
         stage.status("g-x-0", phase="Succeeded")
 
     assert seen(history) == {
-        "events-late",
         *("gang-grown-mid-flight", "gang-shrunk-mid-flight", "gang-partly-bound", "gang-broken"),
         *("gang-repaired", "gang-restarted", "kubelet-rejection", "member-failed", "member-succeeded-early"),
     }
+
+
+def test_a_host_that_hears_late() -> None:
+    async def history(stage: Stage) -> None:
+        await stage.leader()
+        stage.create(pod("a"))
+        await stage.pass_time(20)
+
+    assert seen(history) == {"events-late"}
 
 
 def test_what_becomes_of_nodes() -> None:

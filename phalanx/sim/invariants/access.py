@@ -18,6 +18,7 @@ Access = tuple[str, str, str]
 
 _ROLES: Final = ("scheduler-role.yaml", "lease-role.yaml")
 _FOLDER: Final = Path(__file__).resolve().parents[3] / "deploy" / "base"
+_LOOK_S: Final = 60.0
 _GROUPS: Final = {kind.plural: kind.group for kind in KINDS.values()}
 
 
@@ -53,6 +54,7 @@ class LeastPrivilege(Check):
         super().__init__(scene, truth)
         self._seen: set[Access] = set()
         self._allowed = shipped_access()
+        self._next = 0.0
 
     def on_call(self, call: Call) -> None:
         if call.stage is Stage.SENT:
@@ -60,6 +62,9 @@ class LeastPrivilege(Check):
 
     def on_tick(self) -> None:
         """Watches are no single requests: who has heard of a kind has watched it."""
+        if self.now < self._next:
+            return
+        self._next = self.now + _LOOK_S
         for replica in self.scene.replicas:
             if replica.process is not None:
                 for plural in sorted(replica.process.network.hearing.versions.keys() & _GROUPS.keys()):

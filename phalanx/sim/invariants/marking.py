@@ -12,6 +12,7 @@ from phalanx.sim.replica import Process
 from phalanx.sim.store import Change, ChangeType
 
 _EVENTS_LATE_S = 10.0
+_LOOK_S = 5.0
 
 
 class BindMarks(Check):
@@ -234,6 +235,7 @@ class ProcessMarks(Check):
         self._ended: dict[str, None] = {}
         self._listed: dict[str, dict[str, float]] = {}
         self._led = ""
+        self._next = 0.0
 
     def on_tick(self) -> None:
         leader = ""
@@ -241,19 +243,28 @@ class ProcessMarks(Check):
             process = replica.process
             if process is None:
                 continue
-            name = process.host.name
             if process.task.done():
                 self._look_at_end(process)
             elif process.scheduler.is_leading and process.host.state is State.RUNNING:
-                leader = "" if process.network.partitioned else name
-                self._look_at_lists(name, process.network.hearing.listed_at)
+                leader = "" if process.network.partitioned else process.host.name
+        if self._led and leader != self._led and self.truth.partial:
+            self.saw("leader-lost-mid-gang")
+        self._led = leader
+        if self.now >= self._next:
+            self._next = self.now + _LOOK_S
+            self._look_at_ears()
+
+    def _look_at_ears(self) -> None:
+        for replica in self.scene.replicas:
+            process = replica.process
+            if process is None:
+                continue
+            if process.host.name == self._led:
+                self._look_at_lists(self._led, process.network.hearing.listed_at)
             if process.network.has_silent_watch:
                 self.saw("half-open-watch")
             if self._is_late(process.network.hearing.versions.get("pods", 0)):
                 self.saw("events-late")
-        if self._led and leader != self._led and self.truth.partial:
-            self.saw("leader-lost-mid-gang")
-        self._led = leader
 
     def _look_at_end(self, process: Process) -> None:
         if process.host.name in self._ended:
@@ -270,7 +281,6 @@ class ProcessMarks(Check):
         self._listed = {name: dict(listed_at)}
 
     def _is_late(self, delivered: int) -> bool:
+        newest = next(reversed(self.truth.pods), "")
         before = self.truth.revision_before(_EVENTS_LATE_S)
-        return 0 < delivered < before and any(
-            delivered < self.truth.pod_changed_at(uid) <= before for uid in list(self.truth.pods)[-8:]
-        )
+        return 0 < delivered < self.truth.pod_changed_at(newest) <= before
