@@ -6,7 +6,8 @@ from tests.bugbank.bank import Mutant
 from tests.bugbank.world_input import INPUT
 from tests.bugbank.world_nodes import NODES
 from tests.bugbank.world_queues import QUEUES
+from tests.bugbank.world_status import STATUS
 from tests.bugbank.world_topology import TOPOLOGY
 from tests.bugbank.world_usage import USAGE
 
-WORLD: Final[tuple[Mutant, ...]] = (*NODES, *USAGE, *TOPOLOGY, *QUEUES, *INPUT)
+WORLD: Final[tuple[Mutant, ...]] = (*NODES, *USAGE, *TOPOLOGY, *QUEUES, *INPUT, *STATUS)

@@ -1,0 +1,116 @@
+"""Bugs about what is said, how often, and what is remembered: statuses, events, metrics, memory."""
+
+from typing import Final
+
+from tests.bugbank.bank import Mutant, Played
+
+_FAIL: Final = Played("plays_world_status:binds_fail_and_nobody_says_otherwise")
+_METRICS: Final = Played("plays_world_status:metrics_count_what_was_decided")
+_LEFT: Final = Played("plays_world_status:nothing_is_left_of_what_is_gone")
+_STATUS: Final = "phalanx.service.pod_group_status"
+_HAND_OVER: Final = "phalanx.service.hand_over"
+
+STATUS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        name="a gang runs as soon as its pods are to be bound",
+        issues=("Volcano #4383",),
+        module=_STATUS,
+        edits={"if pod.counts_for_gang and not pod.assumed and not": "if pod.counts_for_gang and not"},
+        caught_by=_FAIL,
+    ),
+    Mutant(
+        name="members that are to be bound are counted as bound",
+        issues=("Volcano #4383",),
+        module=_STATUS,
+        edits={"    if pod.node is None or pod.assumed:\n": "    if pod.node is None:\n"},
+        caught_by=Played("plays_world_status:a_status_while_binds_are_under_way"),
+    ),
+    Mutant(
+        name="an event tells of success before the bind",
+        issues=("Volcano #4383",),
+        module=_HAND_OVER,
+        edits={
+            "            self._view.take(Assumed(bind.pod, bind.node))\n": (
+                "            self._view.take(Assumed(bind.pod, bind.node))\n"
+                "            self._reporter.bound(bind)\n"
+            )
+        },
+        caught_by=_FAIL,
+    ),
+    Mutant(
+        name="users are not told why binds fail",
+        issues=("Volcano #3547",),
+        module=_HAND_OVER,
+        edits={'self._forget(bind, f"{reason}: {message}")': 'self._forget(bind, "it failed")'},
+        caught_by=_FAIL,
+    ),
+    Mutant(
+        name="a queue's cores are thousandths without a unit",
+        issues=("Kueue #14049",),
+        module="phalanx.service.queue_status",
+        edits={'f"{amount}m" if name == CPU else str(amount)': "str(amount)"},
+        caught_by=Played("plays_world_status:a_queue_says_what_it_uses"),
+    ),
+    Mutant(
+        name="each pod of a gang is counted once for each member",
+        issues=("KAI: eviction counter counts N*N (changelog)",),
+        module="phalanx.observe.metrics",
+        edits={"sum(len(placement.binds) for placement": "sum(len(placement.binds) ** 2 for placement"},
+        caught_by=_METRICS,
+    ),
+    Mutant(
+        name="gauges of queues that are gone stay",
+        issues=("Kueue #14049",),
+        module="phalanx.observe.metrics",
+        edits={"            family.clear()\n": "            _ = family\n"},
+        caught_by=_METRICS,
+    ),
+    Mutant(
+        name="what is said of a waiting pod changes whenever it is said",
+        issues=("Kueue #12002", "Volcano #5596"),
+        module="phalanx.service.reporter",
+        edits={"verdict.next_step)))\n": 'verdict.next_step))) + f" ({self._clock.now_ms()})"\n'},
+        caught_by=Played("plays_world_status:who_waits_is_told_once"),
+    ),
+    Mutant(
+        name="what gangs were told is kept after they are gone",
+        issues=("KAI #1646", "Kueue #5587"),
+        module="phalanx.service.reporter",
+        edits={"                self._told.pop(gang_id, None)\n": ""},
+        caught_by=_LEFT,
+    ),
+    Mutant(
+        name="a namespace's gangs leave empty entries",
+        issues=("Kueue #13857", "KAI #1646"),
+        module="phalanx.cache.gangs",
+        edits={"        if not rest:\n            del self._pods[key]\n": ""},
+        caught_by=_LEFT,
+    ),
+    Mutant(
+        name="versions of pods that are gone are kept",
+        issues=("KAI #1646",),
+        module="phalanx.cache.pods",
+        edits={"        self._versions.pop(key, None)\n": ""},
+        caught_by=_LEFT,
+    ),
+    Mutant(
+        name="shapes of pods that are gone are kept",
+        issues=("KAI #1646",),
+        module="phalanx.model.reading.shapes",
+        edits={
+            "WeakValueDictionary[ShapeKey, PodShape] = WeakValueDictionary()": "dict[ShapeKey, PodShape] = {}"
+        },
+        caught_by=Played("plays_world_status:shapes_of_pods_that_are_gone"),
+    ),
+    Mutant(
+        name="refusals of gangs that are gone are kept",
+        issues=("Kueue #5587",),
+        module="phalanx.actions.verdicts",
+        edits={
+            "refusals: dict[GangId, Refusal] = {}": (
+                "refusals: dict[GangId, Refusal] = dict(session.snapshot.memory.refusals)"
+            )
+        },
+        caught_by=Played("plays_world_status:refusals_of_gangs_that_are_gone"),
+    ),
+)
