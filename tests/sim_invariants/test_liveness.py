@@ -217,7 +217,7 @@ def test_a_cache_that_knows_all() -> None:
         await stage.hosts[0].bind("a", "n0")
         stage.delete("b")
         await know_all(stage)
-        await stage.pass_time(130)
+        await stage.pass_time(310)
 
     assert violations(history, CacheIsTrue) == []
 

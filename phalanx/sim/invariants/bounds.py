@@ -31,7 +31,7 @@ OPEN_CALLS_MAX: Final = 4096
 CONVERGED_S: Final = 5.0
 """Seconds after which a cache knows of a change, and after which a status tells of it."""
 
-CACHE_PERIOD_S: Final = 60.0
+CACHE_PERIOD_S: Final = 300.0
 """Seconds between two looks into the caches: each compares every pod."""
 
 STARVING_PERIOD_S: Final = 30.0
