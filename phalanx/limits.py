@@ -153,6 +153,9 @@ EVENT_SERIES_MAX: Final = 10_000
 EVENT_REPEAT_PERIOD_S: Final = 360.0
 """Seconds until an event that keeps repeating is written again: what client-go's recorder takes."""
 
+EVENT_NAME_MAX: Final = 253
+"""Characters of an event's name: the API server refuses more, and a pod's name alone may be as long."""
+
 EVENT_NOTE_MAX_BYTES: Final = 1024
 """Bytes of an event's note: the API server refuses more."""
 

@@ -17,7 +17,7 @@ from phalanx.kube.errors import AlreadyExists, NotFound
 from phalanx.kube.fence import Fence, write_timeout
 from phalanx.kube.text import shortened
 from phalanx.kube.timestamps import micro_time
-from phalanx.limits import EVENT_NOTE_MAX_BYTES, EVENT_REPEAT_PERIOD_S, EVENT_SERIES_MAX
+from phalanx.limits import EVENT_NAME_MAX, EVENT_NOTE_MAX_BYTES, EVENT_REPEAT_PERIOD_S, EVENT_SERIES_MAX
 from phalanx.observe.ports import LimitReports
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -126,9 +126,10 @@ class PodEvents:
         return create if count == 1 else repeat
 
     def _new_name(self, pod: PodRef) -> str:
-        """Unique: the pod's name, the time, a count."""
+        """Unique: the pod's name, cut where it is too long for that, the time, a count."""
         self._count += 1
-        return f"{pod.name}.{self._clock.now_ms():x}{self._count & 0xFFFF:04x}"
+        suffix = f".{self._clock.now_ms():x}{self._count & 0xFFFF:04x}"
+        return pod.name[: EVENT_NAME_MAX - len(suffix)].rstrip("-.") + suffix
 
     def _forget_oldest(self) -> None:
         if len(self._series) > EVENT_SERIES_MAX:

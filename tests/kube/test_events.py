@@ -147,6 +147,17 @@ async def test_a_long_note_is_shortened(world: World, transport: FaultyTransport
         assert event["note"].endswith("ü...")
 
 
+@pytest.mark.parametrize(
+    "name", ["a" * 253, "a" * 235 + "-" * 5 + "b" * 10], ids=["longest", "cut-at-a-dash"]
+)
+async def test_the_longest_name_of_a_pod_leaves_room_for_that_of_its_event(
+    world: World, transport: FaultyTransport, name: str
+) -> None:
+    async with office(world, transport) as desk:
+        desk.events.failed_scheduling(await desk.pod(name), message="m")
+        assert len(await desk.of(name)) == 1
+
+
 @pytest.mark.parametrize("fault", [applied_but_lost, not_sent, answer(503), answer(429)])
 async def test_passing_trouble_makes_one_event(world: World, transport: FaultyTransport, fault: Any) -> None:
     transport.fault("POST", "/events", fault)
