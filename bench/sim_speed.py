@@ -1,0 +1,60 @@
+"""`python -m bench.sim_speed`: simulated hours per second of one core, for clusters of 64, 256 and 1,024 nodes.
+
+Faults at ten times the rates of life, jobs that want half of the GPUs, all checks on. Writes
+bench/results/sim_speed.json.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from phalanx.observe.logs import configure_logs
+from phalanx.sim.invariants.all import ALL_CHECKS
+from phalanx.sim.scenarios import Request, scenario_of
+from phalanx.sim.simulation import simulate
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code 1 when a check was violated."""
+    parser = argparse.ArgumentParser(prog="python -m bench.sim_speed", description=__doc__)
+    parser.add_argument("--hours", type=float, default=4.0, help="simulated hours of each cluster")
+    asked = parser.parse_args(arguments)
+    configure_logs(level="critical")
+    print(
+        f"{'nodes':>6} {'simulated h':>12} {'jobs':>6} {'cycles':>7} {'CPU s':>7} {'h/s':>7} {'violations':>11}"
+    )
+    rows = [_row(nodes, asked.hours) for nodes in (64, 256, 1024)]
+    (RESULTS / "sim_speed.json").write_text(json.dumps(rows, indent=2) + "\n")
+    return 1 if any(row["violations"] for row in rows) else 0
+
+
+def _row(nodes: int, hours: float) -> dict[str, Any]:
+    request = Request(seed=1, nodes=nodes, hours=hours, faults="life-x10", load=0.5)
+    began = time.process_time()
+    summary = simulate(scenario_of(request, checks=ALL_CHECKS))
+    seconds = time.process_time() - began
+    jobs = summary.outcomes.jobs_submitted
+    row = {
+        "nodes": nodes,
+        "simulatedHours": summary.simulated_hours,
+        "jobs": jobs,
+        "cycles": summary.cycles,
+        "cpuSeconds": round(seconds, 2),
+        "hoursPerSecond": round(summary.simulated_hours / seconds, 3),
+        "violations": summary.violation_count,
+    }
+    print(
+        f"{nodes:6} {summary.simulated_hours:12.2f} {jobs:6} {summary.cycles:7} {seconds:7.1f} "
+        f"{row['hoursPerSecond']:7.3f} {summary.violation_count:11}",
+        flush=True,
+    )
+    return row
+
+
+if __name__ == "__main__":
+    sys.exit(main())
