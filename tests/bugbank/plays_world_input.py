@@ -1,14 +1,11 @@
 """Objects that make no sense, and objects that want to be what they are not."""
 
-import asyncio
 import json
 from typing import Any
 
 from phalanx.cache.events import Relisted
 from phalanx.kube.decode import KindDecoder
 from phalanx.model.wire.kinds import KINDS
-from phalanx.sim.faults.borrowed import anew
-from phalanx.sim.faults.edits import POD_GROUPS, create, delete
 from phalanx.sim.store import Key
 from phalanx.sim.workloads import gang, job, namespace, node, pod, pod_group
 from phalanx.sim.world import World
@@ -116,32 +113,3 @@ def a_group_of_another_namespace() -> str | None:
         return None
 
     return watched(act)
-
-
-def a_group_is_made_again() -> str | None:
-    """The PodGroup is deleted and created anew while its gang runs, and again while it waits."""
-
-    async def act(world: World) -> str | None:
-        await opened(world, node("n0"))
-        world.create([pod_group("g", min_member=1), *gang("g", {"w": 1})])
-        world.create([pod_group("h", min_member=2), *gang("h", {"w": 2}, requests=FULL)])
-        await asyncio.sleep(8.0)
-        for name in ("g", "h"):
-            _make_again(world, Key(POD_GROUPS, "default", name))
-        await at_rest(world)
-        statuses = [_status(world, name) for name in ("g", "h")]
-        return None if all(statuses) else f"phases of the new PodGroups: {statuses}"
-
-    return watched(act)
-
-
-def _make_again(world: World, key: Key) -> None:
-    found = world.client.get(key)
-    assert found is not None
-    delete(world.client, key)
-    create(world.client, key.resource, key.namespace, anew(found))
-
-
-def _status(world: World, name: str) -> Any:
-    found = world.client.get(Key(POD_GROUPS, "default", name)) or {}
-    return found.get("status", {}).get("phase", "")

@@ -8,7 +8,7 @@ from phalanx.sim.faults.edits import delete, put_condition
 from phalanx.sim.store import Key
 from phalanx.sim.workloads import gang, node, pod, pod_group, queue
 from phalanx.sim.world import World
-from tests.bugbank.grounds import FULL, GPU, Still, at_rest, change_spec, node_of, opened, seats, watched
+from tests.bugbank.grounds import FULL, GPU, Still, at_rest, opened, seats, watched
 from tests.model import written
 
 QUEUES = "queues.scheduling.phalanx.dev"
@@ -25,14 +25,6 @@ def _nodes(count: int = 3) -> list[Any]:
 
 def _pod(name: str, into: str, gpus: int = 8, **rest: Any) -> Any:
     return written.pod(name, labels={IN_QUEUE: into}, requests={GPU: gpus}, **rest)
-
-
-def what_is_under_way_counts_against_limits() -> str | None:
-    """A queue of eight GPUs, two pods of eight: the first is being bound when the second comes."""
-    still = Still(*_nodes(), _queue("q", limit={GPU: 8}), _pod("a", "q"))
-    still.assume(still.cycle())
-    still.put(_pod("b", "q"))
-    return "the limit is exceeded" if seats(still.cycle()) else None
 
 
 def what_runs_counts_against_limits() -> str | None:
@@ -72,18 +64,6 @@ def flavors_that_overlap_count_both() -> str | None:
     return "the limit of a flavor is exceeded" if seats(still.cycle()) else None
 
 
-def a_gang_moves_to_another_queue() -> str | None:
-    """What its members hold is counted there, and nowhere else."""
-    key = written.label("pod-group")
-    member = written.pod("m", labels={key: "g"}, requests={GPU: 8}, nodeName="n0")
-    still = Still(*_nodes(), _queue("q1"), _queue("q2"), written.pod_group("g", queue="q1"), member)
-    still.cycle()
-    still.put(written.pod_group("g", queue="q2"))
-    still.cycle()
-    still.cache.check_invariants()
-    return None
-
-
 def a_queue_is_deleted_under_its_gangs() -> str | None:
     """They wait for another one; everybody else goes on."""
 
@@ -105,20 +85,6 @@ def queues_in_a_circle_take_no_work() -> str | None:
     still = Still(*_nodes(), _queue("q1", parent="q2"), _queue("q2", parent="q1"), _queue("q3", parent="q2"))
     still.put(_pod("p", "q3"))
     return "a gang of a circle of queues is placed" if seats(still.cycle()) else None
-
-
-def a_limit_is_lifted() -> str | None:
-    """Who waits for it is asked again, at once."""
-
-    async def act(world: World) -> str | None:
-        await opened(world, node("n0"), queue("q", limit={GPU: "0"}))
-        world.create([pod_group("g", min_member=1, queue="q"), *gang("g", {"w": 1}, requests=FULL)])
-        await asyncio.sleep(10.0)
-        change_spec(world, Key(QUEUES, "", "q"), limit={GPU: "8"})
-        await asyncio.sleep(5.0)
-        return None if node_of(world, "g-w-0") else "a gang still waits although its queue's limit was lifted"
-
-    return watched(act)
 
 
 def the_more_important_and_older_go_first() -> str | None:
@@ -176,14 +142,6 @@ def a_refusal_is_not_found_out_again() -> str | None:
     if calls:
         return "the refusal is explained again in every cycle"
     return f"solved again: {dict(result.stats.solves)}" if result.stats.solves else None
-
-
-def a_refusal_ends_with_its_cause() -> str | None:
-    """The node gets what was missing."""
-    still = Still(written.node("n"), written.pod("p", requests={GPU: 9}))
-    still.cycle()
-    still.put(written.node("n", status={"allocatable": {"cpu": "8", "pods": "110", GPU: "16"}}))
-    return None if seats(still.cycle()) else "a gang is refused although it fits by now"
 
 
 def heartbeats_wake_nobody() -> str | None:

@@ -8,7 +8,7 @@ from phalanx.sim.network import Effect, Rule
 from phalanx.sim.store import Key, Object
 from phalanx.sim.workloads import gang, job, node, pod, pod_group
 from phalanx.sim.world import World
-from tests.bugbank.grounds import FULL, GPU, Still, at_rest, node_of, opened, seats, watched
+from tests.bugbank.grounds import FULL, GPU, Still, at_rest, opened, seats, watched
 from tests.model import written
 
 FOREIGN = "default-scheduler"
@@ -69,23 +69,6 @@ def a_pod_is_deleted_while_it_is_bound() -> str | None:
     still.cache.check_invariants()
     still.put(written.pod("q", requests={GPU: 8}))
     return None if seats(still.cycle()) else "the room of a deleted pod is not free"
-
-
-def one_member_is_rejected() -> str | None:
-    """A kubelet does not take one of a gang's pods: it is made again, and comes before a filler."""
-
-    async def act(world: World) -> str | None:
-        await opened(world, node("n0"), node("n1"))
-        world.create([pod_group("g", min_member=2), job("g", members=2, group="g", requests=FULL)])
-        await asyncio.sleep(6.0)
-        world.create([pod("filler", requests=FULL)])
-        await asyncio.sleep(2.0)
-        member = world.client.keys("pods")[-1]
-        world.client.update_status(member, phase="Failed", reason="OutOfcpu", message="no room")
-        await asyncio.sleep(20.0)
-        return f"a filler has taken {node_of(world, 'filler')}" if node_of(world, "filler") else None
-
-    return watched(act)
 
 
 def a_deleted_pod_holds_its_room_until_it_is_gone() -> str | None:

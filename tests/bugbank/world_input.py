@@ -86,11 +86,4 @@ INPUT: Final[tuple[Mutant, ...]] = (
         },
         caught_by=Played("plays_world_input:a_group_of_another_namespace"),
     ),
-    Mutant(
-        name="a PodGroup made again under its name is taken for the old one",
-        issues=("Kueue #13612", "gang recreated with the same name (faults 4.2)"),
-        module="phalanx.model.reading.membership",
-        edits={'group.uid if group is not None else f"missing': 'f"missing'},
-        caught_by=Played("plays_world_input:a_group_is_made_again"),
-    ),
 )

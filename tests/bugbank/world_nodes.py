@@ -167,13 +167,6 @@ NODES: Final[tuple[Mutant, ...]] = (
         caught_by=_COMES,
     ),
     Mutant(
-        name="the end of a foreign pod is no news",
-        issues=("Kueue #13772", "kubernetes #87850"),
-        module=_NODES,
-        edits={"        log.node(node)\n        log.grew()\n": "        log.node(node)\n"},
-        caught_by=_NEWS,
-    ),
-    Mutant(
         name="the filter of node updates drops the spec",
         issues=("Kueue #8452",),
         module=_NODES,

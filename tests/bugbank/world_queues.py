@@ -11,15 +11,6 @@ _QUIET: Final = Played("plays_world_queues:waiting_is_quiet")
 
 QUEUES: Final[tuple[Mutant, ...]] = (
     Mutant(
-        name="what is being bound does not count against the limit",
-        issues=("Kueue #14646", "Kueue #5276"),
-        module="phalanx.cache.queue_usage",
-        edits={
-            "if pod.node is not None and pod.scheduler": "if pod.node and not pod.assumed and pod.scheduler"
-        },
-        caught_by=Played("plays_world_queues:what_is_under_way_counts_against_limits"),
-    ),
-    Mutant(
         name="a limit is compared with what comes, not with what is there",
         issues=("Kueue #11210",),
         module="phalanx.plugins.queue_limits",
@@ -41,9 +32,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="what is placed is booked twice",
         issues=("Volcano #5100", "Volcano #5130", "Volcano #5253"),
         module="phalanx.framework.statement",
-        edits={
-            "ledger.amounts.get(account, {}), used)": "ledger.amounts.get(account, {}), scale(used, 2))"
-        },
+        edits={"ledger.amounts.get(account, {}), used)": "ledger.amounts.get(account, {}), scale(used, 2))"},
         caught_by=_LIMIT,
     ),
     Mutant(
@@ -65,15 +54,6 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_world_queues:flavors_that_overlap_count_both"),
     ),
     Mutant(
-        name="a gang that moves to another queue is counted in both",
-        issues=("Volcano #5180", "Kueue #13612"),
-        module="phalanx.cache.queue_usage",
-        edits={
-            "                self._remove(queue, node, scale(requests, count))\n": "                pass\n"
-        },
-        caught_by=Played("plays_world_queues:a_gang_moves_to_another_queue"),
-    ),
-    Mutant(
         name="a queue that is deleted ends the scheduler",
         issues=("Kueue #5138", "Kueue #5292"),
         module="phalanx.framework.queue_tree",
@@ -86,15 +66,6 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         module="phalanx.model.reading.queues",
         edits={"    if queue.name in above:\n": "    if not above:\n"},
         caught_by=Played("plays_world_queues:queues_in_a_circle_take_no_work"),
-    ),
-    Mutant(
-        name="a limit that is lifted is no news",
-        issues=("Kueue #13734", "Kueue #13656"),
-        module="phalanx.cache.surroundings",
-        edits={
-            "Table(read=read_queue, changed=_may_fit_more)": "Table(read=read_queue, changed=lambda *_: None)"
-        },
-        caught_by=Played("plays_world_queues:a_limit_is_lifted"),
     ),
     Mutant(
         name="the less important go first",
@@ -141,13 +112,6 @@ QUEUES: Final[tuple[Mutant, ...]] = (
             )
         },
         caught_by=_SAID,
-    ),
-    Mutant(
-        name="a refusal outlives its cause",
-        issues=("Kueue #13687", "kubernetes #134999"),
-        module="phalanx.actions.refusals",
-        edits={"            session.snapshot.capacity_version,\n": "            0,\n"},
-        caught_by=Played("plays_world_queues:a_refusal_ends_with_its_cause"),
     ),
     Mutant(
         name="who waits asks for the next cycle at once",

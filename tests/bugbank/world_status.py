@@ -12,13 +12,6 @@ _HAND_OVER: Final = "phalanx.service.hand_over"
 
 STATUS: Final[tuple[Mutant, ...]] = (
     Mutant(
-        name="a gang runs as soon as its pods are to be bound",
-        issues=("Volcano #4383",),
-        module=_STATUS,
-        edits={"if pod.counts_for_gang and not pod.assumed and not": "if pod.counts_for_gang and not"},
-        caught_by=_FAIL,
-    ),
-    Mutant(
         name="members that are to be bound are counted as bound",
         issues=("Volcano #4383",),
         module=_STATUS,
@@ -35,13 +28,6 @@ STATUS: Final[tuple[Mutant, ...]] = (
                 "            self._reporter.bound(bind)\n"
             )
         },
-        caught_by=_FAIL,
-    ),
-    Mutant(
-        name="users are not told why binds fail",
-        issues=("Volcano #3547",),
-        module=_HAND_OVER,
-        edits={'self._forget(bind, f"{reason}: {message}")': 'self._forget(bind, "it failed")'},
         caught_by=_FAIL,
     ),
     Mutant(

@@ -99,13 +99,6 @@ USAGE: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_world_usage:a_pod_is_deleted_while_it_is_bound"),
     ),
     Mutant(
-        name="a member that its kubelet rejected counts as running",
-        issues=("kubernetes #136782", "kubernetes #106419"),
-        module=_PODS,
-        edits={" and not self.deleting and self.phase is not PodPhase.FAILED": " and not self.deleting"},
-        caught_by=Played("plays_world_usage:one_member_is_rejected"),
-    ),
-    Mutant(
         name="a node that vanishes under a gang ends the scheduler",
         issues=("Kueue #3715", "Kueue #5833", "kubernetes #82796"),
         module="phalanx.framework.topology",
