@@ -1,4 +1,4 @@
-"""`python -m bench.sim_speed`: simulated hours per second of one core, for clusters of 64, 256 and 1,024 nodes.
+"""`python -m bench.sim_speed`: simulated hours per second of one core, for 64, 256 and 1,024 nodes.
 
 Faults at ten times the rates of life, jobs that want half of the GPUs, all checks on. Writes
 bench/results/sim_speed.json.
@@ -25,9 +25,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--hours", type=float, default=4.0, help="simulated hours of each cluster")
     asked = parser.parse_args(arguments)
     configure_logs(level="critical")
-    print(
-        f"{'nodes':>6} {'simulated h':>12} {'jobs':>6} {'cycles':>7} {'CPU s':>7} {'h/s':>7} {'violations':>11}"
-    )
+    heads = ("nodes", "simulated h", "jobs", "cycles", "CPU s", "h/s", "violations")
+    print("{:>6} {:>12} {:>6} {:>7} {:>7} {:>7} {:>11}".format(*heads))
     rows = [_row(nodes, asked.hours) for nodes in (64, 256, 1024)]
     (RESULTS / "sim_speed.json").write_text(json.dumps(rows, indent=2) + "\n")
     return 1 if any(row["violations"] for row in rows) else 0
