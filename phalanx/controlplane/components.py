@@ -29,7 +29,7 @@ CONTROLLERS: Final = (
 
 
 NODE_GRACE_WITHOUT_HEARTBEATS_S: Final = 24 * 3600
-"""Seconds without a heartbeat until a node is lost where none are sent: no control plane here lives so long."""
+"""Seconds without a heartbeat until a node is lost where none are sent: longer than any control plane here."""
 
 START_ORDER: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler")
 """Stopping goes the other way round: without etcd the API server hangs and keeps its port."""
@@ -47,7 +47,10 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     kwok: bool = True
     stages: tuple[str, ...] = DEFAULT_STAGES
-    """Sets of KWOK stages, as its module names their folders: `pod/general`, `node/chaos`, ..."""
+    """Sets of KWOK stages, as its module names their folders: `pod/general`, `node/chaos`, ...
+
+    Single ones too (`pod/fast/pod-ready`), and folders and files of your own by their absolute paths.
+    """
     controller_manager: bool = True
     kube_scheduler: KubeScheduler | None = None
     node_lease_seconds: int | None = None
@@ -110,10 +113,11 @@ def command_lines(places: Places, *, settings: Settings, stages: Path) -> dict[s
     return lines
 
 
-def _stage_files(folder: Path) -> list[Path]:
-    files = sorted(folder.glob("*.yaml"))
+def _stage_files(named: Path) -> list[Path]:
+    single = named.with_suffix(".yaml")
+    files = [single] if single.is_file() else sorted(named.glob("*.yaml"))
     if not files:
-        raise FileNotFoundError(f"KWOK has no stages in {folder}")
+        raise FileNotFoundError(f"KWOK has no stages in {named}")
     return files
 
 

@@ -25,6 +25,7 @@ class Metadata(Struct, frozen=True, rename="camel"):
     resource_version: str
     namespace: str = ""
     labels: dict[str, str] = {}
+    deletion_timestamp: str = ""
 
 
 class Resources(Struct, frozen=True):

@@ -1,0 +1,100 @@
+"""Pods, their controllers and nodes whose every step KWOK plays when it is told to."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.controlplane.fakes import fake_node, fake_pod
+from tests.e2e.pod_history import GROUP_LABEL
+
+Manifest = dict[str, Any]
+
+GPU = "nvidia.com/gpu"
+SITE = "site"
+RACK = "rack"
+RACKS = "racks"
+"""Label of nodes, and the Topology whose only level it is."""
+
+RUNTIME = "pod-complete.stage.kwok.x-k8s.io/delay"
+
+
+def chaos(stage: str, **settings: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Label and annotations that arm one of KWOK's chaos stages; `exit_code="42"` is `.../exit-code: "42"`.
+
+    Unless told otherwise it comes at once: the jitter is the upper bound of the whole delay.
+    """
+    prefix = f"{stage}.stage.kwok.x-k8s.io"
+    given = {"delay": "0s", "jitter_delay": "0s"} | settings
+    return {prefix: "true"}, {f"{prefix}/{key.replace('_', '-')}": value for key, value in given.items()}
+
+
+def node(site: str, name: str, *, gpus: int = 8, rack: str = "", **allocatable: str) -> Manifest:
+    """A GPU server of one site."""
+    labels = {SITE: site, **({RACK: rack} if rack else {})}
+    return fake_node(name, labels=labels, allocatable={GPU: str(gpus), **allocatable})
+
+
+def pod(
+    site: str, name: str, *, gang: str = "", gpus: int = 8, runtime: str = "", init: str = ""
+) -> Manifest:
+    """A pod for the site's nodes, in the site's namespace.
+
+    `runtime`: how long it runs when a Job owns it; others run without end. `init`: an init container's name.
+    """
+    requests = {GPU: str(gpus)} if gpus else {"cpu": "1"}
+    manifest = fake_pod(name, namespace=site, labels={GROUP_LABEL: gang} if gang else None, requests=requests)
+    manifest["metadata"]["annotations"] = {RUNTIME: runtime} if runtime else {}
+    manifest["spec"] |= {"nodeSelector": {SITE: site}, "terminationGracePeriodSeconds": 1}
+    if init:
+        manifest["spec"]["initContainers"] = [{"name": init, "image": "fake"}]
+    return manifest
+
+
+def job(site: str, name: str, *, size: int, gang: str = "", backoff: int = 6, **shape: Any) -> Manifest:
+    """A Job that runs all its pods at once and forgives disruptions."""
+    ignore = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    spec = {
+        "parallelism": size,
+        "completions": size,
+        "backoffLimit": backoff,
+        "podFailurePolicy": {"rules": [ignore]},
+        "template": _template(site, gang or name, restart="Never", **shape),
+    }
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _named(site, name), "spec": spec}
+
+
+def replicas(site: str, name: str, *, size: int, **shape: Any) -> Manifest:
+    """A ReplicaSet: makes a pod anew as soon as one is gone, failed, or being deleted."""
+    template = _template(site, name, restart="Always", **shape)
+    template["metadata"]["labels"]["app"] = name
+    spec = {"replicas": size, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": _named(site, name), "spec": spec}
+
+
+def _template(site: str, gang: str, *, restart: str, **shape: Any) -> Manifest:
+    made = pod(site, "", gang=gang, **shape)
+    made["spec"]["restartPolicy"] = restart
+    metadata = {key: made["metadata"][key] for key in ("labels", "annotations")}
+    return {"metadata": metadata, "spec": made["spec"]}
+
+
+def _named(site: str, name: str) -> dict[str, str]:
+    return {"name": name, "namespace": site}
+
+
+def recovery(
+    *, node_loss: str = "Wait", member_failure: str = "Wait", grace: str = "0s"
+) -> Mapping[str, str]:
+    """The field of a PodGroup."""
+    return {"onNodeLoss": node_loss, "onMemberFailure": member_failure, "gracePeriod": grace}
+
+
+def topology() -> Manifest:
+    """One level: racks."""
+    version = "scheduling.phalanx.dev/v1alpha1"
+    levels = [{"name": RACK, "nodeLabel": RACK}]
+    return {
+        "apiVersion": version,
+        "kind": "Topology",
+        "metadata": {"name": RACKS},
+        "spec": {"levels": levels},
+    }

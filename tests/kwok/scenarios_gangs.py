@@ -1,0 +1,175 @@
+"""What gangs do to each other, and what happens when PodGroups, Queues and rules change meanwhile."""
+
+import asyncio
+from itertools import chain
+from typing import Any
+
+from phalanx.controlplane.fakes import namespace
+from tests.e2e.findings import spans
+from tests.e2e.workloads import create_in_order, pod_group, queue
+from tests.kwok.manifests import GPU, SITE, Manifest, job, pod
+from tests.kwok.site import LOOK_S, Site, path_of
+
+JOBS = 60
+
+
+async def two_gangs_that_are_created_turn_by_turn_do_not_block_each_other(site: Site) -> None:
+    """Scheduler-plugins #117: their pods come alternately, and there is room for one of the two."""
+    await site.add_nodes("r1")
+    names = ("a", "b")
+    await site.create(*(pod_group(name, space=site.name, size=8) for name in names))
+    pods = [[pod(site.name, f"{name}-{i}", gang=name, gpus=1) for i in range(8)] for name in names]
+    await create_in_order(site.ground.plane, list(chain(*zip(*pods, strict=True))))
+    await site.until(lambda: any(len(site.placed(name)) == 8 for name in names), "one of them to be placed")
+    loser = next(name for name in names if not site.placed(name))
+    await site.waits(loser, "InsufficientCapacity")
+
+
+async def sixty_jobs_share_sixteen_gpus_and_all_finish(site: Site) -> None:
+    """Scheduler-plugins #117: 1 to 8 pods of one GPU each, on two nodes."""
+    await site.add_nodes("r1", "r1")
+    sizes = {f"job-{i}": 1 + i % 8 for i in range(JOBS)}
+    await site.create(*(pod_group(name, space=site.name, size=size) for name, size in sizes.items()))
+    jobs = (job(site.name, name, size=size, gpus=1, runtime="100ms") for name, size in sizes.items())
+    await site.create(*jobs)
+    await site.until(lambda: len(_succeeded(site)) == sum(sizes.values()), "all pods to succeed")
+    by_gang = {f"{site.name}/{name}": size for name, size in sizes.items()}
+    found = spans(site.ground.history.events, sizes=by_gang)
+    assert sorted(span.gang for span in found) == sorted(by_gang)
+    assert len(_all_uids(site)) == sum(sizes.values()), "pods were made anew"
+
+
+def _succeeded(site: Site) -> set[str]:
+    pods = site.ground.history.events
+    return {
+        seen.pod.metadata.uid
+        for seen in pods
+        if seen.pod.metadata.namespace == site.name and seen.pod.status.phase == "Succeeded"
+    }
+
+
+def _all_uids(site: Site) -> set[str]:
+    events = site.ground.history.events
+    return {seen.pod.metadata.uid for seen in events if seen.pod.metadata.namespace == site.name}
+
+
+async def no_pod_of_a_gang_goes_ahead_alone(site: Site) -> None:
+    """Scheduler-plugins #930: there is room for one of three."""
+    await site.add_nodes("r1")
+    await site.add_gang("gang", size=3)
+    too_little = await site.waits("gang", "AboveClusterCapacity")
+    await site.add_nodes("r1", "r1")
+    await site.runs("gang", 3)
+    assert site.first_bind("gang") > too_little
+
+
+async def a_minimum_that_grows_while_binds_are_sent_leaves_no_gang_in_part(site: Site) -> None:
+    """Volcano #6010: room for 24 of 32; the minimum goes from 24 to 32 at the first bind that is seen."""
+    await site.add_nodes("r1", "r1", "r1")
+    await site.create(pod_group("gang", space=site.name, size=24))
+    await site.create(*(pod(site.name, f"gang-{i}", gang="gang", gpus=1) for i in range(32)))
+    await site.until(lambda: bool(site.placed("gang")), "the first bind")
+    await site.change_group("gang", minMember=32)
+    await site.until(lambda: len(site.placed("gang")) in (0, 24), "a gang as it was planned, or none")
+    await site.add_nodes("r1")
+    await site.runs("gang", 32)
+    assert len({seen.pod.metadata.uid for seen in site.events("gang")}) == 32
+
+
+async def a_bind_that_is_refused_for_good_starves_nobody(site: Site) -> None:
+    """KAI #2075: an admission policy refuses the binds of one namespace, whose gang is first in line."""
+    poisoned = f"{site.name}-poisoned"
+    await site.create(namespace(poisoned, labels={"poisoned": site.name}), *_refusal(site, poisoned))
+    await site.add_nodes("r1")
+    probe = pod(poisoned, "probe", gpus=0)
+    probe["spec"]["schedulerName"] = "nobody"
+    await site.create(probe)
+    other = Site(site.ground, poisoned)
+    while await other.may_bind("probe", f"{site.name}-0"):
+        await asyncio.sleep(LOOK_S)
+    await other.create(pod_group("gang", space=poisoned, size=2))
+    pods = [pod(poisoned, f"gang-{i}", gang="gang", gpus=4) for i in range(2)]
+    for each in pods:
+        each["spec"]["nodeSelector"] = {SITE: site.name}
+    await other.create(*pods)
+    await other.waits("gang", "HeldAfterFailure")
+    await site.add_gang("behind", size=2, gpus=4)
+    await site.runs("behind", 2)
+    assert other.placed("gang") == []
+
+
+def _refusal(site: Site, name: str) -> tuple[Manifest, Manifest]:
+    version = "admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}
+    selector = {"matchLabels": {"poisoned": site.name}}
+    policy: dict[str, Any] = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule], "namespaceSelector": selector},
+        "validations": [{"expression": "false", "message": "not here"}],
+    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    return (
+        _cluster_object(version, "ValidatingAdmissionPolicy", name, policy),
+        _cluster_object(version, "ValidatingAdmissionPolicyBinding", name, binding),
+    )
+
+
+def _cluster_object(version: str, kind: str, name: str, spec: dict[str, Any]) -> Manifest:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+async def a_pod_group_that_is_made_anew_under_its_name_takes_over_the_pods_that_wait(site: Site) -> None:
+    await site.add_nodes("r1")
+    await site.add_gang("gang", size=2, by="")
+    await site.waits("gang", "AboveClusterCapacity")
+    old = await site.group_until("gang", lambda _: True)
+    await site.ground.delete(site.group_path("gang"))
+    await site.until(lambda: _all_told(site, "PodGroupMissing"), "the pods to say what is missing")
+    await site.create(pod_group("gang", space=site.name, size=2))
+    await site.waits("gang", "AboveClusterCapacity")
+    await site.add_nodes("r1")
+    await site.runs("gang", 2)
+    new = await site.group_until("gang", lambda found: found["status"]["phase"] == "Running")
+    assert new["metadata"]["uid"] != old["metadata"]["uid"]
+    assert len({seen.pod.metadata.uid for seen in site.events("gang")}) == 2
+
+
+def _all_told(site: Site, reason: str) -> bool:
+    told = [each.message for pod in site.pods("gang") for each in pod.status.conditions]
+    return len([message for message in told if reason in message]) == len(site.pods("gang"))
+
+
+async def a_limit_below_what_a_queue_uses_evicts_nobody_and_admits_nobody(site: Site) -> None:
+    """A gang larger than the limit says so, which shows that the new limit is known."""
+    await site.add_nodes("r1", "r1")
+    team = queue(site.name, limit=_gpus(8))
+    await site.create(team)
+    await site.add_gang("old", size=1, spec={"queue": site.name})
+    await site.runs("old", 1)
+    members = site.uids("old")
+    await site.add_gang("new", size=1, gpus=6, spec={"queue": site.name})
+    await site.waits("new", "QueueLimit")
+    await site.ground.patch(path_of(team), {"spec": {"limit": _gpus(4)}})
+    await site.waits("new", "AboveQueueLimit")
+    await site.ground.patch(path_of(team), {"spec": {"limit": _gpus(6)}})
+    below_use = await site.waits("new", "QueueLimit")
+    assert site.uids("old") == members
+    assert site.evicted("old") == set()
+    await site.ground.delete(f"/apis/apps/v1/namespaces/{site.name}/replicasets/old")
+    await site.runs("new", 1)
+    assert site.first_bind("new") > below_use
+
+
+def _gpus(count: int) -> dict[str, str]:
+    return {GPU: str(count)}
+
+
+SCENARIOS = (
+    two_gangs_that_are_created_turn_by_turn_do_not_block_each_other,
+    sixty_jobs_share_sixteen_gpus_and_all_finish,
+    no_pod_of_a_gang_goes_ahead_alone,
+    a_minimum_that_grows_while_binds_are_sent_leaves_no_gang_in_part,
+    a_bind_that_is_refused_for_good_starves_nobody,
+    a_pod_group_that_is_made_anew_under_its_name_takes_over_the_pods_that_wait,
+    a_limit_below_what_a_queue_uses_evicts_nobody_and_admits_nobody,
+)

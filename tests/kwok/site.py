@@ -1,0 +1,304 @@
+"""A scenario's own corner of a shared control plane: a namespace, nodes for its pods only, its gangs."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+from msgspec import Struct
+
+from phalanx.controlplane.controlplane import ControlPlane
+from phalanx.controlplane.fakes import collection_path, fake_pod, namespace
+from tests.e2e.pod_history import FINISHED, Pod, PodHistory, Seen
+from tests.e2e.scheduler_process import Scheduler
+from tests.e2e.workloads import create, fetched, listed, pod_group
+from tests.kwok import manifests
+from tests.kwok.manifests import Manifest
+
+GENEROUS_S = 90.0
+"""Only ends what would never end."""
+LOOK_S = 0.25
+BEACON = "beacon"
+
+_numbers = itertools.count()
+
+
+class Ground(Struct, frozen=True):
+    """A running control plane with its scheduler, a watch of all pods, and the admin's session.
+
+    `beacon`: a node on which pods without requests tell what the scheduler knows.
+    """
+
+    plane: ControlPlane
+    process: Callable[[], Scheduler]
+    history: PodHistory
+    session: aiohttp.ClientSession
+
+    async def prepare(self, *, idle_nodes: int) -> None:
+        """The beacon, the topology, and nodes for nobody, so that what few nodes suffer is no mass fault."""
+        idle = [manifests.node("nobody", f"idle-{i}") for i in range(idle_nodes)]
+        beacon = manifests.node(BEACON, BEACON, pods="1000")
+        await create(self.plane, namespace(BEACON), beacon, manifests.topology(), *idle)
+
+    async def nodes_are_known(self) -> None:
+        """Wait until the scheduler has heard all that was written about nodes so far.
+
+        It hears of nodes in the order of their commits, so one that has just been labelled shows it.
+        """
+        label = f"{BEACON}-{next(_numbers)}"
+        pod = fake_pod(label, namespace=BEACON)
+        pod["spec"]["nodeSelector"] = {label: "true"}
+        await self.patch(f"/api/v1/nodes/{BEACON}", {"metadata": {"labels": {label: "true"}}})
+        await create(self.plane, pod)
+        await self.until(lambda: self._is_bound(label), f"the scheduler to see {label}")
+
+    def _is_bound(self, name: str) -> bool:
+        return any(seen.pod.metadata.name == name for seen in self.history.bound.values())
+
+    async def until(self, so: Callable[[], bool], what: str) -> None:
+        """Wait for pods to be so."""
+        try:
+            await self.history.until(so, timeout=GENEROUS_S)
+        except TimeoutError:
+            raise AssertionError(f"waited for {what}") from None
+
+    async def patch(self, path: str, body: Any, *, kind: str = "merge") -> int:
+        """The commit that it became; commits of all kinds are numbered in one row."""
+        headers = {"Content-Type": f"application/{kind}-patch+json"}
+        async with self.session.patch(path, json=body, headers=headers) as answer:
+            text = await answer.text()
+            assert answer.ok, text
+            return int((await answer.json())["metadata"]["resourceVersion"])
+
+    async def delete(self, path: str) -> None:
+        """Delete one object, and what it owns after it."""
+        async with self.session.delete(path, params={"propagationPolicy": "Background"}) as answer:
+            assert answer.ok, await answer.text()
+
+    async def metric(self, line: str) -> float:
+        """One sample of the scheduler's metrics; 0 where there is none."""
+        _, text = await self.process().answer("/metrics")
+        found = [each.rpartition(" ")[2] for each in text.splitlines() if each.startswith(f"{line} ")]
+        return float(found[0]) if found else 0.0
+
+
+class Site:
+    """One scenario's corner. Its nodes are called `<site>-0`, `<site>-1`, ..."""
+
+    def __init__(self, ground: Ground, name: str) -> None:
+        self.ground = ground
+        self.name = name
+        self._nodes = itertools.count()
+
+    # --- what there is -------------------------------------------------------------------------------------
+
+    async def open(self) -> "Site":
+        """Make the namespace."""
+        await self.create(namespace(self.name))
+        return self
+
+    async def create(self, *objects: Manifest) -> None:
+        """Objects of any kind."""
+        await create(self.ground.plane, *objects)
+
+    async def add_nodes(self, *racks: str, gpus: int = 8) -> list[str]:
+        """A node in each of these racks, ready for pods."""
+        names = [f"{self.name}-{next(self._nodes)}" for _ in racks]
+        made = [
+            manifests.node(self.name, n, rack=rack, gpus=gpus) for n, rack in zip(names, racks, strict=True)
+        ]
+        await self.create(*made)
+        for name in names:
+            await self.node_until(name, _takes_pods)
+        return names
+
+    async def add_gang(self, name: str, *, size: int, by: str = "ReplicaSet", **more: Any) -> None:
+        """A PodGroup and a controller of its pods (`""`: bare pods, called `<gang>-0`, ...).
+
+        `spec`: further fields of the PodGroup; the rest describes the pods.
+        """
+        spec = more.pop("spec", {})
+        await self.create(pod_group(name, space=self.name, size=size, **spec))
+        if by == "ReplicaSet":
+            await self.create(manifests.replicas(self.name, name, size=size, **more))
+        elif by == "Job":
+            await self.create(manifests.job(self.name, name, size=size, **more))
+        else:
+            pods = (manifests.pod(self.name, f"{name}-{i}", gang=name, **more) for i in range(size))
+            await self.create(*pods)
+
+    # --- nodes ---------------------------------------------------------------------------------------------
+
+    async def node(self, name: str) -> Manifest:
+        """A node as it is now."""
+        return await fetched(self.ground.plane, f"/api/v1/nodes/{name}")
+
+    async def node_until(self, name: str, so: Callable[[Manifest], bool]) -> Manifest:
+        """The node as soon as it is so."""
+        return await self.object_until(f"/api/v1/nodes/{name}", so)
+
+    async def set_condition(self, node: str, kind: str, status: str) -> int:
+        """What a health monitor does."""
+        condition = {"type": kind, "status": status, "reason": "Test", "message": "by a scenario"}
+        body = {"status": {"conditions": [condition]}}
+        return await self.ground.patch(f"/api/v1/nodes/{node}/status", body, kind="strategic-merge")
+
+    async def set_node(self, node: str, **body: Any) -> int:
+        """Merge into the node."""
+        return await self.ground.patch(f"/api/v1/nodes/{node}", body)
+
+    async def label_node(self, node: str, **labels: str | None) -> int:
+        """Set labels, or remove them with None. A label's name in keywords: `**{...}`."""
+        return await self.set_node(node, metadata={"labels": labels})
+
+    async def set_gpus(self, node: str, count: int) -> int:
+        """What a device plugin does when GPUs fall off the bus or return."""
+        body = {"status": {"allocatable": {manifests.GPU: str(count)}}}
+        return await self.ground.patch(f"/api/v1/nodes/{node}/status", body)
+
+    async def fail_node(self, node: str) -> None:
+        """KWOK's node-not-ready; over when the node says so."""
+        label, annotations = manifests.chaos("node-not-ready", reason="Test")
+        await self.set_node(node, metadata={"labels": label, "annotations": annotations})
+        await self.node_until(node, lambda found: condition(found, "Ready") == "False")
+
+    async def heal_node(self, node: str) -> int:
+        """Take KWOK's chaos label off; the commit before which the node was not ready."""
+        version = await self.label_node(node, **{"node-not-ready.stage.kwok.x-k8s.io": None})
+        await self.node_until(node, _takes_pods)
+        return version
+
+    # --- gangs and pods ------------------------------------------------------------------------------------
+
+    def pods(self, gang: str = "") -> list[Pod]:
+        """Those that exist and have not ended, nor are being deleted; by name."""
+        found = (pod for pod in self.ground.history.pods.values() if pod.metadata.namespace == self.name)
+        ours = (pod for pod in found if not gang or pod.gang == f"{self.name}/{gang}")
+        alive = (p for p in ours if p.status.phase not in FINISHED and not p.metadata.deletion_timestamp)
+        return sorted(alive, key=lambda pod: pod.metadata.name)
+
+    def placed(self, gang: str) -> list[str]:
+        """The nodes of a gang's pods, sorted."""
+        return sorted(pod.spec.node_name for pod in self.pods(gang) if pod.spec.node_name)
+
+    def uids(self, gang: str) -> set[str]:
+        """Who the members are."""
+        return {pod.metadata.uid for pod in self.pods(gang)}
+
+    def events(self, gang: str) -> list[Seen]:
+        """All that was seen of a gang's pods."""
+        return [seen for seen in self.ground.history.events if seen.pod.gang == f"{self.name}/{gang}"]
+
+    def first_bind(self, gang: str) -> int:
+        """The commit of a gang's first bind; before that commit none of its pods ever had a node."""
+        return min(seen.pod.version for seen in self.events(gang) if seen.pod.spec.node_name)
+
+    def evicted(self, gang: str) -> set[str]:
+        """Reasons for which its pods were told that they will be disrupted, by whomever."""
+        return {
+            each.reason
+            for seen in self.events(gang)
+            for each in seen.pod.status.conditions
+            if each.type == "DisruptionTarget" and each.status == "True"
+        }
+
+    async def until(self, so: Callable[[], bool], what: str) -> None:
+        """Wait for pods to be so."""
+        await self.ground.until(so, f"{self.name}: {what}")
+
+    async def runs(self, gang: str, size: int) -> None:
+        """Wait until so many pods of the gang run, and no more are there."""
+
+        def whole() -> bool:
+            pods = self.pods(gang)
+            return len(pods) == size and all(pod.status.phase == "Running" for pod in pods)
+
+        await self.until(whole, f"{size} pods of {gang} to run")
+
+    async def waits(self, gang: str, reason: str, *words: str) -> int:
+        """Wait until the PodGroup says that it waits for this reason, in these words; the commit of that."""
+
+        def told(found: Manifest) -> bool:
+            status = found.get("status", {})
+            return status.get("reason") == reason and all(word in str(status) for word in words)
+
+        found = await self.group_until(gang, told)
+        assert self.placed(gang) == [], f"{gang} waits for {reason} and has nodes"
+        return int(found["metadata"]["resourceVersion"])
+
+    async def group_until(self, gang: str, so: Callable[[Manifest], bool]) -> Manifest:
+        """The PodGroup as soon as it is so."""
+        return await self.object_until(self.group_path(gang), so)
+
+    def group_path(self, gang: str) -> str:
+        """For the API server."""
+        return f"/apis/scheduling.phalanx.dev/v1alpha1/namespaces/{self.name}/podgroups/{gang}"
+
+    def pod_path(self, pod: str) -> str:
+        """For the API server."""
+        return f"/api/v1/namespaces/{self.name}/pods/{pod}"
+
+    async def change_group(self, gang: str, **spec: Any) -> int:
+        """What `kubectl edit` does."""
+        return await self.ground.patch(self.group_path(gang), {"spec": spec})
+
+    async def break_pod(self, pod: str, stage: str, **settings: str) -> None:
+        """Arm one of KWOK's chaos stages for a pod that exists."""
+        label, annotations = manifests.chaos(stage, **settings)
+        body = {"metadata": {"labels": label, "annotations": annotations}}
+        await self.ground.patch(self.pod_path(pod), body)
+
+    async def evict(self, pod: str) -> int:
+        """What `kubectl drain` does; the status code: 429 while a budget forbids it."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": self.name},
+        }
+        async with self.ground.session.post(f"{self.pod_path(pod)}/eviction", json=body) as answer:
+            return answer.status
+
+    async def may_bind(self, pod: str, node: str) -> bool:
+        """Whether the API server would accept a bind; nothing is bound."""
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"name": node}}
+        path = f"{self.pod_path(pod)}/binding?dryRun=All"
+        async with self.ground.session.post(path, json=body) as answer:
+            return answer.ok
+
+    async def object_until(self, path: str, so: Callable[[Manifest], bool]) -> Manifest:
+        """Any object as soon as it is so."""
+        found: Manifest = {}
+        try:
+            async with asyncio.timeout(GENEROUS_S):
+                while not so(found := await fetched(self.ground.plane, path)):
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError:
+            raise AssertionError(f"{self.name}: {path} stays at {_short(found)}") from None
+        return found
+
+    async def all_pods(self) -> list[Manifest]:
+        """As the API server has them, ended ones too."""
+        return await listed(self.ground.plane, f"/api/v1/namespaces/{self.name}/pods")
+
+
+Scenario = Callable[[Site], Awaitable[None]]
+
+
+def condition(found: Manifest, kind: str) -> str:
+    """The status of a condition of this type; empty where there is none."""
+    conditions = found.get("status", {}).get("conditions", [])
+    return next((each["status"] for each in conditions if each["type"] == kind), "")
+
+
+def path_of(manifest: Manifest) -> str:
+    """Where this object is."""
+    return f"{collection_path(manifest)}/{manifest['metadata']['name']}"
+
+
+def _takes_pods(found: Manifest) -> bool:
+    return condition(found, "Ready") == "True" and not found["spec"].get("taints")
+
+
+def _short(found: Manifest) -> str:
+    return str({"spec": found.get("spec"), "status": found.get("status")})[:3000]
