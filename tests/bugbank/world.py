@@ -7,7 +7,8 @@ from tests.bugbank.world_input import INPUT
 from tests.bugbank.world_nodes import NODES
 from tests.bugbank.world_queues import QUEUES
 from tests.bugbank.world_status import STATUS
+from tests.bugbank.world_tolerance import TOLERANCE
 from tests.bugbank.world_topology import TOPOLOGY
 from tests.bugbank.world_usage import USAGE
 
-WORLD: Final[tuple[Mutant, ...]] = (*NODES, *USAGE, *TOPOLOGY, *QUEUES, *INPUT, *STATUS)
+WORLD: Final[tuple[Mutant, ...]] = (*NODES, *USAGE, *TOPOLOGY, *QUEUES, *INPUT, *STATUS, *TOLERANCE)
