@@ -40,7 +40,8 @@ class Played(Struct, frozen=True):
 class Mutant(Struct, frozen=True):
     """`name` says the bug in a few words; `issues` are its upstream numbers, such as "Volcano #5805".
 
-    `edits`: old text to new text, in the module named by `module` (dotted).
+    `edits`: old text to new text, in the module named by `module` (dotted). `slow`: it takes more than two
+    seconds to catch, and is not run with the other tests.
     """
 
     name: str
@@ -48,3 +49,4 @@ class Mutant(Struct, frozen=True):
     module: str
     edits: Mapping[str, str]
     caught_by: Simulated | Drilled | Played
+    slow: bool = False

@@ -36,7 +36,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes #106361", "YuniKorn-3123"),
         module="phalanx.kube.binder",
         edits={
-            "        pod.unknown = True  # until an answer says otherwise, also when this task is cancelled\n": ""
+            "pod.unknown = True  # until an answer": "pod.unknown = False  # until an answer",
         },
         caught_by=Played("named:kubernetes_106361"),
     ),
@@ -147,10 +147,13 @@ BINDING: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_binding:one_in_trouble"),
     ),
     Mutant(
-        name="a pod that is being deleted is bound",
+        name="pods are not looked at again before they are bound",
         issues=("YuniKorn-1622",),
         module="phalanx.service.plan_check",
-        edits={"        if pod.deleting:\n": "        if False:\n"},
+        edits={
+            "        if not pod.assumed or pod.node != bind.node:\n": "        if False:\n",
+            "        if pod.deleting:\n": "        if False:\n",
+        },
         caught_by=Played("plays_binding:deleted_before_its_bind"),
     ),
     Mutant(

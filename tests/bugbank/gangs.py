@@ -1,4 +1,4 @@
-"""Bugs of gangs: not whole, never whole again, released too late, or when they are finishing (faults: 4.2)."""
+"""Bugs of gangs: not whole, never whole again, released too late or while finishing (faults: 4.2)."""
 
 from typing import Final
 
@@ -56,13 +56,6 @@ GANGS: Final[tuple[Mutant, ...]] = (
         issues=("koordinator #1919", "Kueue #11654"),
         module="phalanx.actions.release",
         edits={"min(now, known.get(gang.id, now))": "now"},
-        caught_by=Played("plays_binding:half_refused"),
-    ),
-    Mutant(
-        name="a gang whose binds fail again and again counts as whole in between",
-        issues=("Volcano #5805", "KAI #847"),
-        module="phalanx.actions.release",
-        edits={"if pod.counts_for_gang and not pod.assumed]": "if pod.counts_for_gang]"},
         caught_by=Played("plays_binding:half_refused"),
     ),
     Mutant(
@@ -127,7 +120,9 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="fillers take the room that a broken gang waits for",
         issues=("Volcano #5805",),
         module="phalanx.actions.claims",
-        edits={"if each.since and now < each.since + CLAIM_MS}": "if each.since and now < each.since + 1}"},
+        edits={
+            "    return CLAIM_WITHOUT_MEMBERS_MS if is_over else CLAIM_MS": "    return 1 if is_over else 1"
+        },
         caught_by=Played("named:volcano_5805"),
     ),
     Mutant(

@@ -82,19 +82,19 @@ LEADERS: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes #23731",),
         module="phalanx.kube.lease",
         edits={
-            "        if not self._version:\n            return\n        spec = {": "        return\n        spec = {"
+            "        if not self._version:\n            return\n        spec": "        return\n        spec"
         },
         caught_by=Played("plays_leaders:leader_stops"),
     ),
     Mutant(
-        name="a leader that was relieved is not stopped",
+        name="a leader that was relieved goes on",
         issues=("kubernetes #23731", "Kueue #14039"),
         module="phalanx.kube.lease",
         edits={
             "            if lease.spec.holder_identity != self._identity or "
             "lease.spec.lease_transitions != self.epoch:\n": "            if False:\n"
         },
-        caught_by=Played("plays_leaders:leader_freezes"),
+        caught_by=Played("plays_leaders:lease_is_taken_by_hand"),
     ),
     Mutant(
         name="terms of leaders do not grow",

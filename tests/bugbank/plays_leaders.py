@@ -3,6 +3,7 @@
 import asyncio
 
 from phalanx.sim.network import Effect
+from phalanx.sim.store import Object
 from phalanx.sim.workloads import node
 from tests.bugbank.stage import Stage, member, seen, whole
 
@@ -86,6 +87,8 @@ def clock_of_the_follower_jumps() -> str | None:
         await stage.open(node("n1"))
         first = stage.leader
         await asyncio.sleep(5)
+        stage.meet(Effect.LOST, "PATCH", LEASES, slow_s=3.0, times=2)
+        await asyncio.sleep(3.5)
         stage.follower.clock.jump(3_600_000)
         await _write_all_the_time(stage, 15)
         stage.must(stage.leader is first, "the leader still leads")
@@ -104,6 +107,22 @@ def clock_of_the_leader_jumps_back() -> str | None:
         await _write_all_the_time(stage, 40)
 
     return seen(play, replicas=2, loses_lease=True)
+
+
+def lease_is_taken_by_hand() -> str | None:
+    """Somebody writes another name into the Lease: the leader stops within its deadline."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        stage.edit("leases.coordination.k8s.io", "phalanx", _held_by_another, at="kube-system")
+        process = stage.process_of(stage.leader)
+        await stage.until(lambda: not process.scheduler.is_leading, "the leader has stopped", within_s=5)
+
+    return seen(play, loses_lease=True)
+
+
+def _held_by_another(item: Object) -> Object:
+    return {**item, "spec": {**item["spec"], "holderIdentity": "another"}}
 
 
 def leader_stops() -> str | None:
@@ -164,6 +183,7 @@ PLAYS = (
     leader_freezes,
     clock_of_the_follower_jumps,
     clock_of_the_leader_jumps_back,
+    lease_is_taken_by_hand,
     leader_stops,
     both_begin_at_once,
     bind_lands_late,

@@ -231,14 +231,14 @@ def _wakes(name: str, act: str) -> str | None:
             stage.edit("pods", "train-0", lambda item: item)
         if act == "minimum":
             stage.edit(GROUPS, "train", lambda item: _with(item, minMember=12))
-        await asyncio.sleep(30)
+        await asyncio.sleep(15)
+        stage.create(queue("another"))
+        await asyncio.sleep(15)
         stage.must(stage.bound("train") == 0, "the gang waits")
         if act == "exit":
             stage.delete("pods", "foreign", grace_s=0)
         elif act == "uncordon":
             stage.cordon("n2", cordoned=False)
-        elif act == "node":
-            stage.create(node("n3"))
         elif act == "limit":
             stage.edit(QUEUES, "small", lambda item: _with(item, limit={"nvidia.com/gpu": "2"}))
         elif act == "minimum":
@@ -256,11 +256,6 @@ def foreign_pod_ends() -> str | None:
 def node_is_uncordoned() -> str | None:
     """A node is uncordoned, and nothing else happens."""
     return _wakes("the node is used", "uncordon")
-
-
-def node_is_new() -> str | None:
-    """A node comes, and nothing else happens."""
-    return _wakes("the node is used", "node")
 
 
 def limit_is_raised() -> str | None:
@@ -297,7 +292,6 @@ PLAYS = (
     capacity_shrinks,
     foreign_pod_ends,
     node_is_uncordoned,
-    node_is_new,
     limit_is_raised,
     minimum_is_lowered,
 )

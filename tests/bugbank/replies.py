@@ -32,9 +32,7 @@ REPLIES: Final[tuple[Mutant, ...]] = (
         name="a gang whose status met a conflict is not bound",
         issues=("KAI #676",),
         module="phalanx.kube.binder",
-        edits={
-            '            gang.version = ""\n            self._begin_later(gang, error)\n': "            pass\n"
-        },
+        edits={"            self._begin_later(gang, error)\n": ""},
         caught_by=Played("plays_binding:status_conflict"),
     ),
     Mutant(

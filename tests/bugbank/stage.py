@@ -36,12 +36,15 @@ class Stage:
         self.sent: list[Exchange] = []
         self.evicted: list[str] = []
         self.deaths = 0
+        self.on_bind: Callable[[], None] = lambda: None
         world.observe(self._hear)
 
     def _hear(self, exchange: Exchange) -> None:
         if exchange.landed_at is not None or exchange.told is not None:
             return
         self.sent.append(exchange)
+        if exchange.path.endswith("/binding"):
+            self.on_bind()
         if exchange.method == "DELETE" and "/pods/" in exchange.path:
             self.evicted.append(exchange.path.rpartition("/")[2])
 
@@ -246,8 +249,13 @@ def seen(
 
     async def told(world: World) -> None:
         stage = Stage(world)
+        story = world.go(play(stage))
+        while not story.done() and not world.violations.kept:
+            await asyncio.wait((story,), timeout=1.0)
+        if world.violations.kept:
+            return
         try:
-            await play(stage)
+            await story
         except Unmet as unmet:
             found.append(str(unmet))
         lives = sum(one.starts for one in world.replicas)

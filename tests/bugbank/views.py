@@ -58,7 +58,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes-client/python #728", "kubernetes_asyncio #325"),
         module="phalanx.kube.reflector",
         edits={
-            "        self._idle_timeout = idle_timeout\n": "        self._idle_timeout = 1e9 + idle_timeout\n",
+            "= idle_timeout\n": "= 1e9 + idle_timeout\n",
             "int(WATCH_SECONDS_MIN * (1 + self._jitter()))": "1_000_000",
         },
         caught_by=Played("plays_views:watches_fall_silent"),
@@ -79,7 +79,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
                 "        await self._synced(self._reflectors[0])\n"
             )
         },
-        caught_by=Played("plays_views:lists_come_late"),
+        caught_by=Played("plays_views:groups_come_late"),
     ),
     Mutant(
         name="what pods use is lost when their node is heard of later",
@@ -160,22 +160,14 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_views:foreign_pod_ends"),
     ),
     Mutant(
-        name="an uncordoned node wakes nobody",
+        name="an uncordoned node, a taint that is gone, wake nobody",
         issues=("kubernetes #134999", "kubernetes #135126"),
         module="phalanx.cache.nodes",
-        edits={"        and old.unschedulable <= new.unschedulable\n": ""},
-        caught_by=Played("plays_views:node_is_uncordoned"),
-    ),
-    Mutant(
-        name="a new node wakes nobody",
-        issues=("kubernetes #72122",),
-        module="phalanx.cache.nodes",
         edits={
-            "if new is not None and (old is None or not _only_took_away(old, new)):": (
-                "if new is not None and old is not None and not _only_took_away(old, new):"
-            )
+            "        and old.unschedulable <= new.unschedulable\n"
+            "        and all(taint in new.taints for taint in old.taints)\n": ""
         },
-        caught_by=Played("plays_views:node_is_new"),
+        caught_by=Played("plays_views:node_is_uncordoned"),
     ),
     Mutant(
         name="a queue's higher limit wakes nobody",

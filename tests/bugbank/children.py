@@ -1,0 +1,106 @@
+"""Applies mutants one after the other, each in a child of its own that has the large libraries already.
+
+Such a child costs a fifth of a new interpreter. `python -m tests.bugbank.children` is the process from which
+they are forked: it reads requests and writes answers, a line of JSON each, and never imports the product.
+"""
+
+import gc
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+from msgspec import Struct
+
+from tests.bugbank.apply import main as apply
+
+ROOT = Path(__file__).parents[2]
+
+_LIBRARIES = (
+    "aiohttp",
+    "asyncio",
+    "kubernetes_asyncio.config",
+    "numpy",
+    "ortools.sat.python.cp_model",
+    "prometheus_client",
+    "structlog",
+    "yaml",
+)
+
+
+class Request(Struct):
+    """`sound`: what should catch this mutant looks at the code as it is."""
+
+    mutant: str
+    sound: bool = False
+
+
+class Answer(Struct):
+    """`code` as of `apply`: 0 something was seen, 1 nothing was, 2 the edit does not fit. `seconds` of CPU."""
+
+    code: int
+    said: str
+    seconds: float
+
+
+class Children:
+    """Use it in a `with` block."""
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-m", __name__]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def ask(self, mutant: str, *, sound: bool = False) -> Answer:
+        """Apply one, and wait for what is seen."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(msgspec.json.encode(Request(mutant, sound)) + b"\n")
+        self._process.stdin.flush()
+        return msgspec.json.decode(self._process.stdout.readline(), type=Answer)
+
+
+def _serve() -> None:
+    for name in _LIBRARIES:
+        importlib.import_module(name)
+    gc.freeze()  # a scheduler that begins to lead collects garbage: no child need look at the libraries
+    for line in sys.stdin.buffer:
+        answer = _in_a_child(msgspec.json.decode(line, type=Request))
+        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _in_a_child(request: Request) -> Answer:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        os.dup2(writing, sys.stdout.fileno())
+        code = 3
+        try:
+            code = apply([request.mutant, *(["--sound"] if request.sound else [])])
+            sys.stdout.flush()
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading, errors="replace") as said:
+        text = said.read().strip()
+    _, status, usage = os.wait4(child, 0)
+    return Answer(os.waitstatus_to_exitcode(status), text, usage.ru_utime + usage.ru_stime)
+
+
+if __name__ == "__main__":
+    _serve()
