@@ -89,10 +89,9 @@ def queues_in_a_circle_take_no_work() -> str | None:
 
 def the_more_important_and_older_go_first() -> str | None:
     """One node, and four pods that want it."""
-    ages = {name: {"creationTimestamp": f"2026-01-0{day}T00:00:00Z"} for day, name in enumerate("abcd", 1)}
     pods = [
-        written.pod(name, meta=ages[name], requests={GPU: 8}, priority=100 if name in "cd" else 0)
-        for name in "abcd"
+        written.pod(name, meta=_born(day), requests={GPU: 8}, priority=100 if name in "cd" else 0)
+        for day, name in enumerate("abcd", 1)
     ]
     placed = seats(Still(written.node("n"), *pods).cycle())
     return None if list(placed) == ["c"] else f"placed are {placed}"
@@ -183,3 +182,69 @@ def our_own_words_wake_nobody() -> str | None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
     said = written.pod("p", requests={GPU: 9}, status={"conditions": [condition]})
     return "our own condition wakes a cycle" if still.put(said).may_help else None
+
+
+def a_namespace_is_let_in() -> str | None:
+    """A queue takes work of namespaces with a label; the gang's gets it after the gang was refused."""
+    chosen = _queue("q", namespaceSelector={"matchLabels": {"team": "a"}})
+    still = Still(*_nodes(), chosen, written.named("Namespace", "team"), _pod("p", "q"))
+    if seats(still.cycle()):
+        return "a queue takes work that it is closed to"
+    if not still.put(written.named("Namespace", "team", labels={"team": "a"})).may_help:
+        return "nobody is woken by a namespace that is let in"
+    return None if seats(still.cycle()) else "a gang waits although its namespace was let in"
+
+
+def a_parent_is_closed() -> str | None:
+    """The queue itself is open to all, the one above it is not."""
+    above = _queue("root", namespaceSelector={"matchLabels": {"team": "a"}})
+    still = Still(*_nodes(), above, _queue("q", parent="root"), written.named("Namespace", "team"))
+    still.put(_pod("p", "q"))
+    return "a queue below a closed one takes work" if seats(still.cycle()) else None
+
+
+def queues_take_turns() -> str | None:
+    """One queue has two old pods, the other a young one; there are two nodes."""
+    pods = [
+        written.pod(name, meta=_born(day), labels={IN_QUEUE: into}, requests={GPU: 8})
+        for day, (name, into) in enumerate((("a", "q1"), ("b", "q1"), ("c", "q2")), 1)
+    ]
+    still = Still(*_nodes(2), _queue("q1"), _queue("q2"), *pods)
+    placed = sorted(seats(still.cycle()))
+    return None if placed == ["a", "c"] else f"placed are {placed}"
+
+
+def _born(day: int) -> dict[str, Any]:
+    return {"creationTimestamp": f"2026-01-0{day}T00:00:00Z"}
+
+
+def surplus_waits_for_the_minimum_of_others() -> str | None:
+    """A queue of great weight has a gang that can grow; in another one a gang needs four GPUs to start."""
+    key = written.label("pod-group")
+    full = _pod("full", "q2", nodeName="n1")
+    grows = [written.pod(f"a{n}", labels={key: "a"}, requests={GPU: 1}) for n in range(8)]
+    starts = [written.pod(f"b{n}", labels={key: "b"}, requests={GPU: 1}) for n in range(4)]
+    groups = [
+        written.pod_group("a", minMember=1, queue="q1"),
+        written.pod_group("b", minMember=4, queue="q2"),
+    ]
+    still = Still(*_nodes(2), _queue("q1", weight=100), _queue("q2"), full, *groups, *grows, *starts)
+    placed = seats(still.cycle())
+    return None if {"b0", "b1", "b2", "b3"} <= placed.keys() else f"placed are {sorted(placed)}"
+
+
+def gates_hold_pods_back() -> str | None:
+    """One of two pods of a gang that may start with one is behind a gate."""
+    key = written.label("pod-group")
+    gated = written.pod("gated", labels={key: "g"}, requests={GPU: 1}, schedulingGates=[{"name": "wait"}])
+    still = Still(*_nodes(), written.pod_group("g"), gated)
+    still.put(written.pod("ready", labels={key: "g"}, requests={GPU: 1}))
+    placed = sorted(seats(still.cycle()))
+    return None if placed == ["ready"] else f"placed are {placed}"
+
+
+def a_claim_is_heard_of_later_than_its_pod() -> str | None:
+    """The pod waits for its PersistentVolumeClaim to be known."""
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    still = Still(*_nodes(), written.pod("p", requests={GPU: 1}, volumes=volumes))
+    return "a pod is placed before its claim is known" if seats(still.cycle()) else None

@@ -15,7 +15,7 @@ from phalanx.service.pod_group_status import Told
 from phalanx.sim.faults.edits import POD_GROUPS, QUEUES, delete
 from phalanx.sim.network import Effect, Exchange, Rule
 from phalanx.sim.store import Key
-from phalanx.sim.workloads import gang, node, pod_group, queue
+from phalanx.sim.workloads import gang, node, pod, pod_group, queue
 from phalanx.sim.world import World
 from tests.bugbank.grounds import FULL, GPU, Still, at_rest, opened, watched
 from tests.model import written
@@ -174,3 +174,16 @@ def a_status_while_binds_are_under_way() -> str | None:
     status = pod_group_status.status_of(found, Told(), before=group.status, now_ms=still.now)
     counts = status.counts
     return None if counts is not None and counts.pending == 2 and not counts.bound else f"counts: {counts}"
+
+
+def the_longest_name_has_its_event() -> str | None:
+    """A pod whose name has as many characters as a name may have waits, and its event says why."""
+
+    async def act(world: World) -> str | None:
+        await opened(world, node("n0"))
+        world.create([pod("p" * 253, requests={GPU: "9"})])
+        await asyncio.sleep(10.0)
+        reasons = _event_reasons(world)
+        return None if "FailedScheduling" in reasons else f"its events are {reasons}"
+
+    return watched(act)

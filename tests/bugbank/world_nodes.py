@@ -81,7 +81,7 @@ NODES: Final[tuple[Mutant, ...]] = (
         name="NVSentinel's quarantine is ignored",
         issues=("NVSentinel state label",),
         module=_HEALTH,
-        edits={"if state in NVSENTINEL_FAULTS else None": "if state is None else None"},
+        edits={"if state in NVSENTINEL_FAULTS else None": "if state in () else None"},
         caught_by=_BAD,
     ),
     Mutant(

@@ -138,4 +138,50 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         edits={"structs.replace(old, scheduled=new.scheduled) != new": "old != new"},
         caught_by=Played("plays_world_queues:our_own_words_wake_nobody"),
     ),
+    Mutant(
+        name="a namespace that is let in is no news",
+        issues=("Kueue #13734", "Kueue #13656"),
+        module="phalanx.cache.surroundings",
+        edits={"        log.grew()\n        if (old or {})": "        if (old or {})"},
+        caught_by=Played("plays_world_queues:a_namespace_is_let_in"),
+    ),
+    Mutant(
+        name="only the queue itself is asked which namespaces it takes",
+        issues=("Kueue #14617",),
+        module="phalanx.plugins.queues",
+        edits={
+            "if queue.namespace_selector is not None and": (
+                "if queue.name == gang.queue and queue.namespace_selector is not None and"
+            )
+        },
+        caught_by=Played("plays_world_queues:a_parent_is_closed"),
+    ),
+    Mutant(
+        name="a queue with older gangs starves the others",
+        issues=("starvation between queues (faults 4.8)",),
+        module="phalanx.plugins.drf",
+        edits={"return Fraction(most, of * max(1, queue.weight))": "return Fraction(min(most, 0), of)"},
+        caught_by=Played("plays_world_queues:queues_take_turns"),
+    ),
+    Mutant(
+        name="surplus of one gang goes before the minimum of another",
+        issues=("Volcano #2462",),
+        module="phalanx.actions.agenda",
+        edits={"    if not minimums:\n": "    if minimums or heads:\n"},
+        caught_by=Played("plays_world_queues:surplus_waits_for_the_minimum_of_others"),
+    ),
+    Mutant(
+        name="pods behind a gate are bound",
+        issues=("Kueue #14118",),
+        module="phalanx.actions.demand",
+        edits={"if pod.is_waiting and not pod.gated]": "if pod.is_waiting]"},
+        caught_by=Played("plays_world_queues:gates_hold_pods_back"),
+    ),
+    Mutant(
+        name="a claim that is not known yet is taken for none",
+        issues=("Volcano #5596",),
+        module="phalanx.plugins.volumes",
+        edits={'"it does not exist" if claim is None': '"" if claim is None'},
+        caught_by=Played("plays_world_queues:a_claim_is_heard_of_later_than_its_pod"),
+    ),
 )

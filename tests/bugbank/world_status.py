@@ -99,4 +99,18 @@ STATUS: Final[tuple[Mutant, ...]] = (
         },
         caught_by=Played("plays_world_status:refusals_of_gangs_that_are_gone"),
     ),
+    Mutant(
+        name="events of long names are refused for their own",
+        issues=("Kueue #10129",),
+        module="phalanx.kube.events",
+        edits={'pod.name[: EVENT_NAME_MAX - len(suffix)].rstrip("-.") + suffix': "pod.name + suffix"},
+        caught_by=Played("plays_world_status:the_longest_name_has_its_event"),
+    ),
+    Mutant(
+        name="events are written where the role allows none",
+        issues=("KAI #1572",),
+        module="phalanx.kube.events",
+        edits={'path = f"/apis/events.k8s.io/v1/namespaces': 'path = f"/api/v1/namespaces'},
+        caught_by=Played("plays_world_status:who_waits_is_told_once"),
+    ),
 )
