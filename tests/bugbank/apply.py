@@ -1,7 +1,7 @@
 """Runs what should catch one mutant, in a process in which the mutant is part of the code.
 
 `python -m tests.bugbank.apply NAME` exits with 0 when it was caught, and says by what; with 1 when it got
-away; with 2 when its edit does not fit the code. `--sound` does it to the code as it is.
+away; with 2 when its edit does not fit the code. `--sound NAME ...` does it to the code as it is.
 """
 
 import importlib
@@ -115,18 +115,39 @@ def _drilled(wanted: Drilled) -> Iterator[str]:
 def main(arguments: list[str]) -> int:
     from tests.bugbank.mutants import MUTANTS
 
-    name = arguments[0]
-    mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
-    if "--sound" not in arguments:
-        sys.meta_path.insert(0, _Editor(mutant))
+    mutants = {mutant.name: mutant for mutant in MUTANTS}
+    names = [name for name in arguments if name != "--sound"]
+    if not names or not mutants.keys() >= set(names):
+        print(f"no such mutant among {len(mutants)}: {names}")
+        return 3
+    if "--sound" in arguments:
+        return _told(_first_seen([mutants[name] for name in names]))
+    mutant = mutants[names[0]]
+    assert mutant.module not in sys.modules, "it is edited while it is imported"
+    sys.meta_path.insert(0, _Editor(mutant))
     try:
         importlib.import_module(mutant.module)
-        seen = seen_by(mutant.caught_by)
+        return _told(seen_by(mutant.caught_by))
     except EditMisfit as misfit:
         print(misfit)
         return 2
     except Exception as crash:  # a mutant that crashes the scheduler's own code is caught too
-        seen = f"crash: {type(crash).__name__}: {crash}"
+        return _told(f"crash: {type(crash).__name__}: {crash}")
+
+
+def _first_seen(mutants: list[Mutant]) -> str | None:
+    """What those that should catch these see in the code as it is."""
+    for mutant in mutants:
+        try:
+            seen = seen_by(mutant.caught_by)
+        except Exception as crash:
+            seen = f"crash: {type(crash).__name__}: {crash}"
+        if seen is not None:
+            return f"{mutant.caught_by}: {seen}"
+    return None
+
+
+def _told(seen: str | None) -> int:
     print(seen or "nothing seen")
     return 0 if seen else 1
 

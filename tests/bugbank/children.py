@@ -21,7 +21,7 @@ from tests.bugbank.apply import main as apply
 ROOT = Path(__file__).parents[2]
 
 _LIBRARIES = (
-    "aiohttp",
+    "aiohttp.web",
     "asyncio",
     "kubernetes_asyncio.config",
     "numpy",
@@ -33,14 +33,14 @@ _LIBRARIES = (
 
 
 class Request(Struct):
-    """`sound`: what should catch this mutant looks at the code as it is."""
+    """`sound`: what should catch these mutants looks at the code as it is; else there is one mutant."""
 
-    mutant: str
+    mutants: tuple[str, ...]
     sound: bool = False
 
 
 class Answer(Struct):
-    """`code` as of `apply`: 0 something was seen, 1 nothing was, 2 the edit does not fit. `seconds` of CPU."""
+    """`code` as of `apply`: 0 something was seen, 1 nothing was, 2 the edit does not fit. CPU `seconds`."""
 
     code: int
     said: str
@@ -64,11 +64,11 @@ class Children:
         self._process.wait()
         self._process.stdout.close()
 
-    def ask(self, mutant: str, *, sound: bool = False) -> Answer:
-        """Apply one, and wait for what is seen."""
+    def ask(self, *mutants: str, sound: bool = False) -> Answer:
+        """Apply one, or look at the code as it is with what should catch these; wait for what is seen."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(msgspec.json.encode(Request(mutant, sound)) + b"\n")
+        self._process.stdin.write(msgspec.json.encode(Request(mutants, sound)) + b"\n")
         self._process.stdin.flush()
         return msgspec.json.decode(self._process.stdout.readline(), type=Answer)
 
@@ -91,7 +91,7 @@ def _in_a_child(request: Request) -> Answer:
         os.dup2(writing, sys.stdout.fileno())
         code = 3
         try:
-            code = apply([request.mutant, *(["--sound"] if request.sound else [])])
+            code = apply([*request.mutants, *(["--sound"] if request.sound else [])])
             sys.stdout.flush()
         finally:
             os._exit(code)
