@@ -96,8 +96,9 @@ class Stage:
     def status(self, name: str, resource: str = "pods", **fields: Any) -> None:
         self.client.update_status(self.key(name, resource), **fields)
 
-    def condition(self, node: str, kind: str, status: str) -> None:
-        self.client.update_status(self.key(node, "nodes"), condition={"type": kind, "status": status})
+    def condition(self, node: str, kind: str, status: str, **rest: str) -> None:
+        condition = {"type": kind, "status": status, **rest}
+        self.client.update_status(self.key(node, "nodes"), condition=condition)
 
     async def pass_time(self, seconds: float) -> None:
         """With ticks."""

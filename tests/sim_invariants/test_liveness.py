@@ -52,8 +52,14 @@ def test_a_broken_gang_that_could_be_whole() -> None:
 
 @pytest.mark.parametrize(
     "spec",
-    [{"topology": {"required": "block"}}, {"queue": "unknown"}, {"queue": "bounded"}, {"minMember": 5}],
-    ids=["no-domain", "no-queue", "queue-limit", "members-missing"],
+    [
+        {"topology": {"required": "block"}},
+        {"topology": {"preferred": "aisle"}},
+        {"queue": "unknown"},
+        {"queue": "bounded"},
+        {"minMember": 5},
+    ],
+    ids=["no-domain", "no-level", "no-queue", "queue-limit", "members-missing"],
 )
 def test_a_gang_that_waits_for_a_reason(spec: dict[str, object]) -> None:
     async def history(stage: Stage) -> None:
@@ -164,15 +170,22 @@ def test_waiting_without_a_word(reason: str, message: str, expected: list[str]) 
     assert violations(history, WaitingIsExplained) == expected
 
 
-@pytest.mark.parametrize(("changes", "expected"), [(False, ["L11"]), (True, [])])
-def test_cycles_in_vain(changes: bool, expected: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("changes", "expected"), [("nothing", ["L11"]), ("heartbeats", ["L11"]), ("nodes", []), ("pods", [])]
+)
+def test_cycles_in_vain(changes: str, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
+        stage.condition("n0", "Ready", "True")
         host = await stage.leader()
         await stage.pass_time(20)
         for number in range(40):
-            if changes:
+            if changes == "pods":
                 stage.create(pod(f"a{number}"))
+            elif changes == "nodes":
+                stage.change("n0", "nodes", unschedulable=number % 2 == 0)
+            elif changes == "heartbeats":
+                stage.condition("n0", "Ready", "True", lastHeartbeatTime=f"2026-01-01T00:00:{number:02}Z")
             host.decided(CycleResult(cycle=0))
             await stage.pass_time(1)
 

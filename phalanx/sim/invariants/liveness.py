@@ -16,14 +16,14 @@ from phalanx.sim.invariants.bounds import (
 )
 from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.check import Check, Scene
-from phalanx.sim.invariants.facts import GangKey, GroupFact, PodFact
+from phalanx.sim.invariants.facts import GangKey, GroupFact, PodFact, node_fact
 from phalanx.sim.invariants.oracle import Oracle
-from phalanx.sim.invariants.truth import GROUPS, GangFact, Truth
-from phalanx.sim.store import Change, Key
+from phalanx.sim.invariants.truth import GROUPS, NODES, GangFact, Truth
+from phalanx.sim.store import Change, ChangeType, Key
 
 _REASONS: Final = frozenset(reason.value for reason in Reason)
 _ONE_EVICTION_S: Final = 10.0
-_RELEVANT: Final = ("pods", "nodes", GROUPS)
+_RELEVANT: Final = ("pods", NODES, GROUPS)
 _TOLD_S: Final = 10.0
 
 
@@ -151,7 +151,7 @@ class WaitingIsExplained(Check):
 
     A PodGroup says it in its status, a pod in its PodScheduled condition. Pods behind a scheduling gate say
     nothing. In vain: more than CYCLES_AT_REST_MAX cycles in a minute without a change of a pod, a node or a
-    PodGroup.
+    PodGroup; a node's heartbeat is no change.
     """
 
     name = "L11"
@@ -162,7 +162,7 @@ class WaitingIsExplained(Check):
         self._in_vain: list[float] = []
 
     def on_change(self, change: Change) -> None:
-        if change.entry.key.resource in _RELEVANT:
+        if change.entry.key.resource in _RELEVANT and not _is_heartbeat(change):
             self._changed_at = self.now
             self._in_vain.clear()
 
@@ -210,3 +210,11 @@ class WaitingIsExplained(Check):
 def _is_member(pod: PodFact, group: GroupFact) -> bool:
     """Whether the pod may be one of the group that it names; a stranger's waiting is not told there."""
     return not group.controller or group.controller in pod.owners
+
+
+def _is_heartbeat(change: Change) -> bool:
+    """Whether a node says again what it said before."""
+    before = change.previous
+    if change.entry.key.resource != NODES or before is None or change.type is not ChangeType.MODIFIED:
+        return False
+    return node_fact(before.data) == node_fact(change.entry.data)

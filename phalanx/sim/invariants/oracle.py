@@ -57,6 +57,8 @@ class Oracle:
     ) -> bool:
         if group is not None and (group.is_deleting or not group.spec.keys() <= _PLAIN_GROUP):
             return False
+        if group is not None and not self._knows_levels(group):
+            return False
         if not all(pod.is_ours for pod in members) or not self._is_plain_queue(group, members):
             return False
         owner = group.controller if group is not None else ""
@@ -72,6 +74,12 @@ class Oracle:
     def _spec_of(self, pod: PodFact) -> Object:
         entry = self._store.get(self._truth.key_of(pod))
         return (entry.data.get("spec") or {}) if entry is not None else {}
+
+    def _knows_levels(self, group: GroupFact) -> bool:
+        """Whether its topology has the levels for which it wishes: else it waits."""
+        wish, tree = group.spec.get("topology") or {}, Tree.of(self._store, group.topology)
+        wanted = [str(wish[name]) for name in ("required", "preferred") if wish.get(name)]
+        return all(tree.labels_down_to(level) is not None for level in wanted)
 
     def _is_plain_queue(self, group: GroupFact | None, members: list[PodFact]) -> bool:
         """Whether the queue is the default, or a leaf that neither it nor its ancestors bound."""
