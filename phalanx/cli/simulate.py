@@ -30,6 +30,7 @@ def simulate(
     load: float = 0.7,
     trace: Path | None = None,
     events: Annotated[bool, Parameter(negative="")] = False,
+    twin: Annotated[bool, Parameter(negative="")] = False,
     output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
     """Run the scheduler in virtual time under seeded faults: exit code 0 when no check was violated, else 1.
@@ -48,13 +49,16 @@ def simulate(
         Simulated hours in which jobs come and faults begin; the cluster then rests for half an hour.
     faults
         What goes wrong: a profile (none, calm, network, leaders, nodes, correlated, pods, objects, rivals,
-        cluster, all, storm), or the rates of life (life, life-x10, life-x100).
+        cluster, all, storm) with many short gangs, or the rates of life (life, life-x10, life-x100) with jobs
+        as in life.
     load
         GPU time that the jobs want, as a part of what the cluster has.
     trace
         A CSV of real jobs, instead of drawn ones with the statistics of Microsoft's Philly trace.
     events
         One line for each fault, placement and eviction, on standard error.
+    twin
+        Run the same jobs without any fault too, and tell both outcomes. One seed only.
     output
         text, or json.
     """
@@ -68,7 +72,10 @@ def simulate(
     request = Request(seed=0, nodes=nodes, hours=hours, faults=faults, load=load, trace=_read_trace(trace))
     first, last = _range(seed, seeds)
     if first == last:
-        return _one(msgspec.structs.replace(request, seed=first), trace, events=events, output=output)
+        one = msgspec.structs.replace(request, seed=first)
+        return _one(one, trace, events=events, twin=twin, output=output)
+    if twin:
+        raise BadInput("--twin: expected with one seed, found with many")
     return _many(request, trace, range(first, last + 1), jobs=jobs, output=output)
 
 
@@ -98,9 +105,9 @@ def _read_trace(trace: Path | None) -> "tuple[TraceJob, ...]":
         raise BadInput(f"--trace: {error}") from error
 
 
-def _one(request: "Request", trace: Path | None, *, events: bool, output: str) -> int:
-    with progress("simulating", total=_total(request)) as advance:
-        summary = _run(request, advance=advance, events=events)
+def _one(request: "Request", trace: Path | None, *, events: bool, twin: bool, output: str) -> int:
+    with progress("simulating", total=_total(request) * (1 + twin)) as advance:
+        summary = _run(request, advance=advance, events=events, twin=twin)
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(summary)).decode())
     else:
@@ -134,17 +141,22 @@ def _many(request: "Request", trace: Path | None, seeds: range, *, jobs: int, ou
 
 
 def _run(
-    request: "Request", *, advance: Callable[[float], None] = lambda _seconds: None, events: bool = False
+    request: "Request",
+    *,
+    advance: Callable[[float], None] = lambda _seconds: None,
+    events: bool = False,
+    twin: bool = False,
 ) -> "Summary":
     from phalanx.observe.logs import configure_logs
     from phalanx.sim.invariants.all import ALL_CHECKS
     from phalanx.sim.scenarios import scenario_of
     from phalanx.sim.simulation import simulate as play
+    from phalanx.sim.simulation import with_twin
 
     configure_logs(level="critical")
-    return play(
-        scenario_of(request, checks=ALL_CHECKS), progress=advance, tell=_tell if events else _say_nothing
-    )
+    scenario = scenario_of(request, checks=ALL_CHECKS)
+    summary = play(scenario, progress=advance, tell=_tell if events else _say_nothing)
+    return with_twin(summary, scenario) if twin else summary
 
 
 def _tell(at_s: float, line: str) -> None:
@@ -172,6 +184,19 @@ def command(request: "Request", trace: Path | None) -> str:
     return " ".join(words)
 
 
+def _per_fault(summary: "Summary") -> float:
+    return round(summary.outcomes.pods_lost / max(1, sum(summary.faults.values())), 2)
+
+
+def _twin(summary: "Summary") -> list[str]:
+    if summary.twin is None:
+        return []
+    twin = summary.twin
+    return [
+        f"no faults   {twin.jobs_finished} of {twin.jobs_submitted} jobs finished, goodput {twin.goodput}"
+    ]
+
+
 def _text(summary: "Summary") -> str:
     out = summary.outcomes
     faults = ", ".join(f"{family} {count}" for family, count in summary.faults.items()) or "none"
@@ -185,6 +210,8 @@ def _text(summary: "Summary") -> str:
             f"whole again after {out.whole_again_p50_s} s (median), {out.whole_again_p99_s} s (p99)"
         ),
         f"GPU hours   {out.gpu_hours_held} held, {out.gpu_hours_lost} lost, goodput {out.goodput}",
+        f"pods lost   {out.pods_lost}, {_per_fault(summary)} for each fault",
+        *_twin(summary),
         f"reached     {', '.join(summary.marks) or 'no rare path'}",
         f"violations  {summary.violation_count}",
     ]

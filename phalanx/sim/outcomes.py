@@ -19,12 +19,14 @@ class Outcomes(Struct, frozen=True):
 
     goodput: GPU time of pods that succeeded, or still run at the end, over all GPU time that was held.
     gangs_broken: times that a gang lost a running member before it had finished.
+    pods_lost: running pods that ended badly or were deleted.
     whole_again_*: from such a loss until all of its members run again, or the gang is gone.
     """
 
     jobs_submitted: int
     jobs_finished: int
     gangs_broken: int
+    pods_lost: int
     whole_again_p50_s: float | None
     whole_again_p99_s: float | None
     gpu_hours_held: float
@@ -43,6 +45,7 @@ class OutcomeTracker:
         self._held_s = 0.0
         self._lost_s = 0.0
         self._broken = 0
+        self._pods_lost = 0
         self._repairs: list[float] = []
         store.subscribe("pods", self._on_pod)
         store.subscribe("jobs.batch", self._on_job)
@@ -56,6 +59,7 @@ class OutcomeTracker:
             jobs_submitted=len(self._jobs),
             jobs_finished=sum(self._jobs.values()),
             gangs_broken=self._broken,
+            pods_lost=self._pods_lost,
             whole_again_p50_s=_percentile(self._repairs, 50),
             whole_again_p99_s=_percentile(self._repairs, 99),
             gpu_hours_held=round(held / 3600, 3),
@@ -100,6 +104,7 @@ class OutcomeTracker:
         self._held_s += seconds
         if not well:
             self._lost_s += seconds
+            self._pods_lost += 1
         if run.gang is not None:
             run.gang.running -= 1
             if well:

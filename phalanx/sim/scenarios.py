@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from phalanx.clock import Random
 from phalanx.framework.config import SchedulerConfig
+from phalanx.sim.campaign.gangs import gang_jobs
 from phalanx.sim.campaign.generator import campaign
 from phalanx.sim.campaign.jobs import TraceJob, fitted, manifests, queues, synthetic_jobs
 from phalanx.sim.faults.fault import Fault
@@ -43,7 +44,7 @@ _RECOVERIES: Final[tuple[dict[str, str] | None, ...]] = (
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a user asks for. `trace`: its jobs, not drawn ones. `load`: GPU time wanted, over what there is."""
+    """What a user asks for. `trace`: its jobs, not drawn ones. `load`: GPU time wanted, of what there is."""
 
     seed: int
     nodes: int
@@ -90,7 +91,8 @@ def _jobs(request: Request, nodes: Iterable[Object]) -> tuple[TraceJob, ...]:
     random = _random(request, "jobs")
     if request.trace:
         return fitted(request.trace, random=random, hours=request.hours, nodes=nodes, load=request.load)
-    return synthetic_jobs(random=random, hours=request.hours, nodes=nodes, load=request.load)
+    drawn = synthetic_jobs if request.faults in CAMPAIGNS else gang_jobs
+    return drawn(random=random, hours=request.hours, nodes=nodes, load=request.load)
 
 
 def _faults(request: Request, nodes: Iterable[Object]) -> tuple[Fault, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.decisions import CycleResult
@@ -64,7 +65,10 @@ class Scenario(Struct, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, rename="camel"):
-    """What came out. `faults` counts by family what was injected, `marks` rare paths that were reached."""
+    """What came out. `faults` counts by family what was injected, `marks` rare paths that were reached.
+
+    `twin`: what came out of the same jobs on the same cluster without any fault, where that was asked for.
+    """
 
     seed: int
     decision_hash: str
@@ -75,6 +79,7 @@ class Summary(Struct, frozen=True, rename="camel"):
     outcomes: Outcomes
     cycles: int
     simulated_hours: float
+    twin: Outcomes | None = None
 
 
 Progress = Callable[[float], None]
@@ -111,6 +116,11 @@ def simulate(
         cycles=world.log.cycles,
         simulated_hours=round(world.loop.time() / 3600, 3),
     )
+
+
+def with_twin(summary: Summary, scenario: Scenario) -> Summary:
+    """The same scenario without its faults beside it: what the faults cost."""
+    return replace(summary, twin=simulate(replace(scenario, faults=())).outcomes)
 
 
 class _Run:

@@ -31,6 +31,7 @@ class WholeGangs(Check):
         super().__init__(scene, truth)
         self._planned: dict[tuple[str, str], Placement] = {}
         self._targets: dict[tuple[str, str], str] = {}
+        self._decided: dict[tuple[str, str], list[str]] = {}
         self._trouble_of: dict[GangKey, float] = {}
         self._trouble = 0.0
         self._leader = ""
@@ -43,6 +44,7 @@ class WholeGangs(Check):
             for bind in placement.binds:
                 self._planned[host, bind.pod] = placement
                 self._targets[host, bind.pod] = bind.node
+                self._decided.setdefault((host, placement.gang), []).append(bind.pod)
             if placement.cause == "start":
                 self._check_complete(host, placement)
 
@@ -52,7 +54,7 @@ class WholeGangs(Check):
             return
         needed = self._needed(host, first.gang)
         planned = {bind.pod for bind in placement.binds}
-        others = self._others(host, first.gang, planned)
+        others = self._others(host, first.gang, planned) + self._gone_since(host, placement, planned)
         if len(planned) + others < needed:
             placed = f"{len(planned)} members placed and {others} bound"
             self.violated(placement.group, f"{placed} of {needed} in cycle {placement.cycle} of {host}")
@@ -71,9 +73,17 @@ class WholeGangs(Check):
         for pod in self.truth.members(key):
             then = self.truth.pod_at(pod.uid, heard)
             counted = pod.counts or (isinstance(then, PodFact) and then.counts)
-            assumed = pod.waits and (host, pod.uid) in self._planned
+            is_news = self.truth.pod_changed_at(pod.uid) > heard
+            assumed = (pod.waits or is_news) and (host, pod.uid) in self._planned
             count += pod.uid not in skip and (counted or assumed)
         return count
+
+    def _gone_since(self, host: str, placement: Placement, planned: Iterable[str]) -> int:
+        """Members whose binds were under way, and that somebody removed while the cycle was thinking."""
+        heard, skip = self._heard(host, "pods"), set(planned)
+        before = [uid for uid in self._decided.get((host, placement.gang), ()) if uid not in skip]
+        gone = [uid for uid in dict.fromkeys(before) if uid not in self.truth.pods]
+        return sum(1 for uid in gone if self.truth.pod_changed_at(uid) > heard)
 
     def _heard(self, host: str, plural: str) -> int:
         process = self.truth.process_of(host)
