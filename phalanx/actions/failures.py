@@ -1,7 +1,7 @@
 """What failed on which node: nodes that a gang avoids on its next try, and a score of failures per node.
 
-A gang avoids a node on which a member failed, for whatever reason, or which was lost under it. Each further
-failure there doubles the time. The score counts what the node is to blame for: members that failed for a
+A gang avoids a node on which a member failed, for whatever reason, or which was lost or turned bad under it.
+Each further failure there doubles the time. The score counts what the node is to blame for: members that failed for a
 reason of infrastructure, and the node's own turns to the bad. It halves with time, in whole numbers.
 
 A failed pod counts once, when it is first seen. When the scheduler has just started, the nodes of those that
@@ -59,13 +59,18 @@ def find(session: Session) -> Failures:
                 if pod.uid not in known:
                     _avoid(avoided.setdefault(gang.id, {}), pod, now)
                     blamed.extend(_blame(pod) if memory.cycle else ())
-            elif is_on_lost_node(pod, session):
+            elif is_on_lost_node(pod, session) or _is_on_faulty_node(pod, session):
                 _shun(avoided.setdefault(gang.id, {}), pod, now)
     return Failures(
         avoided=_bounded(avoided),
         failed=tuple(sorted(failed)),
         scores=_scores(session, blamed),
     )
+
+
+def _is_on_faulty_node(pod: Pod, session: Session) -> bool:
+    """Whoever reports the fault may drain the node before anything on it fails."""
+    return pod.node in session.faults and not session.health.is_open
 
 
 def _still_avoided(nodes: AvoidedNodes, now: int) -> dict[NodeName, Avoided]:

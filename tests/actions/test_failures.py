@@ -74,8 +74,9 @@ def test_a_scheduler_that_has_just_started_goes_by_the_time_of_the_failure() -> 
     assert scenario.decide().nodes("g") == ["n-0"]
 
 
-def test_a_lost_node_is_avoided_after_it_is_back() -> None:
-    scenario = Scenario().nodes("n", 1, gpu=4, used={"nvidia.com/gpu": 2}, conditions={"Ready": "False"})
+@pytest.mark.parametrize("bad", [{"Ready": "False"}, {"GpuNvlinkWatch": "True"}])
+def test_a_lost_or_faulty_node_is_avoided_after_it_is_back(bad: dict[str, str]) -> None:
+    scenario = Scenario().nodes("n", 1, gpu=4, used={"nvidia.com/gpu": 2}, conditions=bad)
     scenario.nodes("spare", 1, gpu=4).gang("g", 1, gpu=1, on=("n-0",))
     scenario.memory = scenario.decide().result.memory
     (old,) = scenario.members("g")
