@@ -1,8 +1,9 @@
 """What failed on which node: nodes that a gang avoids on its next try, and a score of failures per node.
 
 A gang avoids a node on which a member failed, for whatever reason, or which was lost or turned bad under it.
-Each further failure there doubles the time. The score counts what the node is to blame for: members that failed for a
-reason of infrastructure, and the node's own turns to the bad. It halves with time, in whole numbers.
+Each further failure there doubles the time. The score counts what the node is to blame for: members that
+failed for a reason of infrastructure, and the node's own turns to the bad. It halves with time, in whole
+numbers.
 
 A failed pod counts once, when it is first seen. When the scheduler has just started, the nodes of those that
 exist are avoided by the time of their failure, and do not count for the score.
