@@ -29,7 +29,7 @@ CONTROLLERS: Final = (
 
 
 NODE_GRACE_WITHOUT_HEARTBEATS_S: Final = 24 * 3600
-"""Seconds without a heartbeat until a node is lost where none are sent: longer than any control plane here."""
+"""Seconds without a heartbeat until a node is lost where none are sent: no control plane lives so long."""
 
 START_ORDER: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler")
 """Stopping goes the other way round: without etcd the API server hangs and keeps its port."""

@@ -11,7 +11,7 @@ from phalanx.controlplane.controlplane import ControlPlane
 from tests.controlplane_fixture import require_binaries
 from tests.e2e.audit_log import AuditLog
 from tests.e2e.pod_history import watching
-from tests.e2e.scheduler_process import install, scheduler
+from tests.e2e.scheduler_process import install, kept_running
 from tests.kwok.site import Ground
 
 STAGES = (
@@ -41,21 +41,21 @@ async def control_plane(audit: AuditLog) -> AsyncIterator[ControlPlane]:
 
 
 @asynccontextmanager
-async def ground_of(plane: ControlPlane, *, idle_nodes: int) -> AsyncIterator[Ground]:
-    """With a scheduler that leads."""
-    kubeconfig = await install(plane)
+async def ground_of(plane: ControlPlane, kubeconfig: Path) -> AsyncIterator[Ground]:
+    """With a scheduler that is started anew when it ends, and leads."""
     async with (
         plane.session() as session,
         watching(plane) as history,
-        scheduler(plane, kubeconfig) as process,
+        kept_running(plane, kubeconfig) as processes,
     ):
-        ground = Ground(plane, lambda: process, history, session)
-        await ground.prepare(idle_nodes=idle_nodes)
+        ground = Ground(plane, processes, history, session)
+        await ground.scheduler_leads()
         yield ground
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def ground(control_plane: ControlPlane) -> AsyncIterator[Ground]:
     """The module's control plane, ready for scenarios."""
-    async with ground_of(control_plane, idle_nodes=IDLE_NODES) as made:
+    async with ground_of(control_plane, await install(control_plane)) as made:
+        await made.prepare(idle_nodes=IDLE_NODES)
         yield made

@@ -2,7 +2,9 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+import os
+import signal
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -11,7 +13,7 @@ from msgspec import Struct
 from phalanx.controlplane.controlplane import ControlPlane
 from phalanx.controlplane.fakes import collection_path, fake_pod, namespace
 from tests.e2e.pod_history import FINISHED, Pod, PodHistory, Seen
-from tests.e2e.scheduler_process import Scheduler
+from tests.e2e.scheduler_process import Scheduler, until_led_by
 from tests.e2e.workloads import create, fetched, listed, pod_group
 from tests.kwok import manifests
 from tests.kwok.manifests import Manifest
@@ -20,6 +22,7 @@ GENEROUS_S = 90.0
 """Only ends what would never end."""
 LOOK_S = 0.25
 BEACON = "beacon"
+NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 _numbers = itertools.count()
 
@@ -27,13 +30,29 @@ _numbers = itertools.count()
 class Ground(Struct, frozen=True):
     """A running control plane with its scheduler, a watch of all pods, and the admin's session.
 
-    `beacon`: a node on which pods without requests tell what the scheduler knows.
+    The scheduler is started anew when it ends; `processes` are all that were started.
     """
 
     plane: ControlPlane
-    process: Callable[[], Scheduler]
+    processes: list[Scheduler]
     history: PodHistory
     session: aiohttp.ClientSession
+
+    @property
+    def process(self) -> Scheduler:
+        """The scheduler that runs now."""
+        return self.processes[-1]
+
+    async def scheduler_leads(self, *, number: int = 1) -> None:
+        """Wait until the scheduler of this number holds the Lease."""
+        while len(self.processes) < number:
+            await asyncio.sleep(LOOK_S)
+        await until_led_by(self.plane, self.processes[number - 1], timeout=GENEROUS_S)
+
+    async def restart_scheduler(self) -> None:
+        """A polite stop, and a new one that leads."""
+        os.kill(self.process.pid, signal.SIGTERM)
+        await self.scheduler_leads(number=len(self.processes) + 1)
 
     async def prepare(self, *, idle_nodes: int) -> None:
         """The beacon, the topology, and nodes for nobody, so that what few nodes suffer is no mass fault."""
@@ -78,9 +97,15 @@ class Ground(Struct, frozen=True):
 
     async def metric(self, line: str) -> float:
         """One sample of the scheduler's metrics; 0 where there is none."""
-        _, text = await self.process().answer("/metrics")
+        _, text = await self.process.answer("/metrics")
         found = [each.rpartition(" ")[2] for each in text.splitlines() if each.startswith(f"{line} ")]
         return float(found[0]) if found else 0.0
+
+    async def metric_until(self, line: str, value: float) -> None:
+        """Wait until one sample of the scheduler's metrics has this value."""
+        async with asyncio.timeout(GENEROUS_S):
+            while await self.metric(line) != value:
+                await asyncio.sleep(LOOK_S)
 
 
 class Site:
@@ -168,6 +193,15 @@ class Site:
         version = await self.label_node(node, **{"node-not-ready.stage.kwok.x-k8s.io": None})
         await self.node_until(node, _takes_pods)
         return version
+
+    async def silence_node(self, node: str) -> None:
+        """No heartbeats any more, as when its kubelet hangs; over when the node counts as lost.
+
+        KWOK leaves a node alone whose Lease another holds. Without its annotation it would go on renewing.
+        """
+        body = {"spec": {"holderIdentity": "nobody", "leaseDurationSeconds": 24 * 3600}}
+        await self.ground.patch(f"{NODE_LEASES}/{node}", body)
+        await self.node_until(node, lambda found: condition(found, "Ready") == "Unknown")
 
     # --- gangs and pods ------------------------------------------------------------------------------------
 
@@ -280,9 +314,6 @@ class Site:
     async def all_pods(self) -> list[Manifest]:
         """As the API server has them, ended ones too."""
         return await listed(self.ground.plane, f"/api/v1/namespaces/{self.name}/pods")
-
-
-Scenario = Callable[[Site], Awaitable[None]]
 
 
 def condition(found: Manifest, kind: str) -> str:

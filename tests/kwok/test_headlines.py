@@ -4,8 +4,7 @@ All scenarios that were selected begin at once, each on nodes of its own; a test
 each fails by itself and under its own name.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
@@ -13,7 +12,8 @@ import pytest_asyncio
 from tests.e2e.audit_log import AuditLog
 from tests.e2e.findings import bound_twice
 from tests.kwok import scenarios_gangs, scenarios_members, scenarios_nodes
-from tests.kwok.site import Ground, Scenario, Site
+from tests.kwok.playing import Played, Scenario, all_ended, playing
+from tests.kwok.site import Ground, Site
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -27,31 +27,12 @@ SCENARIOS: tuple[Scenario, ...] = (
     *scenarios_gangs.SCENARIOS,
 )
 
-Played = Mapping[Scenario, asyncio.Task[None]]
-
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def played(request: pytest.FixtureRequest, ground: Ground) -> AsyncIterator[Played]:
-    """The selected scenarios, all under way."""
-    chosen = {
-        item.callspec.params["scenario"]
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and item.module is request.module and hasattr(item, "callspec")
-    }
-    tasks = {
-        each: asyncio.create_task(_play(each, Site(ground, f"s{number}")))
-        for number, each in enumerate(SCENARIOS)
-        if each in chosen
-    }
-    yield tasks
-    for task in tasks.values():
-        task.cancel()
-    await asyncio.gather(*tasks.values(), return_exceptions=True)
-
-
-async def _play(scenario: Scenario, site: Site) -> None:
-    await site.open()
-    await scenario(site)
+    """The selected scenarios, under way."""
+    async with playing(request, ground, SCENARIOS) as tasks:
+        yield tasks
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
@@ -59,10 +40,23 @@ async def test_on_real_components(scenario: Scenario, played: Played) -> None:
     await played[scenario]
 
 
-async def test_no_pod_was_bound_twice_and_nothing_was_forbidden(
-    ground: Ground, played: Played, audit: AuditLog
-) -> None:
-    """In all of the scenarios together."""
-    await asyncio.wait(played.values())
+async def test_in_all_of_them_no_pod_was_bound_twice(ground: Ground, played: Played, audit: AuditLog) -> None:
+    await all_ended(played)
     assert bound_twice(ground.history.events, audit.binds()) == []
     assert audit.denied() == []
+
+
+async def test_an_api_server_that_restarts_moves_no_running_gang(ground: Ground, played: Played) -> None:
+    """A gang of before runs on, and one of after is placed."""
+    await all_ended(played)
+    site = await Site(ground, "restart").open()
+    await site.add_nodes("r1", "r1", "r1")
+    await site.add_gang("before", size=2)
+    await site.runs("before", 2)
+    members = site.uids("before")
+    await ground.plane.restart_apiserver(kill=True)
+    await site.add_gang("after", size=1)
+    await site.runs("after", 1)
+    await site.runs("before", 2)
+    assert site.uids("before") == members
+    assert not set(site.placed("before")) & set(site.placed("after"))

@@ -1,0 +1,52 @@
+"""Scenarios of one module, all under way at the same time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.kwok.site import Ground, Site
+
+Scenario = Callable[..., Awaitable[None]]
+"""Takes its site, and what the module gives to all."""
+
+Played = Mapping[Scenario, asyncio.Task[None]]
+
+
+@asynccontextmanager
+async def playing(
+    request: pytest.FixtureRequest, ground: Ground, scenarios: Sequence[Scenario], *more: Any
+) -> AsyncIterator[Played]:
+    """Begin those that are selected; each has a site of its own."""
+    chosen = {
+        item.callspec.params["scenario"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function)
+        and item.module is request.module
+        and "scenario" in getattr(item, "fixturenames", ())
+        and hasattr(item, "callspec")
+    }
+    tasks = {
+        each: asyncio.create_task(_play(each, Site(ground, f"s{number}"), *more))
+        for number, each in enumerate(scenarios)
+        if each in chosen
+    }
+    try:
+        yield tasks
+    finally:
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+
+async def _play(scenario: Scenario, site: Site, *more: Any) -> None:
+    await site.open()
+    await scenario(site, *more)
+
+
+async def all_ended(played: Played) -> None:
+    """Whether well or not."""
+    if played:
+        await asyncio.wait(played.values())
