@@ -170,4 +170,27 @@ BINDING: Final[tuple[Mutant, ...]] = (
         edits={"if amount < 0 < asked.get(each, 0)]": "if False]"},
         caught_by=Played("plays_binding:foreign_pod_before_binds"),
     ),
+    Mutant(
+        name="what is assumed outweighs what the API says",
+        issues=("kubernetes #49314",),
+        module="phalanx.cache.pods",
+        edits={
+            "            if pod.node is not None or pod.is_finished:\n": "            if pod.is_finished:\n"
+        },
+        caught_by=Played("plays_views:restart_below_minimum"),
+    ),
+    Mutant(
+        name="pods are deleted by their name alone",
+        issues=("kubernetes #31968", "Kueue #13857"),
+        module="phalanx.kube.client",
+        edits={'"preconditions": {"uid": uid}': '"preconditions": {}'},
+        caught_by=Played("plays_binding:half_refused"),
+    ),
+    Mutant(
+        name="evictions are told to whoever has the name",
+        issues=("kubernetes #31968",),
+        module="phalanx.kube.evictor",
+        edits={'{"metadata": {"uid": eviction.pod}, "status"': '{"status"'},
+        caught_by=Played("plays_binding:half_refused"),
+    ),
 )

@@ -132,4 +132,18 @@ GANGS: Final[tuple[Mutant, ...]] = (
         edits={"            if told != self._told.get(gang.id):\n": "            if False:\n"},
         caught_by=Played("named:scheduler_plugins_930"),
     ),
+    Mutant(
+        name="a gang that lost all members starts anew in parts",
+        issues=("Volcano #2462", "scheduler-plugins #358"),
+        module="phalanx.model.reading.gangs",
+        edits={"return _Start.ANEW if is_lost else _Start.STARTED": "return _Start.STARTED"},
+        caught_by=Played("plays_views:gang_is_lost_whole"),
+    ),
+    Mutant(
+        name="a gang starts without the role that leads",
+        issues=("Volcano #4803", "Kueue #13766"),
+        module="phalanx.model.gangs",
+        edits={"if count > 0}": "if count > 99}"},
+        caught_by=Played("plays_views:role_is_missing"),
+    ),
 )

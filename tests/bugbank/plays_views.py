@@ -2,9 +2,10 @@
 
 import asyncio
 
-from phalanx.sim.network import Network
+from phalanx.sim.network import WATCH, Effect, Network, Rule
+from phalanx.sim.replica import Process
 from phalanx.sim.store import Object
-from phalanx.sim.workloads import node, pod, queue
+from phalanx.sim.workloads import node, pod, pod_group, queue
 from tests.bugbank.stage import GROUPS, Stage, member, seen, whole, work
 
 QUEUES = "queues.scheduling.phalanx.dev"
@@ -54,6 +55,23 @@ def history_is_forgotten() -> str | None:
         stage.world.at_rest()
 
     return seen(play)
+
+
+def lists_have_pages() -> str | None:
+    """The server gives lists in pages, and what fills the node is on the second one."""
+
+    async def play(stage: Stage) -> None:
+        many = [pod(f"a-{number:03d}", scheduler="default-scheduler") for number in range(520)]
+        last = member("z-last", gpus=8, scheduler="default-scheduler")
+        stage.create(node("n1"), *many, last)
+        stage.bind_foreign("z-last", "n1")
+        stage.world.replicas[0].prepare(_without_watch_lists)
+        await stage.open()
+        stage.create(member("waits", gpus=8))
+        await asyncio.sleep(15)
+        stage.must(not stage.binds(), "no bind is sent where there is no room")
+
+    return seen(play, rival=True)
 
 
 def watches_fall_silent() -> str | None:
@@ -193,6 +211,45 @@ def member_fails_at_start() -> str | None:
     return seen(play, rival=True)
 
 
+def gang_is_lost_whole() -> str | None:
+    """A gang has lost all its members, and there is room for half: it starts anew whole or not at all."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"), node("n2"))
+        stage.create(*work("train", 4, gpus=4))
+        await stage.until(lambda: stage.running() == 4, "the gang runs")
+        await asyncio.sleep(1)
+        stage.cordon("n2")
+        for one in stage.pods():
+            stage.delete("pods", one["metadata"]["name"], grace_s=0)
+        await asyncio.sleep(5)
+        stage.must(stage.bound() == 0, "half of it is not started")
+        stage.cordon("n2", cordoned=False)
+        await stage.until(lambda: stage.running() == 4, "the gang runs again")
+
+    return seen(play)
+
+
+def role_is_missing() -> str | None:
+    """There are enough members, but none of the role that leads."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        roles = [
+            {"name": "leader", "count": 1, "minMember": 1},
+            {"name": "worker", "count": 4, "minMember": 2},
+        ]
+        stage.create(pod_group("train", min_member=3, roles=roles))
+        for number in range(4):
+            stage.create(member(f"worker-{number}", group="train", role="worker"))
+        await asyncio.sleep(4)
+        stage.must(stage.bound() == 0, "workers without a leader wait")
+        stage.create(member("leader", group="train", role="leader"))
+        await stage.until(lambda: stage.running() == 5, "all run")
+
+    return seen(play)
+
+
 def capacity_shrinks() -> str | None:
     """A node loses GPUs, below what is used; it may take what asks for none, and not more GPU pods."""
 
@@ -268,6 +325,13 @@ def minimum_is_lowered() -> str | None:
     return _wakes("the gang runs", "minimum")
 
 
+def _without_watch_lists(process: Process) -> None:
+    """Nor any watch, so that pages are listed again and again."""
+    for part in ("/pods", "/nodes"):
+        rule = Rule(effect=Effect.REFUSED, methods=(WATCH,), path_part=part, status=400)
+        process.network.rules.append(rule)
+
+
 def _with(item: Object, **spec: object) -> Object:
     return {**item, "spec": {**item["spec"], **spec}}
 
@@ -281,6 +345,7 @@ def _delay(network: Network, part: str) -> None:
 PLAYS = (
     comings_and_goings,
     history_is_forgotten,
+    lists_have_pages,
     watches_fall_silent,
     lists_come_late,
     nodes_come_late,
@@ -289,6 +354,8 @@ PLAYS = (
     restart_below_minimum,
     failed_member_is_replaced,
     member_fails_at_start,
+    gang_is_lost_whole,
+    role_is_missing,
     capacity_shrinks,
     foreign_pod_ends,
     node_is_uncordoned,

@@ -58,4 +58,41 @@ REPLIES: Final[tuple[Mutant, ...]] = (
         },
         caught_by=Played("plays_leaders:one_renewal_fails"),
     ),
+    Mutant(
+        name="the first page is taken for the whole list",
+        issues=("kubernetes-client/python #801", "Volcano #1052"),
+        module="phalanx.kube.client",
+        edits={"            if not token:\n": "            if token is not None:\n"},
+        caught_by=Played("plays_views:lists_have_pages"),
+    ),
+    Mutant(
+        name="a token that has expired is used for ever",
+        issues=("KAI #1817",),
+        module="phalanx.kube.transport",
+        edits={
+            "            return response\n        await self._credential.renew(refused=used)\n": (
+                "            return response\n"
+            )
+        },
+        caught_by=Played("plays_http:token_has_expired"),
+    ),
+    Mutant(
+        name="a watch whose token has expired is tried with it for ever",
+        issues=("KAI #1817",),
+        module="phalanx.kube.transport",
+        edits={
+            "            if answer.status == _UNAUTHORIZED:\n"
+            "                await self._credential.renew(refused=used)\n": ""
+        },
+        caught_by=Played("plays_http:token_of_a_watch_has_expired"),
+    ),
+    Mutant(
+        name="a connection that breaks after sending counts as not sent",
+        issues=("kubernetes #101877", "YuniKorn-3123"),
+        module="phalanx.kube.transport",
+        edits={
+            """raise OutcomeUnknown(f"{method} {path}: """: """raise RequestNotSent(f"{method} {path}: """
+        },
+        caught_by=Played("plays_http:connection_breaks"),
+    ),
 )
