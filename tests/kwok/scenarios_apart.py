@@ -4,8 +4,8 @@ import asyncio
 from collections import Counter
 
 from tests.e2e.findings import allocatable, ever_overcommitted
-from tests.e2e.workloads import nodes_of
-from tests.kwok.manifests import recovery
+from tests.e2e.workloads import nodes_of, pod_group
+from tests.kwok.manifests import pod, recovery
 from tests.kwok.proxy import Fate, Proxy, Request
 from tests.kwok.site import Site
 
@@ -84,7 +84,39 @@ async def a_cordon_between_plan_and_bind_stops_the_whole_gang(site: Site, proxy:
     assert len({seen.pod.metadata.uid for seen in site.events("gang")}) == 2, "members were made anew"
 
 
+async def a_minimum_that_grows_while_binds_are_sent_leaves_no_gang_in_part(site: Site, proxy: Proxy) -> None:
+    """Volcano #6010: after a few of 24 binds the minimum goes to 32, for which there is no room.
+
+    The other binds are held up until the scheduler knows: PodGroups come in the order of commits.
+    """
+    sent: list[str] = []
+    known = asyncio.Event()
+
+    async def hold(request: Request) -> Fate | None:
+        if request.path.startswith(site.pod_path("gang-")) and request.path.endswith("/binding"):
+            sent.append(request.path)
+            if len(sent) > 5:
+                await known.wait()
+        return None
+
+    proxy.rules.append(hold)
+    await site.add_nodes("r1", "r1", "r1")
+    await site.create(pod_group("gang", space=site.name, size=24))
+    await site.create(*(pod(site.name, f"gang-{i}", gang="gang", gpus=1) for i in range(32)))
+    await site.until(lambda: len(site.placed("gang")) == 5, "the first binds")
+    await site.change_group("gang", minMember=32)
+    await site.add_gang("later", size=1, gpus=0)
+    await site.until(lambda: len(site.placed("later")) == 1, "a PodGroup of after the change to be placed")
+    assert len(site.placed("gang")) == 5
+    known.set()
+    await site.until(lambda: len(site.placed("gang")) in (0, 24), "the gang as it was planned, or nothing")
+    await site.add_nodes("r1")
+    await site.until(lambda: len(site.placed("gang")) == 32, "the whole gang")
+    assert len({seen.pod.metadata.uid for seen in site.events("gang")}) == 32, "members were made anew"
+
+
 SCENARIOS = (
+    a_minimum_that_grows_while_binds_are_sent_leaves_no_gang_in_part,
     members_on_a_node_that_fell_silent_are_replaced_in_their_rack,
     answers_that_are_lost_or_late_bind_no_pod_twice,
     a_cordon_between_plan_and_bind_stops_the_whole_gang,

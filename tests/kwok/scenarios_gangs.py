@@ -63,19 +63,6 @@ async def no_pod_of_a_gang_goes_ahead_alone(site: Site) -> None:
     assert site.first_bind("gang") > too_little
 
 
-async def a_minimum_that_grows_while_binds_are_sent_leaves_no_gang_in_part(site: Site) -> None:
-    """Volcano #6010: room for 24 of 32; the minimum goes from 24 to 32 at the first bind that is seen."""
-    await site.add_nodes("r1", "r1", "r1")
-    await site.create(pod_group("gang", space=site.name, size=24))
-    await site.create(*(pod(site.name, f"gang-{i}", gang="gang", gpus=1) for i in range(32)))
-    await site.until(lambda: bool(site.placed("gang")), "the first bind")
-    await site.change_group("gang", minMember=32)
-    await site.until(lambda: len(site.placed("gang")) in (0, 24), "a gang as it was planned, or none")
-    await site.add_nodes("r1")
-    await site.runs("gang", 32)
-    assert len({seen.pod.metadata.uid for seen in site.events("gang")}) == 32
-
-
 async def a_bind_that_is_refused_for_good_starves_nobody(site: Site) -> None:
     """KAI #2075: an admission policy refuses the binds of one namespace, whose gang is first in line."""
     poisoned = f"{site.name}-poisoned"
@@ -168,7 +155,6 @@ SCENARIOS = (
     two_gangs_that_are_created_turn_by_turn_do_not_block_each_other,
     sixty_jobs_share_sixteen_gpus_and_all_finish,
     no_pod_of_a_gang_goes_ahead_alone,
-    a_minimum_that_grows_while_binds_are_sent_leaves_no_gang_in_part,
     a_bind_that_is_refused_for_good_starves_nobody,
     a_pod_group_that_is_made_anew_under_its_name_takes_over_the_pods_that_wait,
     a_limit_below_what_a_queue_uses_evicts_nobody_and_admits_nobody,

@@ -18,7 +18,7 @@ from tests.e2e.workloads import create, fetched, listed, pod_group
 from tests.kwok import manifests
 from tests.kwok.manifests import Manifest
 
-GENEROUS_S = 90.0
+GENEROUS_S = 180.0
 """Only ends what would never end."""
 LOOK_S = 0.25
 BEACON = "beacon"
