@@ -77,7 +77,8 @@ def leader_freezes() -> str | None:
         await stage.until(lambda: stage.running("train") == 16, "the gang runs", within_s=20)
         await asyncio.sleep(15)
 
-    return seen(play, replicas=2, loses_lease=True)
+    seeds = (1, 200)
+    return next(filter(None, (seen(play, replicas=2, loses_lease=True, seed=seed) for seed in seeds)), None)
 
 
 def clock_of_the_follower_jumps() -> str | None:

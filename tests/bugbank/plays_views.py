@@ -166,7 +166,7 @@ def restart_below_minimum() -> str | None:
         stage.cordon("n2")
         gone = next(one for one in stage.pods() if one["spec"]["nodeName"] == "n2")
         stage.delete("pods", gone["metadata"]["name"], grace_s=0)
-        await asyncio.sleep(1)
+        await stage.until(lambda: "startedAt" in stage.status("train"), "its status says that it has started")
         stage.kill_leader()
         await asyncio.sleep(60)
         stage.must(not stage.evicted, "nobody is evicted")

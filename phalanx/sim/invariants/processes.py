@@ -67,10 +67,10 @@ class SomebodyLeads(Check):
         self._led_at = 0.0
         self._leader = ""
         self._since = 0.0
-        self._decided = ""
+        self._decided: dict[str, None] = {}
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        self._decided = host
+        self._decided[host] = None
 
     def on_tick(self) -> None:
         leader = self._present_leader()
@@ -89,8 +89,8 @@ class SomebodyLeads(Check):
             self._leader, self._since = leader, self.now
         led_s = self.now - self._since
         calm_s = self.truth.undisturbed_s(leader)
-        if self._decided != leader and led_s > FIRST_CYCLE_S and calm_s >= led_s:
-            self._decided = leader
+        if leader not in self._decided and led_s > FIRST_CYCLE_S and calm_s >= led_s:
+            self._decided[leader] = None
             self.violated(leader, f"leads for {led_s:.0f} s and has decided nothing")
 
     def _present_leader(self) -> str:
