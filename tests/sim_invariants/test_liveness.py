@@ -117,6 +117,21 @@ def test_starving(cycles: int, expected: list[str]) -> None:
     assert violations(history, NobodyStarves) == expected
 
 
+@pytest.mark.parametrize(("bad", "expected"), [(0, ["L3"]), (2, [])], ids=["idle", "held-back"])
+def test_a_gang_that_no_cycle_looks_at(bad: int, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        host = await stage.leader()
+        host.decided(CycleResult(cycle=0))
+        await stage.pass_time(40)
+        waiting(stage, 2)
+        for number in range(bad):
+            stage.condition(f"n{number}", "IBLinksProblem", "True")
+        await stage.pass_time(85)
+
+    assert violations(history, NobodyStarves) == expected
+
+
 def test_a_leader_that_hears_nothing_starves_nobody() -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)

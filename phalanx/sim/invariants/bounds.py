@@ -43,6 +43,9 @@ STARVING_GANGS: Final = 8
 STARVING_CYCLES: Final = 3
 """Cycles in which a gang that fits must be bound."""
 
+IDLE_S: Final = 2 * STARVING_PERIOD_S - 5.0
+"""Seconds that a gang may fit while no cycle runs: what made it fit wakes one, as the longest hold does."""
+
 HEALED_S: Final = 20.0
 """Seconds after a disturbance when all watches follow again: the longest pause between attempts, twice."""
 

@@ -10,6 +10,7 @@ from phalanx.sim.invariants.bounds import (
     CYCLES_AT_REST_MAX,
     EVICTIONS_MAX,
     HEALED_S,
+    IDLE_S,
     STARVING_CYCLES,
     STARVING_GANGS,
     STARVING_PERIOD_S,
@@ -56,8 +57,9 @@ class NobodyStarves(Check):
 
     Looked at each STARVING_PERIOD_S for the STARVING_GANGS that have waited longest: one that fits in two
     looks, with as many cycles of one leader between them and nothing between the leader and the server,
-    starves. A node that came back, or was uncordoned, is room like any other. While a broken gang may keep a
-    claim on room, only broken gangs are looked at, and of these not those that may be restarted.
+    starves. So does one that fits for IDLE_S in which no cycle runs, unless a third of the nodes is bad. A
+    node that came back, or was uncordoned, is room like any other. While a broken gang may keep a claim on
+    room, only broken gangs are looked at, and of these not those that may be restarted.
     """
 
     name = "L3"
@@ -66,7 +68,7 @@ class NobodyStarves(Check):
         super().__init__(scene, truth)
         self._oracle = Oracle(scene.store, truth)
         self._next = STARVING_PERIOD_S
-        self._fitted: dict[GangKey, int] = {}
+        self._fitted: dict[GangKey, tuple[int, float]] = {}
         self._cycles = 0
         self._leader = ""
 
@@ -89,9 +91,16 @@ class NobodyStarves(Check):
             why = self._oracle.why_fits(gang) if is_free else ""
             if not why:
                 continue
-            since = self._fitted[gang.key] = before.get(gang.key, self._cycles)
-            if self._cycles - since >= STARVING_CYCLES:
-                self.violated(gang, f"starves for {self._cycles - since} cycles although {why}")
+            first = self._fitted[gang.key] = before.get(gang.key, (self._cycles, self.now))
+            cycles, seconds = self._cycles - first[0], self.now - first[1]
+            if cycles >= STARVING_CYCLES:
+                self.violated(gang, f"starves for {cycles} cycles although {why}")
+            elif not cycles and seconds > IDLE_S and not self._is_held_back():
+                self.violated(gang, f"no cycle has run for {seconds:.0f} s although {why}")
+
+    def _is_held_back(self) -> bool:
+        """Whether so many nodes are bad that the breaker may be open."""
+        return 3 * len(self.truth.bad_nodes) > len(self.truth.nodes)
 
     def _restarts(self, gang: GangFact) -> bool:
         """Whether it may wait for its other members to be evicted first."""
