@@ -161,7 +161,7 @@ NODES: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="a new node is no news: refused for ever after its node returned",
-        issues=("kubernetes #72122", "YuniKorn YUNIKORN-2629"),
+        issues=("kubernetes #72122", "YuniKorn-2629"),
         module=_NODES,
         edits={"(old is None or not _only": "(old is not None and not _only"},
         caught_by=_COMES,

@@ -62,7 +62,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="queues in a circle are not seen",
-        issues=("cyclic queues (faults 4.10, F9)",),
+        issues=("cyclic queues",),
         module="phalanx.model.reading.queues",
         edits={"    if queue.name in above:\n": "    if not above:\n"},
         caught_by=Played("plays_world_queues:queues_in_a_circle_take_no_work"),
@@ -76,7 +76,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="the newest go first, and the oldest starve",
-        issues=("coscheduling #713", "koordinator #1919"),
+        issues=("scheduler-plugins #713", "koordinator #1919"),
         module="phalanx.plugins.fifo",
         edits={"return (gang.created,": "return (-gang.created,"},
         caught_by=_ORDER,
@@ -158,7 +158,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="a queue with older gangs starves the others",
-        issues=("starvation between queues (faults 4.8)",),
+        issues=("starvation between queues",),
         module="phalanx.plugins.drf",
         edits={"return Fraction(most, of * max(1, queue.weight))": "return Fraction(min(most, 0), of)"},
         caught_by=Played("plays_world_queues:queues_take_turns"),

@@ -11,28 +11,28 @@ _FORGIVEN: Final = Played("plays_world_tolerance:what_has_failed_long_ago_is_for
 TOLERANCE: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="most nodes turn bad at once and nothing holds back",
-        issues=("NVSentinel circuit breaker (faults 1.3)",),
+        issues=("NVSentinel circuit breaker",),
         module="phalanx.framework.health",
         edits={"is_large = len(records) >= config.breaker_nodes_min": "is_large = not records"},
         caught_by=_MASS,
     ),
     Mutant(
         name="members are evicted while the breaker is open",
-        issues=("NVSentinel circuit breaker (faults 1.3)", "Kueue #13042"),
+        issues=("NVSentinel circuit breaker", "Kueue #13042"),
         module="phalanx.framework.session",
         edits={"return not self.health.is_open": "return bool(self.nodes)"},
         caught_by=_MASS,
     ),
     Mutant(
         name="nodes that have just turned well are trusted while the breaker is open",
-        issues=("NVSentinel circuit breaker (faults 1.3)",),
+        issues=("NVSentinel circuit breaker",),
         module="phalanx.framework.eligibility",
         edits={"{**session.faults, **session.health.distrusted}": "dict(session.faults)"},
         caught_by=_MASS,
     ),
     Mutant(
         name="the breaker never closes by itself",
-        issues=("NVSentinel circuit breaker (faults 1.3)",),
+        issues=("NVSentinel circuit breaker",),
         module="phalanx.framework.health",
         edits={"wake_at=min(recent[name].since for name in bad) + window": "wake_at=None"},
         caught_by=Played("plays_world_tolerance:the_breaker_closes_by_itself"),

@@ -31,7 +31,7 @@ TOPOLOGY: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="nodes without a label share a domain",
-        issues=("missing topology labels (faults 4.9)",),
+        issues=("missing topology labels",),
         module=_PATHS,
         edits={"node.labels.get(level.node_label)": 'node.labels.get(level.node_label, "unknown")'},
         caught_by=Played("plays_world_topology:nodes_without_a_rack_are_in_none"),
@@ -66,7 +66,7 @@ TOPOLOGY: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="levels of nodes that come later stay unknown",
-        issues=("topology labels that change (faults 4.9)",),
+        issues=("topology labels that change",),
         module="phalanx.cache.surroundings",
         edits={"or self._implied[0] is not declared or self._implied[1] is not nodes": ""},
         caught_by=Played("plays_world_topology:racks_come_after_the_first_look"),

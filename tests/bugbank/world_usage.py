@@ -82,14 +82,14 @@ USAGE: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="a bind is sent to a node that is gone",
-        issues=("kubernetes #38105", "YuniKorn YUNIKORN-2171"),
+        issues=("kubernetes #38105", "YuniKorn-2171"),
         module="phalanx.service.plan_check",
         edits={'            return f"node {bind.node} is gone"\n': "            return None\n"},
         caught_by=Played("plays_world_usage:a_node_vanishes_after_the_decision"),
     ),
     Mutant(
         name="the room of a pod that is deleted while it is bound leaks",
-        issues=("YuniKorn YUNIKORN-1622", "Kueue #8543"),
+        issues=("YuniKorn-1622", "Kueue #8543"),
         module="phalanx.cache.pods",
         edits={
             "        self._changed(pod, None, log)\n": (
