@@ -157,15 +157,29 @@ def follower_is_late() -> str | None:
 
 
 def restart_below_minimum() -> str | None:
-    """A gang that has started lost a member, and then the scheduler dies: the others go on all the same."""
+    """A gang starts and loses a member before its status says so; then the scheduler dies.
+
+    The other member goes on all the same.
+    """
 
     async def play(stage: Stage) -> None:
+        refused: list[Rule] = []
+
+        def refuse_statuses() -> None:
+            if not refused:
+                rule = stage.meet(Effect.REFUSED, "PATCH", "/podgroups/train/status", status=409)
+                refused.append(rule)
+
         await stage.open(node("n1"), node("n2"))
+        stage.on_bind = refuse_statuses
         stage.create(*work("train", 2, gpus=8, recovery={"onNodeLoss": "Replace", "gracePeriod": "1s"}))
         await stage.until(lambda: stage.running() == 2, "the gang runs")
+        await asyncio.sleep(1)
         stage.cordon("n2")
         gone = next(one for one in stage.pods() if one["spec"]["nodeName"] == "n2")
         stage.delete("pods", gone["metadata"]["name"], grace_s=0)
+        await asyncio.sleep(0.5)
+        refused[0].times = 0
         await stage.until(lambda: "startedAt" in stage.status("train"), "its status says that it has started")
         stage.kill_leader()
         await asyncio.sleep(60)
