@@ -26,8 +26,8 @@ in a way that the API server drops, takes them for new and begins with them agai
 IDLE_NODES = 30
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
     """Of the module's control plane."""
     return AuditLog(tmp_path_factory.mktemp("audit"))
 

@@ -49,16 +49,19 @@ def pod(
     return manifest
 
 
-def job(site: str, name: str, *, size: int, gang: str = "", backoff: int = 6, **shape: Any) -> Manifest:
-    """A Job that runs all its pods at once and forgives disruptions."""
+def job(
+    site: str, name: str, *, size: int, gang: str = "", limit_per_index: int | None = None, **shape: Any
+) -> Manifest:
+    """A Job that runs all its pods at once and forgives disruptions; Indexed if it has a limit per index."""
     ignore = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     spec = {
         "parallelism": size,
         "completions": size,
-        "backoffLimit": backoff,
         "podFailurePolicy": {"rules": [ignore]},
         "template": _template(site, gang or name, restart="Never", **shape),
     }
+    if limit_per_index is not None:
+        spec |= {"completionMode": "Indexed", "backoffLimitPerIndex": limit_per_index}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _named(site, name), "spec": spec}
 
 

@@ -128,10 +128,14 @@ def _budget(site: Site, *, at_least: int) -> Manifest:
 
 
 async def a_restart_takes_the_whole_gang_and_does_not_count_against_its_job(site: Site) -> None:
-    """With backoffLimit 0 one counted failure would be the end of the Job."""
+    """With a limit of 0 one counted failure would be the end of the Job.
+
+    A Job waits before it makes failed pods anew, forgiven ones too: 10 s, twice that for each further pod and
+    up to 10 min. With backoffLimitPerIndex each index waits by itself.
+    """
     await site.add_nodes("r1", "r1", "r1", "r1")
     spec = {"recovery": recovery(node_loss="Restart")}
-    await site.add_gang("gang", size=3, by="Job", backoff=0, spec=spec)
+    await site.add_gang("gang", size=3, by="Job", limit_per_index=0, spec=spec)
     await site.runs("gang", 3)
     before = site.uids("gang")
     lost = site.placed("gang")[0]

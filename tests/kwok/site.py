@@ -5,6 +5,7 @@ import itertools
 import os
 import signal
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
@@ -197,9 +198,12 @@ class Site:
     async def silence_node(self, node: str) -> None:
         """No heartbeats any more, as when its kubelet hangs; over when the node counts as lost.
 
-        KWOK leaves a node alone whose Lease another holds. Without its annotation it would go on renewing.
+        KWOK leaves a node alone whose Lease another holds; without its annotation it would go on renewing.
+        The Lease is renewed once more: kube-controller-manager never takes a node for lost whose Lease has
+        changed in all but that.
         """
-        body = {"spec": {"holderIdentity": "nobody", "leaseDurationSeconds": 24 * 3600}}
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        body = {"spec": {"holderIdentity": "nobody", "leaseDurationSeconds": 24 * 3600, "renewTime": now}}
         await self.ground.patch(f"{NODE_LEASES}/{node}", body)
         await self.node_until(node, lambda found: condition(found, "Ready") == "Unknown")
 
