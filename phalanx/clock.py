@@ -4,7 +4,6 @@ import random
 import time
 from typing import Protocol
 
-
 Random = random.Random
 """The type of a seeded generator, for those who are given one."""
 
@@ -29,6 +28,25 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+
+class SteadyClock:
+    """Wall time that never jumps: read once, then carried on by the monotonic clock.
+
+    Deadlines that were written down as wall time hold with it, whoever sets the machine's clock meanwhile.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ahead_ms = clock.now_ms() - round(clock.monotonic() * 1000)
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch, as the wall clock stood when this was made, plus what has passed."""
+        return self._ahead_ms + round(self._clock.monotonic() * 1000)
+
+    def monotonic(self) -> float:
+        """See Clock."""
+        return self._clock.monotonic()
 
 
 def seeded_random(seed: int) -> random.Random:

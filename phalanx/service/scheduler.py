@@ -6,7 +6,7 @@ import structlog
 from msgspec import Struct
 
 from phalanx.cache.cache import Cache
-from phalanx.clock import Clock, seeded_random
+from phalanx.clock import Clock, SteadyClock, seeded_random
 from phalanx.deciders.port import Decider
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.bind_outcomes import Outcome
@@ -59,6 +59,7 @@ class Scheduler:
 
     def __init__(self, parts: Parts) -> None:
         jitter = seeded_random(parts.seed).random
+        steady = SteadyClock(parts.clock)
         self._view = View(cache=parts.cache, decider=parts.decider)
         self._following = Following(
             view=self._view, client=parts.client, reports=parts.metrics, jitter=jitter
@@ -106,13 +107,13 @@ class Scheduler:
             binder=self._binder,
             evictor=self._evictor,
             reporter=self._reporter,
-            clock=parts.clock,
+            clock=steady,
         )
         self._cycles = Cycles(
             view=self._view,
             decider=parts.decider,
             carry_out=self._hand_over.carry_out,
-            clock=parts.clock,
+            clock=steady,
             reports=parts.metrics,
         )
 

@@ -25,21 +25,11 @@ POD_GROUPS = "/apis/scheduling.phalanx.dev/v1alpha1/namespaces/default/podgroups
 PODS = "/api/v1/namespaces/default/pods"
 
 
-class ShiftedClock(SystemClock):
-    """The machine's clock, put forward by a test."""
-
-    def __init__(self) -> None:
-        self.ahead_ms = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.ahead_ms
-
-
 class World:
     """The API server, the scheduler's way to it, and looks at its truth."""
 
     def __init__(self) -> None:
-        self.clock = ShiftedClock()
+        self.clock = SystemClock()
         self.server = ApiServer(clock=self.clock)
         self.transport = FaultyTransport(InMemoryTransport(self.server))
         self.stop = asyncio.Event()

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from phalanx.limits import BIND_ATTEMPTS_MAX, PARTIAL_GANG_GRACE_MS, REPORT_PERIOD_S
+from phalanx.limits import BIND_ATTEMPTS_MAX, REPORT_PERIOD_S
 from phalanx.sim import workloads
 from tests.kube.faults import answer, applied_but_lost
 from tests.service.running import LEASES, POD_GROUPS, PODS, World, running
@@ -133,21 +133,6 @@ async def test_a_gang_whose_bind_was_refused_for_a_while_is_completed() -> None:
         gang(world, "train", size=3)
         await world.until(lambda: status(world, "train").get("phase") == "Running")
         assert world.transport.count("POST", "train-2/binding") == 2
-
-
-async def test_a_gang_that_stays_broken_is_released_whole() -> None:
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job", "controller": True}
-    async with running() as world:
-        world.transport.fault("POST", "train-2/binding", *[FORBIDDEN] * 1000)
-        add_node(world, "n1", 4)
-        gang(world, "train", size=3, ownerReferences=[owner])
-        await world.until(lambda: len(world.nodes_of_pods()) == 2)
-        world.clock.ahead_ms = 2 * PARTIAL_GANG_GRACE_MS
-        world.create(PODS, workloads.pod("nudge"))
-        await world.until(lambda: world.deleting() == {"train-0", "train-1"})
-        conditions = world.get(f"{PODS}/train-0")["status"]["conditions"]
-        [target] = [each for each in conditions if each["type"] == "DisruptionTarget"]
-        assert target["reason"] == "GangIncomplete"
 
 
 WISH = {"onNodeLoss": "Replace", "gracePeriod": "0s"}
