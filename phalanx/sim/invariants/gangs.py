@@ -21,8 +21,8 @@ class WholeGangs(Check):
 
     "Long" is PARTIAL_S with its slack. It counts anew while there is trouble, and for TROUBLE_S after that: a
     write about the gang was refused, lost or unknown; no process leads; the leader is frozen, cut off, new,
-    or meets faults on its way to the server. Members without a controller are held, not released, so a gang
-    of those may stay partly bound.
+    or meets faults on its way to the server. Members without a controller are held, not released, and a gang
+    with a member that has succeeded is finishing, so these may stay partly bound.
     """
 
     name = "S3"
@@ -133,8 +133,13 @@ class WholeGangs(Check):
             self.violated(gang, f"{gang.active} of {needed} members bound for {self.now - began:.0f} s")
 
     def _could_act(self, gang: GangFact) -> bool:
-        """Whether there is something to release: bound members with a controller that makes them again."""
+        """Whether there is something to release: bound members with a controller that makes them again.
+
+        A gang with a member that has succeeded is finishing, and left alone.
+        """
         members = list(self.truth.members(gang.key))
+        if any(pod.phase == "Succeeded" for pod in members):
+            return False
         bound = [pod for pod in members if pod.node and pod.counts and not pod.is_over]
         return all(pod.is_ours for pod in members) and bool(bound) and all(pod.controller for pod in bound)
 

@@ -28,10 +28,13 @@ _RELEVANT: Final = ("pods", NODES, GROUPS)
 _TOLD_S: Final = 10.0
 
 
-def any_claim(truth: Truth, now: float, *, but: GangKey | None = None) -> bool:
-    """Whether a broken gang, another than this one, may keep room that others see as free."""
+def any_claim(truth: Truth, now: float, *, but: GangKey | None = None, led_since: float = 0.0) -> bool:
+    """Whether a broken gang, another than this one, may keep room that others see as free.
+
+    To a new leader every claim begins anew.
+    """
     oldest = now - CLAIM_MS / 1000 - HEALED_S
-    return any(since > oldest and key != but for key, since in truth.broken.items())
+    return any(max(since, led_since) > oldest and key != but for key, since in truth.broken.items())
 
 
 class FeasibleGangsRun(Check):
@@ -58,8 +61,8 @@ class NobodyStarves(Check):
     Looked at each STARVING_PERIOD_S for the STARVING_GANGS that have waited longest: one that fits in two
     looks, with as many cycles of one leader between them and nothing between the leader and the server,
     starves. So does one that fits for IDLE_S in which no cycle runs, unless a third of the nodes is bad. A
-    node that came back, or was uncordoned, is room like any other. While a broken gang may keep a claim on
-    room, only broken gangs are looked at, and of these not those that may be restarted.
+    node that came back, or was uncordoned, is room like any other. Nobody is judged while another gang that
+    is broken may keep a claim on room, nor a broken one that may be restarted.
     """
 
     name = "L3"
@@ -71,10 +74,12 @@ class NobodyStarves(Check):
         self._fitted: dict[GangKey, tuple[int, float]] = {}
         self._cycles = 0
         self._leader = ""
+        self._led_since = 0.0
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         if host != self._leader:
             self._leader = host
+            self._led_since = self.now
             self._fitted = {}
         self._cycles += 1
 
@@ -85,10 +90,10 @@ class NobodyStarves(Check):
         before, self._fitted = self._fitted, {}
         if self.truth.undisturbed_s(self._leader) < HEALED_S:
             return
-        is_claimed = any_claim(self.truth, self.now)
         for gang in self._longest_waiting():
-            is_free = not self._restarts(gang) if gang.has_started else not is_claimed
-            why = self._oracle.why_fits(gang) if is_free else ""
+            is_claimed = any_claim(self.truth, self.now, but=gang.key, led_since=self._led_since)
+            is_held = is_claimed or (gang.has_started and self._restarts(gang))
+            why = "" if is_held else self._oracle.why_fits(gang)
             if not why:
                 continue
             first = self._fitted[gang.key] = before.get(gang.key, (self._cycles, self.now))

@@ -204,13 +204,12 @@ class Truth:
             self.partial.pop(gang.key, None)
 
     def _look_whether_broken(self, gang: GangFact, needed: int) -> None:
-        is_below = gang.has_started and gang.active < needed and bool(gang.pods)
-        if (
-            is_below
-            and gang.key.kind != "pod"
-            and not any(self.pods[uid].phase == "Succeeded" for uid in gang.pods)
-        ):
-            self.broken.setdefault(gang.key, self._clock.monotonic())
+        is_below = gang.has_started and gang.active < needed
+        is_finishing = any(self.pods[uid].phase == "Succeeded" for uid in gang.pods)
+        if is_below and gang.key.kind != "pod" and not is_finishing:
+            since = self.broken.setdefault(gang.key, self._clock.monotonic())
+            # To a scheduler, pods that come after all were gone are a loss of which it has just heard.
+            self.broken[gang.key] = since if gang.pods else self._clock.monotonic()
         else:
             self.broken.pop(gang.key, None)
 
