@@ -18,13 +18,14 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code 1 when a check was violated, an act failed or a mark was not reached."""
+    """Exit code 1 when a check was violated, an act failed, a mark was not reached or a bug got away."""
     asked = _asked(arguments)
     began = time.monotonic()
     seeds = _json(
         "simulate", "--seeds", f"1..{asked.seeds}", "--hours", "1", "--nodes", "16", jobs=asked.jobs
     )
     drills = _json("drill", "--every", str(asked.every), jobs=asked.jobs)
+    bank = subprocess.run([sys.executable, "-m", "tests.bugbank"], check=False).returncode
     minutes = (time.monotonic() - began) / 60
     unreached = missing(seeds["marks"])
     _tell(seeds, drills, unreached, minutes)
@@ -36,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         "marksNotReached": unreached,
     }
     (RESULTS / "soak.json").write_text(json.dumps(result, indent=2) + "\n")
-    failed = seeds["violationCount"] or unreached or any(drill["failed"] for drill in drills)
+    failed = bank or seeds["violationCount"] or unreached or any(drill["failed"] for drill in drills)
     return 1 if failed else 0
 
 
