@@ -7,7 +7,7 @@ seeded order, as on a real loop the order in which sockets become readable decid
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextvars import Context
 from typing import Any
 
@@ -19,6 +19,17 @@ class NothingLeft(RuntimeError):
     """The program waits and nothing will ever wake it."""
 
 
+class _Task(asyncio.Task[Any]):
+    """asyncio keeps tasks in sets; these come out of one in the order in which they were made."""
+
+    def __init__(self, *arguments: Any, number: int, **options: Any) -> None:
+        self._number = number
+        super().__init__(*arguments, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """Run a coroutine with `run_until_complete`. Time begins at 0 s."""
 
@@ -26,6 +37,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._random = random
         self._now = 0.0
+        self._tasks_made = 0
+        self._abandoned: list[AsyncGenerator[Any, Any]] = []
+        self.set_task_factory(self._new_task)
         self._ready: deque[asyncio.Handle]
         self._scheduled: list[asyncio.TimerHandle]
 
@@ -36,6 +50,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def outside(self, act: Callable[..., Any], *arguments: Any) -> Any:
         """Call something that belongs to no host: timers that it sets go on when the caller's host stops."""
         return Context().run(act, *arguments)
+
+    async def close_abandoned(self) -> None:
+        """At the end, close the generators that nobody has iterated to their end."""
+        while self._abandoned:
+            await self._abandoned.pop().aclose()
+
+    def _new_task(self, loop: asyncio.AbstractEventLoop, program: Any, **options: Any) -> _Task:
+        self._tasks_made += 1
+        return _Task(program, loop=loop, number=self._tasks_made, **options)
+
+    def _asyncgen_finalizer_hook(self, generator: AsyncGenerator[Any, Any]) -> None:
+        """The garbage collector comes at times that no seed decides: nothing may run because of it."""
+        self._abandoned.append(generator)
 
     def _run_once(self) -> None:
         self._drop_cancelled_timers()

@@ -192,5 +192,6 @@ def in_world(settings: WorldSettings, play: Callable[[World], Coroutine[Any, Any
         asyncio.set_event_loop(loop)
         return loop.run_until_complete(whole())
     finally:
+        loop.run_until_complete(loop.close_abandoned())
         asyncio.set_event_loop(None)
         loop.close()

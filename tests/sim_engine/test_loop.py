@@ -1,6 +1,7 @@
 """Time is a number, and the order of what is ready comes from the seed."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -78,3 +79,48 @@ def test_a_program_that_nothing_will_wake_is_an_error() -> None:
 
     with pytest.raises(NothingLeft):
         in_virtual_time(program)
+
+
+def test_tasks_come_out_of_a_set_in_the_order_in_which_they_were_made() -> None:
+    """A TaskGroup cancels what is in its set: by address, two runs in one process would differ."""
+
+    async def program(loop: VirtualLoop) -> list[int]:
+        cancelled: list[int] = []
+
+        async def one(number: int) -> None:
+            try:
+                await asyncio.sleep(10)
+            finally:
+                cancelled.append(number)
+
+        tasks = [loop.create_task(one(number)) for number in range(40)]
+        await asyncio.sleep(1)
+        order = [tasks.index(task) for task in set(tasks)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert sorted(cancelled) == list(range(40))
+        return order
+
+    assert in_virtual_time(program) == list(range(40))
+
+
+def test_nothing_runs_because_garbage_was_collected() -> None:
+    async def program(loop: VirtualLoop) -> list[str]:
+        seen: list[str] = []
+
+        async def numbers() -> AsyncIterator[int]:
+            try:
+                yield 1
+                yield 2
+            finally:
+                seen.append("closed")
+
+        async for _ in numbers():
+            break
+        await asyncio.sleep(1)
+        before = list(seen)
+        await loop.close_abandoned()
+        return [*before, "end", *seen]
+
+    assert in_virtual_time(program) == ["end", "closed"]
