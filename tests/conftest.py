@@ -3,5 +3,6 @@
 from tests.controlplane_fixture import control_plane, pytest_runtest_makereport
 from tests.embedded_fixture import embedded_api
 from tests.measured_report import pytest_terminal_summary
+from tests.quiet_fixture import quiet
 
-__all__ = ["control_plane", "embedded_api", "pytest_runtest_makereport", "pytest_terminal_summary"]
+__all__ = ["control_plane", "embedded_api", "pytest_runtest_makereport", "pytest_terminal_summary", "quiet"]

@@ -6,6 +6,13 @@ import pytest
 
 from phalanx.cli.app import main
 
+
+@pytest.fixture(autouse=True)
+def no_lasting_silence(quiet: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands silence the whole process for good, which is this test's."""
+    monkeypatch.setattr("phalanx.observe.logs.configure_logs", lambda **_settings: None)
+
+
 SHORT = ["--nodes", "4", "--hours", "0.05"]
 
 

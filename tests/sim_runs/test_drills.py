@@ -5,18 +5,17 @@ from typing import Final
 
 import pytest
 
-from phalanx.observe.logs import configure_logs
 from phalanx.sim.drills.all import DRILLS, plans_of
 from phalanx.sim.invariants.all import ALL_CHECKS
 
-EVERY: Final = 60
+EVERY: Final = 100
 PARTS: Final = 2
 
 
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("drill", DRILLS)
 def test_every_act_comes_to_its_end(drill: str, part: int) -> None:
-    configure_logs(level="critical")
     plans = islice(plans_of(drill, seed=1, checks=ALL_CHECKS), part * EVERY, None, EVERY * PARTS)
     played = {plan.name: plan.outcome(ALL_CHECKS).problem for plan in plans}
     assert len(played) > 10
