@@ -76,10 +76,12 @@ class GangTable:
             log.helps()
 
     def _may_help(self, old: Pod | None, new: Pod | None) -> bool:
-        """Whether a waiting pod of ours is new or not what it was, or a member that stood in the way is out.
+        """Whether a waiting pod of ours is new or not what it was, or a pod has come to or left a gang.
 
         What we write into pods ourselves, the PodScheduled condition, comes back and helps nobody.
         """
+        if old is not None and new is not None and gang_key(old) != gang_key(new):
+            return True
         if new is not None and new.is_waiting:
             ours = new.scheduler_name == self._scheduler_name
             return ours and (old is None or structs.replace(old, scheduled=new.scheduled) != new)

@@ -139,9 +139,8 @@ class Network:
     @property
     def is_faulty(self) -> bool:
         """Whether anything but chance and distance disturbs what passes here."""
-        now = self._loop.time()
-        rules = any(rule.times > 0 and rule.until_s > now for rule in self.rules)
-        return rules or any(self._delays.values()) or self.has_silent_watch
+        rules = any(rule.times > 0 and rule.until_s > self._loop.time() for rule in self.rules)
+        return rules or any(self._delays.values()) or any(pipe.is_disturbed for pipe in self._pipes)
 
     def coin(self) -> bool:
         """Heads or tails."""
@@ -361,6 +360,11 @@ class _Pipe:
         """The reader finds the connection broken."""
         self._end = why
         self._wake.set()
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Silent, or with lines on their way that are late."""
+        return self.silent or self._last_arrival > self._loop.time() + 1.0
 
     def bookmark(self) -> None:
         """The server tells how far this watch has come."""

@@ -369,6 +369,14 @@ def test_a_member_that_leaves_may_have_stood_in_the_way() -> None:
     assert cache.apply(Deleted("Pod", "team", "b")).may_help
 
 
+def test_a_finished_pod_that_joins_a_gang_counts_for_those_that_wait() -> None:
+    done = {"uid": "a", "nodeName": "n1", "status": {"phase": "Succeeded"}}
+    cache = new_cache(
+        pod_group(), one_gpu("b", uid="b", labels={label("pod-group"): "g"}), one_gpu("a", **done)
+    )
+    assert helps(cache, one_gpu("a", labels={label("pod-group"): "g"}, **done))
+
+
 def test_what_helps_in_a_group() -> None:
     cache = new_cache()
     assert helps(cache, pod_group(uid="G"))
