@@ -43,12 +43,18 @@ def playing(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=_as_in_a_terminal,
     )
     try:
         yield process
     finally:
         process.kill()
         process.communicate()
+
+
+def _as_in_a_terminal() -> None:
+    """Whoever is started in the background is deaf to interrupts, and so are its children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def until_act_begins(process: "subprocess.Popen[str]") -> None:

@@ -13,7 +13,8 @@ from tests.kwok.site import Site
 async def members_on_a_node_that_fell_silent_are_replaced_in_their_rack(site: Site, _: Proxy) -> None:
     """Ready becomes Unknown: no stage does that, but KWOK stops at once when another holds the node's Lease.
 
-    Nobody is left there who could end the old pod, so it hangs in deletion; it is no member any more.
+    As a rule nobody is left there who could end the old pod, so it hangs in deletion and is no member. On
+    a busy machine KWOK may still end it: its view of the Lease lags.
     """
     await site.add_nodes("r1", "r2", "r2", "r2")
     spec = {"topology": {"name": "racks", "required": "rack"}, "recovery": recovery(node_loss="Replace")}
@@ -27,7 +28,6 @@ async def members_on_a_node_that_fell_silent_are_replaced_in_their_rack(site: Si
     assert lost.spec.node_name not in site.placed("gang")
     assert f"{site.name}-0" not in site.placed("gang"), "a member left the rack of its gang"
     assert site.evicted("gang") == {"MemberReplaced"}
-    assert lost.metadata.uid in site.ground.history.pods, "somebody ended the pod on the silent node"
 
 
 async def answers_that_are_lost_or_late_bind_no_pod_twice(site: Site, proxy: Proxy) -> None:
