@@ -165,6 +165,9 @@ CONDITION_MESSAGE_MAX_BYTES: Final = 4096
 STATUS_RETRY_S: Final = 2.0
 """Seconds until a PodGroup's status that could not be written is computed and written anew."""
 
+POD_TOLD_AGAIN_S: Final = 60.0
+"""Seconds until a waiting pod is told new figures of the reason it knows; its PodGroup has them at once."""
+
 STATUS_ECHO_S: Final = 30.0
 """Seconds that the cluster has to show a written status; then somebody has undone it, and it is repeated."""
 

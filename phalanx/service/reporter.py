@@ -38,6 +38,7 @@ from phalanx.observe.metrics import Metrics
 from phalanx.service import pod_group_status, queue_status
 from phalanx.service.pod_group_status import Told
 from phalanx.service.view import View
+from phalanx.service.waiting_pods import WaitingPods
 
 _NOTHING = Told()
 
@@ -62,7 +63,7 @@ class Reporter:
         self._view = view
         self._clock = clock
         self._told: dict[GangId, Told] = {}
-        self._told_pods: dict[GangId, dict[PodUid, str]] = {}
+        self._waiting_pods = WaitingPods(clock, self._touch_later)
 
         def writer(what: str, bounds: Bounds) -> BackgroundWriter:
             pace = Pace(per_second=BACKGROUND_WRITES_PER_SECOND, burst=BACKGROUND_BURST, clock=clock)
@@ -106,6 +107,7 @@ class Reporter:
             tasks.create_task(self._status_writer.run())
             tasks.create_task(self._event_writer.run())
             while True:
+                await self._view.news.wait()
                 self._report_touched()
                 await asyncio.sleep(REPORT_PERIOD_S)
 
@@ -159,7 +161,10 @@ class Reporter:
 
     def _write_lost(self, uid: str) -> None:
         """A status that met somebody else's write is computed anew; not at once, lest two writers race."""
-        asyncio.get_running_loop().call_later(STATUS_RETRY_S, self._view.touch, GangId(uid))
+        self._touch_later(STATUS_RETRY_S, GangId(uid))
+
+    def _touch_later(self, seconds: float, gang: GangId) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._view.touch, gang)
 
     def _told_of(self, gang: GangId, **changes: object) -> Told:
         return msgspec.structs.replace(self._told.get(gang, _NOTHING), **changes)
@@ -175,7 +180,7 @@ class Reporter:
             gang = self._view.cache.gang(gang_id)
             if gang is None:
                 self._told.pop(gang_id, None)
-                self._told_pods.pop(gang_id, None)
+                self._waiting_pods.forget(gang_id)
                 self._report_empty(gang_id)
             else:
                 self._report(gang, self._told.get(gang_id, _NOTHING))
@@ -199,10 +204,6 @@ class Reporter:
 
     def _tell_waiting_pods(self, gang: Gang, verdict: Verdict) -> None:
         message = ". ".join(filter(None, (f"{verdict.reason.value}: {verdict.message}", verdict.next_step)))
-        before = self._told_pods.get(gang.id, {})
-        waiting = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
-        self._told_pods[gang.id] = {pod.uid: message for pod in waiting}
-        for pod in waiting:
-            if before.get(pod.uid) != message:
-                self._status.pod_waits(pod, message=message)
-                self._events.failed_scheduling(PodRef(pod.namespace, pod.name, pod.uid), message=message)
+        for pod in self._waiting_pods.to_tell(gang, verdict, message):
+            self._status.pod_waits(pod, message=message)
+            self._events.failed_scheduling(PodRef(pod.namespace, pod.name, pod.uid), message=message)

@@ -11,12 +11,16 @@ from phalanx.service.own_objects import OwnObjects
 
 
 class View:
-    """The cache with its listeners. `reason` is set while a cycle is worth running."""
+    """The cache with its listeners.
+
+    `reason` is set while a cycle is worth running, `news` while anything is worth reporting.
+    """
 
     def __init__(self, *, cache: Cache, decider: Decider) -> None:
         self.cache = cache
         self.objects = OwnObjects()
         self.reason = asyncio.Event()
+        self.news = asyncio.Event()
         self._decider = decider
         self._node_problems = NodeProblems(cache)
         self._touched: dict[GangId, None] = {}
@@ -36,14 +40,17 @@ class View:
     def start_reporting(self) -> None:
         """From now on somebody takes what was touched; to begin with, every gang is."""
         self._reporting = True
-        self._touched = dict.fromkeys(self.cache.gang_ids())
+        for gang in self.cache.gang_ids():
+            self.touch(gang)
 
     def touch(self, gang: GangId) -> None:
         """Something about this gang is worth reporting. Without anybody who reports nothing piles up."""
         if self._reporting:
             self._touched[gang] = None
+            self.news.set()
 
     def take_touched(self) -> tuple[GangId, ...]:
         """The gangs that changed since the last call, each once, in the order of their first change."""
         touched, self._touched = tuple(self._touched), {}
+        self.news.clear()
         return touched

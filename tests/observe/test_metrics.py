@@ -7,14 +7,7 @@ from phalanx.model.decisions import Bind, CycleResult, CycleStats, Placement, Qu
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.observe.metrics import Metrics
-
-
-class FixedClock:
-    def now_ms(self) -> int:
-        return 1_700_000_000_000
-
-    def monotonic(self) -> float:
-        return 0.0
+from tests.still_clock import StillClock
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
@@ -81,7 +74,7 @@ def test_writes() -> None:
 
 
 def test_watches_and_leadership() -> None:
-    metrics = Metrics(clock=FixedClock())
+    metrics = Metrics(clock=StillClock())
     metrics.watch_heard("Pod")
     metrics.watch_failed("Pod", why="Gone")
     metrics.relisted("Pod", objects=12)

@@ -10,19 +10,7 @@ from phalanx.model.decisions import CycleResult
 from phalanx.observe.metrics import Metrics
 from phalanx.service.cycles import Cycles
 from phalanx.service.view import View
-
-
-class StillClock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def now_ms(self) -> int:
-        return int(1000 * self.seconds)
+from tests.still_clock import StillClock
 
 
 class SlowDecider(InlineDecider):

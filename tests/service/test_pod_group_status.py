@@ -5,25 +5,24 @@ import pytest
 
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Placement
-from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.names import DEFAULT_QUEUE, GangId, NodeName, PodUid, ShapeKey
-from phalanx.model.pods import Pod, PodPhase, PodShape
+from phalanx.model.gangs import Gang
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.model.wire.phalanx import Counts, PodGroupStatus
 from phalanx.service.pod_group_status import Told, status_of, status_without_members
+from tests.service.members import (
+    ASSUMED,
+    BOUND,
+    DELETING,
+    FAILED,
+    GANG,
+    RUNNING,
+    SUCCEEDED,
+    WAITING,
+    gang,
+)
 
 NOW_MS = 1_790_000_000_000
 NOW = "2026-09-21T14:13:20Z"
-GANG = GangId("gang-uid")
-
-WAITING: dict[str, object] = {}
-ASSUMED = {"node": NodeName("n1"), "assumed": True}
-BOUND = {"node": NodeName("n1")}
-RUNNING = {"node": NodeName("n1"), "phase": PodPhase.RUNNING}
-SUCCEEDED = {"node": NodeName("n1"), "phase": PodPhase.SUCCEEDED}
-FAILED = {"node": NodeName("n1"), "phase": PodPhase.FAILED}
-DELETING = {"node": NodeName("n1"), "deleting": True}
-
 REFUSED = Verdict(
     gang=GANG,
     group="team/train",
@@ -44,34 +43,6 @@ PLACED = Placement(
     level="rack",
     domain="z1/r1",
 )
-
-
-def gang(*states: dict[str, object], min_member: int = 2) -> Gang:
-    members = tuple(
-        msgspec.structs.replace(
-            Pod(
-                uid=PodUid(f"pod-{i}"),
-                namespace="team",
-                name=f"pod-{i}",
-                shape=PodShape(key=ShapeKey("shape"), requests={"cpu": 1000}),
-                scheduler_name="phalanx",
-                created=0,
-            ),
-            **state,
-        )
-        for i, state in enumerate(states)
-    )
-    return Gang(
-        id=GANG,
-        kind=GangKind.POD_GROUP,
-        namespace="team",
-        name="train",
-        queue=DEFAULT_QUEUE,
-        min_member=min_member,
-        priority=0,
-        created=0,
-        members=members,
-    )
 
 
 NEVER_TOLD = Told()

@@ -9,18 +9,9 @@ from phalanx.ports import OutcomeUnknown, RequestNotSent, Transport
 from phalanx.sim.apiserver import ApiServer
 from phalanx.sim.transport import InMemoryTransport
 from phalanx.sim.workloads import pod
+from tests.still_clock import StillClock
 
 PODS = "/api/v1/namespaces/default/pods"
-
-
-class StillClock:
-    """Time stands still."""
-
-    def now_ms(self) -> int:
-        return 1_700_000_000_000
-
-    def monotonic(self) -> float:
-        return 0.0
 
 
 def new_transport() -> tuple[ApiServer, Transport]:

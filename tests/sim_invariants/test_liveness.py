@@ -132,6 +132,23 @@ def test_a_gang_that_no_cycle_looks_at(bad: int, expected: list[str]) -> None:
     assert violations(history, NobodyStarves) == expected
 
 
+@pytest.mark.parametrize(("at_s", "expected"), [(300, []), (1, ["L3"])], ids=["lately", "long-ago"])
+def test_cycles_while_the_breaker_may_be_open(at_s: float, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        host = await stage.leader()
+        for at in (1, 300):
+            await stage.pass_time(at - stage.loop.time())
+            for number in range(2) if at == at_s else ():
+                stage.condition(f"n{number}", "IBLinksProblem", "True")
+        waiting(stage, 2)
+        for _ in range(8):
+            host.decided(CycleResult(cycle=0))
+            await stage.pass_time(15)
+
+    assert violations(history, NobodyStarves)[:1] == expected
+
+
 def test_a_leader_that_hears_nothing_starves_nobody() -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)

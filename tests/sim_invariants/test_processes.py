@@ -15,6 +15,7 @@ from phalanx.sim.invariants.processes import (
     RefusedBindsRest,
     SomebodyLeads,
 )
+from phalanx.sim.network import Effect, Rule
 from phalanx.sim.workloads import node, pod
 from tests.sim_invariants.stage import LEASE, Stage, play, violations
 
@@ -68,6 +69,19 @@ def test_the_leader_is_cut_off_and_the_other_takes_over_in_time() -> None:
         await stage.pass_time(60)
 
     assert violations(history, SomebodyLeads) == []
+
+
+@pytest.mark.parametrize(("slow_s", "expected"), [(0.0, ["L6"]), (20.0, [])])
+def test_a_renewal_that_lands_after_its_sender_has_given_up(slow_s: float, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        host = await stage.leader()
+        host.decided(CycleResult(cycle=1))
+        host.network.rules.append(Rule(Effect.SLOW, path_part="leases", slow_s=slow_s))
+        await host.renew()
+        host.process.scheduler.is_leading = False
+        await stage.pass_time(40)
+
+    assert violations(history, SomebodyLeads) == expected
 
 
 def test_a_leader_that_decides_nothing() -> None:

@@ -11,6 +11,7 @@ from phalanx.sim.invariants.bounds import (
     EVICTIONS_MAX,
     HEALED_S,
     IDLE_S,
+    MASS_S,
     STARVING_CYCLES,
     STARVING_GANGS,
     STARVING_PERIOD_S,
@@ -60,9 +61,10 @@ class NobodyStarves(Check):
 
     Looked at each STARVING_PERIOD_S for the STARVING_GANGS that have waited longest: one that fits in two
     looks, with as many cycles of one leader between them and nothing between the leader and the server,
-    starves. So does one that fits for IDLE_S in which no cycle runs, unless a third of the nodes is bad. A
-    node that came back, or was uncordoned, is room like any other. Nobody is judged while another gang that
-    is broken may keep a claim on room, nor a broken one that may be restarted.
+    starves. So does one that fits for IDLE_S in which no cycle runs. A node that came back, or was
+    uncordoned, is room like any other. Nobody is judged while a third of the nodes has turned bad within the
+    breaker's window, nor while another gang that is broken may keep a claim on room, nor a broken one that
+    may be restarted.
     """
 
     name = "L3"
@@ -88,7 +90,7 @@ class NobodyStarves(Check):
             return
         self._next = self.now + STARVING_PERIOD_S
         before, self._fitted = self._fitted, {}
-        if self.truth.undisturbed_s(self._leader) < HEALED_S:
+        if self.truth.undisturbed_s(self._leader) < HEALED_S or self._may_be_held_back():
             return
         for gang in self._longest_waiting():
             is_claimed = any_claim(self.truth, self.now, but=gang.key, led_since=self._led_since)
@@ -100,12 +102,14 @@ class NobodyStarves(Check):
             cycles, seconds = self._cycles - first[0], self.now - first[1]
             if cycles >= STARVING_CYCLES:
                 self.violated(gang, f"starves for {cycles} cycles although {why}")
-            elif not cycles and seconds > IDLE_S and not self._is_held_back():
+            elif not cycles and seconds > IDLE_S:
                 self.violated(gang, f"no cycle has run for {seconds:.0f} s although {why}")
 
-    def _is_held_back(self) -> bool:
-        """Whether so many nodes are bad that the breaker may be open."""
-        return 3 * len(self.truth.bad_nodes) > len(self.truth.nodes)
+    def _may_be_held_back(self) -> bool:
+        """Whether so many nodes have turned bad lately that the breaker may be open."""
+        lately = self.now - MASS_S - HEALED_S
+        turned = sum(since > lately for since in self.truth.bad_nodes.values())
+        return 3 * turned > len(self.truth.nodes)
 
     def _restarts(self, gang: GangFact) -> bool:
         """Whether it may wait for its other members to be evicted first."""

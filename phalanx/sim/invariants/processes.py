@@ -3,6 +3,7 @@
 from collections import deque
 
 from phalanx.kube.lease import LostLease
+from phalanx.limits import LEASE_ATTEMPT_TIMEOUT_S
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
@@ -56,8 +57,9 @@ def _told(error: BaseException) -> str:
 class SomebodyLeads(Check):
     """L6: when the leader is lost another process leads within FAILOVER_S, and decides FIRST_CYCLE_S later.
 
-    Asked only for a candidate, or a leader, that was running and undisturbed for all of that time. In-flight
-    gangs of the old leader are settled as S3 asks.
+    Asked only for a candidate, or a leader, that was running and undisturbed for all of that time. The time
+    begins anew when a renewal of a leader that has given up lands late: whoever sees it must wait for the
+    Lease to run out. In-flight gangs of the old leader are settled as S3 asks.
     """
 
     name = "L6"
@@ -71,6 +73,12 @@ class SomebodyLeads(Check):
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         self._decided[host] = None
+
+    def on_call(self, call: Call) -> None:
+        if not call.is_lease or not call.is_write or call.stage is not Stage.LANDED or not call.succeeded:
+            return
+        if self.now - call.exchange.sent_at > LEASE_ATTEMPT_TIMEOUT_S:
+            self._led_at = self.now
 
     def on_tick(self) -> None:
         leader = self._present_leader()
