@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from cyclopts import Parameter
@@ -13,15 +13,16 @@ from msgspec import Struct
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.progress import progress
 
-Drill = Literal["crashes", "replies", "views"]
+Drill = Literal["crashes", "replies", "races", "views"]
 
 
 class Tally(Struct):
-    """Plans of one drill: how many were played, and what went wrong in which."""
+    """Plans of one drill: how many were played, what went wrong in which, which rare paths were reached."""
 
     drill: str
     played: int = 0
     failed: dict[str, str] = {}
+    marks: dict[str, int] = {}
 
 
 def drill(
@@ -40,7 +41,8 @@ def drill(
     ----------
     drills
         crashes: the leader dies, freezes or is cut off, at each of its steps. replies: requests meet every
-        way in which a reply can go wrong. views: what it sees is late, silent, jumps or repeats.
+        way in which a reply can go wrong. races: while a bind is on its way its pod, its node or its sender
+        changes. views: what the leader sees is late, silent, jumps or repeats.
         Default: all.
     seed
         The seed of every plan.
@@ -54,7 +56,7 @@ def drill(
     for flag, value in (("--every", every), ("--jobs", jobs)):
         if value <= 0:
             raise BadInput(f"{flag}: expected a number above 0, found {value}")
-    tallies = [_played(name, seed, every, jobs) for name in drills or ("crashes", "replies", "views")]
+    tallies = [_played(name, seed, every, jobs) for name in drills or get_args(Drill)]
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(tallies)).decode())
     else:
@@ -63,12 +65,15 @@ def drill(
 
 
 def _played(name: str, seed: int, every: int, jobs: int) -> Tally:
+    from phalanx.sim.totals import added
+
     tally = Tally(name)
     with progress(name, total=None) as advance, ProcessPoolExecutor(max_workers=jobs) as pool:
         shares = pool.map(_share, [(name, seed, every, jobs, part) for part in range(jobs)])
         for share in shares:
             tally.played += share.played
             tally.failed.update(share.failed)
+            tally.marks = added((tally.marks, share.marks))
             advance(tally.played)
     return tally
 
@@ -78,16 +83,18 @@ def _share(what: tuple[str, int, int, int, int]) -> Tally:
     from phalanx.observe.logs import configure_logs
     from phalanx.sim.drills.all import plans_of
     from phalanx.sim.invariants.all import ALL_CHECKS
+    from phalanx.sim.totals import added
 
     configure_logs(level="critical")
     name, seed, every, jobs, part = what
     tally = Tally(name)
     for plan in islice(plans_of(name, seed=seed, checks=ALL_CHECKS), part * every, None, every * jobs):
         tally.played += 1
-        problem = plan.outcome(ALL_CHECKS).problem
-        if problem is not None:
-            tally.failed[plan.name] = problem
-            print(f"{plan.name}: {problem}", file=sys.stderr)
+        outcome = plan.outcome(ALL_CHECKS)
+        tally.marks = added((tally.marks, outcome.marks))
+        if outcome.problem is not None:
+            tally.failed[plan.name] = outcome.problem
+            print(f"{plan.name}: {outcome.problem}", file=sys.stderr)
     return tally
 
 

@@ -106,7 +106,9 @@ def _read_trace(trace: Path | None) -> "tuple[TraceJob, ...]":
 
 
 def _one(request: "Request", trace: Path | None, *, events: bool, twin: bool, output: str) -> int:
-    with progress("simulating", total=_total(request) * (1 + twin)) as advance:
+    from phalanx.sim.simulation import total_seconds
+
+    with progress("simulating", total=total_seconds(request.hours) * (1 + twin)) as advance:
         summary = _run(request, advance=advance, events=events, twin=twin)
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(summary)).decode())
@@ -165,12 +167,6 @@ def _tell(at_s: float, line: str) -> None:
 
 def _say_nothing(_at_s: float, _line: str) -> None:
     """Nobody asked for events."""
-
-
-def _total(request: "Request") -> float:
-    from phalanx.sim.simulation import EMPTYING_S, REST_S, WARM_UP_S
-
-    return WARM_UP_S + request.hours * 3600 + REST_S + EMPTYING_S
 
 
 def command(request: "Request", trace: Path | None) -> str:

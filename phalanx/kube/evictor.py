@@ -48,13 +48,15 @@ class Evictor:
         reports: WriteReports,
         clock: Clock,
         jitter: Callable[[], float],
+        why_not: Callable[[Evict], str | None] = lambda _eviction: None,
     ) -> None:
-        """`jitter` gives numbers in [0, 1)."""
+        """`jitter` gives numbers in [0, 1). `why_not` says before each attempt what speaks against it."""
         self._client = client
         self._fence = fence
         self._reports = reports
         self._clock = clock
         self._jitter = jitter
+        self._why_not = why_not
         self._queue: asyncio.Queue[Evict] = asyncio.Queue()
         self._open: set[PodUid] = set()
 
@@ -83,6 +85,10 @@ class Evictor:
         for _ in range(EVICT_ATTEMPTS_MAX):
             if not self._fence.may_write():
                 return "fenced"
+            objection = self._why_not(eviction)
+            if objection is not None:
+                log.info("not evicted", why=objection)
+                return "dropped"
             try:
                 await self._tell_and_delete(eviction)
             except _GONE:

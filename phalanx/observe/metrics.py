@@ -145,7 +145,7 @@ class Metrics:
         )
         self._writes = self._new_counter(
             "phalanx_background_writes_total",
-            "Events, status and evictions, by outcome: written, refused, gave-up, fenced.",
+            "Events, status and evictions, by outcome: written, refused, gave-up, fenced, dropped.",
             "what",
             "outcome",
         )

@@ -45,7 +45,7 @@ class WriteReports(LimitReports, Protocol):
         ...
 
     def written(self, what: str, outcome: str) -> None:
-        """`what`: event, status or eviction. `outcome`: written, refused, gave-up or fenced."""
+        """`what`: event, status or eviction. `outcome`: written, refused, gave-up, fenced or dropped."""
         ...
 
     def waiting(self, what: str, count: int) -> None:

@@ -19,6 +19,7 @@ from phalanx.model.decisions import Placement
 from phalanx.model.names import PodUid
 from phalanx.observe.metrics import Metrics
 from phalanx.service.cycles import Cycles
+from phalanx.service.eviction_check import CacheEvictionCheck
 from phalanx.service.following import Following
 from phalanx.service.hand_over import HandOver
 from phalanx.service.plan_check import CachePlanCheck
@@ -79,6 +80,7 @@ class Scheduler:
             reports=parts.metrics,
             clock=parts.clock,
             jitter=jitter,
+            why_not=CacheEvictionCheck(parts.cache).why_not,
         )
         self._binder = Binder(
             client=parts.client,

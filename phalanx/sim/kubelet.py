@@ -24,7 +24,7 @@ from phalanx.sim.podstatus import (
     running_status,
     starting_status,
 )
-from phalanx.sim.store import Change, Key, Object
+from phalanx.sim.store import Key, Object
 from phalanx.sim.workqueue import WorkQueue
 
 RUN_SECONDS: Final = "sim.phalanx.dev/run-seconds"
@@ -59,15 +59,10 @@ class Kubelets:
         self._addresses = 0
         self._listeners: list[Callable[[str], None]] = []
         self._queue = WorkQueue(self._handle)
-        self._unsubscribe = [client.subscribe(name, self._on_change) for name in ("nodes", "pods")]
-        for resource in ("nodes", "pods"):
-            for key in client.keys(resource):
-                self._queue.add(key)
+        self._queue.follow(client, "nodes", "pods")
 
     def close(self) -> None:
         """All kubelets stop where they are."""
-        for unsubscribe in self._unsubscribe:
-            unsubscribe()
         self._queue.close()
 
     def lose(self, node: str) -> None:
@@ -121,9 +116,6 @@ class Kubelets:
     def _tell(self, node: str) -> None:
         for listener in self._listeners:
             listener(node)
-
-    def _on_change(self, change: Change) -> None:
-        self._queue.add(change.entry.key)
 
     def _handle(self, key: Key) -> None:
         if key.resource == "nodes":

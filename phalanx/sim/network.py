@@ -95,7 +95,6 @@ class Network:
         self.duplicates_permille = 0
         self.observer: Observer = lambda _exchange: None
         self.hearing = Hearing(loop.time)
-        self.effects: dict[str, int] = {}
         self._host = host
         self._server = server
         self._loop = loop
@@ -163,7 +162,6 @@ class Network:
                 rule.skip -= 1
             elif self._random.randrange(1000) < rule.permille:
                 rule.times -= 1
-                self.effects[rule.effect] = self.effects.get(rule.effect, 0) + 1
                 return rule
         return None
 

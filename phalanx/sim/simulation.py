@@ -203,9 +203,9 @@ class _Run:
             self._progress(world.loop.time())
 
 
-def total_seconds(scenario: Scenario) -> float:
-    """Simulated seconds that a run takes, nearly."""
-    return WARM_UP_S + scenario.seconds + REST_S + EMPTYING_S
+def total_seconds(hours: float) -> float:
+    """Simulated seconds that a run takes, nearly, in which jobs come and faults begin for so many hours."""
+    return WARM_UP_S + hours * 3600 + REST_S + EMPTYING_S
 
 
 def _words(fault: Fault) -> str:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from phalanx.sim.api.objects import disruption_target, is_deleting
 from phalanx.sim.client import Client
-from phalanx.sim.store import Change, Key, Object
+from phalanx.sim.store import Key, Object
 from phalanx.sim.tolerations import answering
 from phalanx.sim.workqueue import WorkQueue
 
@@ -32,19 +32,11 @@ class TaintEviction:
         self._tainted: dict[str, list[Object]] = {}
         self._plans: dict[Key, _Plan] = {}
         self._queue = WorkQueue(self._look_at)
-        self._unsubscribe = [client.subscribe(name, self._on_change) for name in ("nodes", "pods")]
-        for resource in ("nodes", "pods"):
-            for key in client.keys(resource):
-                self._queue.add(key)
+        self._queue.follow(client, "nodes", "pods")
 
     def close(self) -> None:
         """Evict nothing more."""
-        for unsubscribe in self._unsubscribe:
-            unsubscribe()
         self._queue.close()
-
-    def _on_change(self, change: Change) -> None:
-        self._queue.add(change.entry.key)
 
     def _look_at(self, key: Key) -> None:
         if key.resource == "nodes":

@@ -77,8 +77,8 @@ class Adder:
             cycles=sum(run.cycles for run in runs),
             violation_count=sum(run.violation_count for run in runs),
             failed=_failed(runs),
-            faults=_added(run.faults for run in runs),
-            marks=_added(run.marks for run in runs),
+            faults=added(run.faults for run in runs),
+            marks=added(run.marks for run in runs),
             jobs_submitted=sum(one.jobs_submitted for one in outcomes),
             jobs_finished=sum(one.jobs_finished for one in outcomes),
             gangs_broken=sum(one.gangs_broken for one in outcomes),
@@ -96,7 +96,8 @@ def _failed(runs: list[Summary]) -> tuple[FailedSeed, ...]:
     )
 
 
-def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Counts by name, summed up, in the order of the names."""
     total: dict[str, int] = {}
     for one in counts:
         for name, count in one.items():

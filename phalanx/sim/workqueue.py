@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from phalanx.limits import SIM_WORK_PER_TURN
 from phalanx.sim.api.errors import ApiError
+from phalanx.sim.client import Client
 from phalanx.sim.store import Key
 
 
@@ -20,6 +21,15 @@ class WorkQueue:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._numbers = itertools.count()
         self._closed = False
+        self._unsubscribe: list[Callable[[], None]] = []
+
+    def follow(self, client: Client, *resources: str) -> None:
+        """Look at every object of these kinds: now, and whenever it changes."""
+        for resource in resources:
+            self._unsubscribe.append(client.subscribe(resource, lambda change: self.add(change.entry.key)))
+        for resource in resources:
+            for key in client.keys(resource):
+                self.add(key)
 
     def add(self, key: Key) -> None:
         """Look at the object soon."""
@@ -43,6 +53,8 @@ class WorkQueue:
         """Handle nothing more."""
         self._closed = True
         self._keys.clear()
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
         for handle in (self._turn, *self._timers.values()):
             if handle is not None:
                 handle.cancel()

@@ -1,10 +1,7 @@
 """`phalanx decide` as a whole: its output's form, determinism, time, exit codes, tables."""
 
 import json
-import os
 import random
-import subprocess
-import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Phalanx
+from tests.hash_seeds import printed
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 ALL = sorted(path for path in SCENARIOS.glob("*.yaml") if not path.name.endswith(".expect.yaml"))
@@ -40,12 +38,7 @@ def test_the_schema_is_one_and_closed() -> None:
 )
 def test_every_process_decides_the_same(name: str) -> None:
     outputs = {
-        subprocess.run(
-            [sys.executable, "-m", "phalanx.cli", "decide", "-f", str(SCENARIOS / f"{name}.yaml")],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
+        printed("-m", "phalanx.cli", "decide", "-f", str(SCENARIOS / f"{name}.yaml"), hash_seed=seed)
         for seed in ("1", "2", "3")
     }
     assert len(outputs) == 1

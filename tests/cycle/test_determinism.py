@@ -1,8 +1,5 @@
 """Same snapshot, same configuration, same result, byte for byte."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -16,6 +13,7 @@ from phalanx.model.queues import Flavor
 from phalanx.model.resources import CPU, GPU
 from phalanx.model.snapshot import Snapshot
 from tests.builders import Scenario
+from tests.hash_seeds import printed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -76,8 +74,4 @@ def _in_a_process(seed: str) -> bytes:
         "import sys; from tests.cycle.test_determinism import busy, encoded; "
         "sys.stdout.buffer.write(encoded(busy().snapshot()))"
     )
-    environment = {**os.environ, "PYTHONHASHSEED": seed}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, check=True
-    )
-    return done.stdout
+    return printed("-c", code, hash_seed=seed)

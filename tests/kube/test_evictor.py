@@ -22,7 +22,7 @@ from tests.kube.world import World
 
 @asynccontextmanager
 async def evicting(
-    transport: FaultyTransport, fence: SwitchFence | None = None
+    transport: FaultyTransport, fence: SwitchFence | None = None, *, objection: str | None = None
 ) -> AsyncIterator[tuple[Evictor, Reports]]:
     reports = Reports()
     evictor = Evictor(
@@ -31,6 +31,7 @@ async def evicting(
         reports=reports,
         clock=SystemClock(),
         jitter=seeded_random(1).random,
+        why_not=lambda _eviction: objection,
     )
     task = asyncio.create_task(evictor.run())
     try:
@@ -67,6 +68,13 @@ async def test_the_pod_is_told_and_deleted(world: World, transport: FaultyTransp
     assert await is_gone(world, "a")
     assert [method for method, _, _ in transport.sent] == ["PATCH", "DELETE"]
     assert b"DisruptionTarget" in transport.sent[0][2]
+
+
+async def test_what_has_become_needless_is_not_done(world: World, transport: FaultyTransport) -> None:
+    async with evicting(transport, objection="the gang is finishing") as (evictor, reports):
+        evictor.submit(await eviction(world, "a"))
+        await reports.until("eviction dropped")
+    assert transport.sent == []
 
 
 async def test_nothing_is_deleted_after_leadership_was_lost(world: World, transport: FaultyTransport) -> None:

@@ -1,8 +1,5 @@
 """The campaign's statistics are those of its sources. Tolerances are six standard deviations or more."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from statistics import median
 
@@ -30,6 +27,7 @@ from phalanx.sim.campaign.generator import (
 from phalanx.sim.faults.fault import Fault
 from phalanx.sim.faults.injectors import INJECTORS
 from phalanx.sim.workloads import tree_of_nodes
+from tests.hash_seeds import printed
 
 YEAR_H = 8760
 LEVELS = {
@@ -178,16 +176,7 @@ def test_the_same_seed_gives_the_same_campaign_in_any_process() -> None:
         " hours=100, scale=10)).encode()).hexdigest()\n"
         "print(mark(1), mark(2))"
     )
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", script],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
+    outputs = [printed("-c", script, hash_seed=seed) for seed in ("1", "2")]
     assert outputs[0] == outputs[1]
     first, second = outputs[0].split()
     assert first != second

@@ -2,9 +2,6 @@
 
 import asyncio
 import hashlib
-import os
-import subprocess
-import sys
 from collections import Counter
 from typing import Any
 
@@ -20,6 +17,7 @@ from phalanx.sim.faults.kinds import KINDS, REMOTE, drawn
 from phalanx.sim.faults.profiles import PROFILES, REMOTE_FAMILIES, plan
 from phalanx.sim.faults.site import site_of
 from phalanx.sim.workloads import node, pod_group, queue, tree_of_nodes
+from tests.hash_seeds import printed
 from tests.sim_faults.conftest import RACK, Play, Town, run
 
 LEVELS = {
@@ -71,16 +69,7 @@ def test_there_is_nothing_without_nodes_time_or_faults() -> None:
 
 def test_the_same_seed_gives_the_same_plan_in_any_process() -> None:
     script = "from tests.sim_faults.test_plans import fingerprint\nprint(fingerprint(1), fingerprint(2))"
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", script],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
+    outputs = [printed("-c", script, hash_seed=seed) for seed in ("1", "2")]
     assert outputs[0] == outputs[1]
     first, second = outputs[0].split()
     assert first != second

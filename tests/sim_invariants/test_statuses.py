@@ -16,6 +16,7 @@ async def use(stage: Stage, count: int, *, queue_name: str = "q") -> None:
     stage.create(node("n1"), pod_group("g", min_member=1, queue=queue_name))
     stage.create(*gang("g", {"w": count}))
     host = await stage.leader()
+    await stage.pass_time(4)
     for number in range(count):
         await host.bind(f"g-w-{number}", "n1")
 
@@ -35,6 +36,20 @@ def test_a_parent_beyond_its_limit() -> None:
         await use(stage, 5)
 
     assert violations(history, QueuesAddUp) == ["S6"]
+
+
+@pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S6"])])
+def test_a_limit_that_was_lowered_while_it_was_decided(ago_s: float, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(queue("q", limit={"nvidia.com/gpu": "4"}), node("n1"))
+        stage.create(pod_group("g", min_member=1, queue="q"), *gang("g", {"w": 3}))
+        stage.change("q", QUEUES, limit={"nvidia.com/gpu": "2"})
+        host = await stage.leader()
+        await stage.pass_time(ago_s)
+        for number in range(3):
+            await host.bind(f"g-w-{number}", "n1")
+
+    assert violations(history, QueuesAddUp) == expected
 
 
 def test_a_limit_that_was_lowered_unheard() -> None:

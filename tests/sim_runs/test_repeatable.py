@@ -1,25 +1,17 @@
 """The same seed gives the same run in any process, and another seed another."""
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "phalanx.cli", "simulate", "--nodes", "8", "--hours", "0.2", "-o", "json"]
+from tests.hash_seeds import printed
+
+COMMAND = ["-m", "phalanx.cli", "simulate", "--nodes", "8", "--hours", "0.2", "-o", "json"]
 
 
 def simulated(seed: int, hash_seed: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [*COMMAND, "--seed", str(seed)],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    summary: dict[str, Any] = json.loads(done.stdout)
+    summary: dict[str, Any] = json.loads(printed(*COMMAND, "--seed", str(seed), hash_seed=hash_seed))
     return summary
 
 

@@ -24,6 +24,7 @@ from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import Placed, Problem, SolveLimits, Unplaceable
 from phalanx.solver.rows import rows_of
 from phalanx.solver.scopes import Scope, scopes_of
+from tests.hash_seeds import printed
 from tests.solver.oracle import optimum
 from tests.solver.problems import bounded, node, problems, role
 
@@ -223,16 +224,7 @@ for line in sys.stdin.buffer:
 def test_same_answer_in_processes_with_different_hashes() -> None:
     """Byte for byte the same answers, whatever order sets of strings have."""
     given = b"\n".join(msgspec.json.encode(one) for one in (needy(), needy(anchored=True), crowded()))
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            input=given,
-            env={"PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2", "3")
-    ]
+    outputs = [printed("-c", PROGRAM, hash_seed=seed, given=given) for seed in ("1", "2", "3")]
     assert outputs[0].count(b"cp-sat") >= 1
     assert outputs[0] == outputs[1] == outputs[2]
 

@@ -6,10 +6,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from phalanx.model.names import LABEL_POD_GROUP
 from phalanx.model.resources import CPU, GPU
 from phalanx.sim.store import Key, Object
-from phalanx.sim.workloads import pod_group, tree_of_nodes
+from phalanx.sim.workloads import job, pod_group, tree_of_nodes
 from phalanx.sim.world import World
 
 RACK: Final = "cloud.provider.com/topology-rack"
@@ -37,7 +36,9 @@ def cluster() -> list[Object]:
 def gang(name: str = "drill", **spec: Any) -> list[Object]:
     """A PodGroup and a Job of 16 one-GPU pods that must share a rack."""
     group = pod_group(name, min_member=GANG, topology={"required": "rack"}, **spec)
-    return [group, _job(name)]
+    whole = job(name, members=GANG, group=name, requests={CPU: "4", GPU: "1"})
+    whole["spec"]["backoffLimit"] = 1000
+    return [group, whole]
 
 
 async def _settled(world: World) -> None:
@@ -92,24 +93,6 @@ def _pods(world: World) -> list[Object]:
 
 def _nodes_in_use(world: World) -> list[str]:
     return sorted({pod["spec"]["nodeName"] for pod in _pods(world) if pod["spec"].get("nodeName")})
-
-
-def _job(name: str) -> Object:
-    container = {
-        "name": "train",
-        "image": "fake",
-        "resources": {"requests": {CPU: "4", GPU: "1"}, "limits": {GPU: "1"}},
-    }
-    template = {
-        "metadata": {"labels": {LABEL_POD_GROUP: name}},
-        "spec": {"schedulerName": "phalanx", "restartPolicy": "Never", "containers": [container]},
-    }
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"parallelism": GANG, "completions": GANG, "backoffLimit": 1000, "template": template},
-    }
 
 
 ACTS: Final = (

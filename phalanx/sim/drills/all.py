@@ -6,6 +6,7 @@ from typing import Final
 from phalanx.sim.drills.acts import ACTS, Act
 from phalanx.sim.drills.crashes import crash_plans
 from phalanx.sim.drills.plan import Plan
+from phalanx.sim.drills.races import race_plans
 from phalanx.sim.drills.replies import reply_plans
 from phalanx.sim.drills.views import view_plans
 from phalanx.sim.invariants.check import Check
@@ -15,9 +16,10 @@ Plans = Callable[[Act, int, tuple[type[Check], ...]], Iterator[Plan]]
 DRILLS: Final[Mapping[str, Plans]] = {
     "crashes": lambda act, seed, checks: crash_plans(act, seed=seed, checks=checks),
     "replies": lambda act, seed, checks: reply_plans(act, seed=seed, checks=checks),
+    "races": lambda act, seed, checks: race_plans(act, seed=seed, checks=checks),
     "views": lambda act, seed, _checks: view_plans(act, seed=seed),
 }
-"""F1, F3 and F2 of the fault matrix."""
+"""F1, F3, F9 at every bind, and F2 of the fault matrix."""
 
 
 def plans_of(drill: str, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:

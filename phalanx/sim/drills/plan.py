@@ -8,13 +8,17 @@ from phalanx.sim.invariants.check import Check
 
 
 class Plan(Struct, frozen=True):
-    """`name` says it in words; `arm` sets the fault up right before the act begins."""
+    """`name` says it in words; `arm` sets the fault up right before the act begins.
+
+    `watched_s`: simulated seconds for which the checks look on after the act has come to its end.
+    """
 
     name: str
     act: Act
     seed: int
     arm: Arm
+    watched_s: float = 0.0
 
     def outcome(self, checks: tuple[type[Check], ...]) -> Outcome:
         """Play it once."""
-        return play(self.act, seed=self.seed, arm=self.arm, checks=checks)
+        return play(self.act, seed=self.seed, arm=self.arm, checks=checks, watched_s=self.watched_s)

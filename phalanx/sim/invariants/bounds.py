@@ -13,6 +13,9 @@ GONE_KEPT_S: Final = 300.0
 HEARD_MARGIN_S: Final = 0.2
 """Seconds before a write within which an event may have come too late for it."""
 
+DECIDED_S: Final = 2.0
+"""Seconds between a look at the cluster and a write that follows from it: a cycle takes one at most."""
+
 PARTIAL_S: Final = 10.0
 """Seconds that a gang may be partly bound while nothing is wrong."""
 
@@ -58,8 +61,12 @@ CYCLES_AT_REST_MAX: Final = 30
 AVOID_S: Final = 300.0
 """Seconds for which a node that failed a gang is no place for that gang: half of what the scheduler keeps."""
 
-MASS_S: Final = 300.0
-"""Seconds within which half of the nodes must have turned bad for the breaker to be open."""
+MASS_S: Final = 270.0
+"""Seconds within which half of the nodes must have turned bad for the breaker to be open: its own 300 by the
+clock of a host that runs a tenth too fast."""
+
+BREAKER_OPEN_S: Final = 340.0
+"""Seconds for which nodes that turned bad may keep it open: by a clock that runs a tenth too slow."""
 
 MASS_NODES_MIN: Final = 10
 """Nodes of which half may be a mass: the breaker's own default."""

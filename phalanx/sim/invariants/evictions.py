@@ -8,6 +8,7 @@ from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.sim.invariants.bounds import (
     AVOID_S,
+    BREAKER_OPEN_S,
     CONVERGED_S,
     HEALED_S,
     LOST_MEMBERS_S,
@@ -127,7 +128,7 @@ class FewEvictions(Check):
     def _broke_lately(self, gang: GangFact) -> bool:
         return (
             gang.key in self.truth.broken
-            or self._broken_at.get(gang.key, -MASS_S) > self.now - MASS_S
+            or self._broken_at.get(gang.key, -BREAKER_OPEN_S) > self.now - BREAKER_OPEN_S
             or any(pod.phase == "Failed" for pod in self.truth.members(gang.key))
         )
 

@@ -7,11 +7,11 @@ from phalanx.model.decisions import CycleResult
 from phalanx.model.reasons import Reason
 from phalanx.model.snapshot import Snapshot
 from phalanx.sim.invariants.bounds import (
+    BREAKER_OPEN_S,
     CYCLES_AT_REST_MAX,
     EVICTIONS_MAX,
     HEALED_S,
     IDLE_S,
-    MASS_S,
     STARVING_CYCLES,
     STARVING_GANGS,
     STARVING_PERIOD_S,
@@ -107,7 +107,7 @@ class NobodyStarves(Check):
 
     def _may_be_held_back(self) -> bool:
         """Whether so many nodes have turned bad lately that the breaker may be open."""
-        lately = self.now - MASS_S - HEALED_S
+        lately = self.now - BREAKER_OPEN_S
         turned = sum(since > lately for since in self.truth.bad_nodes.values())
         return 3 * turned > len(self.truth.nodes)
 

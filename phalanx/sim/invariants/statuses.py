@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from phalanx.model.quantities import InvalidQuantity, capacity_amount
 from phalanx.model.resources import Resources
-from phalanx.sim.invariants.bounds import CONVERGED_S
+from phalanx.sim.invariants.bounds import CONVERGED_S, DECIDED_S
 from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.check import Check, Scene
 from phalanx.sim.invariants.facts import GangKey, PodFact
@@ -17,7 +17,8 @@ from phalanx.sim.store import Change, ChangeType, Key, Object
 class QueuesAddUp(Check):
     """S6: no bind takes a queue beyond its limit, and at rest its status tells what its pods use.
 
-    A limit counts as the highest since what the sender had heard of. Limits of flavors are tested apart.
+    A limit counts as the highest since what the sender had heard of when it decided. Limits of flavors are
+    tested apart.
     """
 
     name = "S6"
@@ -43,7 +44,7 @@ class QueuesAddUp(Check):
         pod = self.truth.pods.get(call.uid)
         if pod is None or not pod.requests:
             return
-        heard = self.truth.heard(call, "queues")
+        heard = self.truth.heard(call, "queues", before_s=DECIDED_S)
         name = self._queue_of(pod)
         for queue in self._path(name):
             limits = [_amounts((spec or {}).get("limit") or {}) for spec in self._specs[queue].since(heard)]

@@ -295,12 +295,15 @@ class Truth:
 
     # --- earlier -------------------------------------------------------------------------------------------
 
-    def heard(self, call: Call, plural: str) -> int:
-        """The revision of a kind that the sender of a call must have known when it sent it; 0: not known."""
+    def heard(self, call: Call, plural: str, *, before_s: float = 0.0) -> int:
+        """The revision of a kind that the sender of a call must have known when it sent it; 0: not known.
+
+        `before_s`: so long before it sent it.
+        """
         process = self.process_of(call.host)
         if process is None:
             return 0
-        return process.network.hearing.by(plural, call.exchange.sent_at - HEARD_MARGIN_S)
+        return process.network.hearing.by(plural, call.exchange.sent_at - before_s - HEARD_MARGIN_S)
 
     def process_of(self, host: str) -> Process | None:
         """The process of that name, if it is still a replica's latest."""
