@@ -146,6 +146,7 @@ class _Attempts:
                 certificate=answer.certificate,
                 level=level,
                 domain=domain,
+                within=_required_labels(self._session, demand.gang, seats),
             )
 
 
@@ -172,3 +173,14 @@ def _tightest_domain(session: Session, gang: Gang, seats: Seats) -> tuple[str, s
         shared = [left == right for left, right in zip(common, paths.get(node, ()), strict=False)]
         common = common[: [*shared, False].index(False)]
     return (topology.levels[len(common) - 1].name, "/".join(common)) if common else ("", "")
+
+
+def _required_labels(session: Session, gang: Gang, seats: Seats) -> dict[str, str]:
+    """The labels that tell the domain which the gang requires, as the node of the first seat has them."""
+    topology = session.topologies.of(gang)
+    if topology is None or gang.topology.required is None:
+        return {}
+    depth = [level.name for level in topology.levels].index(gang.topology.required) + 1
+    path = session.topologies.paths(topology)[seats[0][0]]
+    keys = [level.node_label for level in topology.levels]
+    return dict(zip(keys[:depth], path, strict=False))

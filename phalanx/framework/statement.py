@@ -6,7 +6,7 @@ keeps the old ones; rolling back puts them back in reverse order. Nothing is cop
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from msgspec import Struct
 
@@ -20,6 +20,8 @@ from phalanx.model.resources import Resources, add, scale, subtract
 
 if TYPE_CHECKING:
     from phalanx.framework.session import Session
+
+_NO_LABELS: Final[Mapping[str, str]] = {}
 
 Seats = Sequence[tuple[NodeName, Sequence[Pod]]]
 """Which pods go to which node."""
@@ -77,6 +79,7 @@ class Statement:
         certificate: Certificate,
         level: str = "",
         domain: str = "",
+        within: Mapping[str, str] = _NO_LABELS,
     ) -> None:
         """Allocate these pods of the gang. Raises NoRoom or IllegalTransition."""
         self._move_gang(gang, GangState.PLACED)
@@ -98,6 +101,7 @@ class Statement:
                 certificate=certificate,
                 level=level,
                 domain=domain,
+                within=within,
             )
         )
 

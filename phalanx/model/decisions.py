@@ -23,7 +23,8 @@ class Placement(Struct, frozen=True):
     """The complete placement of (the missing part of) one gang: all of its binds, or none, are to be sent.
 
     `cause` says why now: "start", "replace" or "surplus". `level` and `domain` name the tightest domain that
-    holds all of the gang, empty without a topology.
+    holds all of the gang, empty without a topology. `within`: the labels, with their values, that nodes of
+    the required domain have; a node that lacks one is no place for this gang.
     """
 
     gang: GangId
@@ -34,6 +35,7 @@ class Placement(Struct, frozen=True):
     certificate: Certificate
     level: str = ""
     domain: str = ""
+    within: Mapping[str, str] = {}
 
 
 class Evict(Struct, frozen=True):

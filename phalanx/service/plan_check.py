@@ -24,7 +24,8 @@ class CachePlanCheck:
 
     def gang(self, placement: Placement) -> str | None:
         """The first reason among all binds: a plan that is broken in one place is made anew whole."""
-        return next(filter(None, (self.bind(placement, bind) for bind in placement.binds)), None)
+        binds = (self.bind(placement, bind) for bind in placement.binds)
+        return next(filter(None, binds), None) or self._strayed(placement)
 
     def bind(self, placement: Placement, bind: Bind) -> str | None:
         """Whether the pod still waits for this node, may still run there, and has room as it was planned."""
@@ -46,8 +47,10 @@ class CachePlanCheck:
         rejected = self._rejection(pod, state)
         if rejected is not None:
             return f"node {name}: {rejected}"
-        if state.node.has_unknown_topology and self._requires_topology(placement):
+        if placement.within and state.node.has_unknown_topology:
             return f"node {name}: its place in the network is unknown"
+        if not _is_within(placement, state.node):
+            return f"node {name} is not in the domain of the plan any more"
         asked = pod.shape.requests
         short = [each for each, amount in state.free.items() if amount < 0 < asked.get(each, 0)]
         return f"node {name} has too little {short[0]} since the plan was made" if short else None
@@ -64,6 +67,16 @@ class CachePlanCheck:
             known[1][key] = session.eligibility(pod).rejected.get(name)
         return known[1][key]
 
-    def _requires_topology(self, placement: Placement) -> bool:
-        gang = self._cache.gang(placement.gang)
-        return gang is not None and gang.topology.required is not None
+    def _strayed(self, placement: Placement) -> str | None:
+        """A member that stands already, and whose node has left the domain in which the plan puts others."""
+        gang = self._cache.gang(placement.gang) if placement.within else None
+        for pod in gang.members if gang is not None else ():
+            node = pod.node if pod.holds_node and not pod.deleting else None
+            state = self._cache.node_state(node) if node is not None else None
+            if state is not None and not _is_within(placement, state.node):
+                return f"pod {pod} is not in the domain of the plan any more"
+        return None
+
+
+def _is_within(placement: Placement, node: Node) -> bool:
+    return all(node.labels.get(key) == value for key, value in placement.within.items())

@@ -39,7 +39,7 @@ def why(changed: Change | None) -> str | None:
     if changed is None:
         cache.apply(Deleted("Node", "", "n"))
     else:
-        cache.apply(Applied(node("n", labels=rack, **{"status": ROOM, **changed})))
+        cache.apply(Applied(node("n", **{"labels": rack, "status": ROOM, **changed})))
     return check.bind(placement, placement.binds[0])
 
 
@@ -50,6 +50,9 @@ def why(changed: Change | None) -> str | None:
         (with_condition("Ready", "False"), "node n: condition Ready is False"),
         (with_condition("Ready", "Unknown"), "node n: condition Ready is Unknown"),
         (with_condition("GpuXidError", "True"), "node n: condition GpuXidError is True"),
+        ({"labels": {"rack": "another"}}, "node n is not in the domain of the plan any more"),
+        ({"labels": {"zone": "z", "rack": "r"}}, None),
+        ({"labels": {}}, "node n is not in the domain of the plan any more"),
         (with_condition("NodeNotInNWTopologyCM", "True"), "node n: its place in the network is unknown"),
         ({"spec": {"unschedulable": True}}, "node n: cordoned"),
         (
@@ -79,3 +82,24 @@ def test_a_node_that_lacks_what_others_use_still_takes_what_asks_for_none_of_it(
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
     assert CachePlanCheck(cache, config).gang(placement) is None
+
+
+def test_a_member_that_stands_holds_the_gang_together() -> None:
+    """The plan puts others beside it; if its node is elsewhere by now, that is another plan."""
+    config = SchedulerConfig()
+    cache = Cache(scheduler_name=config.scheduler_name)
+    labels = {label("pod-group"): "g"}
+    old = pod("old", uid="old", nodeName="n1", requests={"cpu": 1}, labels=labels)
+    new = pod("new", uid="new", requests={"cpu": 8}, labels=labels)
+    nodes = [node(name, labels={"rack": "r"}, status=ROOM) for name in ("n1", "n2")]
+    group = pod_group("g", topology={"required": "rack"}, minMember=2)
+    cache.apply_all(map(Applied, (*nodes, old, new, group)))
+    snapshot = cache.snapshot(now=0, seed=0, memory=Memory())
+    snapshot = replace(snapshot, topologies={"": Topology("", (Level("rack", "rack"),))})
+    (placement,) = decide(snapshot, config).placements
+    assert [bind.node for bind in placement.binds] == ["n2"]
+    cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
+    assert CachePlanCheck(cache, config).gang(placement) is None
+    cache.apply(Applied(node("n1", labels={"rack": "another"}, status=ROOM)))
+    said = CachePlanCheck(cache, config).gang(placement)
+    assert said == "pod team/old is not in the domain of the plan any more"
