@@ -1,4 +1,4 @@
-"""`python -m bench.soak`: a thousand seeds and hours, every drill and the whole bug bank; `make soak`.
+"""`python -m bench.soak`: a thousand seeds and simulated hours under all faults, and every drill; `make soak`.
 
 Writes bench/results/soak.json. Takes about three quarters of an hour on two cores.
 """
@@ -22,14 +22,13 @@ HOURS = "0.5"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code 1 when a check was violated, an act failed, a mark was not reached or a bug got away."""
+    """Exit code 1 when a check was violated, an act failed or a mark was not reached."""
     asked = _asked(arguments)
     began = time.monotonic()
     seeds = _json(
         "simulate", "--seeds", f"1..{asked.seeds}", "--hours", HOURS, "--nodes", "16", jobs=asked.jobs
     )
     drills = _json("drill", "--every", str(asked.every), jobs=asked.jobs)
-    bank = subprocess.run([sys.executable, "-m", "tests.bugbank"], check=False).returncode
     minutes = (time.monotonic() - began) / 60
     unreached = missing(added([seeds["marks"], *(drill["marks"] for drill in drills)]))
     _tell(seeds, drills, unreached, minutes)
@@ -41,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         "marksNotReached": unreached,
     }
     (RESULTS / "soak.json").write_text(json.dumps(result, indent=2) + "\n")
-    failed = bank or seeds["violationCount"] or unreached or any(drill["failed"] for drill in drills)
+    failed = seeds["violationCount"] or unreached or any(drill["failed"] for drill in drills)
     return 1 if failed else 0
 
 

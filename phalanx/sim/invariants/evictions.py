@@ -210,10 +210,10 @@ class FailedNodesAvoided(Check):
 
     def on_change(self, change: Change) -> None:
         moved = self.truth.changed_pod
-        if moved is None or moved.before is None or not moved.before.holds:
+        if moved is None or moved.before is None or not moved.before.holds or moved.before.is_deleting:
             return
         before, after = moved.before, moved.after
-        if after is not None and after.phase != "Failed":
+        if after is not None and after.phase != "Failed" and not after.is_deleting:
             return
         node = self.truth.nodes.get(before.node)
         reason = str((change.entry.data.get("status") or {}).get("reason") or "")
