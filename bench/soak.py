@@ -1,4 +1,4 @@
-"""`python -m bench.soak`: a thousand seeds and simulated hours under all faults, and every drill; `make soak`.
+"""`python -m bench.soak`: a thousand seeds and simulated hours of all faults, and every drill; `make soak`.
 
 Writes bench/results/soak.json. Takes about three quarters of an hour on two cores.
 """
