@@ -1,7 +1,7 @@
 """Step 3: try each demand in order. It is placed whole, or as far as it need not be whole, or not at all."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -104,7 +104,7 @@ class _Attempts:
         answer = self._ask(demand, avoiding)
         if answer is None:
             return demand
-        seats = _seats(demand, answer.assignments)
+        seats = self._seats(demand, answer.assignments)
         self._apply(demand, answer, seats)
         if sum(each.count for each in answer.assignments) == demand.count:
             return None
@@ -131,7 +131,18 @@ class _Attempts:
             answer = self._ask(demand, _NOWHERE)
         if answer is not None:
             with self._session.statement() as statement:
-                statement.keep(gang=demand.gang, seats=_seats(demand, answer.assignments))
+                statement.keep(gang=demand.gang, seats=self._seats(demand, answer.assignments))
+
+    def _seats(self, demand: Demand, assignments: Sequence[Assignment]) -> Seats:
+        """Each batch's pods, in the order of their ranks, on nodes in the order of the network.
+
+        So neighbours in rank are neighbours in the network, as far as nodes and domains have room.
+        """
+        topology = self._session.topologies.of(demand.gang) if len(assignments) > 1 else None
+        paths = self._session.topologies.paths(topology) if topology is not None else {}
+        along = sorted(assignments, key=lambda each: (each.role, paths.get(each.node, ()), each.node))
+        pods: list[Iterator[Pod]] = [iter(batch.pods) for batch in demand.batches]
+        return [(each.node, tuple(islice(pods[each.role], each.count))) for each in along]
 
     def _fail(self, failure: Failure) -> None:
         self.outcome.failures[failure.demand.gang.id] = failure
@@ -152,12 +163,6 @@ class _Attempts:
 
 def _backend(answer: Answer) -> str:
     return answer.certificate.by if isinstance(answer, Placed) else answer.by
-
-
-def _seats(demand: Demand, assignments: Iterable[Assignment]) -> Seats:
-    """Give each batch's pods, in their order, to the nodes in the order of the assignments."""
-    pods: list[Iterator[Pod]] = [iter(batch.pods) for batch in demand.batches]
-    return [(each.node, tuple(islice(pods[each.role], each.count))) for each in assignments]
 
 
 def _tightest_domain(session: Session, gang: Gang, seats: Seats) -> tuple[str, str]:

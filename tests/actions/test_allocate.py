@@ -46,6 +46,16 @@ def test_the_tightest_domain_counts_members_that_run_already() -> None:
     assert (placement.level, placement.domain) == ("zone", "z")
 
 
+def test_neighbours_in_rank_are_neighbours_in_the_network() -> None:
+    """The names of nodes tell nothing: they run across the racks."""
+    scenario = Scenario("zone", "rack")
+    for number in range(6):
+        scenario.nodes(f"n{number}", 1, gpu=8, within=f"z/r{number % 2}")
+    (placement,) = scenario.gang("g", 6, gpu=8, required="zone").decide().placements("g")
+    assert [bind.name for bind in placement.binds] == [f"g-{index}" for index in range(6)]
+    assert [bind.node for bind in placement.binds] == ["n0-0", "n2-0", "n4-0", "n1-0", "n3-0", "n5-0"]
+
+
 def test_without_a_topology_no_domain_is_named() -> None:
     (placement,) = Scenario().nodes("n", 1).gang("g", 1).decide().placements("g")
     assert (placement.level, placement.domain) == ("", "")

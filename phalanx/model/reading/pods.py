@@ -17,12 +17,11 @@ from phalanx.model.pods import Pod, PodPhase, Scheduled
 from phalanx.model.reading.failures import read_end, read_failure
 from phalanx.model.reading.metadata import controller_of, count, identity, seconds
 from phalanx.model.reading.priorities import PREEMPT_LOWER, PriorityLevel, resolve
+from phalanx.model.reading.ranks import read_rank
 from phalanx.model.reading.shapes import Shapes
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.wire import core
 
-_JOB_INDEX: Final = "batch.kubernetes.io/job-completion-index"
-_POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 _PHASES: Final = {"": PodPhase.PENDING, **{str(phase): phase for phase in PodPhase}}
 _KUBERNETES_SCHEDULER: Final = "default-scheduler"
 
@@ -52,7 +51,7 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
         queue=_text(labels, LABEL_QUEUE),
         controller=controller_of(owners),
         owners=tuple([owner.uid for owner in owners]),
-        index=count(labels.get(_JOB_INDEX) or labels.get(_POD_INDEX)),
+        index=read_rank(labels),
         scheduled=_scheduled(status),
         failure=read_failure(status),
         ended=read_end(meta, status),

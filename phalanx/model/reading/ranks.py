@@ -1,0 +1,35 @@
+"""A pod's rank among the pods of its workload, from the labels that workload controllers write.
+
+Label names as in Kubernetes (Job, StatefulSet), JobSet, LeaderWorkerSet and the Kubeflow training operator.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from phalanx.model.reading.metadata import count
+
+_PARTS: Final = ("jobset.sigs.k8s.io/job-global-index", "leaderworkerset.sigs.k8s.io/group-index")
+"""Number of the part of the workload in which the pod lies: a replicated job, a leader with its workers."""
+
+_INSIDE: Final = (
+    "leaderworkerset.sigs.k8s.io/worker-index",
+    "batch.kubernetes.io/job-completion-index",
+    "training.kubeflow.org/replica-index",
+    "apps.kubernetes.io/pod-index",
+)
+"""Number of the pod inside its part. A leader's StatefulSet numbers the parts, so that label goes last."""
+
+_PART_SIZE: Final = 10**9
+"""More than a label of nine digits can say."""
+
+
+def read_rank(labels: Mapping[str, str]) -> int | None:
+    """Ranks order the pods of a workload, part by part; they may have gaps. None without any label."""
+    part, inside = _first(labels, _PARTS), _first(labels, _INSIDE)
+    if part is None:
+        return inside
+    return part * _PART_SIZE + (inside or 0)
+
+
+def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> int | None:
+    return next((number for key in keys if (number := count(labels.get(key))) is not None), None)
