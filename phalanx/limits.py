@@ -259,6 +259,9 @@ QUESTION_EFFORT_MIN: Final = 0.01
 SCOPES_SEARCHED_MAX: Final = 256
 """Domains that greedy search looks into for one problem; most problems need fewer than ten."""
 
+BOND_TRIES_MAX: Final = 256
+"""Domains that greedy search tries for the subgroups of one gang, all together; CP-SAT takes over then."""
+
 DOMAINS_TRIED_MAX: Final = 16
 """Domains of one level tried by themselves, tightest first: the first that could hold all usually does."""
 

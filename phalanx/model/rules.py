@@ -20,6 +20,23 @@ class FewestDomains(Struct, frozen=True, tag="fewest-domains"):
     level: str
 
 
+class SubgroupDomain(Struct, frozen=True, tag="subgroup-domain"):
+    """All pods of this subgroup, and its members that already run, lie in one domain of this level."""
+
+    name: str
+    subgroup: str
+    level: str
+
+
+class SubgroupSegments(Struct, frozen=True, tag="subgroup-segments"):
+    """Each domain of this level that gets pods of the subgroup then holds a multiple of `size` of them."""
+
+    name: str
+    subgroup: str
+    level: str
+    size: int
+
+
 class Budget(Struct, frozen=True, tag="budget"):
     """The pods placed on these nodes together use at most this much. `nodes` None means every node.
 
@@ -31,4 +48,7 @@ class Budget(Struct, frozen=True, tag="budget"):
     nodes: frozenset[NodeName] | None = None
 
 
-Rule = SameDomain | FewestDomains | Budget
+SubgroupRule = SubgroupDomain | SubgroupSegments
+"""Rules about a named part of a gang, those inside it included."""
+
+Rule = SameDomain | FewestDomains | SubgroupDomain | SubgroupSegments | Budget

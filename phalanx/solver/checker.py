@@ -5,7 +5,15 @@ from collections.abc import Iterator, Sequence
 from operator import add, gt
 
 from phalanx.model.names import NodeName
-from phalanx.model.rules import Budget, FewestDomains, Rule, SameDomain
+from phalanx.model.rules import (
+    Budget,
+    FewestDomains,
+    Rule,
+    SameDomain,
+    SubgroupDomain,
+    SubgroupRule,
+    SubgroupSegments,
+)
 from phalanx.solver.objective import objective_of, terms_of
 from phalanx.solver.problem import Assignment, NodeClass, Placed, Problem
 
@@ -70,6 +78,10 @@ def _broken(rule: Rule, problem: Problem, assignments: Sequence[Assignment], hom
     match rule:
         case SameDomain():
             return _scattered(rule, problem, assignments, home)
+        case SubgroupDomain():
+            return _parted(rule, problem, assignments, home)
+        case SubgroupSegments():
+            return _cut_up(rule, problem, assignments, home)
         case Budget():
             return _overspent(rule, problem, assignments)
         case FewestDomains():
@@ -86,6 +98,45 @@ def _scattered(
         yield f"{rule.name}: a pod on a node in no {rule.level}"
     if len(domains) > 1:
         yield f"{rule.name}: pods in {len(domains)} domains of level {rule.level}"
+
+
+def _lying(
+    rule: SubgroupRule, problem: Problem, assignments: Sequence[Assignment], home: Home
+) -> dict[tuple[str, ...], int]:
+    """Pods of the subgroup, with those that run, by the path of their domain; shorter where there is none."""
+    depth = problem.levels.index(rule.level) + 1
+    lying: dict[tuple[str, ...], int] = {}
+    for one in assignments:
+        if rule.subgroup in problem.roles[one.role].subgroups:
+            path = home[one.node].path[:depth]
+            lying[path] = lying.get(path, 0) + one.count
+    for anchor in problem.subgroup_anchors if lying else ():
+        if anchor.subgroup == rule.subgroup:
+            lying[anchor.path[:depth]] = lying.get(anchor.path[:depth], 0) + anchor.count
+    return lying
+
+
+def _parted(
+    rule: SubgroupDomain, problem: Problem, assignments: Sequence[Assignment], home: Home
+) -> Iterator[str]:
+    lying = _lying(rule, problem, assignments, home)
+    if any(len(path) <= problem.levels.index(rule.level) for path in lying):
+        yield f"{rule.name}: a pod on a node in no {rule.level}"
+    if len(lying) > 1:
+        yield f"{rule.name}: pods in {len(lying)} domains of level {rule.level}"
+
+
+def _cut_up(
+    rule: SubgroupSegments, problem: Problem, assignments: Sequence[Assignment], home: Home
+) -> Iterator[str]:
+    depth = problem.levels.index(rule.level) + 1
+    lying = _lying(rule, problem, assignments, home)
+    members = (one for one in assignments if rule.subgroup in problem.roles[one.role].subgroups)
+    for path in sorted({home[one.node].path[:depth] for one in members}):
+        if len(path) < depth:
+            yield f"{rule.name}: a pod on a node in no {rule.level}"
+        elif lying[path] % rule.size:
+            yield f"{rule.name}: {lying[path]} pods in {'/'.join(path)}, no multiple of {rule.size}"
 
 
 def _overspent(rule: Budget, problem: Problem, assignments: Sequence[Assignment]) -> Iterator[str]:

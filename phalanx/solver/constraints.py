@@ -6,8 +6,11 @@ from typing import Final
 
 from ortools.sat.python import cp_model
 
+from phalanx.solver.anchors import anchored, homes
 from phalanx.solver.counting import CountingModel
 from phalanx.solver.groups import Group
+from phalanx.solver.objective import is_domain
+from phalanx.solver.rulebook import Bond
 
 Constraint = Callable[[CountingModel], None]
 Opened = dict[int, cp_model.IntVar]
@@ -61,6 +64,51 @@ def capacity_amounts(model: CountingModel) -> None:
             roles = [(role, index) for role in range(len(model.problem.roles)) if (role, index) in model.pods]
             for resource, free in enumerate(group.free):
                 _at_most(model, roles, resource, free)
+
+
+@constraint("subgroup-domain")
+def subgroup_domain(model: CountingModel) -> None:
+    """The pods of a subgroup lie in one domain, that of its members that run."""
+    for bond in model.rows.book.bonds:
+        if bond.size:
+            continue
+        allowed = homes(model.rows, bond)
+        chosen = []
+        for domain, pods in _pods_by_domain(model, bond):
+            if domain is None or (allowed is not None and domain not in allowed):
+                model.cp.add(model.total(pods) == 0)
+                continue
+            home = model.cp.new_bool_var("")
+            chosen.append(home)
+            model.cp.add(model.total(pods) <= min(_wanted(model, bond), model.most(pods)) * home)
+        model.cp.add_at_most_one(chosen)
+
+
+@constraint("subgroup-segments")
+def subgroup_segments(model: CountingModel) -> None:
+    """Each domain that gets pods of a subgroup then holds whole segments, its members that run included."""
+    for bond in model.rows.book.bonds:
+        there = anchored(model.rows, bond) if bond.size else {}
+        for domain, pods in _pods_by_domain(model, bond) if bond.size else ():
+            if domain is None:
+                model.cp.add(model.total(pods) == 0)
+                continue
+            count, used = there.get(domain, 0), model.cp.new_bool_var("")
+            segments = model.cp.new_int_var(0, (model.most(pods) + count) // bond.size, "")
+            model.cp.add(model.total(pods) + count == bond.size * segments).only_enforce_if(used)
+            model.cp.add(model.total(pods) == 0).only_enforce_if(~used)
+
+
+def _pods_by_domain(model: CountingModel, bond: Bond) -> Iterator[tuple[int | None, list[cp_model.IntVar]]]:
+    """The counts of the bond's roles per domain of its level; None for nodes in no domain of it."""
+    for domain, groups in _groups_by_domain(model, bond.level):
+        key = model.rows.tree.keys[bond.level][domain]
+        pods = [count for role in bond.roles for count in model.pods_of(role, groups)]
+        yield (domain if is_domain(key) else None), pods
+
+
+def _wanted(model: CountingModel, bond: Bond) -> int:
+    return sum(model.problem.roles[role].maximum for role in bond.roles)
 
 
 @constraint("budget")

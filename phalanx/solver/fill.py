@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from phalanx.solver.nodetable import Counts, NodeTable
-from phalanx.solver.rows import IntArray, Rows, requests_of
+from phalanx.solver.rows import BoolArray, IntArray, Rows, requests_of
 
 
 class Spending:
@@ -51,8 +51,18 @@ def role_weights(rows: Rows) -> list[int]:
     return [min(max(1, share), 1000) for share in shares.max(axis=1, initial=0).tolist()]
 
 
-def fill(table: NodeTable, nodes: IntArray, want: Sequence[int], *, start: Counts | None = None) -> Counts:
-    """Pods put on the selected nodes, up to `want` per role, on top of `start`; fewer where no more fit."""
+def fill(
+    table: NodeTable,
+    nodes: IntArray,
+    want: Sequence[int],
+    *,
+    start: Counts | None = None,
+    only: BoolArray | None = None,
+) -> Counts:
+    """Pods put on the selected nodes, up to `want` per role, on top of `start`; fewer where no more fit.
+
+    `only` tells which of the nodes may take more than they have at the start; without it all may.
+    """
     rows = table.rows
     row = table.row[nodes]
     requests = requests_of(rows.problem)
@@ -62,6 +72,8 @@ def fill(table: NodeTable, nodes: IntArray, want: Sequence[int], *, start: Count
     for role in role_order(rows):
         missing = want[role] - int(counts[:, role].sum())
         fits = _fits(left, requests[role], rows.fits[row, role], missing)
+        if only is not None:
+            fits = np.where(only, fits, 0)
         taken = _take(rows, row, role, fits, missing, spending)
         counts[:, role] += taken
         left -= taken[:, None] * requests[role]

@@ -35,19 +35,20 @@ class Forest(Struct, frozen=True, eq=False):
 
 
 def forest_of(rows: Rows, held: IntArray) -> Forest:
-    """The forest of all levels that matter, of what each row holds."""
+    """The forest of the levels that matter to the whole gang, of what each row holds."""
+    levels = rows.book.gang_depth
     per_level = []
-    for level, opened in enumerate(rows.tree.open):
+    for level, opened in enumerate(rows.tree.open[:levels]):
         total = np.zeros(len(opened), dtype=np.int64)
         np.add.at(total, rows.domain[level], held)
         per_level.append(total)
-    return Forest(held=tuple(per_level), open=rows.tree.open, inner=_inner(rows))
+    return Forest(held=tuple(per_level), open=rows.tree.open[:levels], inner=_inner(rows, levels))
 
 
-def _inner(rows: Rows) -> tuple[tuple[IntArray, ...], ...]:
+def _inner(rows: Rows, count: int) -> tuple[tuple[IntArray, ...], ...]:
     """Per level but the last, per domain, the domains of the next level inside it."""
     levels = []
-    for level in range(1, len(rows.tree.parent)):
+    for level in range(1, count):
         parent = rows.tree.parent[level]
         order = np.argsort(parent, kind="stable")
         ends = np.cumsum(np.bincount(parent, minlength=len(rows.tree.parent[level - 1])))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from phalanx.limits import DOMAINS_TRIED_MAX
+from phalanx.solver.bonded import search_bonded
 from phalanx.solver.fill import fill, role_weights
 from phalanx.solver.nodetable import Found, NodeTable
 from phalanx.solver.rows import BoolArray, IntArray
@@ -16,6 +17,8 @@ from phalanx.solver.scopes import Scope
 
 def search(table: NodeTable, scope: Scope) -> Found | None:
     """A placement in the scope, as many pods as fit; None when the minimums were not reached."""
+    if table.rows.book.bonds:
+        return search_bonded(table, scope)
     found = _fill_minimums_then_surplus(table, scope.nodes)
     if found is None:
         return None

@@ -33,6 +33,11 @@ def domain_key(path: Sequence[str], level: int, node: NodeName) -> DomainKey:
     return tuple(path[: level + 1]) if len(path) > level else (*path, "", node)
 
 
+def is_domain(key: DomainKey) -> bool:
+    """Whether a key is that of a domain, and not of a node that is one by itself: no label is empty."""
+    return "" not in key
+
+
 def anchored_domains(problem: Problem, level: int) -> set[DomainKey]:
     """The domains of this level that members of the gang already run in."""
     return {tuple(path[: level + 1]) for path in problem.anchors}

@@ -12,12 +12,22 @@ class RoleDemand(Struct, frozen=True):
     """Interchangeable pods to place. `request` is aligned with `Problem.resources`; all entries are >= 0.
 
     At least `minimum` and at most `maximum` of them are placed, as many as possible; 0 <= minimum <= maximum.
+    `subgroups` are those in which the role lies, whatever their order.
     """
 
     name: str
     request: tuple[int, ...]
     minimum: int
     maximum: int
+    subgroups: tuple[str, ...] = ()
+
+
+class SubgroupAnchor(Struct, frozen=True):
+    """`count` members of the subgroup already run in the domain with this path."""
+
+    subgroup: str
+    path: tuple[str, ...]
+    count: int
 
 
 class NodeClass(Struct, frozen=True):
@@ -44,7 +54,8 @@ class Problem(Struct, frozen=True):
     """Place these roles on these classes under these rules.
 
     `levels` are the names of the topology's levels, widest first. `anchors` are the domain paths of members
-    of the gang that already run; SameDomain and FewestDomains count them.
+    of the gang that already run; SameDomain and FewestDomains count them. `subgroup_anchors` tell the same of
+    each subgroup that a rule is about.
     """
 
     resources: tuple[str, ...]
@@ -54,6 +65,7 @@ class Problem(Struct, frozen=True):
     rules: tuple[Rule, ...] = ()
     anchors: tuple[tuple[str, ...], ...] = ()
     seed: int = 0
+    subgroup_anchors: tuple[SubgroupAnchor, ...] = ()
 
 
 class Assignment(Struct, frozen=True):

@@ -32,11 +32,12 @@ class TooLarge(Exception):
 class Tree(Struct, frozen=True, eq=False):
     """The domains of each level that matters, by number. `parent[i][d]` is d's domain of level i - 1.
 
-    `open[i][d]` tells whether the gang already runs in d.
+    `open[i][d]` tells whether the gang already runs in d, `keys[i][d]` is what the domain is known by.
     """
 
     parent: tuple[IntArray, ...]
     open: tuple[BoolArray, ...]
+    keys: tuple[tuple[DomainKey, ...], ...]
 
 
 class Rows(Struct, frozen=True, eq=False):
@@ -155,6 +156,7 @@ def _domains(
     domain: list[IntArray] = []
     parent: list[IntArray] = []
     opened: list[BoolArray] = []
+    known: list[tuple[DomainKey, ...]] = []
     for level in range(depth):
         numbers: dict[DomainKey, int] = {}
         keys = (domain_key(path, level, node) for path, node in examples)
@@ -166,4 +168,5 @@ def _domains(
         parent.append(around)
         anchored = anchored_domains(problem, level)
         opened.append(np.array([key in anchored for key in numbers], dtype=np.bool_))
-    return tuple(domain), Tree(parent=tuple(parent), open=tuple(opened))
+        known.append(tuple(numbers))
+    return tuple(domain), Tree(parent=tuple(parent), open=tuple(opened), keys=tuple(known))

@@ -1,24 +1,54 @@
 """What the rules of a problem amount to, read in one place."""
 
+from collections.abc import Iterator, Mapping
+
 from msgspec import Struct
 
-from phalanx.model.rules import Budget, FewestDomains, SameDomain
+from phalanx.model.rules import (
+    Budget,
+    FewestDomains,
+    SameDomain,
+    SubgroupDomain,
+    SubgroupRule,
+    SubgroupSegments,
+)
 from phalanx.solver.problem import NodeClass, Problem, RoleDemand
+
+
+class Bond(Struct, frozen=True):
+    """A rule about a subgroup, with indices: of its level, and of the roles that lie in the subgroup.
+
+    `size` 1 or more: each domain holds a multiple of it; 0: one domain holds all. `anchors` are the members
+    that already run, by the path down to the level; shorter where their nodes lack a label.
+    """
+
+    rule: SubgroupRule
+    level: int
+    roles: tuple[int, ...]
+    size: int
+    anchors: Mapping[tuple[str, ...], int]
 
 
 class Rulebook(Struct, frozen=True):
     """Levels are indices into `Problem.levels`, the deepest that a rule of the kind names; None without one.
 
-    `budgets` keeps the order of the problem's Budget rules, which NodeClass.budgets refers to.
+    `budgets` keeps the order of the problem's Budget rules, which NodeClass.budgets refers to. `bonds` are
+    the rules about subgroups that have pods to place.
     """
 
     required: int | None
     preferred: int | None
     budgets: tuple[Budget, ...]
+    bonds: tuple[Bond, ...] = ()
 
     @property
     def depth(self) -> int:
         """How many levels matter to the rules, counted from the widest."""
+        return max(self.gang_depth, *(bond.level + 1 for bond in self.bonds), 0)
+
+    @property
+    def gang_depth(self) -> int:
+        """How many levels matter to the rules about the whole gang."""
         return max(self.required_depth, self.preferred_depth)
 
     @property
@@ -51,7 +81,26 @@ def read_rules(problem: Problem) -> Rulebook:
         required=max(required, default=None),
         preferred=max(preferred, default=None),
         budgets=tuple(rule for rule in problem.rules if isinstance(rule, Budget)),
+        bonds=tuple(bond for bond in _bonds(problem) if bond.roles),
     )
+
+
+def _bonds(problem: Problem) -> Iterator[Bond]:
+    for rule in problem.rules:
+        if isinstance(rule, SubgroupDomain | SubgroupSegments):
+            level = problem.levels.index(rule.level)
+            anchors: dict[tuple[str, ...], int] = {}
+            for anchor in problem.subgroup_anchors:
+                if anchor.subgroup == rule.subgroup:
+                    path = anchor.path[: level + 1]
+                    anchors[path] = anchors.get(path, 0) + anchor.count
+            yield Bond(
+                rule=rule,
+                level=level,
+                roles=tuple(i for i, role in enumerate(problem.roles) if rule.subgroup in role.subgroups),
+                size=rule.size if isinstance(rule, SubgroupSegments) else 0,
+                anchors=anchors,
+            )
 
 
 def pods_allowed(problem: Problem, budget: Budget, role: RoleDemand) -> int:

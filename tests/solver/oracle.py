@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator
 
-from phalanx.model.rules import Budget, FewestDomains, SameDomain
+from phalanx.model.rules import (
+    Budget,
+    FewestDomains,
+    SameDomain,
+    SubgroupDomain,
+    SubgroupRule,
+    SubgroupSegments,
+)
 from phalanx.solver.problem import Problem
 
 Placement = tuple[tuple[int, ...], ...]
@@ -54,9 +61,35 @@ def _keeps_rules(problem: Problem, placement: Placement) -> bool:
             paths = [problem.classes[nodes[node][1]].path for node in used] + list(problem.anchors)
             if any(len(path) <= level for path in paths) or len({path[: level + 1] for path in paths}) > 1:
                 return False
+        if isinstance(rule, SubgroupDomain | SubgroupSegments) and not _keeps_together(
+            problem, placement, rule
+        ):
+            return False
         if isinstance(rule, Budget) and not _within_budget(problem, placement, rule):
             return False
     return True
+
+
+def _keeps_together(problem: Problem, placement: Placement, rule: SubgroupRule) -> bool:
+    nodes, level = _nodes(problem), problem.levels.index(rule.level)
+    placed: dict[tuple[str, ...], int] = {}
+    for role, counts in zip(problem.roles, placement, strict=True):
+        for (_, index), count in zip(nodes, counts, strict=True):
+            if count and rule.subgroup in role.subgroups:
+                path = problem.classes[index].path[: level + 1]
+                placed[path] = placed.get(path, 0) + count
+    if not placed:
+        return True
+    there: dict[tuple[str, ...], int] = {}
+    for anchor in problem.subgroup_anchors:
+        if anchor.subgroup == rule.subgroup:
+            path = anchor.path[: level + 1]
+            there[path] = there.get(path, 0) + anchor.count
+    if any(len(path) <= level for path in placed):
+        return False
+    if isinstance(rule, SubgroupDomain):
+        return len({*placed, *there}) == 1
+    return all((count + there.get(path, 0)) % rule.size == 0 for path, count in placed.items())
 
 
 def _within_budget(problem: Problem, placement: Placement, rule: Budget) -> bool:

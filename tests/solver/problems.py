@@ -4,10 +4,19 @@ from collections.abc import Sequence
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from phalanx.model.names import NodeName
-from phalanx.model.rules import Budget, FewestDomains, Rule, SameDomain
-from phalanx.solver.problem import NodeClass, Problem, RoleDemand
+from phalanx.model.rules import (
+    Budget,
+    FewestDomains,
+    Rule,
+    SameDomain,
+    SubgroupDomain,
+    SubgroupRule,
+    SubgroupSegments,
+)
+from phalanx.solver.problem import NodeClass, Problem, RoleDemand, SubgroupAnchor
 
 LEVELS = ("zone", "spine", "rack")
 RESOURCES = ("cpu", "nvidia.com/gpu")
@@ -80,6 +89,36 @@ def problems(draw: st.DrawFn, *, roles: int = 3, pods: int = 6) -> Problem:
         rules=(*draw(_topology(levels)), *_named(budgets)),
         anchors=draw(_anchors(len(levels))),
     )
+
+
+@st.composite
+def bonded_problems(draw: st.DrawFn) -> Problem:
+    """Two or three roles in up to three subgroups, one inside another, with rules of their own."""
+    problem = draw(problems(roles=3, pods=6))
+    tree = {"a": ("a",), "b": ("b",), "c": ("a", "c")}
+    roles = tuple(
+        structs.replace(role, subgroups=tree.get(draw(st.sampled_from(("a", "b", "c", ""))), ()))
+        for role in problem.roles
+    )
+    used = sorted({name for role in roles for name in role.subgroups}) or ["a"]
+    bond = _bond(used, problem.levels)
+    bonds = draw(st.lists(bond, min_size=1, max_size=3, unique_by=lambda one: one.name))
+    anchors = tuple(
+        SubgroupAnchor(
+            draw(st.sampled_from("abc")), draw(_path(len(problem.levels))), draw(st.integers(1, 2))
+        )
+        for _ in range(draw(st.sampled_from((0, 0, 0, 1, 2))))
+    )
+    return structs.replace(problem, roles=roles, rules=(*problem.rules, *bonds), subgroup_anchors=anchors)
+
+
+@st.composite
+def _bond(draw: st.DrawFn, subgroups: Sequence[str], levels: Sequence[str]) -> SubgroupRule:
+    subgroup, level = draw(st.sampled_from(subgroups)), draw(st.sampled_from(levels))
+    name = f"{subgroup} {level}"
+    if draw(st.booleans()):
+        return SubgroupDomain(name, subgroup, level)
+    return SubgroupSegments(f"{name} segments", subgroup, level, draw(st.integers(1, 3)))
 
 
 @st.composite

@@ -1,12 +1,14 @@
 """The solver against an oracle that lists every placement."""
 
+import pytest
 from hypothesis import given
 
+from phalanx.solver import greedy
 from phalanx.solver.checker import check
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed, Problem
 from tests.solver.oracle import optimum
-from tests.solver.problems import bounded, problems, tight_problems
+from tests.solver.problems import bonded_problems, bounded, problems, tight_problems
 
 
 def compare(problem: Problem) -> None:
@@ -34,6 +36,20 @@ def test_one_role(problem: Problem) -> None:
 @given(problems())
 def test_several_roles(problem: Problem) -> None:
     compare(problem)
+
+
+@bounded(300)
+@given(bonded_problems())
+def test_subgroups_with_rules_of_their_own(problem: Problem) -> None:
+    compare(problem)
+
+
+@bounded(200)
+@given(bonded_problems())
+def test_subgroups_where_greedy_search_finds_nothing(problem: Problem) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(greedy, "search_bonded", lambda table, scope: None)
+        compare(problem)
 
 
 @bounded(150)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from msgspec import structs
 
-from phalanx.model.rules import Budget, FewestDomains
+from phalanx.model.rules import Budget, FewestDomains, SubgroupDomain, SubgroupSegments
 from phalanx.solver import cpsat
 from phalanx.solver import groups as groups_module
 from phalanx.solver.bounds import Relaxations
@@ -200,6 +200,9 @@ def test_constraints_have_unique_names() -> None:
 def test_every_constraint_says_something(name: str) -> None:
     """Each constraint adds to the model of a problem that needs it."""
     problem = needy()
+    bonds = (SubgroupDomain("d", "left", "spine"), SubgroupSegments("s", "left", "rack", 2))
+    roles = (structs.replace(problem.roles[0], subgroups=("left",)), *problem.roles[1:])
+    problem = structs.replace(problem, rules=(*problem.rules, *bonds), roles=roles)
     table = nodes_of(rows_of(problem))
     groups = groups_of(table, table.everything)
     if name == "capacity-amounts":
