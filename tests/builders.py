@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.decisions import CycleResult, Placement
-from phalanx.model.gangs import Gang, GangKind, RoleSpec, TopologyWish, reaches_minimum
+from phalanx.model.gangs import Gang, GangKind, RoleSpec, TopologyWish
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.nodes import Node, NodeState, Taint
@@ -249,7 +249,7 @@ class Scenario:
         for name, gang in self._gangs.items():
             members = tuple(_after(pod, nodes, evicted) for pod in gang.members)
             active = [pod for pod in members if pod.counts_for_gang]
-            is_enough = reaches_minimum(active, min_member=gang.min_member, roles=gang.roles)
+            is_enough = gang.minimum.is_reached(active)
             started = gang.started or is_enough
             self._gangs[name] = replace(gang, members=members, started=started)
         self.memory = decided.result.memory

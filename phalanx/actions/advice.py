@@ -5,7 +5,7 @@ from typing import Final
 
 from phalanx.actions import words
 from phalanx.actions.demand import Demand
-from phalanx.model.rules import SameDomain
+from phalanx.model.rules import SameDomain, SubgroupDomain, SubgroupSegments
 from phalanx.solver.explain import Explanation
 from phalanx.solver.problem import Problem
 from phalanx.solver.relaxations import NEW_NODE, Relaxation, RelaxationKind
@@ -54,8 +54,12 @@ def _changes(
 def _order(demand: Demand, problem: Problem, change: Relaxation) -> str:
     match change.kind:
         case RelaxationKind.WIDEN_LEVEL:
-            return f"require {change.level} instead of {_level_of(problem, change.rule)}"
+            level, of_part = _level_of(problem, change.rule)
+            return f"require {change.level} instead of {level}{of_part}"
         case RelaxationKind.PREFER_LEVEL:
+            _, of_part = _level_of(problem, change.rule)
+            if of_part:
+                return f"require no {change.level}{of_part}"
             return f"make {change.level} the preferred level, not the required one"
         case RelaxationKind.RAISE_BUDGET:
             return f"raise the {change.rule} by {words.amounts(change.amounts)}"
@@ -67,8 +71,13 @@ def _order(demand: Demand, problem: Problem, change: Relaxation) -> str:
             return f"add nodes with {words.amounts(change.amounts)}{_domain(change)}"
 
 
-def _level_of(problem: Problem, name: str) -> str:
-    return next(rule.level for rule in problem.rules if isinstance(rule, SameDomain) and rule.name == name)
+def _level_of(problem: Problem, name: str) -> tuple[str, str]:
+    """The level that the rule of this name is about, and of which subgroup, in words."""
+    rule = next(rule for rule in problem.rules if rule.name == name)
+    if isinstance(rule, SubgroupDomain | SubgroupSegments):
+        return rule.level, f" for subgroup {rule.subgroup}"
+    assert isinstance(rule, SameDomain)
+    return rule.level, ""
 
 
 def _lower(demand: Demand, fit: int) -> str:

@@ -17,15 +17,18 @@ from msgspec import Struct
 from phalanx.actions.demand import Demand, Stage, batches_of
 from phalanx.framework.session import Session
 from phalanx.limits import CLAIM_MS, CLAIM_WITHOUT_MEMBERS_MS
-from phalanx.model.gangs import Gang, GangKind, missing_by_role, reaches_minimum
+from phalanx.model.gangs import Gang, GangKind, lineages, missing_by_role, missing_by_subgroup
 from phalanx.model.memory import Part, Seated
 from phalanx.model.names import GangId, PodUid, ShapeKey
 from phalanx.model.pods import Pod, PodShape
 
 CAUSE = "claim"
 
-Kind = tuple[str, ShapeKey]
-"""Role and shape: what makes two members alike."""
+Kind = tuple[str, str, ShapeKey]
+"""Role, subgroup and shape: what makes two members alike."""
+
+Wish = tuple[str, str]
+"""The role and the subgroup of which a member is lacking; empty where any would do."""
 
 
 class Claims(Struct, frozen=True):
@@ -64,7 +67,7 @@ def _is_ending(gang: Gang) -> bool:
 def _review(gang: Gang, known: Seated | None, now: int) -> Seated:
     """A whole gang is taken stock of; one that is not keeps what is known of it, and since when."""
     counted = [pod for pod in gang.members if pod.counts_for_gang]
-    if reaches_minimum(counted, min_member=gang.min_member, roles=gang.roles):
+    if gang.minimum.is_reached(counted):
         found = Seated(parts=_parts(counted))
         return known if known == found else found
     if known is None:
@@ -76,39 +79,65 @@ def _parts(pods: Iterable[Pod]) -> tuple[Part, ...]:
     shapes: dict[Kind, PodShape] = {}
     counts: Counter[Kind] = Counter()
     for pod in pods:
-        kind = (pod.role, pod.shape.key)
+        kind = _kind(pod)
         counts[kind] += 1
         shapes[kind] = pod.shape
-    return tuple(Part(role=kind[0], shape=shapes[kind], count=counts[kind]) for kind in sorted(counts))
+    return tuple(
+        Part(role=kind[0], subgroup=kind[1], shape=shapes[kind], count=counts[kind])
+        for kind in sorted(counts)
+    )
+
+
+def _kind(pod: Pod) -> Kind:
+    return (pod.role, pod.subgroup, pod.shape.key)
 
 
 def demand_of(gang: Gang, seated: Seated, demanded: Sequence[Pod]) -> Demand | None:
     """Stand-ins for what the gang lacks to its minimum beyond the pods that are demanded for it already."""
     there = [*(pod for pod in gang.members if pod.counts_for_gang), *demanded]
-    lacking = missing_by_role(there, gang.roles)
-    total = max(gang.min_member - len(there), sum(lacking.values()))
-    roles = [role for role, count in lacking.items() for _ in range(count)]
+    wishes = _wishes(gang, there)
+    total = max(gang.min_member - len(there), len(wishes))
+    wishes += [("", "")] * (total - len(wishes))
     lost = _lost(seated, there)
     stand_ins = [
-        _stand_in(gang, index, _take(lost, seated.parts, roles[index] if index < len(roles) else None))
-        for index in range(total)
+        _stand_in(gang, index, _take(lost, seated.parts, wish, lineages(gang.subgroups)))
+        for index, wish in enumerate(wishes)
     ]
     return Demand(gang, Stage.REPAIR, CAUSE, batches_of(stand_ins, whole=False)) if stand_ins else None
 
 
+def _wishes(gang: Gang, there: Sequence[Pod]) -> list[Wish]:
+    """What lacks members: subgroups where the gang has any, the innermost first, else roles."""
+    if not gang.subgroups:
+        by_role = missing_by_role(there, gang.roles)
+        return [(role, "") for role, count in by_role.items() for _ in range(count)]
+    around = lineages(gang.subgroups)
+    lacking = missing_by_subgroup(there, gang.subgroups)
+    wishes: list[Wish] = []
+    for name in sorted(lacking, key=lambda name: (-len(around[name]), name)):
+        inside = sum(name in around[wish] for _, wish in wishes)
+        wishes += [("", name)] * max(0, lacking[name] - inside)
+    return wishes
+
+
 def _lost(seated: Seated, there: Iterable[Pod]) -> list[Part]:
     """The kind of each member that is gone."""
-    present = Counter((pod.role, pod.shape.key) for pod in there)
-    gone = [(part, part.count - present[part.role, part.shape.key]) for part in seated.parts]
+    present = Counter(_kind(pod) for pod in there)
+    gone = [(part, part.count - present[part.role, part.subgroup, part.shape.key]) for part in seated.parts]
     return [part for part, count in gone for _ in range(count)]
 
 
-def _take(lost: list[Part], usual: Sequence[Part], role: str | None) -> Part:
-    """The kind of a lost member of this role; where none is known to be lost, the role's usual kind."""
+def _take(lost: list[Part], usual: Sequence[Part], wish: Wish, around: Mapping[str, tuple[str, ...]]) -> Part:
+    """The kind of a lost member that is wished for; where none is known to be lost, the usual kind."""
+
+    def suits(part: Part) -> bool:
+        role, subgroup = wish
+        return role in ("", part.role) and (not subgroup or subgroup in around.get(part.subgroup, ()))
+
     for index, part in enumerate(lost):
-        if role in (None, part.role):
+        if suits(part):
             return lost.pop(index)
-    return next((part for part in usual if role in (None, part.role)), usual[0])
+    return next(filter(suits, usual), usual[0])
 
 
 def _stand_in(gang: Gang, index: int, part: Part) -> Pod:
@@ -120,4 +149,5 @@ def _stand_in(gang: Gang, index: int, part: Part) -> Pod:
         scheduler_name=gang.members[0].scheduler_name,
         created=gang.created,
         role=part.role,
+        subgroup=part.subgroup,
     )

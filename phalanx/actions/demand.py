@@ -5,7 +5,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from phalanx.model.gangs import Gang, missing_by_role
+from phalanx.model.gangs import Gang, lineages, missing_by_role, missing_by_subgroup
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Problem, Reason
 
@@ -23,11 +23,16 @@ class Stage(IntEnum):
 
 
 class Batch(Struct, frozen=True):
-    """Pods of one shape, in the order in which they get nodes. At least `minimum` of them are placed."""
+    """Pods of one shape and subgroup, in the order in which they get nodes. At least `minimum` are placed."""
 
     name: str
     pods: tuple[Pod, ...]
     minimum: int
+
+    @property
+    def subgroup(self) -> str:
+        """The subgroup that the pods name; empty for none."""
+        return self.pods[0].subgroup
 
 
 class Demand(Struct, frozen=True):
@@ -49,15 +54,23 @@ class Demand(Struct, frozen=True):
         return all(batch.minimum == len(batch.pods) for batch in self.batches)
 
 
+class Needed(Struct, frozen=True):
+    """How many members roles and subgroups lack to their own minimums, by name."""
+
+    roles: dict[str, int]
+    subgroups: dict[str, int]
+
+
 def demands_of(gang: Gang) -> tuple[Demand, ...] | Problem:
     """Its minimum before its surplus; a Problem when members are missing to a whole minimum.
 
     Members are chosen in the order in which the gang lists them: by priority, index, creation.
     """
     ready = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
-    needed = missing_by_role([pod for pod in gang.members if pod.counts_for_gang], gang.roles)
-    chosen = _choose(ready, needed, max(gang.min_member - gang.active, sum(needed.values())))
-    started = gang.started or (gang.is_satisfied and not needed)
+    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    needed = Needed(missing_by_role(counted, gang.roles), missing_by_subgroup(counted, gang.subgroups))
+    chosen = _choose(gang, ready, needed)
+    started = gang.started or gang.minimum.is_reached(counted)
     if not started and (problem := _shortage(gang, chosen, needed)):
         return problem
     ids = {pod.uid for pod in chosen}
@@ -75,26 +88,35 @@ def without(demand: Demand, placed: Iterable[Pod]) -> Demand:
     )
 
 
-def _choose(ready: Sequence[Pod], needed: dict[str, int], total: int) -> list[Pod]:
-    """The first `total` members, those that the minimums of roles need before all others."""
-    left = dict(needed)
+def _choose(gang: Gang, ready: Sequence[Pod], needed: Needed) -> list[Pod]:
+    """Those that the minimums of roles and subgroups need, then the first others to the gang's minimum."""
+    roles, subgroups = dict(needed.roles), dict(needed.subgroups)
+    around = lineages(gang.subgroups)
     first: list[Pod] = []
     others: list[Pod] = []
     for pod in ready:
-        if left.get(pod.role, 0) > 0:
-            left[pod.role] -= 1
+        lacking = [name for name in around.get(pod.subgroup, ()) if subgroups.get(name, 0) > 0]
+        if roles.get(pod.role, 0) > 0 or lacking:
+            roles[pod.role] = roles.get(pod.role, 0) - 1
+            for name in around.get(pod.subgroup, ()):
+                subgroups[name] = subgroups.get(name, 0) - 1
             first.append(pod)
         else:
             others.append(pod)
-    return [*first, *others[: max(0, total - len(first))]]
+    return [*first, *others[: max(0, gang.min_member - gang.active - len(first))]]
 
 
-def _shortage(gang: Gang, chosen: Sequence[Pod], needed: dict[str, int]) -> Problem | None:
+def _shortage(gang: Gang, chosen: Sequence[Pod], needed: Needed) -> Problem | None:
     """What is missing to a whole minimum."""
-    for role, count in needed.items():
+    for role, count in needed.roles.items():
         present = sum(1 for pod in chosen if pod.role == role)
         if present < count:
             return _members_missing(f"role {role} needs {count} more, and {present} wait")
+    around = lineages(gang.subgroups)
+    for name, count in needed.subgroups.items():
+        present = sum(1 for pod in chosen if name in around.get(pod.subgroup, ()))
+        if present < count:
+            return _members_missing(f"subgroup {name} needs {count} more, and {present} wait")
     missing = gang.min_member - gang.active - len(chosen)
     if missing > 0:
         present, verb = gang.active + len(chosen), "is" if missing == 1 else "are"
@@ -124,10 +146,10 @@ def _surplus(gang: Gang, pods: Sequence[Pod]) -> Demand:
 
 
 def batches_of(pods: Sequence[Pod], *, whole: bool) -> tuple[Batch, ...]:
-    """Group by shape, in the order in which shapes first appear."""
-    groups: dict[str, list[Pod]] = {}
+    """Group by subgroup and shape, in the order in which they first appear."""
+    groups: dict[tuple[str, str], list[Pod]] = {}
     for pod in pods:
-        groups.setdefault(pod.shape.key, []).append(pod)
+        groups.setdefault((pod.subgroup, pod.shape.key), []).append(pod)
     return tuple(
         Batch(name=_name(group), pods=tuple(group), minimum=len(group) if whole else 0)
         for group in groups.values()
@@ -135,5 +157,6 @@ def batches_of(pods: Sequence[Pod], *, whole: bool) -> tuple[Batch, ...]:
 
 
 def _name(pods: Sequence[Pod]) -> str:
-    """The roles of these pods, for messages."""
-    return "+".join(dict.fromkeys(pod.role for pod in pods if pod.role)) or "pod"
+    """The roles of these pods, or else their subgroup, for messages."""
+    roles = dict.fromkeys(pod.role for pod in pods if pod.role)
+    return "+".join(roles) or pods[0].subgroup or "pod"

@@ -19,7 +19,7 @@ from phalanx.actions.whatif import WhatIf
 from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.reasons import Reason
-from phalanx.model.rules import Budget, SameDomain
+from phalanx.model.rules import Budget, SameDomain, SubgroupDomain, SubgroupRule, SubgroupSegments
 from phalanx.solver.explain import explain, fits_when_empty
 from phalanx.solver.problem import SolveLimits
 
@@ -89,6 +89,8 @@ def _impossible(case: Case) -> Finding:
         return findings.above_queue_limit(case, rule)
     if isinstance(rule, SameDomain):
         return findings.above_domain(case, rule)
+    if rule is not None:
+        return findings.above_subgroup_domain(case, rule)
     return findings.above_cluster(case)
 
 
@@ -98,17 +100,21 @@ def _waiting(case: Case) -> Finding:
         return findings.queue_limit(case, rule)
     if isinstance(rule, SameDomain):
         return findings.no_domain(case, rule)
+    if rule is not None:
+        return findings.no_subgroup_domain(case, rule)
     return findings.insufficient(case)
 
 
-def _dominant_rule(case: Case) -> Budget | SameDomain | None:
-    """The rule to name first among those that conflict: a limit before a level, a level before capacity."""
+def _dominant_rule(case: Case) -> Budget | SameDomain | SubgroupRule | None:
+    """The rule of a conflict to name first: a limit, then a level of the gang, then one of a subgroup."""
     named = [rule for rule in case.problem.rules if rule.name in case.facts.conflict]
-    for kind in (Budget, SameDomain):
-        for rule in named:
-            if isinstance(rule, kind):
-                return rule
-    return None
+    for rule in named:
+        if isinstance(rule, Budget):
+            return rule
+    for rule in named:
+        if isinstance(rule, SameDomain):
+            return rule
+    return next((rule for rule in named if isinstance(rule, SubgroupDomain | SubgroupSegments)), None)
 
 
 def smallest(demand: Demand) -> Demand:

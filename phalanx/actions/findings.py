@@ -9,7 +9,7 @@ from phalanx.framework.statement import total_requests
 from phalanx.limits import CLAIM_MS
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import Evidence, Reason
-from phalanx.model.rules import Budget, SameDomain
+from phalanx.model.rules import Budget, SameDomain, SubgroupRule
 from phalanx.solver.explain import Explanation
 from phalanx.solver.problem import Problem
 from phalanx.solver.relaxations import RelaxationKind
@@ -122,6 +122,28 @@ def no_domain(case: Case, rule: SameDomain) -> Finding:
             *_without_domain(case),
             *_of_cluster(case),
         ),
+        next_step=case.while_waiting,
+    )
+
+
+def above_subgroup_domain(case: Case, rule: SubgroupRule) -> Finding:
+    """The subgroup's rule cannot be kept even when nothing runs on the cluster."""
+    return Finding(
+        reason=Reason.ABOVE_DOMAIN_CAPACITY,
+        message=f"{rule.name} cannot be had even when nothing else runs: "
+        f"there is room for {case.fit} of {words.pods(case.demand.count)}",
+        evidence=(*_conflict(case), *_without_domain(case), *evidence.of_nodes(case.demand, case.session)),
+        next_step=case.when_impossible,
+    )
+
+
+def no_subgroup_domain(case: Case, rule: SubgroupRule) -> Finding:
+    """Would fit if the subgroup's rule were dropped, but cannot keep it now."""
+    return Finding(
+        reason=Reason.NO_DOMAIN_FITS,
+        message=f"{rule.name} cannot be had now: "
+        f"there is room for {case.fit} of {words.pods(case.demand.count)}",
+        evidence=(*_conflict(case), *_without_domain(case), *_of_cluster(case)),
         next_step=case.while_waiting,
     )
 

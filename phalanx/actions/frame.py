@@ -1,22 +1,32 @@
 """What surrounds a demand in its problem: the rules, the levels that they speak of, the members that run."""
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
 from msgspec import Struct
 
 from phalanx.framework.session import Session
 from phalanx.framework.topology import Path
-from phalanx.model.gangs import Gang
+from phalanx.model.gangs import Gang, lineages
 from phalanx.model.names import NodeName
+from phalanx.model.pods import Pod
 from phalanx.model.rules import Budget, Rule
 from phalanx.model.snapshot import Topology
+from phalanx.solver.problem import SubgroupAnchor
 
 
 class Frame(Struct, frozen=True):
-    """`levels` go down to the deepest that a rule names. `anchors` are domains of members with a node."""
+    """`levels` go down to the deepest that a rule names. `anchors` are domains of members with a node.
+
+    `lineages`: per subgroup, its own name and those of the parts around it.
+    """
 
     rules: tuple[Rule, ...]
     topology: Topology | None
     levels: tuple[str, ...]
     anchors: tuple[Path, ...]
+    subgroup_anchors: tuple[SubgroupAnchor, ...]
+    lineages: Mapping[str, tuple[str, ...]]
 
     @property
     def scopes(self) -> tuple[frozenset[NodeName] | None, ...]:
@@ -29,8 +39,15 @@ def frame_of(session: Session, gang: Gang) -> Frame:
     rules = tuple(rule for maker in session.plugins.rule_makers for rule in maker.rules(gang, session))
     topology = session.topologies.of(gang)
     levels = tuple(level.name for level in topology.levels[: _depth(rules, topology)]) if topology else ()
-    anchors = _anchors(session, gang, topology, len(levels)) if topology and levels else ()
-    return Frame(rules=rules, topology=topology, levels=levels, anchors=anchors)
+    has_levels = topology is not None and bool(levels)
+    return Frame(
+        rules=rules,
+        topology=topology,
+        levels=levels,
+        anchors=_anchors(session, gang, topology, len(levels)) if topology and has_levels else (),
+        subgroup_anchors=_subgroup_anchors(session, gang, topology) if topology and has_levels else (),
+        lineages=lineages(gang.subgroups),
+    )
 
 
 def nodes_of_members(session: Session, gang: Gang) -> list[NodeName]:
@@ -49,3 +66,25 @@ def _anchors(session: Session, gang: Gang, topology: Topology, depth: int) -> tu
     nodes = dict.fromkeys(nodes_of_members(session, gang))
     paths = [session.topologies.path_by_labels(node, topology) for node in nodes]
     return tuple(sorted({path[:depth] for path in paths if path is not None}))
+
+
+def _subgroup_anchors(session: Session, gang: Gang, topology: Topology) -> tuple[SubgroupAnchor, ...]:
+    """Where members of subgroups have nodes, be they bound, assumed, or placed in this cycle."""
+    around = lineages(gang.subgroups)
+    counts: Counter[tuple[str, Path]] = Counter()
+    for pod, node in _seated_members(session, gang) if around else ():
+        path = session.topologies.path_by_labels(node, topology)
+        for name in around.get(pod.subgroup, ()) if path is not None else ():
+            counts[name, path or ()] += 1
+    return tuple(SubgroupAnchor(name, path, counts[name, path]) for name, path in sorted(counts))
+
+
+def _seated_members(session: Session, gang: Gang) -> Iterator[tuple[Pod, NodeName]]:
+    placed = {
+        bind.pod: bind.node for each in session.placements if each.gang == gang.id for bind in each.binds
+    }
+    for pod in gang.members:
+        if pod.node is not None and pod.holds_node and not pod.deleting:
+            yield pod, pod.node
+        elif pod.uid in placed:
+            yield pod, placed[pod.uid]

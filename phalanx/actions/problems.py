@@ -45,10 +45,11 @@ class Problems:
         problem = Problem(
             resources=lens.resources,
             levels=frame.levels,
-            roles=roles_of(demand, table.requests),
+            roles=roles_of(demand, table.requests, frame),
             classes=classes,
             rules=narrowed(frame.rules, classes),
             anchors=frame.anchors,
+            subgroup_anchors=frame.subgroup_anchors,
             seed=self._session.snapshot.seed,
         )
         return Posed(problem=problem, key=_key(demand, lens))
@@ -87,7 +88,9 @@ class Problems:
 
 def _key(demand: Demand, lens: Lens) -> Hashable:
     counts = tuple((batch.minimum, len(batch.pods)) for batch in demand.batches)
-    return (lens.key, counts, demand.gang.queue, demand.gang.topology, lens.frame.anchors)
+    gang, frame = demand.gang, lens.frame
+    parts = (gang.subgroups, tuple(batch.subgroup for batch in demand.batches), frame.subgroup_anchors)
+    return (lens.key, counts, gang.queue, gang.topology, frame.anchors, parts)
 
 
 def _largest_free(session: Session) -> dict[str, int]:
@@ -100,10 +103,16 @@ def _largest_free(session: Session) -> dict[str, int]:
     return largest
 
 
-def roles_of(demand: Demand, requests: Sequence[Vector]) -> tuple[RoleDemand, ...]:
+def roles_of(demand: Demand, requests: Sequence[Vector], frame: Frame) -> tuple[RoleDemand, ...]:
     """One role per batch."""
     return tuple(
-        RoleDemand(name=batch.name, request=request, minimum=batch.minimum, maximum=len(batch.pods))
+        RoleDemand(
+            name=batch.name,
+            request=request,
+            minimum=batch.minimum,
+            maximum=len(batch.pods),
+            subgroups=frame.lineages.get(batch.subgroup, ()),
+        )
         for batch, request in zip(demand.batches, requests, strict=True)
     )
 

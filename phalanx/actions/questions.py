@@ -50,10 +50,11 @@ class Questions:
         problem = Problem(
             resources=resources,
             levels=now.levels,
-            roles=roles_of(demand, requests),
+            roles=roles_of(demand, requests, now),
             classes=full,
             rules=narrowed(now.rules, full),
             anchors=now.anchors,
+            subgroup_anchors=now.subgroup_anchors,
             seed=self._session.snapshot.seed,
         )
         ideally = replace(problem, classes=vacant, rules=narrowed(empty.rules, vacant))

@@ -42,7 +42,7 @@ class Refusals:
 
 def _content(gang: Gang) -> bytes:
     head = (gang.id, gang.resource_version, gang.queue, gang.min_member, gang.priority, gang.started)
-    wish = (gang.roles, gang.topology)
+    wish = (gang.roles, gang.topology, gang.subgroups)
     members = [
         (
             pod.uid,
@@ -52,6 +52,7 @@ def _content(gang: Gang) -> bytes:
             pod.counts_for_gang,
             pod.gated,
             pod.role,
+            pod.subgroup,
             pod.priority,
         )
         for pod in gang.members

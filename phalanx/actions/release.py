@@ -13,7 +13,7 @@ from msgspec import Struct
 from phalanx.framework.session import Session
 from phalanx.framework.states import GangState
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
-from phalanx.model.gangs import Gang, missing_by_role, reaches_minimum
+from phalanx.model.gangs import Gang, missing_by_role, missing_by_subgroup
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence, Reason, Verdict
@@ -51,7 +51,7 @@ def _is_broken(gang: Gang) -> bool:
     complete placement, is broken all the while. One with a member that has succeeded is finishing.
     """
     bound = [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed]
-    is_enough = reaches_minimum(bound, min_member=gang.min_member, roles=gang.roles)
+    is_enough = gang.minimum.is_reached(bound)
     return bool(bound) and not is_enough and not gang.started and not gang.is_finishing
 
 
@@ -86,10 +86,20 @@ def _held_verdict(gang: Gang, held: list[Pod]) -> Verdict:
 
 
 def _reached(gang: Gang) -> str:
-    """How far the gang got: in all, or, where that would do, of the first role that lacks members."""
+    """How far the gang got: in all, or, where that would do, of the first part that lacks members."""
     counted = [pod for pod in gang.members if pod.counts_for_gang]
-    lacking = missing_by_role(counted, gang.roles)
-    if len(counted) < gang.min_member or not lacking:
+    if len(counted) < gang.min_member:
         return f"{len(counted)} of {gang.min_member} members"
-    role = next(role for role in gang.roles if role.name in lacking)
-    return f"{role.min_member - lacking[role.name]} of {role.min_member} members of role {role.name}"
+    lacking = missing_by_role(counted, gang.roles)
+    for role in gang.roles:
+        if role.name in lacking:
+            return _of(role.min_member, lacking[role.name], f"role {role.name}")
+    lacking = missing_by_subgroup(counted, gang.subgroups)
+    for subgroup in gang.subgroups:
+        if subgroup.name in lacking:
+            return _of(subgroup.min_member, lacking[subgroup.name], f"subgroup {subgroup.name}")
+    return f"{len(counted)} of {gang.min_member} members"
+
+
+def _of(minimum: int, missing: int, part: str) -> str:
+    return f"{minimum - missing} of {minimum} members of {part}"

@@ -14,7 +14,7 @@ from msgspec import Struct
 from phalanx.framework.lost import is_on_lost_node
 from phalanx.framework.session import Session
 from phalanx.limits import MEMBER_FAILURE_GRACE_MS, NODE_LOSS_GRACE_MS
-from phalanx.model.gangs import Gang, RecoveryMode, reaches_minimum
+from phalanx.model.gangs import Gang, RecoveryMode
 from phalanx.model.memory import TroubleKind
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod, PodFailure, PodPhase
@@ -87,7 +87,7 @@ def _victims(
     if wish is RecoveryMode.WAIT:
         return []
     is_open = any(not _is_answered(pod, holders) for pod in causes)
-    is_whole = reaches_minimum(holders, min_member=gang.min_member, roles=gang.roles)
+    is_whole = gang.minimum.is_reached(holders)
     return holders if is_open or (goes_on and not is_whole) else []
 
 

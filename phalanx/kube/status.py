@@ -43,11 +43,18 @@ class _Asked(Struct, frozen=True):
     at: float
 
 
+Maps = Mapping[str, Mapping[str, Any]]
+"""Maps of a status by name: a merge patch removes of them only what it names."""
+
+_NO_MAPS: Final[Maps] = {}
+
+
 class _Base(Struct, frozen=True):
-    """After a write of ours to an object seen at version `seen` it is at version `written`."""
+    """After a write of ours to an object seen at version `seen` it is at `written`, with these maps."""
 
     seen: str
     written: str
+    maps: Maps
 
 
 class StatusWriter:
@@ -102,8 +109,7 @@ class StatusWriter:
             conditions=merged(group.status.conditions, status.conditions),
             placement_epoch=group.status.placement_epoch,
         )
-        if wanted == group.status:
-            self._nothing_to_do(group.metadata.uid)
+        if wanted == group.status and self._stays_as_seen(group.metadata):
             return
         body = msgspec.to_builtins(wanted)
         del body["placementEpoch"]
@@ -114,17 +120,23 @@ class StatusWriter:
         wanted = msgspec.structs.replace(
             status, conditions=merged(queue.status.conditions, status.conditions)
         )
-        if wanted == queue.status:
-            self._nothing_to_do(queue.metadata.uid)
+        if wanted == queue.status and self._stays_as_seen(queue.metadata):
             return
-        body = msgspec.to_builtins(wanted)
-        _remove_absent(body["allocated"], queue.status.allocated)
-        _remove_absent(body["fairShare"], queue.status.fair_share)
-        _remove_absent(body["borrowed"], queue.status.borrowed)
-        self._put("Queue", queue.metadata, body)
+        seen = queue.status
+        maps = {"allocated": seen.allocated, "fairShare": seen.fair_share, "borrowed": seen.borrowed}
+        self._put("Queue", queue.metadata, msgspec.to_builtins(wanted), maps)
 
-    def _put(self, kind: str, seen: ObjectMeta, status: dict[str, Any]) -> None:
-        """Replace the status of a custom resource; what the write is based on is decided when it is sent."""
+    def _stays_as_seen(self, seen: ObjectMeta) -> bool:
+        """Drop what waits; False where a write of ours has changed the object since, or is doing so."""
+        base = self._based_on.get(seen.uid)
+        is_ahead = base is not None and base.seen == seen.resource_version
+        return self._nothing_to_do(seen.uid) and not is_ahead
+
+    def _put(self, kind: str, seen: ObjectMeta, status: dict[str, Any], maps: Maps = _NO_MAPS) -> None:
+        """Replace the status of a custom resource; what the write is based on is decided when it is sent.
+
+        `maps` are those of the status seen.
+        """
         uid = seen.uid
         if not self._is_news(uid, _encode(status)):
             return
@@ -134,10 +146,12 @@ class StatusWriter:
             base = self._based_on.get(uid)
             after_ours = base is not None and base.seen == seen.resource_version
             version = base.written if base is not None and after_ours else seen.resource_version
-            body = _encode({"metadata": {"resourceVersion": version}, "status": status})
+            there = base.maps if base is not None and after_ours else maps
+            whole = {**status, **{name: _without(status[name], there[name]) for name in there}}
+            body = _encode({"metadata": {"resourceVersion": version}, "status": whole})
             answer = await self._client.patch(path, body, how=Patch.MERGE, timeout=write_timeout(self._fence))
             written = _decode_named(answer).metadata.resource_version
-            self._based_on[uid] = _Base(seen.resource_version, written)
+            self._based_on[uid] = _Base(seen.resource_version, written, {name: status[name] for name in maps})
             _drop_oldest(self._based_on)
 
         self._writer.put(uid, write, on_lost=lambda: self._forget(uid))
@@ -169,6 +183,6 @@ def _drop_oldest(table: dict[str, Any]) -> None:
         del table[next(iter(table))]
 
 
-def _remove_absent(wanted: dict[str, Any], seen: Mapping[str, Any]) -> None:
+def _without(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, Any]:
     """A merge patch removes what it names as null."""
-    wanted.update({name: None for name in sorted(seen) if name not in wanted})
+    return {**wanted, **{name: None for name in sorted(there) if name not in wanted}}

@@ -34,6 +34,34 @@ class RoleSpec(Struct, frozen=True):
     min_member: int
 
 
+class SubgroupSpec(Struct, frozen=True):
+    """A named part of a gang. `min_member` of its members, those of parts inside it included, start together.
+
+    `required` is a level: all of its members lie in one domain of it, or, with a `segment` above 0, each
+    domain holds a multiple of so many of them. `parent` is the part around it, empty for none.
+    """
+
+    name: str
+    min_member: int
+    parent: str = ""
+    required: str | None = None
+    segment: int = 0
+
+
+class Minimum(Struct, frozen=True):
+    """How many members are enough to start: in all, of each role, and of each subgroup."""
+
+    members: int
+    roles: tuple[RoleSpec, ...] = ()
+    subgroups: tuple[SubgroupSpec, ...] = ()
+
+    def is_reached(self, counted: Sequence[Pod]) -> bool:
+        """Whether these members are enough."""
+        if len(counted) < self.members or missing_by_role(counted, self.roles):
+            return False
+        return not missing_by_subgroup(counted, self.subgroups)
+
+
 class RecoveryMode(StrEnum):
     """What happens to a started gang that loses members.
 
@@ -75,6 +103,7 @@ class Gang(Struct, frozen=True, gc=False):
     created: int
     members: tuple[Pod, ...]
     roles: tuple[RoleSpec, ...] = ()
+    subgroups: tuple[SubgroupSpec, ...] = ()
     topology: TopologyWish = TopologyWish()
     started: bool = False
     begins_anew: bool = False
@@ -82,6 +111,11 @@ class Gang(Struct, frozen=True, gc=False):
     preemption_policy: str = "PreemptLowerPriority"
     resource_version: str = ""
     problems: tuple[Problem, ...] = ()
+
+    @property
+    def minimum(self) -> Minimum:
+        """What it takes to start."""
+        return Minimum(self.min_member, self.roles, self.subgroups)
 
     @property
     def active(self) -> int:
@@ -102,11 +136,6 @@ class Gang(Struct, frozen=True, gc=False):
         return f"{self.namespace}/{self.name}"
 
 
-def reaches_minimum(counted: Sequence[Pod], *, min_member: int, roles: Iterable[RoleSpec]) -> bool:
-    """Whether these members are enough to start: in all, and of each role."""
-    return len(counted) >= min_member and not missing_by_role(counted, roles)
-
-
 def missing_by_role(counted: Iterable[Pod], roles: Iterable[RoleSpec]) -> dict[str, int]:
     """How many members each declared role lacks to its own minimum when these count; only those that lack."""
     missing = {role.name: role.min_member for role in roles}
@@ -114,3 +143,27 @@ def missing_by_role(counted: Iterable[Pod], roles: Iterable[RoleSpec]) -> dict[s
         if pod.role in missing:
             missing[pod.role] -= 1
     return {role: count for role, count in missing.items() if count > 0}
+
+
+def missing_by_subgroup(counted: Iterable[Pod], subgroups: Sequence[SubgroupSpec]) -> dict[str, int]:
+    """How many members each subgroup lacks to its own minimum when these count; only those that lack."""
+    missing = {subgroup.name: subgroup.min_member for subgroup in subgroups}
+    around = lineages(subgroups)
+    for pod in counted:
+        for name in around.get(pod.subgroup, ()):
+            missing[name] -= 1
+    return {name: count for name, count in missing.items() if count > 0}
+
+
+def lineages(subgroups: Sequence[SubgroupSpec]) -> dict[str, tuple[str, ...]]:
+    """Per subgroup its own name and those around it, innermost first; a circle ends where it began."""
+    parents = {subgroup.name: subgroup.parent for subgroup in subgroups}
+    found: dict[str, tuple[str, ...]] = {}
+    for subgroup in subgroups:
+        names: list[str] = []
+        name = subgroup.name
+        while name in parents and name not in names:
+            names.append(name)
+            name = parents[name]
+        found[subgroup.name] = tuple(names)
+    return found

@@ -29,11 +29,12 @@ class TroubleKind(StrEnum):
 
 
 class Part(Struct, frozen=True):
-    """So many members of one role and shape."""
+    """So many members of one role, subgroup and shape."""
 
     role: str
     shape: PodShape
     count: int
+    subgroup: str = ""
 
 
 class Seated(Struct, frozen=True):

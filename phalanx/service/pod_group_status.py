@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from phalanx.kube.timestamps import time_of
 from phalanx.model.decisions import Placement
-from phalanx.model.gangs import Gang, reaches_minimum
+from phalanx.model.gangs import Gang
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reasons import Verdict
 from phalanx.model.wire.phalanx import (
@@ -96,7 +96,7 @@ def _state(pod: Pod) -> str:
 
 def _has_its_minimum(gang: Gang) -> bool:
     counted = [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed and not pod.deleting]
-    return reaches_minimum(counted, min_member=gang.min_member, roles=gang.roles)
+    return gang.minimum.is_reached(counted)
 
 
 def _phase(gang: Gang, counts: Counts, *, started: bool, releasing: bool) -> str:

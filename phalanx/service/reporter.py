@@ -6,7 +6,7 @@ last is kept while the gang exists, so that the same is not said twice.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -29,7 +29,7 @@ from phalanx.limits import (
     STATUS_RETRY_S,
     STATUS_WAITING_MAX,
 )
-from phalanx.model.decisions import Bind, CycleResult, Evict
+from phalanx.model.decisions import Bind, CycleResult, Evict, QueueReport
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.reasons import Reason, Standing, Verdict
@@ -63,6 +63,8 @@ class Reporter:
         self._view = view
         self._clock = clock
         self._told: dict[GangId, Told] = {}
+        self._queues: Mapping[str, QueueReport] = {}
+        self._queues_due = False
         self._waiting_pods = WaitingPods(clock, self._touch_later)
 
         def writer(what: str, bounds: Bounds) -> BackgroundWriter:
@@ -133,7 +135,12 @@ class Reporter:
                 self._told[eviction.gang] = self._told_of(eviction.gang, releasing=True)
             self._evicted(eviction)
         self._take_verdicts(result.verdicts)
-        for name, report in result.queues.items():
+        self._queues = result.queues
+        self._report_queues()
+
+    def _report_queues(self) -> None:
+        self._queues_due = False
+        for name, report in self._queues.items():
             written = self._view.objects.queue(name)
             if written is not None:
                 status = queue_status.status_of(report, now_ms=self._clock.now_ms())
@@ -162,6 +169,9 @@ class Reporter:
     def _write_lost(self, uid: str) -> None:
         """A status that met somebody else's write is computed anew; not at once, lest two writers race."""
         self._touch_later(STATUS_RETRY_S, GangId(uid))
+        if not self._queues_due:
+            self._queues_due = True
+            asyncio.get_running_loop().call_later(STATUS_RETRY_S, self._report_queues)
 
     def _touch_later(self, seconds: float, gang: GangId) -> None:
         asyncio.get_running_loop().call_later(seconds, self._view.touch, gang)

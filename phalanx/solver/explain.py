@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from phalanx.model.rules import Budget, SameDomain
+from phalanx.model.rules import Budget, SameDomain, SubgroupDomain, SubgroupRule, SubgroupSegments
 from phalanx.solver.feasibility import Asker, bare
 from phalanx.solver.missing_room import missing_room
 from phalanx.solver.problem import Assignment, Placed, Problem, SolveLimits
@@ -115,6 +115,7 @@ def _conflict(core: Problem, asker: Asker) -> tuple[tuple[str, ...], bool]:
     """A deletion filter: names are dropped one by one for as long as what is kept has no placement."""
     rules = [rule.name for rule in core.rules if isinstance(rule, Budget)]
     rules += [rule.name for rule in core.rules if isinstance(rule, SameDomain)]
+    rules += [rule.name for rule in core.rules if isinstance(rule, SubgroupDomain | SubgroupSegments)]
     names = list(dict.fromkeys([ELIGIBILITY, *rules, CAPACITY]))
     if asker.fits(only(core, ())) is False:
         return (), True
@@ -139,7 +140,7 @@ def only(core: Problem, names: Sequence[str]) -> Problem:
 def _relaxations(core: Problem, vacant: Problem | None, most: Most, asker: Asker) -> Iterator[Relaxation]:
     """Every single change that makes it fit: rules first, then fewer pods, then more room."""
     for rule in core.rules:
-        if isinstance(rule, SameDomain):
+        if isinstance(rule, SameDomain | SubgroupDomain | SubgroupSegments):
             yield from _first_that_fits(core, _wider(core, rule), asker)
     for rule in core.rules:
         if isinstance(rule, Budget):
@@ -158,7 +159,7 @@ def _first_that_fits(core: Problem, changes: Iterator[Relaxation], asker: Asker)
             return
 
 
-def _wider(core: Problem, rule: SameDomain) -> Iterator[Relaxation]:
+def _wider(core: Problem, rule: SameDomain | SubgroupRule) -> Iterator[Relaxation]:
     """The next wider levels in turn, then the level as a mere wish."""
     for level in reversed(core.levels[: core.levels.index(rule.level)]):
         yield Relaxation(RelaxationKind.WIDEN_LEVEL, rule=rule.name, level=level)

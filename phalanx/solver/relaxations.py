@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from phalanx.model.names import NodeName
 from phalanx.model.resources import NONE, Resources, add
-from phalanx.model.rules import Budget, FewestDomains, Rule, SameDomain
+from phalanx.model.rules import Budget, FewestDomains, Rule, SubgroupDomain, SubgroupSegments
 from phalanx.solver.problem import NodeClass, Problem
 
 ELIGIBILITY: Final = "eligibility"
@@ -70,10 +70,10 @@ def relaxed(problem: Problem, change: Relaxation) -> Problem:
             return _with_room(problem, change)
 
 
-def with_rules(problem: Problem, changes: Mapping[str, Callable[[Rule], Rule]]) -> Problem:
-    """Rules of these names are replaced; their order stays, since classes refer to budgets by it."""
-    rules = tuple(changes[rule.name](rule) if rule.name in changes else rule for rule in problem.rules)
-    return structs.replace(problem, rules=rules)
+def with_rules(problem: Problem, changes: Mapping[str, Callable[[Rule], Rule | None]]) -> Problem:
+    """Rules of these names are replaced or dropped; budgets stay, since classes refer to them by order."""
+    rules = [changes[rule.name](rule) if rule.name in changes else rule for rule in problem.rules]
+    return structs.replace(problem, rules=tuple(rule for rule in rules if rule is not None))
 
 
 def without_eligibility(problem: Problem) -> Problem:
@@ -100,20 +100,22 @@ def with_minimums(problem: Problem, minimums: Sequence[int]) -> Problem:
     return structs.replace(problem, roles=roles)
 
 
-def no_rule(rule: Rule) -> Rule:
-    """What is left of a rule that is dropped: a budget without limits, or a mere wish."""
+def no_rule(rule: Rule) -> Rule | None:
+    """What is left of a rule that is dropped: a budget without limits, a wish of the gang, or nothing."""
     if isinstance(rule, Budget):
         return structs.replace(rule, remaining=NONE)
+    if isinstance(rule, SubgroupDomain | SubgroupSegments):
+        return None
     return FewestDomains(name=rule.name, level=rule.level)
 
 
-def _changed(change: Relaxation, rule: Rule) -> Rule:
+def _changed(change: Relaxation, rule: Rule) -> Rule | None:
     if isinstance(rule, Budget):
         more = {name: amount for name, amount in change.amounts.items() if name in rule.remaining}
         return structs.replace(rule, remaining=add(rule.remaining, more))
     if change.kind == RelaxationKind.PREFER_LEVEL:
         return no_rule(rule)
-    return SameDomain(name=rule.name, level=change.level)
+    return structs.replace(rule, level=change.level)
 
 
 def _with_room(problem: Problem, change: Relaxation) -> Problem:

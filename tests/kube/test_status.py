@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+import pytest
 
 from phalanx.clock import SystemClock, seeded_random
 from phalanx.kube.background import BackgroundWriter, Bounds
@@ -223,6 +224,21 @@ async def test_a_podgroup_tells_how_it_stands(world: World, transport: FaultyTra
         assert transport.count("PATCH", "/status") == 1
 
 
+QUEUES = "/apis/scheduling.phalanx.dev/v1alpha1/queues"
+
+
+async def a_queue(world: World) -> str:
+    """The name of a new one; queues have no namespace."""
+    name = f"q-{world.namespace}"
+    kind = {"apiVersion": "scheduling.phalanx.dev/v1alpha1", "kind": "Queue"}
+    await world.create(QUEUES, {**kind, "metadata": {"name": name}, "spec": {}})
+    return name
+
+
+async def queue_of(world: World, name: str) -> Queue:
+    return await world.client.get(f"{QUEUES}/{name}", msgspec.json.Decoder(Queue).decode)
+
+
 async def test_a_status_that_shrinks_leaves_nothing_behind(world: World, transport: FaultyTransport) -> None:
     await world.install_crds()
     await world.pod_group("g")
@@ -290,6 +306,28 @@ async def test_two_writes_on_the_same_sight_of_an_object(world: World, transport
         assert desk.reports.counts["status written"] == 2
 
 
+@pytest.mark.parametrize("pending", [0, 1])
+async def test_a_queue_that_is_empty_again_before_it_was_seen_in_use(
+    world: World, transport: FaultyTransport, pending: int
+) -> None:
+    """What our unseen write has set is removed, and is not taken for what the watch still shows."""
+    await world.install_crds()
+    name = await a_queue(world)
+    async with office(world, transport) as desk:
+        seen = await queue_of(world, name)
+        desk.status.queue(seen, QueueStatus(allocated={"cpu": "8"}, pending_gangs=0, pending_pods=0))
+        await desk.written()
+        before = await queue_of(world, name)
+        desk.status.queue(before, QueueStatus(pending_gangs=0, pending_pods=0))
+        await desk.written()
+        seen = await queue_of(world, name)
+        desk.status.queue(seen, QueueStatus(allocated={"cpu": "8"}, pending_gangs=0, pending_pods=0))
+        await desk.written()
+        desk.status.queue(seen, QueueStatus(pending_gangs=pending, pending_pods=0))
+        await desk.written()
+        assert (await queue_of(world, name)).status.allocated == {}
+
+
 async def test_a_write_based_on_an_old_sight_is_refused_and_asked_for_again(
     world: World, transport: FaultyTransport
 ) -> None:
@@ -308,18 +346,10 @@ async def test_a_write_based_on_an_old_sight_is_refused_and_asked_for_again(
 
 async def test_a_queue_tells_how_it_stands(world: World, transport: FaultyTransport) -> None:
     await world.install_crds()
-    name = f"q-{world.namespace}"
-    path = "/apis/scheduling.phalanx.dev/v1alpha1/queues"
-    manifest = {
-        "apiVersion": "scheduling.phalanx.dev/v1alpha1",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": {},
-    }
-    await world.create(path, manifest)
+    name = await a_queue(world)
 
     async def seen() -> Queue:
-        return await world.client.get(f"{path}/{name}", msgspec.json.Decoder(Queue).decode)
+        return await queue_of(world, name)
 
     async with office(world, transport) as desk:
         wanted = QueueStatus(allocated={"cpu": "8", "nvidia.com/gpu": 4}, pending_gangs=1, pending_pods=8)

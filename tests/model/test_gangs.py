@@ -320,7 +320,54 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
         "spec.minMember",
     ),
     ({"priorityClassName": "gone"}, Reason.INVALID_OBJECT, "spec.priorityClassName"),
-    ({"subGroups": [{"name": "a", "minMember": 1}]}, Reason.UNSUPPORTED_FIELD, "spec.subGroups"),
+    (
+        {"subGroups": [{"name": "a", "minMember": 1, "topology": {"preferred": "rack"}}]},
+        Reason.UNSUPPORTED_FIELD,
+        "spec.subGroups[a].topology.preferred",
+    ),
+    (
+        {"subGroups": [{"name": "a", "minMember": 1, "topology": {"name": "other", "required": "rack"}}]},
+        Reason.UNSUPPORTED_FIELD,
+        "spec.subGroups[a].topology.name",
+    ),
+    (
+        {"minMember": 2, "subGroups": [{"name": "a", "minMember": 3}]},
+        Reason.GROUP_CONTRADICTION,
+        "spec.minMember: 2 is less than the 3 that the subgroups need",
+    ),
+    (
+        {"subGroups": [{"name": "a", "minMember": 1, "parent": "b"}]},
+        Reason.GROUP_CONTRADICTION,
+        "spec.subGroups[0].parent: there is no subgroup 'b'",
+    ),
+    (
+        {
+            "subGroups": [
+                {"name": "a", "minMember": 1, "parent": "b"},
+                {"name": "b", "minMember": 1, "parent": "a"},
+            ]
+        },
+        Reason.GROUP_CONTRADICTION,
+        "spec.subGroups[0].parent: 'a' lies inside itself",
+    ),
+    (
+        {"subGroups": [{"name": "a", "minMember": 1}, {"name": "a", "minMember": 1}], "minMember": 2},
+        Reason.GROUP_CONTRADICTION,
+        "spec.subGroups[1].name: 'a' is there twice",
+    ),
+    (
+        {"minMember": 4, "subGroups": [{"name": "a", "minMember": 4, "segmentSize": 2}]},
+        Reason.GROUP_CONTRADICTION,
+        "spec.subGroups[0].segmentSize: 2 without topology.required",
+    ),
+    (
+        {
+            "minMember": 4,
+            "subGroups": [{"name": "a", "minMember": 4, "segmentSize": 3, "topology": {"required": "rack"}}],
+        },
+        Reason.GROUP_CONTRADICTION,
+        "spec.subGroups[0].minMember: 4 is no multiple of segmentSize 3",
+    ),
     ({"minSubGroups": 1}, Reason.UNSUPPORTED_FIELD, "spec.minSubGroups"),
     ({"startWhen": "Reserved"}, Reason.UNSUPPORTED_FIELD, "spec.startWhen"),
     ({"startBy": "2026-01-01T00:00:00Z"}, Reason.UNSUPPORTED_FIELD, "spec.startBy"),

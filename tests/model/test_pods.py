@@ -119,7 +119,6 @@ def test_an_index_that_is_no_number_is_none(value: str) -> None:
         ({label("min-member"): "-3"}, "j", Reason.INVALID_OBJECT, "'-3'"),
         ({label("min-member"): "3"}, "", Reason.GROUP_CONTRADICTION, "no controller"),
         ({label("min-member"): "3", label("pod-group"): "g"}, "j", Reason.GROUP_CONTRADICTION, "both set"),
-        ({label("pod-group"): "g", label("subgroup"): "s"}, "", Reason.UNSUPPORTED_FIELD, "subgroup"),
     ],
 )
 def test_labels_that_make_no_sense(labels: dict[str, str], owner: str, reason: Reason, says: str) -> None:

@@ -27,6 +27,7 @@ def waiting(stage: Stage, members: int, *, min_member: int | None = None, **spec
 
 
 async def at_rest(stage: Stage) -> None:
+    await stage.pass_time(6)
     stage.checks.at_rest()
 
 
@@ -37,6 +38,16 @@ def test_a_gang_that_fits_and_waits() -> None:
         await at_rest(stage)
 
     assert violations(history, FeasibleGangsRun) == ["L1"]
+
+
+def test_room_that_has_just_come_is_no_omission() -> None:
+    async def history(stage: Stage) -> None:
+        waiting(stage, 4)
+        await stage.pass_time(6)
+        two_blocks(stage)
+        stage.checks.at_rest()
+
+    assert violations(history, FeasibleGangsRun) == []
 
 
 def test_a_broken_gang_that_could_be_whole() -> None:

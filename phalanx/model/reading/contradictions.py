@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from phalanx.limits import GANG_PROBLEMS_MAX
-from phalanx.model.gangs import GangKind, RoleSpec
-from phalanx.model.names import LABEL_MIN_MEMBER, LABEL_QUEUE, LABEL_ROLE, ShapeKey
+from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec
+from phalanx.model.names import LABEL_MIN_MEMBER, LABEL_QUEUE, LABEL_ROLE, LABEL_SUBGROUP, ShapeKey
 from phalanx.model.pods import Pod
 from phalanx.model.reading.membership import GangKey
 from phalanx.model.reading.pod_groups import PodGroup
@@ -46,6 +46,8 @@ def _all_problems(
     yield from _disagreements(key, active, group)
     if group is not None and group.roles:
         yield from _role_problems(active, group.roles)
+    if key.kind is not GangKind.POD:
+        yield from _subgroup_problems(active, group.subgroups if group is not None else ())
     yield from _own_problems(members)
 
 
@@ -78,6 +80,19 @@ def _role_problems(active: list[Pod], roles: tuple[RoleSpec, ...]) -> Iterator[P
                 Reason.GROUP_CONTRADICTION,
                 f"label {LABEL_ROLE} of pod {pod.name} is {pod.role!r}, not one of {', '.join(names)}",
                 "Set the label to a role of the PodGroup",
+            )
+
+
+def _subgroup_problems(active: list[Pod], subgroups: tuple[SubgroupSpec, ...]) -> Iterator[Problem]:
+    """A subgroup that a pod names must be declared; pods that name none belong to the gang alone."""
+    names = [subgroup.name for subgroup in subgroups]
+    for pod in active:
+        if pod.subgroup and pod.subgroup not in names:
+            known = f"not one of {', '.join(names)}" if names else "and the gang declares no subgroups"
+            yield Problem(
+                Reason.GROUP_CONTRADICTION,
+                f"label {LABEL_SUBGROUP} of pod {pod.name} is {pod.subgroup!r}, {known}",
+                "Set the label to a subgroup of the PodGroup",
             )
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 from msgspec import Struct, structs
 
 from phalanx.limits import RELEASED_BY_S
-from phalanx.model.gangs import Gang, GangKind, Recovery, TopologyWish, reaches_minimum
+from phalanx.model.gangs import Gang, GangKind, Minimum, Recovery, TopologyWish
 from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE, GangId, QueueName
 from phalanx.model.pods import Pod, PodFailure, PodPhase
 from phalanx.model.reading.contradictions import gang_problems
@@ -65,7 +65,10 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
     identity = gang_id(key, group)
     level = _priority(members, context)
     min_member = _min_member(key, members, group)
-    start = _start(members, min_member, group, context.before.get(identity))
+    minimum = Minimum(min_member)
+    if group is not None:
+        minimum = Minimum(min_member, group.roles, group.subgroups)
+    start = _start(members, minimum, group, context.before.get(identity))
     return Gang(
         id=identity,
         kind=key.kind,
@@ -77,7 +80,8 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         preemption_policy=level.preemption_policy,
         created=group.created if group is not None else min([pod.created for pod in members]),
         members=members,
-        roles=group.roles if group is not None else (),
+        roles=minimum.roles,
+        subgroups=minimum.subgroups,
         topology=group.topology if group is not None else TopologyWish(),
         started=start is _Start.STARTED,
         begins_anew=start is _Start.ANEW,
@@ -140,18 +144,18 @@ def _queue(members: tuple[Pod, ...], context: GangContext) -> QueueName:
     return QueueName(context.namespace_labels.get(LABEL_QUEUE) or DEFAULT_QUEUE)
 
 
-def _start(members: tuple[Pod, ...], min_member: int, group: PodGroup | None, before: Gang | None) -> _Start:
+def _start(members: tuple[Pod, ...], minimum: Minimum, group: PodGroup | None, before: Gang | None) -> _Start:
     """What we assume does not count: a bind that fails has started nothing.
 
     The PodGroup's status is not asked once the gang begins anew: it may still tell of the time before.
     """
     counted = [pod for pod in members if pod.counts_for_gang and not pod.assumed]
-    if reaches_minimum(counted, min_member=min_member, roles=group.roles if group is not None else ()):
+    if minimum.is_reached(counted):
         return _Start.STARTED
     if before is not None and before.begins_anew:
         return _Start.ANEW
     known = (before is not None and before.started) or (group is not None and group.started)
-    if not known and not (group is None and _has_lost_members(members, min_member)):
+    if not known and not (group is None and _has_lost_members(members, minimum.members)):
         return _Start.NOT_YET
     is_lost = not counted and any(pod.is_waiting for pod in members)
     return _Start.ANEW if is_lost else _Start.STARTED

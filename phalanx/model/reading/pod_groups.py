@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.model.gangs import Recovery, RecoveryMode, RoleSpec, TopologyWish
+from phalanx.model.gangs import Recovery, RecoveryMode, RoleSpec, SubgroupSpec, TopologyWish, lineages
 from phalanx.model.pods import Controller
 from phalanx.model.reading.durations import milliseconds
 from phalanx.model.reading.metadata import controller_of, identity, seconds
@@ -13,7 +13,7 @@ from phalanx.model.reasons import Problem, Reason
 from phalanx.model.wire import not_implemented
 from phalanx.model.wire import phalanx as wire
 from phalanx.model.wire.objects import PodGroup as WirePodGroup
-from phalanx.model.wire.phalanx import PodGroupSpec, Role
+from phalanx.model.wire.phalanx import PodGroupSpec, Role, SubGroup
 
 _MODES: Final = {mode.value: mode for mode in RecoveryMode}
 
@@ -30,6 +30,7 @@ class PodGroup(Struct, frozen=True, gc=False):
     priority_class: str = ""
     preemption_policy: str | None = None
     roles: tuple[RoleSpec, ...] = ()
+    subgroups: tuple[SubgroupSpec, ...] = ()
     topology: TopologyWish = TopologyWish()
     controller: Controller | None = None
     started: bool = False
@@ -52,6 +53,7 @@ def read_pod_group(written: WirePodGroup) -> PodGroup:
         priority_class=spec.priority_class_name or "",
         preemption_policy=spec.preemption_policy,
         roles=tuple(_role(role) for role in spec.roles),
+        subgroups=tuple(_subgroup(part) for part in spec.sub_groups),
         topology=TopologyWish(wish.name or "", wish.required, wish.preferred) if wish else TopologyWish(),
         controller=controller_of(meta.owner_references),
         started=written.status.started_at is not None,
@@ -91,6 +93,16 @@ def _role(role: Role) -> RoleSpec:
     )
 
 
+def _subgroup(part: SubGroup) -> SubgroupSpec:
+    return SubgroupSpec(
+        name=part.name,
+        min_member=max(part.min_member, 1),
+        parent=part.parent or "",
+        required=part.topology.required if part.topology is not None else None,
+        segment=max(part.segment_size or 0, 0),
+    )
+
+
 def _problems(spec: PodGroupSpec) -> Iterator[Problem]:
     for path in not_implemented.of_pod_group(spec):
         yield Problem(
@@ -98,7 +110,8 @@ def _problems(spec: PodGroupSpec) -> Iterator[Problem]:
         )
     for message in _recovery_faults(spec.recovery):
         yield Problem(Reason.INVALID_OBJECT, f"PodGroup field {message}")
-    for message in (*_number_faults(spec), *_role_faults(spec.roles)):
+    faults = (*_number_faults(spec), *_role_faults(spec.roles), *_subgroup_faults(spec))
+    for message in faults:
         yield Problem(Reason.GROUP_CONTRADICTION, f"PodGroup field {message}")
 
 
@@ -126,3 +139,26 @@ def _role_faults(roles: tuple[Role, ...]) -> Iterator[str]:
             yield f"spec.roles[{index}].count: {role.count} is not at least 1"
         if role.min_member is not None and not 0 <= role.min_member <= role.count:
             yield f"spec.roles[{index}].minMember: {role.min_member} is not between 0 and {role.count}"
+
+
+def _subgroup_faults(spec: PodGroupSpec) -> Iterator[str]:
+    """Names that are there twice, parents that are not there or form a circle, numbers that contradict."""
+    seen: set[str] = set()
+    parts = [_subgroup(part) for part in spec.sub_groups]
+    around = lineages(parts)
+    for index, part in enumerate(parts):
+        path = f"spec.subGroups[{index}]"
+        if part.name in seen:
+            yield f"{path}.name: {part.name!r} is there twice"
+        seen.add(part.name)
+        if part.parent and part.parent not in around:
+            yield f"{path}.parent: there is no subgroup {part.parent!r}"
+        elif part.parent and part.name in around[part.parent]:
+            yield f"{path}.parent: {part.name!r} lies inside itself"
+        if part.segment and part.required is None:
+            yield f"{path}.segmentSize: {part.segment} without topology.required, the level that it is about"
+        elif part.segment and part.min_member % part.segment:
+            yield f"{path}.minMember: {part.min_member} is no multiple of segmentSize {part.segment}"
+    needed = sum(part.min_member for part in parts if not part.parent)
+    if spec.min_member < needed:
+        yield f"spec.minMember: {spec.min_member} is less than the {needed} that the subgroups need at least"

@@ -107,8 +107,6 @@ def _group_label_problems(labels: Mapping[str, str]) -> Iterator[Problem]:
             f"labels {LABEL_POD_GROUP} and {LABEL_MIN_MEMBER} are both set",
             "Leave one of them out: a PodGroup has its own minMember",
         )
-    if labels.get(LABEL_SUBGROUP):
-        yield Problem(Reason.UNSUPPORTED_FIELD, f"label {LABEL_SUBGROUP}: subgroups are not supported yet")
 
 
 def _min_member_problems(pod: core.Pod) -> Iterator[Problem]:

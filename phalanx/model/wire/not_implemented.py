@@ -10,10 +10,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import fields
 
-from phalanx.model.wire.phalanx import FlavorSpec, PodGroupSpec, QueueSpec, Role
+from phalanx.model.wire.phalanx import FlavorSpec, PodGroupSpec, QueueSpec, Role, TopologyWish
 
 FIELDS: Final[dict[type[Struct], frozenset[str]]] = {
-    PodGroupSpec: frozenset({"sub_groups", "min_sub_groups", "start_by", "runtime", "disruption"}),
+    PodGroupSpec: frozenset({"min_sub_groups", "start_by", "runtime", "disruption"}),
     Role: frozenset({"requests"}),
     QueueSpec: frozenset(
         {"guarantee", "cells", "ordering", "backfill", "objective", "user_label", "reclaim"}
@@ -34,6 +34,9 @@ def of_pod_group(spec: PodGroupSpec) -> tuple[str, ...]:
     paths = [*_refused(spec, "spec")]
     for role in spec.roles:
         paths.extend(_refused(role, f"spec.roles[{role.name}]"))
+    for part in spec.sub_groups:
+        if part.topology is not None:
+            paths.extend(_refused_of_part(part.topology, f"spec.subGroups[{part.name}].topology"))
     return tuple(paths)
 
 
@@ -43,6 +46,14 @@ def of_queue(spec: QueueSpec) -> tuple[str, ...]:
     for flavor in spec.flavors:
         paths.extend(_refused(flavor, f"spec.flavors[{flavor.name}]"))
     return tuple(paths)
+
+
+def _refused_of_part(wish: TopologyWish, path: str) -> Iterator[str]:
+    """A part of a gang knows only a required level, of the gang's own topology."""
+    if wish.preferred is not None:
+        yield f"{path}.preferred"
+    if wish.name is not None:
+        yield f"{path}.name"
 
 
 def _refused(value: Struct, path: str) -> Iterator[str]:

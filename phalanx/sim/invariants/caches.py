@@ -22,7 +22,8 @@ from phalanx.sim.store import Key
 class CacheIsTrue(Check):
     """L5: a cache knows what is older than CONVERGED_S, while nothing lies between it and the server.
 
-    Looked at each CACHE_PERIOD_S and at rest. What was written since is left out.
+    Looked at each CACHE_PERIOD_S and at rest. What was written since is left out, and nodes to which a bind
+    is on its way.
     """
 
     name = "L5"
@@ -63,6 +64,7 @@ class CacheIsTrue(Check):
         yield from self._of_pods(snapshot, before)
 
     def _of_nodes(self, snapshot: Snapshot, before: int) -> Iterator[str]:
+        assumed = {pod.node for gang in snapshot.gangs.values() for pod in gang.members if pod.assumed}
         for name in sorted(self.truth.nodes.keys() | snapshot.nodes.keys()):
             node, state = self.truth.nodes.get(name), snapshot.nodes.get(NodeName(name))
             if self._changed(Key(NODES, "", name), before) or self._gone_lately(name, before):
@@ -71,9 +73,17 @@ class CacheIsTrue(Check):
                 yield f"node {name} is {'unknown to it' if state is None else 'gone, and it does not know'}"
             elif state.node.unschedulable != node.is_cordoned or state.node.uid != node.uid:
                 yield f"node {name} is not as it believes"
-            elif not self._is_busy(name, before) and _differ(state, self.truth.used.get(name, {})):
+            elif (
+                name not in assumed
+                and not self._is_busy(name, before)
+                and _differ(state, self.truth.used.get(name, {}))
+            ):
                 used = self.truth.used.get(name, {})
                 yield f"node {name} uses {used}, it believes {dict(state.used)}"
+
+    def _misjudges(self, state: NodeState, before: int) -> bool:
+        name = state.node.name
+        return not self._is_busy(name, before) and _differ(state, self.truth.used.get(name, {}))
 
     def _gone_lately(self, name: str, before: int) -> bool:
         return name not in self.truth.nodes and self.truth.node_changed_at(name) > before

@@ -10,6 +10,7 @@ from phalanx.sim.invariants.bounds import (
     AVOID_S,
     BREAKER_OPEN_S,
     CONVERGED_S,
+    DECIDED_S,
     HEALED_S,
     LOST_MEMBERS_S,
     MASS_HEARD_S,
@@ -197,7 +198,8 @@ class FailedNodesAvoided(Check):
     A node has failed a gang when it was faulty, or refused a member, as that member failed or was evicted.
     Others can take it when nodes that have not failed it have room for all members that wait, in one domain
     where one is required. Only gangs that the oracle understands are judged, by a process that was there when
-    it failed, and neither while a third of the nodes is bad nor while a broken gang may claim room.
+    it failed, and neither while a third of the nodes is bad nor while a broken gang may claim room, nor where
+    room may have come after the look at the cluster.
     """
 
     name = "S16"
@@ -233,7 +235,8 @@ class FailedNodesAvoided(Check):
             since = max(began, self.now - AVOID_S)
             avoided = {name for name, at in failed.items() if since < at < self.now - CONVERGED_S}
             used = sorted(avoided & {bind.node for bind in placement.binds})
-            if used and any_claim(self.truth, self.now, but=gang.key):
+            has_room_come = self.truth.room_came_at > self.now - DECIDED_S
+            if used and (has_room_come or any_claim(self.truth, self.now, but=gang.key)):
                 continue
             if used and self._oracle.why_fits(gang, without=avoided):
                 self.violated(gang, f"sent back to {used[0]}, which failed it")

@@ -21,8 +21,8 @@ class WholeGangs(Check):
 
     "Long" is PARTIAL_S with its slack. It counts anew while there is trouble, and for TROUBLE_S after that: a
     write about the gang was refused, lost or unknown; no process leads; the leader is frozen, cut off, new,
-    or meets faults on its way to the server. Members without a controller are held, not released, and a gang
-    with a member that has succeeded is finishing, so these may stay partly bound.
+    or meets faults on its way to the server; the breaker may be open. Members without a controller are held,
+    not released, and a gang with a member that has succeeded is finishing, so these may stay partly bound.
     """
 
     name = "S3"
@@ -149,6 +149,8 @@ class WholeGangs(Check):
         self._leader = leader
         process = self.truth.process_of(leader)
         if changed or process is None or process.host.state is not State.RUNNING:
+            return True
+        if self.truth.breaker_may_be_open:
             return True
         network = process.network
         return network.partitioned or network.is_faulty

@@ -7,7 +7,7 @@ from phalanx.model.decisions import CycleResult
 from phalanx.model.reasons import Reason
 from phalanx.model.snapshot import Snapshot
 from phalanx.sim.invariants.bounds import (
-    BREAKER_OPEN_S,
+    CONVERGED_S,
     CYCLES_AT_REST_MAX,
     EVICTIONS_MAX,
     HEALED_S,
@@ -39,7 +39,10 @@ def any_claim(truth: Truth, now: float, *, but: GangKey | None = None, led_since
 
 
 class FeasibleGangsRun(Check):
-    """L1: at rest, no gang waits for a minimum that certainly fits; L2: nor one that a fault broke."""
+    """L1: at rest, no gang waits for a minimum that certainly fits; L2: nor one that a fault broke.
+
+    Nobody is judged where room came back only a moment ago.
+    """
 
     name = "L1"
 
@@ -48,6 +51,8 @@ class FeasibleGangsRun(Check):
         self._oracle = Oracle(scene.store, truth)
 
     def at_rest(self) -> None:
+        if self.truth.room_came_at > self.now - CONVERGED_S:
+            return
         is_claimed = any_claim(self.truth, self.now)
         for gang in self.truth.ours():
             is_broken = gang.has_started or gang.active > 0
@@ -90,7 +95,7 @@ class NobodyStarves(Check):
             return
         self._next = self.now + STARVING_PERIOD_S
         before, self._fitted = self._fitted, {}
-        if self.truth.undisturbed_s(self._leader) < HEALED_S or self._may_be_held_back():
+        if self.truth.undisturbed_s(self._leader) < HEALED_S or self.truth.breaker_may_be_open:
             return
         for gang in self._longest_waiting():
             is_claimed = any_claim(self.truth, self.now, but=gang.key, led_since=self._led_since)
@@ -104,12 +109,6 @@ class NobodyStarves(Check):
                 self.violated(gang, f"starves for {cycles} cycles although {why}")
             elif not cycles and seconds > IDLE_S:
                 self.violated(gang, f"no cycle has run for {seconds:.0f} s although {why}")
-
-    def _may_be_held_back(self) -> bool:
-        """Whether so many nodes have turned bad lately that the breaker may be open."""
-        lately = self.now - BREAKER_OPEN_S
-        turned = sum(since > lately for since in self.truth.bad_nodes.values())
-        return 3 * turned > len(self.truth.nodes)
 
     def _restarts(self, gang: GangFact) -> bool:
         """Whether it may wait for its other members to be evicted first."""

@@ -11,7 +11,7 @@ from phalanx.model.resources import Resources, subtract
 from phalanx.model.wire.meta import ListMeta
 from phalanx.sim.clocks import WorldClock
 from phalanx.sim.hosts import State
-from phalanx.sim.invariants.bounds import GONE_KEPT_S, HEARD_MARGIN_S
+from phalanx.sim.invariants.bounds import BREAKER_OPEN_S, GONE_KEPT_S, HEARD_MARGIN_S
 from phalanx.sim.invariants.calls import Call
 from phalanx.sim.invariants.facts import (
     GangKey,
@@ -71,7 +71,8 @@ class Truth:
 
     `partial`: gangs that have not started and are partly bound. `broken`: since when gangs that have started
     are below their minimum and not about to finish. `bad_nodes` and
-    `good_nodes`: since when nodes are faulty or gone, or well.
+    `good_nodes`: since when nodes are faulty or gone, or well. `room_came_at`: when a pod last gave its room
+    back, or a node changed.
     """
 
     def __init__(self, store: Store, clock: WorldClock, replicas: tuple[Replica, ...]) -> None:
@@ -87,6 +88,7 @@ class Truth:
         self._started: dict[str, None] = {}
         self.used: dict[str, dict[str, int]] = {}
         self.changed_pod: PodChange | None = None
+        self.room_came_at = 0.0
         self._clock = clock
         self._replicas = replicas
         self._pod_histories: dict[str, History[PodFact]] = {}
@@ -159,6 +161,7 @@ class Truth:
         holds = after if after is not None and after.holds else None
         if held is not None and (holds is None or holds.node != held.node or holds.requests != held.requests):
             self._add(held.node, held.requests, -1)
+            self.room_came_at = self._clock.monotonic()
             self._left.append((self._clock.monotonic(), held.uid, held.node))
         if holds is not None and (held is None or holds.node != held.node or holds.requests != held.requests):
             self._add(holds.node, holds.requests, 1)
@@ -224,6 +227,7 @@ class Truth:
         else:
             self.nodes[name] = fact
         history.add(change.entry.revision, fact)
+        self.room_came_at = self._clock.monotonic()
         if fact is None or fact.fault:
             self.good_nodes.pop(name, None)
             self.bad_nodes.setdefault(name, self._clock.monotonic())
@@ -316,6 +320,13 @@ class Truth:
             if replica.process is not None and replica.process.host.name == host:
                 return replica
         return None
+
+    @property
+    def breaker_may_be_open(self) -> bool:
+        """Whether so many nodes have turned bad lately that nobody is evicted, and few are placed."""
+        lately = self._clock.monotonic() - BREAKER_OPEN_S
+        turned = sum(since > lately for since in self.bad_nodes.values())
+        return 3 * turned > len(self.nodes)
 
     def undisturbed_s(self, host: str) -> float:
         """For how long this process has been running with nothing between it and the API server."""
