@@ -23,7 +23,7 @@ from phalanx.sim.invariants.check import Check, Scene
 from phalanx.sim.invariants.facts import GangKey, NodeFact, PodFact
 from phalanx.sim.invariants.liveness import any_claim
 from phalanx.sim.invariants.oracle import Oracle
-from phalanx.sim.invariants.truth import GROUPS, GangFact, Truth
+from phalanx.sim.invariants.truth import GROUPS, NODES, GangFact, Truth
 from phalanx.sim.store import Change, ChangeType, Key, Object
 from phalanx.sim.tolerations import is_tolerated
 
@@ -110,9 +110,10 @@ class FewEvictions(Check):
             is_broken = gang.key in self.truth.partial or self._broke_lately(gang)
             return "" if is_broken else "nothing is wrong with its gang"
         answers = self._recovery(pod.gang)
-        if "Restart" in answers and (self._broke_lately(gang) or self._any_lost(gang)):
+        told = min(self.truth.heard(call, NODES, before_s=DECIDED_S), self.truth.revision_before(TROUBLE_S))
+        if "Restart" in answers and (self._broke_lately(gang) or self._any_lost(gang, told)):
             return ""
-        if "Replace" in answers and is_lost(pod, self._versions(pod)):
+        if "Replace" in answers and is_lost(pod, self.truth.nodes_since(pod.node, told)):
             return ""
         return "its gang has started and asks for no such recovery"
 
@@ -133,8 +134,9 @@ class FewEvictions(Check):
             or any(pod.phase == "Failed" for pod in self.truth.members(gang.key))
         )
 
-    def _any_lost(self, gang: GangFact) -> bool:
-        return any(is_lost(pod, self._versions(pod)) for pod in self.truth.members(gang.key) if pod.holds)
+    def _any_lost(self, gang: GangFact, since: int) -> bool:
+        members = [pod for pod in self.truth.members(gang.key) if pod.node]
+        return any(is_lost(pod, self.truth.nodes_since(pod.node, since)) for pod in members)
 
     def _versions(self, pod: PodFact) -> list[NodeFact | None]:
         return self.truth.nodes_since(pod.node, self.truth.revision_before(TROUBLE_S))
@@ -199,7 +201,7 @@ class FailedNodesAvoided(Check):
     Others can take it when nodes that have not failed it have room for all members that wait, in one domain
     where one is required. Only gangs that the oracle understands are judged, by a process that was there when
     it failed, and neither while a third of the nodes is bad nor while a broken gang may claim room, nor where
-    room may have come after the look at the cluster.
+    room may have come after the look at the cluster. While the breaker may be open no fault counts.
     """
 
     name = "S16"
@@ -213,6 +215,8 @@ class FailedNodesAvoided(Check):
     def on_change(self, change: Change) -> None:
         moved = self.truth.changed_pod
         if moved is None or moved.before is None or not moved.before.holds or moved.before.is_deleting:
+            return
+        if self.truth.breaker_may_be_open:
             return
         before, after = moved.before, moved.after
         if after is not None and after.phase != "Failed" and not after.is_deleting:

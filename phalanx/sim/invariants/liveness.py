@@ -129,7 +129,8 @@ class NobodyStarves(Check):
 class NoEndlessEvictions(Check):
     """L4: no gang is evicted by us more than EVICTIONS_MAX times without all its minimum running in between.
 
-    Evictions of several members within ten seconds count once.
+    Evictions of several members within ten seconds count once, those from bad nodes not at all: they follow
+    from faults, of which there may be many.
     """
 
     name = "L4"
@@ -150,7 +151,7 @@ class NoEndlessEvictions(Check):
         if not call.is_eviction or call.stage is not Stage.LANDED or not call.succeeded:
             return
         pod = self.truth.pods.get(call.uid)
-        if pod is None:
+        if pod is None or pod.node in self.truth.bad_nodes:
             return
         times = self._evicted.setdefault(pod.gang, [])
         if not times or self.now > times[-1] + _ONE_EVICTION_S:
