@@ -10,14 +10,13 @@ from msgspec import Struct
 from phalanx.actions import claims
 from phalanx.actions.agenda import Agenda
 from phalanx.actions.demand import Demand, without
+from phalanx.actions.domains import homes_of, required_labels, tightest_domain
 from phalanx.actions.failures import Failures
-from phalanx.actions.frame import nodes_of_members
 from phalanx.actions.problems import Problems
 from phalanx.actions.refusals import Refusals
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats
 from phalanx.limits import CYCLE_SEARCHES_MAX, CYCLE_SOLVES_MAX
-from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
@@ -148,7 +147,7 @@ class _Attempts:
         self.outcome.failures[failure.demand.gang.id] = failure
 
     def _apply(self, demand: Demand, answer: Placed, seats: Seats) -> None:
-        level, domain = _tightest_domain(self._session, demand.gang, seats)
+        level, domain = tightest_domain(self._session, demand.gang, seats)
         with self._session.statement() as statement:
             statement.place(
                 gang=demand.gang,
@@ -157,35 +156,10 @@ class _Attempts:
                 certificate=answer.certificate,
                 level=level,
                 domain=domain,
-                within=_required_labels(self._session, demand.gang, seats),
+                within=required_labels(self._session, demand.gang, seats),
+                homes=homes_of(self._session, demand.gang, seats),
             )
 
 
 def _backend(answer: Answer) -> str:
     return answer.certificate.by if isinstance(answer, Placed) else answer.by
-
-
-def _tightest_domain(session: Session, gang: Gang, seats: Seats) -> tuple[str, str]:
-    """Level and full path of the tightest domain that holds these seats and the members that already run."""
-    topology = session.topologies.of(gang)
-    if topology is None:
-        return "", ""
-    paths = session.topologies.paths(topology)
-    nodes: list[NodeName] = [node for node, _ in seats]
-    nodes.extend(nodes_of_members(session, gang))
-    common = paths.get(nodes[0], ())
-    for node in nodes[1:]:
-        shared = [left == right for left, right in zip(common, paths.get(node, ()), strict=False)]
-        common = common[: [*shared, False].index(False)]
-    return (topology.levels[len(common) - 1].name, "/".join(common)) if common else ("", "")
-
-
-def _required_labels(session: Session, gang: Gang, seats: Seats) -> dict[str, str]:
-    """The labels that tell the domain which the gang requires, as the node of the first seat has them."""
-    topology = session.topologies.of(gang)
-    if topology is None or gang.topology.required is None:
-        return {}
-    depth = [level.name for level in topology.levels].index(gang.topology.required) + 1
-    path = session.topologies.paths(topology)[seats[0][0]]
-    keys = [level.node_label for level in topology.levels]
-    return dict(zip(keys[:depth], path, strict=False))

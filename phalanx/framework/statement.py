@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from phalanx.framework.session import Session
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
+_NO_HOMES: Final[Mapping[NodeName, Mapping[str, str]]] = {}
 
 Seats = Sequence[tuple[NodeName, Sequence[Pod]]]
 """Which pods go to which node."""
@@ -80,6 +81,7 @@ class Statement:
         level: str = "",
         domain: str = "",
         within: Mapping[str, str] = _NO_LABELS,
+        homes: Mapping[NodeName, Mapping[str, str]] = _NO_HOMES,
     ) -> None:
         """Allocate these pods of the gang. Raises NoRoom or IllegalTransition."""
         self._move_gang(gang, GangState.PLACED)
@@ -102,6 +104,7 @@ class Statement:
                 level=level,
                 domain=domain,
                 within=within,
+                homes=homes,
             )
         )
 

@@ -24,7 +24,8 @@ class Placement(Struct, frozen=True):
 
     `cause` says why now: "start", "replace" or "surplus". `level` and `domain` name the tightest domain that
     holds all of the gang, empty without a topology. `within`: the labels, with their values, that nodes of
-    the required domain have; a node that lacks one is no place for this gang.
+    the required domain have; a node that lacks one is no place for this gang. `homes`: the same for single
+    nodes, where subgroups require a level.
     """
 
     gang: GangId
@@ -36,6 +37,7 @@ class Placement(Struct, frozen=True):
     level: str = ""
     domain: str = ""
     within: Mapping[str, str] = {}
+    homes: Mapping[NodeName, Mapping[str, str]] = {}
 
 
 class Evict(Struct, frozen=True):

@@ -1,5 +1,7 @@
 """Whether a placement still holds against the newest state, asked by the binder right before it sends."""
 
+from collections.abc import Mapping
+
 from phalanx.cache.cache import Cache
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
@@ -47,9 +49,10 @@ class CachePlanCheck:
         rejected = self._rejection(pod, state)
         if rejected is not None:
             return f"node {name}: {rejected}"
-        if placement.within and state.node.has_unknown_topology:
+        labels = {**placement.within, **placement.homes.get(name, {})}
+        if labels and state.node.has_unknown_topology:
             return f"node {name}: its place in the network is unknown"
-        if not _is_within(placement, state.node):
+        if not _has(state.node, labels):
             return f"node {name} is not in the domain of the plan any more"
         asked = pod.shape.requests
         short = [each for each, amount in state.free.items() if amount < 0 < asked.get(each, 0)]
@@ -73,10 +76,10 @@ class CachePlanCheck:
         for pod in gang.members if gang is not None else ():
             node = pod.node if pod.holds_node and not pod.deleting else None
             state = self._cache.node_state(node) if node is not None else None
-            if state is not None and not _is_within(placement, state.node):
+            if state is not None and not _has(state.node, placement.within):
                 return f"pod {pod} is not in the domain of the plan any more"
         return None
 
 
-def _is_within(placement: Placement, node: Node) -> bool:
-    return all(node.labels.get(key) == value for key, value in placement.within.items())
+def _has(node: Node, labels: Mapping[str, str]) -> bool:
+    return all(node.labels.get(key) == value for key, value in labels.items())
