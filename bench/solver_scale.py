@@ -2,9 +2,8 @@
 
     python -m bench.solver_scale [--seeds N]
 
-Nodes of 8 GPUs in racks of 16 to 32 and spines of 8 to 16 racks, each with odd bytes of memory and uneven
-load: 45 % are free, the others have 0 to 7 GPUs left. Every node is a class of its own, so nothing is merged
-beforehand. Times are CPU time of one thread, from the problem to the checked and certified answer.
+The cluster is that of bench/instances.py: every node is a class of its own, so nothing is merged beforehand.
+Times are CPU time of one thread, from the problem to the checked and certified answer.
 """
 
 import argparse
@@ -15,18 +14,16 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from phalanx.model.names import NodeName
+from bench.instances import helpers, instance, workers
 from phalanx.model.rules import FewestDomains, Rule, SameDomain
 from phalanx.solver.engine import place
 from phalanx.solver.greedy import search
 from phalanx.solver.nodetable import assignments_of, nodes_of
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import NodeClass, Placed, Problem, RoleDemand
+from phalanx.solver.problem import Placed, Problem, RoleDemand
 from phalanx.solver.rows import rows_of
 from phalanx.solver.scopes import scopes_of
 
-GI = 1 << 30
-RESOURCES = ("cpu", "memory", "pods", "nvidia.com/gpu")
 PREFER_RACK = (FewestDomains("preferred", "rack"),)
 IN_SPINE_PREFER_RACK = (SameDomain("required", "spine"), *PREFER_RACK)
 
@@ -51,16 +48,6 @@ class Figures(Struct, frozen=True):
     greedy: tuple[int, ...] | None
 
 
-def workers(count: int, gpus: int = 8) -> RoleDemand:
-    """Pods with so many GPUs, 12 cores and 128 GiB for each."""
-    return RoleDemand(f"{gpus}-gpu", (12_000 * gpus, 128 * GI * gpus, 1, gpus), count, count)
-
-
-def helpers(count: int) -> RoleDemand:
-    """Pods with 64 cores and no GPU."""
-    return RoleDemand("cpu", (64_000, 64 * GI, 1, 0), count, count)
-
-
 CASES = (
     Case("one role, rack preferred", 1_000, (workers(64),), PREFER_RACK),
     Case("one role, rack preferred", 1_000, (workers(256),), PREFER_RACK),
@@ -83,29 +70,7 @@ CASES = (
 
 def problem(case: Case, seed: int) -> Problem:
     """The case on a cluster made from the seed."""
-    rng = random.Random(seed)
-    classes: list[NodeClass] = []
-    rack = spine = 0
-    while len(classes) < case.nodes:
-        for _ in range(rng.randint(8, 16)):
-            for _ in range(min(rng.randint(16, 32), case.nodes - len(classes))):
-                classes.append(_node(case, rng, (f"spine-{spine}", f"rack-{rack}"), len(classes)))
-            rack += 1
-        spine += 1
-    return Problem(RESOURCES, ("spine", "rack"), case.roles, tuple(classes), case.rules, seed=seed)
-
-
-def _node(case: Case, rng: random.Random, path: tuple[str, str], index: int) -> NodeClass:
-    gpus = 8 if rng.random() < 0.45 else rng.choice((0, 0, 1, 2, 4, 7))
-    cpu = 20_000 + 20_000 * gpus - rng.randint(0, 4_000)
-    price = rng.randint(0, 99) if case.priced else 0
-    return NodeClass(
-        path=path,
-        free=(cpu, 2048 * GI - rng.randint(0, 16 * GI), 110 - rng.randint(2, 9), gpus),
-        eligible=(True,) * len(case.roles),
-        price=(price,) * len(case.roles),
-        nodes=(NodeName(f"node-{index}"),),
-    )
+    return instance(random.Random(seed), case.nodes, case.roles, case.rules, priced=case.priced, seed=seed)
 
 
 def measured(case: Case, seed: int) -> Figures:

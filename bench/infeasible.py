@@ -1,0 +1,174 @@
+"""Gangs that cannot be placed: whether the named rules are to blame, the advice helps, and how long it takes.
+
+    python -m bench.infeasible [--instances N]
+
+Each instance plants one conflict in a cluster of 64 to 2,000 nodes: more pods than a rack holds, than a spine
+holds, than a queue's budget leaves, than the eligible nodes hold, than all nodes hold, or a subgroup or
+segments that no rack takes. The rules that the explanation names must be infeasible together and feasible
+after any one of them is dropped; the first change that it offers, applied, must make the gang fit. Both are
+asked of the solver anew, with ten times the effort. Writes bench/results/infeasible.json.
+"""
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from bench.instances import instance, workers
+from bench.sweep import at
+from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT, SOLVE_DETERMINISTIC_LIMIT
+from phalanx.model.rules import Budget, Rule, SameDomain, SubgroupDomain, SubgroupSegments
+from phalanx.solver.engine import place
+from phalanx.solver.explain import Explanation, explain, only
+from phalanx.solver.feasibility import bare
+from phalanx.solver.problem import Placed, Problem, SolveLimits
+from phalanx.solver.relaxations import relaxed
+
+RESULTS = Path(__file__).parent / "results"
+BUDGET_S = 1.0
+"""CPU seconds in which an explanation should end."""
+
+_LIMITS = SolveLimits(deterministic=EXPLANATION_DETERMINISTIC_LIMIT)
+_THOROUGH = SolveLimits(deterministic=10 * SOLVE_DETERMINISTIC_LIMIT)
+_SPINE, _RACK = SameDomain("required spine", "spine"), SameDomain("required rack", "rack")
+
+
+class Figures(Struct, frozen=True):
+    """One instance. `is_conflict`: infeasible together; `is_minimal`: feasible after any one was dropped."""
+
+    plant: str
+    nodes: int
+    claimed_irreducible: bool
+    is_conflict: bool
+    is_minimal: bool
+    first_helps: bool | None
+    seconds: float
+
+
+def rack_too_small(rng: random.Random, nodes: int) -> Problem:
+    """More whole nodes than the largest rack has."""
+    return instance(rng, nodes, [workers(33)], [_RACK])
+
+
+def spine_too_small(rng: random.Random, nodes: int) -> Problem:
+    """More whole nodes than the largest spine has, where there is more than one spine."""
+    return instance(rng, max(nodes, 1100), [workers(400)], [_SPINE])
+
+
+def budget_too_small(rng: random.Random, nodes: int) -> Problem:
+    """Eight GPUs more than the queue may use, beside a level that is no obstacle."""
+    count = rng.randint(2, 6)
+    rules: list[Rule] = [_SPINE, Budget("limit", {"nvidia.com/gpu": 8 * (count - 1)})]
+    return instance(rng, nodes, [workers(count)], rules)
+
+
+def too_few_eligible(rng: random.Random, nodes: int) -> Problem:
+    """Five pods that may use four nodes."""
+    problem = instance(rng, nodes, [workers(5, 1)], [])
+    room = [index for index, group in enumerate(problem.classes) if group.free[3] >= 1]
+    chosen = set(rng.sample(room, min(4, len(room))))
+    classes = tuple(
+        structs.replace(group, eligible=(index in chosen,), free=(*group.free[:3], min(1, group.free[3])))
+        for index, group in enumerate(problem.classes)
+    )
+    return structs.replace(problem, classes=classes)
+
+
+def cluster_too_small(rng: random.Random, nodes: int) -> Problem:
+    """One pod more than all nodes have room for."""
+    problem = instance(rng, nodes, [workers(1)], [])
+    return structs.replace(
+        problem, roles=(workers(sum(group.free[3] == 8 for group in problem.classes) + 1),)
+    )
+
+
+def subgroup_too_large(rng: random.Random, nodes: int) -> Problem:
+    """A subgroup that no rack takes, beside one that any rack takes."""
+    roles = [workers(33, subgroups=("large",)), workers(1, 1, subgroups=("small",))]
+    rules = [SubgroupDomain("large in a rack", "large", "rack"), SubgroupDomain("small", "small", "rack")]
+    return instance(rng, max(nodes, 400), roles, rules)
+
+
+def segment_too_large(rng: random.Random, nodes: int) -> Problem:
+    """Segments of 36 whole nodes, which no rack has."""
+    rules = [SubgroupSegments("segments of 36", "ranks", "rack", 36)]
+    return instance(rng, max(nodes, 400), [workers(36, subgroups=("ranks",))], rules)
+
+
+PLANTS: tuple[Callable[[random.Random, int], Problem], ...] = (
+    rack_too_small,
+    spine_too_small,
+    budget_too_small,
+    too_few_eligible,
+    cluster_too_small,
+    subgroup_too_large,
+    segment_too_large,
+)
+
+
+def measured(seed: int) -> Figures:
+    """One explanation, and whether it is true."""
+    rng = random.Random(seed)
+    plant = PLANTS[seed % len(PLANTS)]
+    problem = plant(rng, rng.randint(64, 2000))
+    began = time.process_time()
+    facts = explain(problem, limits=_LIMITS)
+    seconds = time.process_time() - began
+    core = bare(problem)
+    without = [[each for each in facts.conflict if each != name] for name in facts.conflict]
+    return Figures(
+        plant=plant.__name__,
+        nodes=len(problem.classes),
+        claimed_irreducible=facts.irreducible,
+        is_conflict=not _fits(only(core, facts.conflict)),
+        is_minimal=bool(facts.conflict) and all(_fits(only(core, names)) for names in without),
+        first_helps=_first_helps(core, facts),
+        seconds=seconds,
+    )
+
+
+def _first_helps(core: Problem, facts: Explanation) -> bool | None:
+    """None where no change is offered."""
+    return _fits(bare(relaxed(core, facts.relaxations[0]))) if facts.relaxations else None
+
+
+def _fits(problem: Problem) -> bool:
+    return isinstance(place(problem, limits=_THOROUGH), Placed)
+
+
+def summary(runs: Sequence[Figures]) -> dict[str, object]:
+    """What the table shows of these instances."""
+    return {
+        "instances": len(runs),
+        "conflict": sum(run.is_conflict for run in runs),
+        "minimal": sum(run.is_minimal for run in runs),
+        "advice": sum(run.first_helps is not None for run in runs),
+        "adviceHelps": sum(bool(run.first_helps) for run in runs),
+        "inBudget": sum(run.seconds <= BUDGET_S for run in runs),
+        "millisecondsP50": round(1000 * at([run.seconds for run in runs], 0.5), 1),
+        "millisecondsP95": round(1000 * at([run.seconds for run in runs], 0.95), 1),
+        "millisecondsMax": round(1000 * max((run.seconds for run in runs), default=0.0), 1),
+    }
+
+
+def main() -> None:
+    """Print one line per plant and one for all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--instances", type=int, default=200)
+    runs = [measured(seed) for seed in range(parser.parse_args().instances)]
+    table = {
+        plant.__name__: summary([run for run in runs if run.plant == plant.__name__]) for plant in PLANTS
+    }
+    table["all"] = summary(runs)
+    print(f"{'':<20}" + " ".join(f"{name:>15}" for name in table["all"]))
+    for plant_name, row in table.items():
+        print(f"{plant_name:<20}" + " ".join(f"{each!s:>15}" for each in row.values()))
+    (RESULTS / "infeasible.json").write_text(json.dumps(table, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Clusters and gangs for the benchmarks of the solver, made from a seed.
+
+Nodes of 8 GPUs in racks of 16 to 32 and spines of 8 to 16 racks, each with odd bytes of memory and uneven
+load of daemons: 45 % are free, the others have 0 to 7 GPUs left.
+"""
+
+import random
+from collections.abc import Sequence
+
+from phalanx.model.names import NodeName
+from phalanx.model.rules import Rule
+from phalanx.solver.problem import NodeClass, Problem, RoleDemand
+
+GI = 1 << 30
+RESOURCES = ("cpu", "memory", "pods", "nvidia.com/gpu")
+LEVELS = ("spine", "rack")
+FREE_SHARE = 0.45
+
+
+def workers(
+    count: int, gpus: int = 8, *, least: int | None = None, subgroups: tuple[str, ...] = ()
+) -> RoleDemand:
+    """Pods with so many GPUs, 12 cores and 128 GiB for each; at least `least` of them start, else all."""
+    request = (12_000 * gpus, 128 * GI * gpus, 1, gpus)
+    return RoleDemand(f"{gpus}-gpu", request, count if least is None else least, count, subgroups)
+
+
+def helpers(count: int) -> RoleDemand:
+    """Pods with 64 cores and no GPU."""
+    return RoleDemand("cpu", (64_000, 64 * GI, 1, 0), count, count)
+
+
+def instance(
+    rng: random.Random,
+    nodes: int,
+    roles: Sequence[RoleDemand],
+    rules: Sequence[Rule],
+    *,
+    priced: bool = False,
+    seed: int = 0,
+) -> Problem:
+    """The roles, under the rules, on a cluster of so many nodes."""
+    classes: list[NodeClass] = []
+    rack = spine = 0
+    while len(classes) < nodes:
+        for _ in range(rng.randint(8, 16)):
+            for _ in range(min(rng.randint(16, 32), nodes - len(classes))):
+                path = (f"spine-{spine}", f"rack-{rack}")
+                price = rng.randint(0, 99) if priced else 0
+                classes.append(_node(rng, path, len(classes), len(roles), price))
+            rack += 1
+        spine += 1
+    return Problem(RESOURCES, LEVELS, tuple(roles), tuple(classes), tuple(rules), seed=seed)
+
+
+def _node(rng: random.Random, path: tuple[str, str], index: int, roles: int, price: int) -> NodeClass:
+    gpus = 8 if rng.random() < FREE_SHARE else rng.choice((0, 0, 1, 2, 4, 7))
+    cpu = 20_000 + 20_000 * gpus - rng.randint(0, 4_000)
+    return NodeClass(
+        path=path,
+        free=(cpu, 2048 * GI - rng.randint(0, 16 * GI), 110 - rng.randint(2, 9), gpus),
+        eligible=(True,) * roles,
+        price=(price,) * roles,
+        nodes=(NodeName(f"node-{index}"),),
+    )

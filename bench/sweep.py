@@ -1,0 +1,195 @@
+"""Random mixed gangs on partly full clusters: how good the answers are, how often proven, how long they take.
+
+    python -m bench.sweep [--instances N] [--first SEED]
+
+Each instance draws 64 to 2,000 nodes and one gang of a random make: one to three roles, members that need
+not start, a required spine, preferred racks, subgroups that must each share a rack, segments of four. The
+effort is the product's own limit for one answer. Writes bench/results/sweep.json.
+
+Per instance: the pods left out beyond the bound, the domains opened beyond the bound on the first level that
+is not settled, whether the answer is proven, whether greedy search alone was worse, CPU seconds of a thread.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from bench.instances import helpers, instance, workers
+from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
+from phalanx.solver.engine import place
+from phalanx.solver.greedy import search
+from phalanx.solver.nodetable import assignments_of, nodes_of
+from phalanx.solver.objective import DOMAINS, UNPLACED, Scorer
+from phalanx.solver.problem import Placed, Problem, RoleDemand
+from phalanx.solver.rows import rows_of
+from phalanx.solver.scopes import scopes_of
+
+RESULTS = Path(__file__).parent / "results"
+PREFER_RACK = FewestDomains("preferred", "rack")
+
+Gang = tuple[Sequence[RoleDemand], Sequence[Rule]]
+
+
+class Figures(Struct, frozen=True, rename="camel"):
+    """One instance. `value_gap` is the part of the wanted pods that may be missing beyond the bound."""
+
+    make: str
+    nodes: int
+    pods: int
+    placed: bool
+    proven: bool
+    by: str
+    value_gap: float
+    domains_above: int
+    beats_greedy: bool
+    worse_than_greedy: bool
+    seconds: float
+
+
+def one_role(rng: random.Random, size: int) -> Gang:
+    """Whole nodes or parts of them."""
+    return (workers(size, rng.choice((8, 8, 4, 2, 1))),), _levels(rng)
+
+
+def several_roles(rng: random.Random, size: int) -> Gang:
+    """Two or three roles that share nodes."""
+    roles = [workers(max(1, size // 2), rng.choice((8, 4))), workers(max(1, size // 3), rng.choice((2, 1)))]
+    return (*roles, *([helpers(max(1, size // 8))] if rng.random() < 0.5 else [])), _levels(rng)
+
+
+def elastic(rng: random.Random, size: int) -> Gang:
+    """Twice as many pods as must start."""
+    gpus = rng.choice((8, 4))
+    return (workers(2 * size, gpus, least=size), workers(max(1, size // 2), 1, least=0)), _levels(rng)
+
+
+def subgroups(rng: random.Random, size: int) -> Gang:
+    """Two to six subgroups that must each share a rack."""
+    count = rng.randint(2, 6)
+    each = max(1, min(24, size // count))
+    names = [f"part-{number}" for number in range(count)]
+    roles = [workers(each, rng.choice((4, 2, 1)), subgroups=(name,)) for name in names]
+    return roles, (*_levels(rng), *(SubgroupDomain(name, name, "rack") for name in names))
+
+
+def segments(rng: random.Random, size: int) -> Gang:
+    """A subgroup of which each rack gets a multiple of four, beside a role without a rule."""
+    ranks = workers(4 * max(1, size // 4), rng.choice((8, 4)), subgroups=("ranks",))
+    roles = (ranks, workers(max(1, size // 8), 1))
+    return roles, (*_levels(rng), SubgroupSegments("segments", "ranks", "rack", 4))
+
+
+MAKES: tuple[Callable[[random.Random, int], Gang], ...] = (
+    one_role,
+    several_roles,
+    elastic,
+    subgroups,
+    segments,
+)
+
+
+def _levels(rng: random.Random) -> tuple[Rule, ...]:
+    spine = (SameDomain("required", "spine"),) if rng.random() < 0.4 else ()
+    return (*spine, *((PREFER_RACK,) if rng.random() < 0.8 else ()))
+
+
+def drawn(seed: int) -> tuple[str, Problem]:
+    """The make and the problem of a seed."""
+    rng = random.Random(seed)
+    nodes = rng.randint(64, 2000)
+    make = MAKES[seed % len(MAKES)]
+    roles, rules = make(rng, max(1, round(nodes * rng.uniform(0.01, 0.15))))
+    return make.__name__, instance(rng, nodes, roles, rules, priced=rng.random() < 0.2, seed=seed)
+
+
+def measured(seed: int) -> Figures:
+    """One answer, and greedy search by itself beside it."""
+    make, problem = drawn(seed)
+    began = time.process_time()
+    answer = place(problem)
+    seconds = time.process_time() - began
+    pods = sum(role.maximum for role in problem.roles)
+    greedy = _greedy(problem)
+    if not isinstance(answer, Placed):
+        return Figures(make, len(problem.classes), pods, False, answer.proven, answer.by, 0.0, 0, False,
+                       greedy is not None, seconds)  # fmt: skip
+    certificate = answer.certificate
+    gaps = [each - bound for each, bound in zip(certificate.objective, certificate.bound, strict=True)]
+    return Figures(
+        make=make,
+        nodes=len(problem.classes),
+        pods=pods,
+        placed=True,
+        proven=certificate.proven,
+        by=certificate.by,
+        value_gap=gaps[0] / pods if certificate.terms[:1] == (UNPLACED,) else 0.0,
+        domains_above=_first_gap(certificate.terms, gaps),
+        beats_greedy=greedy is None or certificate.objective < greedy,
+        worse_than_greedy=greedy is not None and certificate.objective > greedy,
+        seconds=seconds,
+    )
+
+
+def _first_gap(terms: Sequence[str], gaps: Sequence[int]) -> int:
+    """Domains above the bound on the first level with a gap; what comes after a gap is not comparable."""
+    for term, gap in zip(terms, gaps, strict=True):
+        if gap:
+            return gap if term.startswith(DOMAINS) else 0
+    return 0
+
+
+def _greedy(problem: Problem) -> tuple[int, ...] | None:
+    table, scorer = nodes_of(rows_of(problem)), Scorer(problem)
+    found = [search(table, scope) for scope in scopes_of(table, table.rows.book.required_depth)]
+    return min((scorer.score(assignments_of(table, one)) for one in found if one is not None), default=None)
+
+
+def at(values: Sequence[float], part: float) -> float:
+    """The value below which this part of all lies, 0 of none."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0
+
+
+def summary(runs: Sequence[Figures]) -> dict[str, object]:
+    """What the table shows of these instances."""
+    placed = [run for run in runs if run.placed]
+    return {
+        "instances": len(runs),
+        "placed": len(placed),
+        "proven": sum(run.proven for run in runs),
+        "valueGapP99": round(at([run.value_gap for run in placed], 0.99), 4),
+        "domainsAboveP95": at([run.domains_above for run in placed], 0.95),
+        "domainsAboveMax": max((run.domains_above for run in placed), default=0),
+        "betterThanGreedy": sum(run.beats_greedy for run in placed),
+        "worseThanGreedy": sum(run.worse_than_greedy for run in runs),
+        "millisecondsP50": round(1000 * statistics.median([run.seconds for run in runs]), 1),
+        "millisecondsP99": round(1000 * at([run.seconds for run in runs], 0.99), 1),
+        "by": dict(sorted(Counter(run.by for run in runs).items())),
+    }
+
+
+def main() -> None:
+    """Print one line per make and one for all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--instances", type=int, default=500)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    asked = parser.parse_args()
+    runs = [measured(seed) for seed in range(asked.first, asked.first + asked.instances)]
+    table = {make.__name__: summary([run for run in runs if run.make == make.__name__]) for make in MAKES}
+    table["all"] = summary(runs)
+    shown = [name for name in table["all"] if name != "by"]
+    print(f"{'':<14}" + " ".join(f"{name:>16}" for name in shown))
+    for make, row in table.items():
+        print(f"{make:<14}" + " ".join(f"{row[name]!s:>16}" for name in shown))
+    (RESULTS / "sweep.json").write_text(json.dumps(table, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
