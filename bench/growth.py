@@ -3,9 +3,9 @@
     python -m bench.growth
 
 Nodes as in bench/cycle_scale.py (16 devices, racks of 16, spines of 8 racks, odd bytes of memory, uneven
-load), gangs of ten that require a rack. First 1,000 pods on 100 to 50,000 nodes, then 1,000 to 100,000 pods on
-10,000 nodes. Each size is a process of its own: CPU seconds of the first cycle, and how much the process grew
-by the cluster and the cycle. The exponent is the slope of the straight line through the logarithms: 1 is
+load), gangs of ten that require a rack. First 1,000 pods on 100 to 50,000 nodes, then 1,000 to 100,000 pods
+on 10,000 nodes. Each size is a process of its own: CPU seconds of the first cycle, and how much the process
+grew by the cluster and the cycle. The exponent is the slope of the straight line through the logarithms: 1 is
 linear. Writes bench/results/growth.json.
 """
 
@@ -64,16 +64,10 @@ def _table(sizes: Sequence[tuple[int, int, int]], by: str) -> dict[str, object]:
         words = [sys.executable, "-m", "bench.growth", "--one", *map(str, size)]
         row: Row = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
         rows.append(row)
-        print(
-            f"{row['nodes']:>8} {row['pods']:>8} {row['placed']:>8} {row['cpuSeconds']:>8} {row['grownMiB']:>8}"
-        )
-    time_exponent, memory_exponent = exponent(rows, by, "cpuSeconds"), exponent(rows, by, "grownMiB")
-    print(f"exponent over {by}: time {time_exponent:.2f}, memory {memory_exponent:.2f}")
-    return {
-        "rows": rows,
-        "timeExponent": round(time_exponent, 3),
-        "memoryExponent": round(memory_exponent, 3),
-    }
+        print(" ".join(f"{value:>8}" for value in row.values()), flush=True)
+    exponents = {of: round(exponent(rows, by, of), 3) for of in ("cpuSeconds", "grownMiB")}
+    print(f"exponent over {by}: time {exponents['cpuSeconds']:.2f}, memory {exponents['grownMiB']:.2f}")
+    return {"rows": rows, "exponents": exponents}
 
 
 def main() -> None:
