@@ -1,0 +1,100 @@
+"""Whole cycles over gangs with subgroups: what is bound keeps every part's rule, and no part starts alone."""
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.cache.cache import Cache
+from phalanx.cache.events import Applied
+from phalanx.cycle import decide
+from phalanx.framework.config import SchedulerConfig
+from phalanx.model.memory import Memory
+from phalanx.model.snapshot import Level, Topology
+from tests.model.written import label, node, pod, pod_group
+
+RACKS = {"": Topology("", (Level("rack", "rack"),))}
+
+
+class Part(Struct, frozen=True):
+    """A subgroup of so many members that must share a rack, or come in segments per rack."""
+
+    name: str
+    count: int
+    segment: int
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> list[Part]:
+    """Two of them."""
+    found = []
+    for name in ("left", "right"):
+        segment = draw(st.sampled_from((0, 0, 2)))
+        found.append(Part(name, draw(st.integers(1, 3)) * max(segment, 1), segment))
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.integers(0, 6), min_size=2, max_size=8), parts())
+def test_parts_keep_together_and_start_together(cores: list[int], gang: list[Part]) -> None:
+    """Two nodes to a rack; a list of free cores, one core per member."""
+    where = placed(cores, gang)
+    racks = [sum(cores[start : start + 2]) for start in range(0, len(cores), 2)]
+    assert len(where) == (sum(part.count for part in gang) if fits(gang, racks) else 0)
+    for part in gang if where else ():
+        used = Counter(int(where[f"{part.name}-{index}"][1:]) // 2 for index in range(part.count))
+        if part.segment:
+            assert all(count % part.segment == 0 for count in used.values())
+        else:
+            assert len(used) == 1
+
+
+def placed(cores: list[int], gang: list[Part]) -> dict[str, str]:
+    """The node of each pod that one cycle binds."""
+    cache = Cache(scheduler_name="phalanx")
+    for index, free in enumerate(cores):
+        status = {"allocatable": {"cpu": str(free), "pods": "20"}}
+        cache.apply(Applied(node(f"n{index}", labels={"rack": f"r{index // 2}"}, status=status)))
+    total = sum(part.count for part in gang)
+    cache.apply(Applied(pod_group("g", minMember=total, subGroups=[spec(part) for part in gang])))
+    for part in gang:
+        labels = {label("pod-group"): "g", label("subgroup"): part.name}
+        for name in (f"{part.name}-{index}" for index in range(part.count)):
+            cache.apply(Applied(pod(name, uid=name, requests={"cpu": 1}, labels=labels)))
+    snapshot = replace(cache.snapshot(now=0, seed=0, memory=Memory()), topologies=RACKS)
+    placements = decide(snapshot, SchedulerConfig()).placements
+    return {bind.name: bind.node for placement in placements for bind in placement.binds}
+
+
+def spec(part: Part) -> dict[str, Any]:
+    """The part as its PodGroup declares it."""
+    found = {"name": part.name, "minMember": part.count, "topology": {"required": "rack"}}
+    return {**found, "segmentSize": part.segment} if part.segment else found
+
+
+def fits(gang: list[Part], racks: list[int]) -> bool:
+    """Whether some way to cut the parts over racks keeps all rules: every way is tried."""
+    if not gang:
+        return True
+    part, rest = gang[0], gang[1:]
+    if part.segment:
+        return any(fits(rest, left) for left in cuts(racks, part.count, part.segment))
+    return any(
+        fits(rest, [*racks[:index], room - part.count, *racks[index + 1 :]])
+        for index, room in enumerate(racks)
+        if room >= part.count
+    )
+
+
+def cuts(racks: list[int], count: int, segment: int) -> list[list[int]]:
+    """What is left of the racks, for every way to take whole segments from them."""
+    if not racks:
+        return [] if count else [[]]
+    return [
+        [racks[0] - taken, *left]
+        for taken in range(0, min(count, racks[0]) + 1, segment)
+        for left in cuts(racks[1:], count - taken, segment)
+    ]
