@@ -55,7 +55,7 @@ class ShapeTable:
         self.share: Flags = np.array([shape.share for shape in shapes], dtype=np.bool_)
         self.demand: Integers = self.gpus * self.milli
         self.admits: dict[str, Flags] = {
-            model: np.array([not s.models or model in s.models for s in shapes], dtype=np.bool_)
+            model: np.array([shape.admits(model) for shape in shapes], dtype=np.bool_)
             for model in sorted(set(models))
         }
 

@@ -7,8 +7,9 @@ Placing a pod costs, in millionths of a device times the number of pods seen, th
   free cores divided by CORES_PERCENT of the mean cores per GPU of the pods seen;
 - the growth of what is left over at last on the devices when pods like those seen go on filling them at
   random;
-- the demand that the class of node has to expect per device, for each device taken. A shape that fits few
-  classes of nodes weighs on those, so pods that fit elsewhere stay away from them.
+- SCARCITY_WEIGHT times the demand that the class of node has to expect per device, for each device taken. A
+  shape that fits few classes of nodes weighs on those, so pods that fit elsewhere stay away from them;
+- what room for pods with several devices was worth that is there no more (`rooms`).
 """
 
 from collections import Counter
@@ -19,16 +20,15 @@ import numpy as np
 
 from bench.openb.cluster import Integers
 from bench.openb.fragmentation import Fragmentation, typical
+from bench.openb.rooms import MICRO, Rooms
 from bench.openb.shapes import WHOLE, Machine, Shape
 from bench.openb.whatif import Outlook
 
 CPU_WEIGHT = 4
 CORES_PERCENT = 105
+SCARCITY_WEIGHT = 2
 STOP_PERCENT = 2
 """How often, for each pod, a device that is being filled at random gets no further pod."""
-
-MICRO = 1000
-"""Millionths of a device in a thousandth."""
 
 
 class Forecast:
@@ -40,6 +40,7 @@ class Forecast:
         self._pods = sum(seen.values())
         self._fragments = Fragmentation(typical(seen, covered_percent=100), models, most)
         self._leftover = leftover(seen)
+        self._rooms = Rooms(seen, machines)
         self._price = prices(seen, machines)
         self._cpu = sum(count * shape.cpu for shape, count in seen.items() if shape.gpus) * CORES_PERCENT
         self._gpu = sum(count * shape.demand for shape, count in seen.items()) * 100
@@ -50,15 +51,20 @@ class Forecast:
         starved = self._starved(outlook.idle, outlook.cpu) - self._starved(
             np.array([outlook.idle_before]), np.array([outlook.cpu_before])
         )
-        taken = outlook.idle_before - outlook.idle
-        node = CPU_WEIGHT * MICRO * starved + self._price[kind(outlook.machine)] * taken
+        price = SCARCITY_WEIGHT * self._price[outlook.machine.kind]
+        node = CPU_WEIGHT * MICRO * starved + price * (outlook.idle_before - outlook.idle)
         on_device = np.where(
             outlook.share[:, None],
             self._leftover[outlook.left] - self._leftover[outlook.row][None, :],
             -self._leftover[WHOLE] * outlook.taken[:, None],
         )
-        found: Integers = MICRO * (after - before) + self._pods * (node[:, None] + on_device)
-        return found
+        found: Integers = MICRO * (after - before)
+        return found + self._pods * (node[:, None] + on_device + self._lost_rooms(outlook))
+
+    def _lost_rooms(self, outlook: Outlook) -> Integers:
+        model = outlook.machine.model
+        before = self._rooms.worth(model, np.array([outlook.cpu_before]), np.array([outlook.whole_before]))
+        return before - self._rooms.worth(model, outlook.cpu[:, None], outlook.whole)
 
     def _starved(self, idle: Integers, cpu: Integers) -> Integers:
         """Thousandths of devices that the cores cannot feed."""
@@ -86,11 +92,6 @@ def leftover(seen: Mapping[Shape, int]) -> Integers:
     return np.array(table, dtype=np.int64)
 
 
-def kind(machine: Machine) -> Machine:
-    """Its class: all that decides which shapes an empty node takes."""
-    return Machine("", machine.cpu, machine.memory, machine.gpus, machine.model)
-
-
 def prices(seen: Mapping[Shape, int], machines: Sequence[Machine]) -> dict[Machine, int]:
     """By class of nodes: the demand to expect per device, in thousandths.
 
@@ -98,22 +99,12 @@ def prices(seen: Mapping[Shape, int], machines: Sequence[Machine]) -> dict[Machi
     """
     devices: Counter[Machine] = Counter()
     for machine in machines:
-        devices[kind(machine)] += machine.gpus
+        devices[machine.kind] += machine.gpus
     scale = Fraction(devices.total() * WHOLE, max(1, sum(n * shape.demand for shape, n in seen.items())))
     found = dict.fromkeys(devices, Fraction(0))
     for shape, count in seen.items():
-        fitting = [each for each in devices if fits(shape, each)]
+        fitting = [each for each in devices if each.takes(shape)]
         room = sum(devices[each] for each in fitting)
         for each in fitting:
             found[each] += count * shape.demand * scale / room
     return {each: int(price) for each, price in found.items()}
-
-
-def fits(shape: Shape, machine: Machine) -> bool:
-    """On the node when it is empty."""
-    return (
-        shape.cpu <= machine.cpu
-        and shape.memory <= machine.memory
-        and shape.gpus <= machine.gpus
-        and (not shape.models or machine.model in shape.models)
-    )

@@ -51,7 +51,7 @@ class Fragmentation:
         """[cores, left]: how many pods with at most one device cannot use a device with so much left."""
         table = np.zeros((len(self._steps) + 1, WHOLE + 1), dtype=np.int64)
         for shape, count in shapes.items():
-            if shape.gpus == 1 and (not shape.models or model in shape.models):
+            if shape.gpus == 1 and shape.admits(model):
                 enough = int(np.searchsorted(self._steps, shape.cpu)) + 1
                 table[:enough] += count
                 table[enough:, : shape.milli] += count
@@ -63,7 +63,7 @@ class Fragmentation:
         """[cores, whole devices]: how many pods with several devices find too little on the node."""
         table = np.zeros((len(self._steps) + 1, devices + 1), dtype=np.int64)
         for shape, count in shapes.items():
-            if shape.gpus > 1 and (not shape.models or model in shape.models):
+            if shape.gpus > 1 and shape.admits(model):
                 enough = int(np.searchsorted(self._steps, shape.cpu)) + 1
                 table[:enough] += count
                 table[enough:, : shape.gpus] += count

@@ -28,6 +28,10 @@ class Shape(Struct, frozen=True, order=True):
         """True for a part of one device."""
         return self.gpus == 1 and self.milli < WHOLE
 
+    def admits(self, model: str) -> bool:
+        """Whether a device of this model will do."""
+        return not self.models or model in self.models
+
 
 class Machine(Struct, frozen=True):
     """One node, empty."""
@@ -37,3 +41,17 @@ class Machine(Struct, frozen=True):
     memory: int
     gpus: int
     model: str
+
+    @property
+    def kind(self) -> "Machine":
+        """Its class: all that decides what an empty node takes."""
+        return Machine("", self.cpu, self.memory, self.gpus, self.model)
+
+    def takes(self, shape: Shape) -> bool:
+        """Whether the pod fits on the node when it is empty."""
+        return (
+            shape.admits(self.model)
+            and shape.cpu <= self.cpu
+            and shape.memory <= self.memory
+            and shape.gpus <= self.gpus
+        )

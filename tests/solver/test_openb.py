@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from bench.openb.__main__ import seeds_of
 from bench.openb.cluster import Cluster, ShapeTable
-from bench.openb.forecast import CORES_PERCENT, CPU_WEIGHT, Forecast, kind, leftover, prices
+from bench.openb.forecast import CORES_PERCENT, CPU_WEIGHT, SCARCITY_WEIGHT, Forecast, leftover, prices
 from bench.openb.fragmentation import Fragmentation, typical
 from bench.openb.measure import POLICIES, figures, run_once, spread
 from bench.openb.policies import BestFit, LookAhead
 from bench.openb.replay import NEVER, Board, Mark, Run, replay
+from bench.openb.rooms import DEVIATIONS, WORTH_PERCENT, worth_of
 from bench.openb.shapes import Machine, Shape
 from bench.openb.traces import arrivals, capacity_of, machines_of, pods_of, renamed
 from bench.openb.whatif import Outlook
@@ -89,8 +90,20 @@ def slow_costs(machine: Machine, cluster: Cluster, node: int, pod: Shape, device
     growth = slow_fragments(machine, cpu - pod.cpu, after, seen) - slow_fragments(machine, cpu, devices, seen)
     hungry = starved(sum(after), cpu - pod.cpu) - starved(sum(devices), cpu)
     wasted = sum(int(rest[left]) for left in after) - sum(int(rest[left]) for left in devices)
-    price = prices(seen, every)[kind(machine)] * pod.demand
-    return 1000 * growth + pods * (1000 * CPU_WEIGHT * hungry + wasted + price)
+    price = SCARCITY_WEIGHT * prices(seen, every)[machine.kind] * pod.demand
+    lost = rooms(machine, cpu, devices, seen, every) - rooms(machine, cpu - pod.cpu, after, seen, every)
+    return 1000 * growth + pods * (1000 * CPU_WEIGHT * hungry + wasted + price + lost)
+
+
+def rooms(
+    machine: Machine, cpu: int, devices: list[int], seen: dict[Shape, int], every: list[Machine]
+) -> int:
+    """The worth of all shapes with several devices that the node could take, if its memory were enough."""
+    return sum(
+        worth_of(pod, seen, every)
+        for pod in seen
+        if pod.gpus > 1 and pod.admits(machine.model) and cpu >= pod.cpu and devices.count(1000) >= pod.gpus
+    )
 
 
 def filled(every: list[Machine], pods: list[Shape]) -> Cluster:
@@ -195,8 +208,18 @@ def test_what_is_left_of_a_device_counts_for_as_much_as_nobody_will_take() -> No
 def test_nodes_are_as_dear_as_the_demand_that_only_they_can_meet() -> None:
     found = prices({ONLY_G2: 10, PLAIN: 3}, [SMALL, LARGE])
     scale = Fraction(6_000, 6_000)
-    assert found[kind(SMALL)] == int(3_000 * scale / 6)
-    assert found[kind(LARGE)] == int(3_000 * scale / 6 + 3_000 * scale / 4)
+    assert found[SMALL.kind] == int(3_000 * scale / 6)
+    assert found[LARGE.kind] == int(3_000 * scale / 6 + 3_000 * scale / 4)
+
+
+def test_room_is_worth_the_chance_that_it_is_needed() -> None:
+    every, four = [SMALL] * 9 + [LARGE], Shape(40_000, GI, 4, 1000)
+    seen = {PLAIN: 78, PAIR: 1, four: 1}
+    # 22 devices and a demand of 84: 0.26 of a pod to come, and 1.00 (twice the root) in reserve.
+    assert (WORTH_PERCENT, DEVIATIONS) == (50, 2)
+    assert worth_of(PAIR, seen, every) == 2_000_000 // 2 * 126 // (100 * 10)
+    assert worth_of(four, seen, every) == 4_000_000 // 2
+    assert worth_of(Shape(0, 0, 8, 1000), {Shape(0, 0, 8, 1000): 1}, every) == 0
 
 
 def test_a_share_goes_to_the_device_that_it_fills_best() -> None:
