@@ -15,7 +15,7 @@ from bench.openb.cluster import Cluster, ShapeTable
 from bench.openb.forecast import CORES_PERCENT, CPU_WEIGHT, SCARCITY_WEIGHT, Forecast, leftover, prices
 from bench.openb.fragmentation import Fragmentation, typical
 from bench.openb.measure import POLICIES, figures, run_once, spread
-from bench.openb.policies import BestFit, LookAhead
+from bench.openb.policies import BestFit, Fgd, LookAhead
 from bench.openb.replay import NEVER, Board, Mark, Run, replay
 from bench.openb.rooms import DEVIATIONS, WORTH_PERCENT, worth_of
 from bench.openb.shapes import Machine, Shape
@@ -184,6 +184,20 @@ def test_no_run_takes_more_than_there_is_and_each_can_be_repeated(
     assert all(mark.fragmented <= 100 - mark.allocated + 1e-9 for mark in run.marks)
 
 
+def test_what_is_idle_is_what_the_devices_have_left() -> None:
+    cluster = filled([LARGE, SMALL], [PAIR, HALF, PAIR, CORES, HALF])
+    assert cluster.idle == cluster.devices.sum() == 1_000
+
+
+def test_fgd_scores_the_growth_of_what_typical_pods_cannot_use() -> None:
+    cluster = Cluster([SMALL, SMALL])
+    cluster.place(1, HALF, 0)
+    table, policy = ShapeTable([HALF], ["T4"]), Fgd(Fragmentation({PLAIN: 1}, {"T4"}, 2))
+    assert policy.costs(Outlook(cluster, table, 0))[0].tolist() == [-37, -37]
+    assert policy.costs(Outlook(cluster, table, 1))[0].tolist() == [-62, -37]
+    assert Board(cluster, table, policy).choose(0) == (1, 0)
+
+
 def test_a_pod_without_room_on_its_node_is_an_error() -> None:
     cluster = Cluster([SMALL])
     cluster.place(0, PLAIN, 0)
@@ -253,9 +267,19 @@ def test_arrivals_are_the_list_in_another_order_and_then_drawn_pods_up_to_130_pe
     assert order != arrivals(pods, capacity=40_000, rng=random.Random(2))
 
 
-def test_a_list_that_asks_for_too_much_loses_pods() -> None:
-    order = arrivals([PLAIN] * 100, capacity=10_000, rng=random.Random(1))
-    assert order == [PLAIN] * 13
+def test_a_drawn_pod_ends_the_list_when_one_of_its_devices_is_too_many() -> None:
+    assert arrivals([PLAIN] * 20, capacity=15_700, rng=random.Random(1)) == [PLAIN] * 20
+    assert arrivals([PAIR] * 2, capacity=4_000, rng=random.Random(1)) == [PAIR] * 3
+
+
+def test_a_list_that_asks_for_too_much_loses_pods_anywhere() -> None:
+    pods = [Shape(number, GI, 1, 1000) for number in range(100)]
+    shuffled = list(pods)
+    random.Random(1).shuffle(shuffled)
+    order = arrivals(pods, capacity=10_000, rng=random.Random(1))
+    assert len(order) == 13
+    assert order == [pod for pod in shuffled if pod in order]
+    assert order != shuffled[:13]
 
 
 def test_nodes_get_their_names_by_chance() -> None:
