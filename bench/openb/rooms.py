@@ -8,7 +8,7 @@ import numpy as np
 from bench.openb.cluster import Integers
 from bench.openb.shapes import WHOLE, Machine, Shape
 
-WORTH_PERCENT = 50
+WORTH_PERCENT = 25
 """Of a shape's devices, where every node that could take it will be needed."""
 
 DEVIATIONS = 2

@@ -230,9 +230,9 @@ def test_room_is_worth_the_chance_that_it_is_needed() -> None:
     every, four = [SMALL] * 9 + [LARGE], Shape(40_000, GI, 4, 1000)
     seen = {PLAIN: 78, PAIR: 1, four: 1}
     # 22 devices and a demand of 84: 0.26 of a pod to come, and 1.00 (twice the root) in reserve.
-    assert (WORTH_PERCENT, DEVIATIONS) == (50, 2)
-    assert worth_of(PAIR, seen, every) == 2_000_000 // 2 * 126 // (100 * 10)
-    assert worth_of(four, seen, every) == 4_000_000 // 2
+    assert (WORTH_PERCENT, DEVIATIONS) == (25, 2)
+    assert worth_of(PAIR, seen, every) == 2_000_000 // 4 * 126 // (100 * 10)
+    assert worth_of(four, seen, every) == 4_000_000 // 4
     assert worth_of(Shape(0, 0, 8, 1000), {Shape(0, 0, 8, 1000): 1}, every) == 0
 
 
