@@ -1,0 +1,69 @@
+"""The nodes' free resources as arrays; the one place where they change."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.openb.shapes import WHOLE, Machine, Shape
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+class Cluster:
+    """Row n is node n in the order of names. A device that a node does not have has nothing free."""
+
+    def __init__(self, machines: Sequence[Machine]) -> None:
+        most = max(machine.gpus for machine in machines)
+        self.machines = tuple(machines)
+        self.cpu: Integers = np.array([machine.cpu for machine in machines], dtype=np.int64)
+        self.memory: Integers = np.array([machine.memory for machine in machines], dtype=np.int64)
+        self.devices: Integers = np.array(
+            [[WHOLE if device < machine.gpus else 0 for device in range(most)] for machine in machines],
+            dtype=np.int64,
+        )
+        self.idle = int(self.devices.sum())
+        models = np.array([machine.model for machine in machines])
+        self.nodes_of: dict[str, Integers] = {
+            str(model): np.flatnonzero(models == model) for model in np.unique(models)
+        }
+
+    def place(self, node: int, shape: Shape, device: int) -> None:
+        """Take what the pod asks for; a share from `device`, whole devices from the first that are free."""
+        self.cpu[node] -= shape.cpu
+        self.memory[node] -= shape.memory
+        row = self.devices[node]
+        if shape.share:
+            row[device] -= shape.milli
+        else:
+            row[np.flatnonzero(row == WHOLE)[: shape.gpus]] = 0
+        self.idle -= shape.demand
+        if self.cpu[node] < 0 or self.memory[node] < 0 or row.min() < 0:
+            raise ValueError(f"node {self.machines[node].name} has no room for {shape}")
+
+
+class ShapeTable:
+    """All shapes of a run as columns, and which of them each node could ever take."""
+
+    def __init__(self, shapes: Sequence[Shape], models: Sequence[str]) -> None:
+        self.shapes = tuple(shapes)
+        self.cpu: Integers = np.array([shape.cpu for shape in shapes], dtype=np.int64)
+        self.memory: Integers = np.array([shape.memory for shape in shapes], dtype=np.int64)
+        self.gpus: Integers = np.array([shape.gpus for shape in shapes], dtype=np.int64)
+        self.milli: Integers = np.array([shape.milli for shape in shapes], dtype=np.int64)
+        self.share: Flags = np.array([shape.share for shape in shapes], dtype=np.bool_)
+        self.demand: Integers = self.gpus * self.milli
+        self.admits: dict[str, Flags] = {
+            model: np.array([shape.admits(model) for shape in shapes], dtype=np.bool_)
+            for model in sorted(set(models))
+        }
+
+    def fits(self, cluster: Cluster, node: int) -> tuple[Flags, Flags]:
+        """Per shape: whether the node takes it; per shape and device: whether that device takes the share."""
+        row = cluster.devices[node]
+        room = self.admits[cluster.machines[node].model] & (cluster.cpu[node] >= self.cpu)
+        room &= cluster.memory[node] >= self.memory
+        devices = self.share[:, None] & room[:, None] & (row[None, :] >= self.milli[:, None])
+        whole = ~self.share & room & (self.gpus <= int((row == WHOLE).sum()))
+        return whole | devices.any(axis=1), devices

@@ -1,0 +1,129 @@
+"""One run: pods arrive one by one, go to a node or are dropped, and stay."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from bench.openb.cluster import Cluster, Integers, ShapeTable
+from bench.openb.fragmentation import Fragmentation
+from bench.openb.policies import Policy
+from bench.openb.shapes import Machine, Shape
+from bench.openb.traces import capacity_of
+from bench.openb.whatif import Outlook
+
+NEVER = np.iinfo(np.int64).max
+"""The cost of a node that does not take the shape."""
+
+
+class Mark(Struct, frozen=True):
+    """The cluster when so much had arrived; all in percent of all devices."""
+
+    arrived: int
+    allocated: float
+    fragmented: float
+
+
+class Run(Struct, frozen=True):
+    """What became of the pods: the marks at each percent, and the arrived demand at the first pod dropped."""
+
+    marks: tuple[Mark, ...]
+    first_dropped: float | None
+    dropped: int
+
+
+class Board:
+    """The costs of every shape on every node. A placement changes one column."""
+
+    def __init__(self, cluster: Cluster, table: ShapeTable, policy: Policy) -> None:
+        self._cluster, self._table, self._policy = cluster, table, policy
+        shapes, nodes = len(table.shapes), len(cluster.machines)
+        self._costs: Integers = np.empty((shapes, nodes), dtype=np.int64)
+        self._device = np.empty((shapes, nodes), dtype=np.int8)
+        self.renew()
+
+    def renew(self) -> None:
+        """All columns; equal nodes are computed once."""
+        known: dict[tuple[object, ...], int] = {}
+        for node in range(len(self._cluster.machines)):
+            first = known.setdefault(self._state(node), node)
+            if first == node:
+                self.update(node)
+            else:
+                self._costs[:, node] = self._costs[:, first]
+                self._device[:, node] = self._device[:, first]
+
+    def _state(self, node: int) -> tuple[object, ...]:
+        machine, cluster = self._cluster.machines[node], self._cluster
+        whole = (machine.model, machine.gpus, machine.cpu, machine.memory)
+        return (*whole, int(cluster.cpu[node]), int(cluster.memory[node]), cluster.devices[node].tobytes())
+
+    def update(self, node: int) -> None:
+        """One column, after its node has changed."""
+        outlook = Outlook(self._cluster, self._table, node)
+        fits = np.where(outlook.share[:, None], outlook.fits_device, outlook.fits[:, None])
+        costs = np.where(fits, self._policy.costs(outlook), NEVER)
+        device = costs.argmin(axis=1)
+        self._device[:, node] = device
+        self._costs[:, node] = np.take_along_axis(costs, device[:, None], axis=1)[:, 0]
+
+    def choose(self, shape: int) -> tuple[int, int] | None:
+        """Node and device for the shape, or None when no node takes it."""
+        row = self._costs[shape]
+        candidates = np.flatnonzero(row != NEVER)
+        if not candidates.size:
+            return None
+        node = self._policy.pick(row[candidates], candidates)
+        return node, int(self._device[shape, node])
+
+
+class Recorder:
+    """Takes the marks as demand arrives."""
+
+    def __init__(self, cluster: Cluster, measure: Fragmentation) -> None:
+        self._cluster, self._measure = cluster, measure
+        self._capacity = capacity_of(cluster.machines)
+        self.marks: list[Mark] = []
+
+    def before(self, demand: int) -> None:
+        """Pods come that raise the arrived demand to this: note the percents that it passes."""
+        while (len(self.marks) + 1) * self._capacity < demand * 100:
+            self.note()
+
+    def note(self) -> None:
+        """The next percent, as the cluster is now."""
+        idle = 100 * self._cluster.idle / self._capacity
+        lost = 100 * self._measure.of_cluster(self._cluster) / (self._capacity * self._measure.pods)
+        self.marks.append(Mark(len(self.marks) + 1, 100 - idle, lost))
+
+
+def replay(
+    machines: Sequence[Machine],
+    order: Sequence[Shape],
+    policy: Policy,
+    measure: Fragmentation,
+    *,
+    upto: int,
+) -> Run:
+    """All pods in order, with marks up to `upto` percent of arrived demand."""
+    cluster = Cluster(machines)
+    table = ShapeTable(sorted(set(order)), [machine.model for machine in machines])
+    number = {shape: index for index, shape in enumerate(table.shapes)}
+    board, recorder = Board(cluster, table, policy), Recorder(cluster, measure)
+    arrived = dropped = 0
+    first_dropped = None
+    for pod in order:
+        arrived += pod.demand
+        recorder.before(arrived)
+        if policy.saw(pod):
+            board.renew()
+        found = board.choose(number[pod])
+        if found is not None:
+            cluster.place(found[0], pod, found[1])
+            board.update(found[0])
+        else:
+            dropped += 1
+            first_dropped = first_dropped or 100 * arrived / capacity_of(machines)
+    while len(recorder.marks) < upto:
+        recorder.note()
+    return Run(tuple(recorder.marks[:upto]), first_dropped, dropped)

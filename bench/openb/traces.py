@@ -1,0 +1,74 @@
+"""The protocol of the published runs: node and pod lists, the order of arrival, the demand of 130 %.
+
+From the simulator of "Beware of Fragmentation" (USENIX ATC'23): pods are sorted by name and shuffled, then
+pods drawn from the list are appended until the next would ask for more than 130 % of all GPUs; a list that
+asks for more loses pods at random. Nodes are renamed in a random order, and the smallest name wins a tie.
+The simulator draws with Go's generator, this with Python's: single runs differ, means can be compared.
+"""
+
+import csv
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.openb.shapes import WHOLE, Machine, Shape
+
+MIB = 1 << 20
+NODES = "openb_node_list_gpu_node.csv"
+TUNED_PERCENT = 130
+
+
+def machines_of(folder: Path) -> tuple[Machine, ...]:
+    """The nodes by name."""
+    with (folder / NODES).open(newline="") as file:
+        rows = sorted(csv.DictReader(file), key=lambda row: row["sn"])
+    return tuple(
+        Machine(row["sn"], int(row["cpu_milli"]), int(row["memory_mib"]) * MIB, int(row["gpu"]), row["model"])
+        for row in rows
+    )
+
+
+def pods_of(folder: Path, name: str) -> tuple[Shape, ...]:
+    """What the pods of a list ask for, sorted by the pods' names. Not all lists restrict models."""
+    with (folder / f"openb_pod_list_{name}.csv").open(newline="") as file:
+        rows = sorted(csv.DictReader(file), key=lambda row: row["name"])
+    return tuple(
+        Shape(
+            cpu=int(row["cpu_milli"]),
+            memory=int(row["memory_mib"]) * MIB,
+            gpus=int(row["num_gpu"]),
+            milli=int(row["gpu_milli"]),
+            models=tuple(sorted(set((row.get("gpu_spec") or "").split("|")) - {""})),
+        )
+        for row in rows
+    )
+
+
+def arrivals(pods: Sequence[Shape], *, capacity: int, rng: random.Random) -> list[Shape]:
+    """The pods in their order, tuned to 130 % of `capacity` (thousandths of devices)."""
+    target = capacity * TUNED_PERCENT // 100
+    order = list(pods)
+    rng.shuffle(order)
+    asked = sum(pod.demand for pod in order)
+    while asked > target:
+        asked -= order.pop(rng.randrange(len(order))).demand
+    while asked < target:
+        drawn = pods[rng.randrange(len(pods))]
+        # The simulator looks at one device of the drawn pod here, whatever their number.
+        if asked + drawn.milli > target:
+            break
+        asked += drawn.demand
+        order.append(drawn)
+    return order
+
+
+def renamed(machines: Sequence[Machine], rng: random.Random) -> tuple[Machine, ...]:
+    """The nodes in the order of their random names."""
+    order = list(machines)
+    rng.shuffle(order)
+    return tuple(order)
+
+
+def capacity_of(machines: Sequence[Machine]) -> int:
+    """Thousandths of devices."""
+    return sum(machine.gpus for machine in machines) * WHOLE
