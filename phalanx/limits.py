@@ -277,6 +277,21 @@ EXPLANATION_SOLVES_MAX: Final = 64
 EXPLANATION_EFFORT_PART: Final = 0.1
 """Part of an explanation's deterministic units that each of its solves may take."""
 
+JOINT_DETERMINISTIC_LIMIT: Final = 10.0
+"""CP-SAT's deterministic time units for admitting many gangs together: what 200 gangs on 10,000 nodes take."""
+
+JOINT_MASTER_PART: Final = 0.5
+"""Part of these that one question to the master may take, so that the regions and a second round get theirs."""
+
+JOINT_REGION_PART: Final = 0.05
+"""Part of these that one region, or putting gangs into fewer regions, may take: there are tens of regions."""
+
+JOINT_ROUNDS_MAX: Final = 6
+"""Times that the master is asked anew after regions refused its plan: most plans stand at once."""
+
+JOINT_PAIRS_MAX: Final = 1 << 15
+"""Pairs of gang and region in the master's model: about a second for building it."""
+
 # --- serving ------------------------------------------------------------------------------------------------
 
 HTTP_SHUTDOWN_TIMEOUT_S: Final = 1.0

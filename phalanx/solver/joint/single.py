@@ -1,0 +1,88 @@
+"""One gang of a joint problem as a problem of its own, while the others lie where they lie."""
+
+from collections.abc import Iterable, Sequence
+from operator import sub
+
+from msgspec import structs
+
+from phalanx.model.names import NodeName
+from phalanx.model.rules import Budget
+from phalanx.solver.joint.field import Limit
+from phalanx.solver.joint.problem import JointProblem
+from phalanx.solver.problem import Assignment, NodeClass, Problem, RoleDemand
+
+Amounts = tuple[int, ...]
+
+
+class Room:
+    """What is left of nodes and budgets while gangs are put down and taken up again."""
+
+    def __init__(self, problem: JointProblem, limits: Sequence[Limit]) -> None:
+        self._problem = problem
+        self._limits = limits
+        self._used: dict[NodeName, Amounts] = {}
+        self._left = [
+            {name: max(0, amount) for name, amount in limit.budget.remaining.items()} for limit in limits
+        ]
+
+    def put(self, gang: int, assignments: Iterable[Assignment], *, sign: int = 1) -> None:
+        """Take the room of these pods; with sign -1, give it back."""
+        problem = self._problem
+        for one in assignments:
+            request = problem.kinds[problem.gangs[gang].parts[one.role].kind].request
+            before = self._used.get(one.node, (0,) * len(request))
+            after = tuple(
+                [have + sign * one.count * need for have, need in zip(before, request, strict=True)]
+            )
+            if any(after):
+                self._used[one.node] = after
+            else:
+                self._used.pop(one.node, None)
+            for limit, left in zip(self._limits, self._left, strict=True):
+                if gang in limit.gangs:
+                    for name, need in zip(problem.resources, request, strict=True):
+                        if name in left:
+                            left[name] -= sign * one.count * need
+
+    def problem_of(self, gang: int) -> Problem:
+        """Placing this gang in what is left."""
+        joint = self._problem
+        demand = joint.gangs[gang]
+        kinds = [part.kind for part in demand.parts]
+        rules = [rule for rule in demand.rules if not isinstance(rule, Budget)]
+        left = [
+            Budget(limit.budget.name, left, None)
+            for limit, left in zip(self._limits, self._left, strict=True)
+            if gang in limit.gangs
+        ]
+        roles = tuple(
+            RoleDemand(joint.kinds[part.kind].name, joint.kinds[part.kind].request, part.count, part.count)
+            for part in demand.parts
+        )
+        return Problem(
+            resources=joint.resources,
+            levels=joint.levels,
+            roles=roles,
+            classes=tuple(self._classes(kinds)),
+            rules=(*rules, *left),
+            seed=joint.seed,
+        )
+
+    def _classes(self, kinds: Sequence[int]) -> Iterable[NodeClass]:
+        for group in self._problem.classes:
+            eligible = tuple([group.eligible[kind] for kind in kinds])
+            if not any(eligible):
+                continue
+            seen = structs.replace(
+                group, eligible=eligible, price=tuple([group.price[kind] for kind in kinds]), budgets=()
+            )
+            untouched = tuple([node for node in group.nodes if node not in self._used])
+            if len(untouched) == len(group.nodes):
+                yield seen
+                continue
+            if untouched:
+                yield structs.replace(seen, nodes=untouched)
+            for node in group.nodes:
+                if node in self._used:
+                    free = tuple(map(sub, group.free, self._used[node]))
+                    yield structs.replace(seen, free=free, nodes=(node,))
