@@ -1,13 +1,14 @@
-"""How much more is admitted when many gangs are looked at together, what is proven of it, and how long it takes.
+"""How much more is admitted when many gangs are looked at together, what is proven, and how long it takes.
 
-    python -m bench.joint_admission [--seeds N] [--case NAME ...]
+    python -m bench.joint_admission [--seeds N] [--case LINE ...]
 
-Racks of 16 to 32 nodes, spines of 8 to 16 racks, 45 % of the nodes free, each with odd bytes of memory and the
-load of its own daemons, so that no two are alike. Gangs of whole-node pods ask for more than there is: a third
-must lie in one rack, a third in one spine, a third anywhere; all prefer few racks; a gang is worth its nodes
-times a weight of 1 to 4. One-by-one order, which is what a cycle does by itself, comes first and must be kept
-("kept"), or is only where the search starts ("value"). Times are CPU time of one thread. The last column is
-the median divided by the time of a fixed CP-SAT model, solved in the same run: it says how fast the machine was.
+Racks of 16 to 32 nodes, spines of 8 to 16 racks, 45 % of the nodes free, each with odd bytes of memory and
+the load of its own daemons, so that no two are alike. Gangs of whole-node pods ask for more than there is: a
+third must lie in one rack, a third in one spine, a third anywhere; all prefer few racks; a gang is worth its
+nodes times a weight of 1 to 4, and those of the largest weight come first. One-by-one order, which is what a
+cycle does by itself, must be kept ("kept"), or is only where the search starts ("value"). Times are CPU time
+of one thread. The last column is the median divided by the time of a fixed CP-SAT model, solved in the same
+run: it says how fast the machine was.
 """
 
 import argparse
@@ -86,8 +87,11 @@ def problem(case: Case, seed: int) -> JointProblem:
                 classes.append(_node(rng, (f"spine-{spine}", f"rack-{rack}"), len(classes)))
             rack += 1
         spine += 1
-    gangs = tuple(_gang(case, rng, index) for index in range(case.gangs))
-    return JointProblem(RESOURCES, ("spine", "rack"), (WORKER,), gangs, tuple(classes), seed=seed)
+    gangs = sorted(
+        (_gang(case, rng, index) for index in range(case.gangs)),
+        key=lambda gang: -gang.value // sum(part.count for part in gang.parts),
+    )
+    return JointProblem(RESOURCES, ("spine", "rack"), (WORKER,), tuple(gangs), tuple(classes), seed=seed)
 
 
 def _node(rng: random.Random, path: tuple[str, str], index: int) -> NodeClass:
@@ -159,15 +163,17 @@ def line(case: Case, runs: Sequence[Figures], reference: float) -> str:
     gaps = sorted(run.gap for run in runs)
     gained = sorted(100 * (run.joint - run.greedy) / max(run.greedy, 1) for run in runs)
     seconds = statistics.median(run.seconds for run in runs)
-    return (
-        f"{case.name:<6} {case.nodes:>6} {case.gangs:>5} {len(runs):>5} "
-        f"{statistics.mean(run.greedy for run in runs):>8.0f} {statistics.mean(run.joint for run in runs):>8.0f} "
-        f"{statistics.mean(run.bound for run in runs):>8.0f} {gained[0]:>6.1f} {gained[-1]:>6.1f} "
-        f"{_quantile(gaps, 0.5):>6.2f} {_quantile(gaps, 0.95):>6.2f} {gaps[-1]:>6.2f} "
-        f"{sum(run.proven for run in runs):>3}/{len(runs):<3} "
-        f"{statistics.median(run.greedy_seconds for run in runs):>7.2f} {seconds:>7.2f} "
-        f"{max(run.seconds for run in runs):>7.2f} {seconds / reference:>6.2f}"
-    )
+    values = [statistics.mean(getattr(run, name) for run in runs) for name in ("greedy", "joint", "bound")]
+    cells = [
+        f"{case.name:<6} {case.nodes:>6} {case.gangs:>5} {len(runs):>5}",
+        *(f"{value:>8.0f}" for value in values),
+        f"{gained[0]:>7.1f} {gained[-1]:>7.1f}",
+        f"{_quantile(gaps, 0.5):>6.2f} {_quantile(gaps, 0.95):>6.2f} {gaps[-1]:>6.2f}",
+        f"{sum(run.proven for run in runs):>3}/{len(runs):<3}",
+        f"{statistics.median(run.greedy_seconds for run in runs):>8.2f}",
+        f"{seconds:>6.2f} {max(run.seconds for run in runs):>7.2f} {seconds / reference:>6.2f}",
+    ]
+    return " ".join(cells)
 
 
 def _quantile(ordered: Sequence[float], part: float) -> float:
@@ -185,8 +191,9 @@ def main() -> None:
     reference = reference_seconds()
     print(f"reference solve: {reference:.2f} s")
     print(
-        "order   nodes gangs seeds   greedy    joint    bound  gain% min..max   gap% p50/p95/max  proven  "
-        "greedy s   s  max s  ratio"
+        f"{'order':<6} {'nodes':>6} {'gangs':>5} {'seeds':>5} {'greedy':>8} {'joint':>8} "
+        f"{'bound':>8} {'gain % min..max':>15} {'gap % p50/p95/max':>20} {'proven':>7} {'greedy s':>8} "
+        f"{'s':>6} {'max s':>7} {'ratio':>6}"
     )
     results = []
     for case in (CASES[index] for index in arguments.case):

@@ -278,13 +278,19 @@ EXPLANATION_EFFORT_PART: Final = 0.1
 """Part of an explanation's deterministic units that each of its solves may take."""
 
 JOINT_DETERMINISTIC_LIMIT: Final = 10.0
-"""CP-SAT's deterministic time units for admitting many gangs together: what 200 gangs on 10,000 nodes take."""
+"""CP-SAT's deterministic time units for admitting many gangs together: enough for 200 on 10,000 nodes."""
+
+CYCLE_JOINT_LIMIT: Final = 2.0
+"""CP-SAT's deterministic time units for looking at the starts of one cycle together, about 3 s."""
+
+CYCLE_JOINT_GANGS_MAX: Final = 100
+"""Gangs placed in a cycle that may be moved, and gangs that may be helped by it: all of them together."""
 
 JOINT_MASTER_PART: Final = 0.5
-"""Part of these that one question to the master may take, so that the regions and a second round get theirs."""
+"""Part of these that one question to the master may take: the regions and a second round get theirs."""
 
 JOINT_REGION_PART: Final = 0.05
-"""Part of these that one region, or putting gangs into fewer regions, may take: there are tens of regions."""
+"""Part of these that one region, or putting gangs into fewer regions, may take; most take a hundredth."""
 
 JOINT_ROUNDS_MAX: Final = 6
 """Times that the master is asked anew after regions refused its plan: most plans stand at once."""

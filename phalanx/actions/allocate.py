@@ -1,8 +1,7 @@
 """Step 3: try each demand in order. It is placed whole, or as far as it need not be whole, or not at all."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Hashable
 from typing import Final
 
 from msgspec import Struct
@@ -11,18 +10,16 @@ from phalanx.actions import claims
 from phalanx.actions.agenda import Agenda
 from phalanx.actions.demand import Demand, without
 from phalanx.actions.failures import Failures
-from phalanx.actions.frame import nodes_of_members
+from phalanx.actions.placing import Placing, put, seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.refusals import Refusals
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Seats
+from phalanx.framework.statement import Statement
 from phalanx.limits import CYCLE_SEARCHES_MAX, CYCLE_SOLVES_MAX
-from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId, NodeName
-from phalanx.model.pods import Pod
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Answer, Assignment, Placed
+from phalanx.solver.problem import Answer, Placed
 
 THOROUGH: Final = "cp-sat"
 """The backend whose answers take long: what it answers is counted by itself."""
@@ -42,10 +39,14 @@ class Failure(Struct, frozen=True):
 
 
 class Outcome:
-    """What step 3 did: at most one failure per gang, in the order of the agenda, and what it cost."""
+    """What step 3 did: at most one failure per gang, in the order of the agenda, and what it cost.
+
+    `steps`: what was placed, in order, each with the statement that did it.
+    """
 
     def __init__(self) -> None:
         self.failures: dict[GangId, Failure] = {}
+        self.steps: list[tuple[Placing, Statement]] = []
         self.tried = 0
         self.solves: Counter[str] = Counter()
         self.defects: list[str] = []
@@ -104,8 +105,8 @@ class _Attempts:
         answer = self._ask(demand, avoiding)
         if answer is None:
             return demand
-        seats = _seats(demand, answer.assignments)
-        self._apply(demand, answer, seats)
+        seats = seats_of(demand, answer.assignments)
+        self._put(Placing(demand, seats, answer.certificate))
         if sum(each.count for each in answer.assignments) == demand.count:
             return None
         return without(demand, (pod for _, pods in seats for pod in pods))
@@ -130,57 +131,14 @@ class _Attempts:
         if answer is None and avoided:
             answer = self._ask(demand, _NOWHERE)
         if answer is not None:
-            with self._session.statement() as statement:
-                statement.keep(gang=demand.gang, seats=_seats(demand, answer.assignments))
+            self._put(Placing(demand, seats_of(demand, answer.assignments)))
 
     def _fail(self, failure: Failure) -> None:
         self.outcome.failures[failure.demand.gang.id] = failure
 
-    def _apply(self, demand: Demand, answer: Placed, seats: Seats) -> None:
-        level, domain = _tightest_domain(self._session, demand.gang, seats)
-        with self._session.statement() as statement:
-            statement.place(
-                gang=demand.gang,
-                seats=seats,
-                cause=demand.cause,
-                certificate=answer.certificate,
-                level=level,
-                domain=domain,
-                within=_required_labels(self._session, demand.gang, seats),
-            )
+    def _put(self, placing: Placing) -> None:
+        self.outcome.steps.append((placing, put(self._session, placing)))
 
 
 def _backend(answer: Answer) -> str:
     return answer.certificate.by if isinstance(answer, Placed) else answer.by
-
-
-def _seats(demand: Demand, assignments: Iterable[Assignment]) -> Seats:
-    """Give each batch's pods, in their order, to the nodes in the order of the assignments."""
-    pods: list[Iterator[Pod]] = [iter(batch.pods) for batch in demand.batches]
-    return [(each.node, tuple(islice(pods[each.role], each.count))) for each in assignments]
-
-
-def _tightest_domain(session: Session, gang: Gang, seats: Seats) -> tuple[str, str]:
-    """Level and full path of the tightest domain that holds these seats and the members that already run."""
-    topology = session.topologies.of(gang)
-    if topology is None:
-        return "", ""
-    paths = session.topologies.paths(topology)
-    nodes: list[NodeName] = [node for node, _ in seats]
-    nodes.extend(nodes_of_members(session, gang))
-    common = paths.get(nodes[0], ())
-    for node in nodes[1:]:
-        shared = [left == right for left, right in zip(common, paths.get(node, ()), strict=False)]
-        common = common[: [*shared, False].index(False)]
-    return (topology.levels[len(common) - 1].name, "/".join(common)) if common else ("", "")
-
-
-def _required_labels(session: Session, gang: Gang, seats: Seats) -> dict[str, str]:
-    """The labels that tell the domain which the gang requires, as the node of the first seat has them."""
-    topology = session.topologies.of(gang)
-    if topology is None or gang.topology.required is None:
-        return {}
-    depth = [level.name for level in topology.levels].index(gang.topology.required) + 1
-    path = session.topologies.paths(topology)[seats[0][0]]
-    keys = [level.node_label for level in topology.levels]
-    return dict(zip(keys[:depth], path, strict=False))

@@ -1,4 +1,4 @@
-"""Every joint answer is checked again here, in plain Python, before it leaves: each gang, then all of them."""
+"""Every joint answer is checked again here, in plain Python, before it leaves: gang by gang, and together."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,6 +1,7 @@
 """The way in: `admit` never does worse than the arrangement it is given, and lets nothing unchecked out."""
 
 import hashlib
+from typing import Final
 
 import msgspec
 
@@ -11,7 +12,6 @@ from phalanx.solver.joint.field import Field, Unsupported, field_of
 from phalanx.solver.joint.polish import polished
 from phalanx.solver.joint.problem import (
     LEFT_OUT,
-    Admitted,
     Arrangement,
     Declined,
     JointAnswer,
@@ -22,7 +22,7 @@ from phalanx.solver.joint.problem import (
 from phalanx.solver.joint.sequence import one_by_one
 from phalanx.solver.rows import TooLarge
 
-BY = "joint"
+BY: Final = "joint"
 _DEFAULT = JointLimits()
 
 
@@ -69,16 +69,19 @@ def _answer(field: Field, start: Arrangement, limits: JointLimits) -> JointAnswe
         raise
     except Exception as error:  # an error here must not cost the gangs what one-by-one order admits
         defects.append(f"{BY}: {error!r}")
+    certificate = _certificate(field.problem, best, bound)
+    if best is start:
+        return JointAnswer(None, certificate, tuple(defects))
     admitted = polished(field, best, limits=GREEDY_ONLY)
     wrong = check_arrangement(field.problem, {one.gang: one.placed.assignments for one in admitted})
     if wrong:
         raise AssertionError(f"putting one gang down again broke the arrangement: {wrong}")
-    return JointAnswer(admitted, _certificate(field.problem, admitted, bound), tuple(defects))
+    return JointAnswer(admitted, certificate, tuple(defects))
 
 
-def _certificate(problem: JointProblem, admitted: tuple[Admitted, ...], bound: int) -> Certificate:
+def _certificate(problem: JointProblem, arrangement: Arrangement, bound: int) -> Certificate:
     total = sum(gang.value for gang in problem.gangs)
-    objective = total - worth(problem, {one.gang: one for one in admitted})
+    objective = total - worth(problem, arrangement)
     least = min(objective, total - bound)
     return Certificate(
         terms=(LEFT_OUT,),

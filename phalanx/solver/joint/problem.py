@@ -70,10 +70,11 @@ class Admitted(Struct, frozen=True):
 class JointAnswer(Struct, frozen=True):
     """The admitted gangs in order, checked together. The certificate is on value only.
 
+    `admitted` is None where nothing more valuable than the arrangement to start from was found: it stands.
     `defects` names what failed a check on the way and was dropped: a bug, to be reported.
     """
 
-    admitted: tuple[Admitted, ...]
+    admitted: tuple[Admitted, ...] | None
     certificate: Certificate
     defects: tuple[str, ...] = ()
 

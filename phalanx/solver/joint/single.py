@@ -1,7 +1,7 @@
 """One gang of a joint problem as a problem of its own, while the others lie where they lie."""
 
 from collections.abc import Iterable, Sequence
-from operator import sub
+from operator import le, sub
 
 from msgspec import structs
 
@@ -21,6 +21,7 @@ class Room:
         self._problem = problem
         self._limits = limits
         self._used: dict[NodeName, Amounts] = {}
+        self._seen: dict[tuple[int, ...], list[NodeClass]] = {}
         self._left = [
             {name: max(0, amount) for name, amount in limit.budget.remaining.items()} for limit in limits
         ]
@@ -48,7 +49,7 @@ class Room:
         """Placing this gang in what is left."""
         joint = self._problem
         demand = joint.gangs[gang]
-        kinds = [part.kind for part in demand.parts]
+        kinds = tuple(part.kind for part in demand.parts)
         rules = [rule for rule in demand.rules if not isinstance(rule, Budget)]
         left = [
             Budget(limit.budget.name, left, None)
@@ -68,21 +69,34 @@ class Room:
             seed=joint.seed,
         )
 
-    def _classes(self, kinds: Sequence[int]) -> Iterable[NodeClass]:
-        for group in self._problem.classes:
-            eligible = tuple([group.eligible[kind] for kind in kinds])
-            if not any(eligible):
-                continue
-            seen = structs.replace(
-                group, eligible=eligible, price=tuple([group.price[kind] for kind in kinds]), budgets=()
-            )
-            untouched = tuple([node for node in group.nodes if node not in self._used])
-            if len(untouched) == len(group.nodes):
+    def _classes(self, kinds: tuple[int, ...]) -> Iterable[NodeClass]:
+        """Classes with room for a pod of one of these kinds, as these kinds see them."""
+        if kinds not in self._seen:
+            self._seen[kinds] = list(self._as_seen_by(kinds))
+        requests = [self._problem.kinds[kind].request for kind in kinds]
+        used = self._used
+        for seen in self._seen[kinds]:
+            touched = [node for node in seen.nodes if node in used]
+            if not touched:
                 yield seen
                 continue
-            if untouched:
+            if len(touched) < len(seen.nodes):
+                untouched = tuple([node for node in seen.nodes if node not in used])
                 yield structs.replace(seen, nodes=untouched)
-            for node in group.nodes:
-                if node in self._used:
-                    free = tuple(map(sub, group.free, self._used[node]))
+            for node in touched:
+                free = tuple(map(sub, seen.free, used[node]))
+                if _has_room(free, seen.eligible, requests):
                     yield structs.replace(seen, free=free, nodes=(node,))
+
+    def _as_seen_by(self, kinds: tuple[int, ...]) -> Iterable[NodeClass]:
+        requests = [self._problem.kinds[kind].request for kind in kinds]
+        for group in self._problem.classes:
+            eligible = tuple([group.eligible[kind] for kind in kinds])
+            if _has_room(group.free, eligible, requests):
+                price = tuple([group.price[kind] for kind in kinds])
+                yield NodeClass(group.path, group.free, eligible, price, group.nodes)
+
+
+def _has_room(free: Amounts, eligible: Sequence[bool], requests: Sequence[Amounts]) -> bool:
+    """Whether some pod fits on such a node."""
+    return any(may and all(map(le, need, free)) for may, need in zip(eligible, requests, strict=True))

@@ -1,24 +1,20 @@
 """Joint admission against brute force, and what it promises beside one-by-one order."""
 
 from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import structs
 
 from phalanx.solver.joint.checker import check_arrangement
 from phalanx.solver.joint.engine import admit, in_order
-from phalanx.solver.joint.problem import Declined, JointAnswer, JointProblem, worth
-from tests.solver.joint.small import best_value, gang, joint_problems, node
+from phalanx.solver.joint.problem import Arrangement, Declined, JointAnswer, JointProblem, worth
+from tests.solver.joint.small import best_value, joint_problems
 from tests.solver.problems import bounded
 
 
-def admitted(problem: JointProblem) -> JointAnswer:
-    """The answer on top of one-by-one order, which must be kept."""
-    start = in_order(problem)
-    assert not isinstance(start, Declined)
-    gangs = tuple(structs.replace(each, must=index in start) for index, each in enumerate(problem.gangs))
-    answer = admit(structs.replace(problem, gangs=gangs), start)
-    assert isinstance(answer, JointAnswer)
-    return answer
+def arrangement(answer: JointAnswer, start: Arrangement) -> Arrangement:
+    """Who is admitted, and where."""
+    if answer.admitted is None:
+        return start
+    return {one.gang: one.placed.assignments for one in answer.admitted}
 
 
 @given(joint_problems())
@@ -34,7 +30,7 @@ def test_value_is_proven_and_what_brute_force_finds(problem: JointProblem) -> No
         answer = admit(posed, start)
         assert isinstance(answer, JointAnswer)
         assert answer.defects == ()
-        found = {one.gang: one.placed.assignments for one in answer.admitted}
+        found = arrangement(answer, start)
         assert check_arrangement(posed, found) == ()
         total, best = sum(each.value for each in gangs), best_value(posed)
         assert total - answer.certificate.bound[0] >= best
