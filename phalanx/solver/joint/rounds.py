@@ -22,13 +22,13 @@ Shares = tuple[Share, ...]
 
 
 class Rounds:
-    """`best` is the most valuable arrangement so far, `bound` what none exceeds."""
+    """`best` is the most valuable arrangement so far, `bound` what none exceeds; `lessons` were learned."""
 
     def __init__(self, field: Field, start: Arrangement, *, effort: float) -> None:
         self._field = field
         self._ground: Ground = ground_of(field)
         self._effort = self._left = effort
-        self._lessons: list[Lesson] = []
+        self.lessons: list[Lesson] = []
         self.best = start
         self.bound = sum(gang.value for gang in field.problem.gangs)
 
@@ -49,14 +49,14 @@ class Rounds:
     def _plan(self) -> Plan | None:
         start = self._shares_of_best()
         effort = min(self._left, self._effort * JOINT_MASTER_PART)
-        reply = most_value(self._ground, self._lessons, floor=self._value(), start=start, effort=effort)
+        reply = most_value(self._ground, self.lessons, floor=self._value(), start=start, effort=effort)
         self._spend(reply.spent)
-        if all(lesson.proven for lesson in self._lessons):
+        if all(lesson.proven for lesson in self.lessons):
             self.bound = min(self.bound, reply.bound)
         if reply.plan is None or reply.plan.value <= self._value():
             return None
         effort = self._effort * JOINT_REGION_PART
-        plan, spent = fewest_regions(self._ground, self._lessons, reply.plan, effort=effort)
+        plan, spent = fewest_regions(self._ground, self.lessons, reply.plan, effort=effort)
         self._spend(spent)
         return plan
 
@@ -67,7 +67,7 @@ class Rounds:
                 continue
             reply = self._ask(number, shares)
             if not isinstance(reply.seats, Seats):
-                self._lessons.append(self._lesson(number, shares, reply.seats == IMPOSSIBLE))
+                self.lessons.append(self._lesson(number, shares, reply.seats == IMPOSSIBLE))
             seated.append((shares, reply.seats))
         return seated
 

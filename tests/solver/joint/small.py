@@ -39,6 +39,19 @@ def node(name: str, free: tuple[int, ...], path: tuple[str, ...], *, kinds: int 
     return NodeClass(path, free, (True,) * kinds, (0,) * kinds, (NodeName(name),))
 
 
+def posed(
+    *gangs: GangDemand, nodes: dict[str, tuple[int, tuple[str, ...]]], kinds: tuple[int, ...] = (1,)
+) -> JointProblem:
+    """Gangs on nodes with so many GPUs in these domains; kinds of pods by their GPUs."""
+    return JointProblem(
+        resources=("nvidia.com/gpu",),
+        levels=("spine", "rack"),
+        kinds=tuple(Kind(f"{gpus}-gpu", (gpus,)) for gpus in kinds),
+        gangs=gangs,
+        classes=tuple(node(name, (gpus,), path, kinds=len(kinds)) for name, (gpus, path) in nodes.items()),
+    )
+
+
 @st.composite
 def joint_problems(draw: st.DrawFn) -> JointProblem:
     """Up to 5 nodes and 4 gangs of up to 3 pods, with every kind of rule; nobody must be admitted."""
@@ -167,3 +180,24 @@ def _together(problem: JointProblem, demand: GangDemand, chosen: list[NodeClass]
             ):
                 return False
     return True
+
+
+@st.composite
+def crowded_spines(draw: st.DrawFn) -> JointProblem:
+    """One or two spines with two racks of one node each, and gangs that nearly fill them, most in one rack.
+
+    The sizes are such that sums often say that all fit where it does not.
+    """
+    wishes = st.sampled_from(("rack", "rack", "rack", "rack", None))
+    gangs = [gang("spine", {0: 1}, required="spine", value=1)]
+    for index in range(draw(st.integers(3, 5))):
+        required, pods = draw(wishes), draw(st.sampled_from((3, 3, 3, 5)))
+        pods = pods if required else 2
+        gangs.append(
+            gang(f"gang-{index}", {0: pods}, required=required, value=pods * draw(st.integers(1, 3)))
+        )
+    classes = tuple(
+        node(f"n{index}", (draw(st.sampled_from((7, 7, 7, 8))),), (f"s{index // 2}", f"r{index}"))
+        for index in range(draw(st.sampled_from((2, 2, 4))))
+    )
+    return JointProblem(RESOURCES[1:], LEVELS, (Kind("worker", (1,)),), tuple(gangs), classes)
