@@ -1,6 +1,6 @@
 """One cycle: a snapshot in, decisions out. Same snapshot, same configuration: same result, byte for byte."""
 
-from phalanx.actions import admit, allocate, close, enqueue, recover, release, verdicts
+from phalanx.actions import allocate, close, enqueue, recover, release, verdicts
 from phalanx.actions.claims import find as find_claims
 from phalanx.actions.failures import find as find_failures
 from phalanx.actions.troubles import find as find_troubles
@@ -21,7 +21,6 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
     # 3. Try each: classes, solve, commit or roll back.
     failures = find_failures(session)
     outcome = allocate.execute(session, agenda, failures)
-    admit.execute(session, outcome, failures)
     # 4. Evict where policy allows.
     released = release.execute(session) if ActionName.RELEASE in config.actions else release.NOTHING
     recovered = recover.execute(session, troubles)

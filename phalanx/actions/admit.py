@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from phalanx.actions.agenda import rank_of
-from phalanx.actions.allocate import Outcome
 from phalanx.actions.demand import Demand, Stage
 from phalanx.actions.failures import Failures
+from phalanx.actions.outcome import Outcome
 from phalanx.actions.placing import Placing, put, seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.together import together, topology_of
@@ -27,24 +27,25 @@ from phalanx.solver.problem import Placed
 _LIMITS = JointLimits(deterministic=CYCLE_JOINT_LIMIT)
 
 
-def execute(session: Session, outcome: Outcome, failures: Failures) -> None:
-    """Place more of the starts that failed, if all that was placed can be kept."""
+def execute(session: Session, outcome: Outcome, failures: Failures) -> bool:
+    """Place more of the starts that failed, if all that was placed can be kept; whether that was so."""
     waiting = [
         failure.demand
         for failure in outcome.failures.values()
-        if failure.tried and failure.carried is None and _may_move(failure.demand, failures)
+        if failure.is_new and _may_move(failure.demand, failures)
     ][:CYCLE_JOINT_GANGS_MAX]
     movable = _movable(outcome, failures) if waiting else []
     if not movable:
-        return
+        return False
     begin = movable[0]
     placings = [placing for placing, _ in outcome.steps[begin:]]
     _roll_back([statement for _, statement in outcome.steps[begin:]])
     loose = {index - begin for index in movable}
     fixed = [put(session, placing) for index, placing in enumerate(placings) if index not in loose]
-    placings = _arranged(session, outcome, placings, sorted(loose), waiting)
+    arranged = _arranged(session, outcome, placings, sorted(loose), waiting)
     _roll_back(fixed)
-    outcome.steps[begin:] = [(placing, put(session, placing)) for placing in placings]
+    outcome.steps[begin:] = [(placing, put(session, placing)) for placing in arranged]
+    return len(arranged) > len(placings)
 
 
 def _may_move(demand: Demand, failures: Failures) -> bool:

@@ -1,68 +1,35 @@
 """Step 3: try each demand in order. It is placed whole, or as far as it need not be whole, or not at all."""
 
-from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Final
 
-from msgspec import Struct
-
-from phalanx.actions import claims
+from phalanx.actions import admit, claims
 from phalanx.actions.agenda import Agenda
 from phalanx.actions.demand import Demand, without
 from phalanx.actions.failures import Failures
+from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.placing import Placing, put, seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.refusals import Refusals
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Statement
-from phalanx.limits import CYCLE_SEARCHES_MAX, CYCLE_SOLVES_MAX
-from phalanx.model.memory import Refusal
-from phalanx.model.names import GangId, NodeName
+from phalanx.model.names import NodeName
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Answer, Placed
 
-THOROUGH: Final = "cp-sat"
-"""The backend whose answers take long: what it answers is counted by itself."""
-
 _NOWHERE: Final[frozenset[NodeName]] = frozenset()
-
-
-class Failure(Struct, frozen=True):
-    """A demand that found no place. `carried` is what an earlier cycle said of exactly this, if it did.
-
-    `tried` is False when this cycle had solved as much as it may before it came to this demand.
-    """
-
-    demand: Demand
-    carried: Refusal | None = None
-    tried: bool = True
-
-
-class Outcome:
-    """What step 3 did: at most one failure per gang, in the order of the agenda, and what it cost.
-
-    `steps`: what was placed, in order, each with the statement that did it.
-    """
-
-    def __init__(self) -> None:
-        self.failures: dict[GangId, Failure] = {}
-        self.steps: list[tuple[Placing, Statement]] = []
-        self.tried = 0
-        self.solves: Counter[str] = Counter()
-        self.defects: list[str] = []
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether this cycle has solved as much as it may."""
-        return self.solves.total() >= CYCLE_SOLVES_MAX or self.solves[THOROUGH] >= CYCLE_SEARCHES_MAX
 
 
 def execute(session: Session, agenda: Agenda, failures: Failures) -> Outcome:
     """Try every demand; the surplus of a gang whose minimum failed is not tried."""
     attempts = _Attempts(session, failures)
+    skipped = []
     for demand in agenda:
-        if demand.gang.id not in attempts.outcome.failures:
+        if demand.gang.id in attempts.outcome.failures:
+            skipped.append(demand)
+        else:
             attempts.attempt(demand)
+    if admit.execute(session, attempts.outcome, failures):
+        attempts.try_again(skipped)
     return attempts.outcome
 
 
@@ -89,6 +56,19 @@ class _Attempts:
             self._fail(Failure(demand, tried=False))
         else:
             self._solve(demand)
+
+    def try_again(self, skipped: Iterable[Demand]) -> None:
+        """Try what failed, and then what was skipped for that, since room is now left elsewhere."""
+        self._hopeless.clear()
+        before, self.outcome.failures = self.outcome.failures, {}
+        for failure in before.values():
+            if failure.is_new:
+                self.attempt(failure.demand)
+            else:
+                self._fail(failure)
+        for demand in skipped:
+            if demand.gang.id not in self.outcome.failures:
+                self.attempt(demand)
 
     def _solve(self, demand: Demand) -> None:
         """First without the nodes that failed the gang, then, for what found no place, with them."""

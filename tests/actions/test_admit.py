@@ -71,3 +71,18 @@ def test_what_members_of_others_hold_is_not_moved() -> None:
     scenario = three_racks().gang("old", 2, gpu=8, on=["a-full-0", "b-full-0"])
     scenario.gang("new", 1, gpu=8).gang("left", 4, gpu=8, required="rack")
     assert scenario.decide().placed() == ["new"]
+
+
+def test_the_surplus_of_whom_is_helped_is_placed_in_the_same_cycle() -> None:
+    scenario = three_racks().gang("first", 2, gpu=8)
+    scenario.gang("left", 4, gpu=8, required="rack").gang("right", 8, min=7, gpu=4, required="rack")
+    result = scenario.decide()
+    assert result.where("first") == {"c": 2}
+    assert sum(result.where("right").values()) == 8
+
+
+def test_what_failed_is_tried_again_in_the_room_that_is_left_now() -> None:
+    """With `first` out of the way, racks a and b hold `left` and `small`, which is of lower rank."""
+    scenario = three_racks().gang("first", 2, gpu=8, priority=5)
+    scenario.gang("left", 4, gpu=8, required="rack", priority=5).gang("small", 4, gpu=8, required="rack")
+    assert sorted(scenario.decide().placed()) == ["first", "left", "small"]
