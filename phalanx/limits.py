@@ -289,11 +289,17 @@ CYCLE_JOINT_GANGS_MAX: Final = 100
 JOINT_MASTER_PART: Final = 0.5
 """Part of these that one question to the master may take: the regions and a second round get theirs."""
 
-JOINT_REGION_PART: Final = 0.05
+JOINT_CEILING_PART: Final = 0.3
+"""Part of one question's units that is spent on reaching the ceiling of value, before value is optimised."""
+
+JOINT_REGION_PART: Final = 0.025
 """Part of these that one region, or putting gangs into fewer regions, may take; most take a hundredth."""
 
 JOINT_ROUNDS_MAX: Final = 6
 """Times that the master is asked anew after regions refused its plan: most plans stand at once."""
+
+JOINT_KNAPSACK_UNITS_MAX: Final = 1 << 18
+"""Units of the knapsack that bounds the value: with 200 gangs about 0.1 s."""
 
 JOINT_PAIRS_MAX: Final = 1 << 15
 """Pairs of gang and region in the master's model: about a second for building it."""

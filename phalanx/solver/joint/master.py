@@ -11,6 +11,7 @@ from msgspec import Struct
 from ortools.sat.python import cp_model
 
 from phalanx.limits import MODEL_SUM_MAX
+from phalanx.solver.joint.ceiling import ceiling
 from phalanx.solver.joint.cuts import Cut, Hold, cuts_of, hold_of
 from phalanx.solver.joint.field import Field
 from phalanx.solver.joint.plan import Lesson
@@ -23,6 +24,7 @@ class Ground(Struct, frozen=True, eq=False):
     """What never changes between two questions: cuts, what regions hold, and where confined gangs may lie.
 
     `weights` are those of each gang per cut. `room` is, per region and kind, how many pods fit alone.
+    `ceiling` is a value that no admissible set exceeds.
     """
 
     field: Field
@@ -31,6 +33,7 @@ class Ground(Struct, frozen=True, eq=False):
     weights: IntArray
     room: IntArray
     homes: tuple[tuple[int, ...], ...]
+    ceiling: int
 
 
 def ground_of(field: Field) -> Ground:
@@ -46,7 +49,9 @@ def ground_of(field: Field) -> Ground:
         tuple(_homes(field, holds, weights, room, gang)) if field.confined(gang) else ()
         for gang in range(len(field.wanted))
     )
-    return Ground(field, cuts, holds, weights, room, homes)
+    units = sum((hold.total for hold in holds), np.zeros(len(cuts), dtype=np.int64))
+    most = ceiling(field.problem.gangs, weights, units.tolist())
+    return Ground(field, cuts, holds, weights, room, homes, most)
 
 
 def _room(field: Field, region: int) -> list[int]:
@@ -103,8 +108,6 @@ class Master:
         self._regions_hold_pods()
         self._domains_hold_gangs()
         self._budgets()
-        if chosen is None:
-            self._equal_gangs_in_order()
         for lesson in lessons:
             self._learn(lesson)
 
@@ -205,17 +208,6 @@ class Master:
         return sum(
             part.count * kinds[part.kind].request[resource] for part in self.field.problem.gangs[gang].parts
         )
-
-    def _equal_gangs_in_order(self) -> None:
-        """Of gangs that differ by name only, the earlier ones are admitted first: nothing is lost by it."""
-        last: dict[tuple[object, ...], int] = {}
-        for gang, demand in enumerate(self.field.problem.gangs):
-            rules = tuple(sorted(rule.name for rule in demand.rules))
-            levels = (self.field.required[gang], self.field.preferred[gang])
-            key = (tuple(self.field.wanted[gang].tolist()), levels, rules, demand.value, demand.must)
-            if key in last:
-                self.cp.add(self.admitted[last[key]] >= self.admitted[gang])
-            last[key] = gang
 
     def _learn(self, lesson: Lesson) -> None:
         here = [

@@ -30,12 +30,12 @@ class Rounds:
         self._effort = self._left = effort
         self.lessons: list[Lesson] = []
         self.best = start
-        self.bound = sum(gang.value for gang in field.problem.gangs)
+        self.bound = self._ground.ceiling
 
     def run(self) -> None:
         """Until a plan stands, or the effort or the rounds are used up."""
         for _ in range(JOINT_ROUNDS_MAX):
-            plan = self._plan() if self._left > 0 else None
+            plan = self._plan() if self._left > 0 and self._value() < self.bound else None
             if plan is None or plan.value <= self._value():
                 return
             seated = self._seated(plan)

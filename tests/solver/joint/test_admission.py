@@ -113,8 +113,17 @@ def test_without_effort_the_start_stands_and_nothing_is_claimed() -> None:
     answer = admit(problem, start, limits=JointLimits(deterministic=0.0))
     assert isinstance(answer, JointAnswer)
     assert answer.admitted is None
-    assert (answer.certificate.objective, answer.certificate.bound) == ((100,), (0,))
+    assert (answer.certificate.objective, answer.certificate.bound) == ((100,), (1,))
     assert not answer.certificate.proven
+
+
+def test_of_equal_gangs_the_earlier_ones_are_admitted() -> None:
+    gangs = (
+        gang("any", {0: 3}),
+        *(gang(f"rack-{index}", {0: 2}, required="rack", value=9) for index in range(5)),
+    )
+    nodes = {f"{rack}{index}": (1, ("s", rack)) for rack in "ab" for index in range(3)}
+    assert arrangement(answered(posed(*gangs, nodes=nodes)), {}).keys() == {1, 2}
 
 
 class Apart(Struct, frozen=True, tag="apart"):
