@@ -280,6 +280,33 @@ EXPLANATION_SOLVES_MAX: Final = 64
 EXPLANATION_EFFORT_PART: Final = 0.1
 """Part of an explanation's deterministic units that each of its solves may take."""
 
+JOINT_DETERMINISTIC_LIMIT: Final = 10.0
+"""CP-SAT's deterministic time units for admitting many gangs together: enough for 200 on 10,000 nodes."""
+
+CYCLE_JOINT_LIMIT: Final = 2.0
+"""CP-SAT's deterministic time units for looking at the starts of one cycle together, about 3 s."""
+
+CYCLE_JOINT_GANGS_MAX: Final = 100
+"""Gangs placed in a cycle that may be moved, and gangs that may be helped by it: all of them together."""
+
+JOINT_MASTER_PART: Final = 0.5
+"""Part of these that one question to the master may take: the regions and a second round get theirs."""
+
+JOINT_CEILING_PART: Final = 0.3
+"""Part of one question's units that is spent on reaching the ceiling of value, before value is optimised."""
+
+JOINT_REGION_PART: Final = 0.025
+"""Part of these that one region, or putting gangs into fewer regions, may take; most take a hundredth."""
+
+JOINT_ROUNDS_MAX: Final = 6
+"""Times that the master is asked anew after regions refused its plan: most plans stand at once."""
+
+JOINT_KNAPSACK_UNITS_MAX: Final = 1 << 18
+"""Units of the knapsack that bounds the value: with 200 gangs about 0.1 s."""
+
+JOINT_PAIRS_MAX: Final = 1 << 15
+"""Pairs of gang and region in the master's model: about a second for building it."""
+
 # --- serving ------------------------------------------------------------------------------------------------
 
 HTTP_SHUTDOWN_TIMEOUT_S: Final = 1.0

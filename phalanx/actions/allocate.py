@@ -1,66 +1,35 @@
 """Step 3: try each demand in order. It is placed whole, or as far as it need not be whole, or not at all."""
 
-from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Hashable, Iterable
 from typing import Final
 
-from msgspec import Struct
-
-from phalanx.actions import claims
+from phalanx.actions import admit, claims
 from phalanx.actions.agenda import Agenda
 from phalanx.actions.demand import Demand, without
-from phalanx.actions.domains import homes_of, required_labels, tightest_domain
 from phalanx.actions.failures import Failures
+from phalanx.actions.outcome import Failure, Outcome
+from phalanx.actions.placing import Placing, put, seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.refusals import Refusals
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Seats
-from phalanx.limits import CYCLE_SEARCHES_MAX, CYCLE_SOLVES_MAX
-from phalanx.model.memory import Refusal
-from phalanx.model.names import GangId, NodeName
-from phalanx.model.pods import Pod
+from phalanx.model.names import NodeName
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Answer, Assignment, Placed
-
-THOROUGH: Final = "cp-sat"
-"""The backend whose answers take long: what it answers is counted by itself."""
+from phalanx.solver.problem import Answer, Placed
 
 _NOWHERE: Final[frozenset[NodeName]] = frozenset()
-
-
-class Failure(Struct, frozen=True):
-    """A demand that found no place. `carried` is what an earlier cycle said of exactly this, if it did.
-
-    `tried` is False when this cycle had solved as much as it may before it came to this demand.
-    """
-
-    demand: Demand
-    carried: Refusal | None = None
-    tried: bool = True
-
-
-class Outcome:
-    """What step 3 did: at most one failure per gang, in the order of the agenda, and what it cost."""
-
-    def __init__(self) -> None:
-        self.failures: dict[GangId, Failure] = {}
-        self.tried = 0
-        self.solves: Counter[str] = Counter()
-        self.defects: list[str] = []
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether this cycle has solved as much as it may."""
-        return self.solves.total() >= CYCLE_SOLVES_MAX or self.solves[THOROUGH] >= CYCLE_SEARCHES_MAX
 
 
 def execute(session: Session, agenda: Agenda, failures: Failures) -> Outcome:
     """Try every demand; the surplus of a gang whose minimum failed is not tried."""
     attempts = _Attempts(session, failures)
+    skipped = []
     for demand in agenda:
-        if demand.gang.id not in attempts.outcome.failures:
+        if demand.gang.id in attempts.outcome.failures:
+            skipped.append(demand)
+        else:
             attempts.attempt(demand)
+    if admit.execute(session, attempts.outcome, failures):
+        attempts.try_again(skipped)
     return attempts.outcome
 
 
@@ -88,6 +57,19 @@ class _Attempts:
         else:
             self._solve(demand)
 
+    def try_again(self, skipped: Iterable[Demand]) -> None:
+        """Try what failed, and then what was skipped for that, since room is now left elsewhere."""
+        self._hopeless.clear()
+        before, self.outcome.failures = self.outcome.failures, {}
+        for failure in before.values():
+            if failure.is_new:
+                self.attempt(failure.demand)
+            else:
+                self._fail(failure)
+        for demand in skipped:
+            if demand.gang.id not in self.outcome.failures:
+                self.attempt(demand)
+
     def _solve(self, demand: Demand) -> None:
         """First without the nodes that failed the gang, then, for what found no place, with them."""
         self.outcome.tried += 1
@@ -103,8 +85,8 @@ class _Attempts:
         answer = self._ask(demand, avoiding)
         if answer is None:
             return demand
-        seats = self._seats(demand, answer.assignments)
-        self._apply(demand, answer, seats)
+        seats = seats_of(self._session, demand, answer.assignments)
+        self._put(Placing(demand, seats, answer.certificate))
         if sum(each.count for each in answer.assignments) == demand.count:
             return None
         return without(demand, (pod for _, pods in seats for pod in pods))
@@ -129,36 +111,13 @@ class _Attempts:
         if answer is None and avoided:
             answer = self._ask(demand, _NOWHERE)
         if answer is not None:
-            with self._session.statement() as statement:
-                statement.keep(gang=demand.gang, seats=self._seats(demand, answer.assignments))
-
-    def _seats(self, demand: Demand, assignments: Sequence[Assignment]) -> Seats:
-        """Each batch's pods, in the order of their ranks, on nodes in the order of the network.
-
-        So neighbours in rank are neighbours in the network, as far as nodes and domains have room.
-        """
-        topology = self._session.topologies.of(demand.gang) if len(assignments) > 1 else None
-        paths = self._session.topologies.paths(topology) if topology is not None else {}
-        along = sorted(assignments, key=lambda each: (each.role, paths.get(each.node, ()), each.node))
-        pods: list[Iterator[Pod]] = [iter(batch.pods) for batch in demand.batches]
-        return [(each.node, tuple(islice(pods[each.role], each.count))) for each in along]
+            self._put(Placing(demand, seats_of(self._session, demand, answer.assignments)))
 
     def _fail(self, failure: Failure) -> None:
         self.outcome.failures[failure.demand.gang.id] = failure
 
-    def _apply(self, demand: Demand, answer: Placed, seats: Seats) -> None:
-        level, domain = tightest_domain(self._session, demand.gang, seats)
-        with self._session.statement() as statement:
-            statement.place(
-                gang=demand.gang,
-                seats=seats,
-                cause=demand.cause,
-                certificate=answer.certificate,
-                level=level,
-                domain=domain,
-                within=required_labels(self._session, demand.gang, seats),
-                homes=homes_of(self._session, demand.gang, seats),
-            )
+    def _put(self, placing: Placing) -> None:
+        self.outcome.steps.append((placing, put(self._session, placing)))
 
 
 def _backend(answer: Answer) -> str:

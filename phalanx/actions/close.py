@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from phalanx.actions.allocate import Outcome
 from phalanx.actions.claims import Claims
 from phalanx.actions.failures import Failures
+from phalanx.actions.outcome import Outcome
 from phalanx.actions.recover import Recovered
 from phalanx.actions.release import Released
 from phalanx.actions.verdicts import Explained

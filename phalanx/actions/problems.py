@@ -60,7 +60,7 @@ class Problems:
 
     def _lens(self, demand: Demand, frame: Frame, avoided: frozenset[NodeName]) -> Lens:
         at_most = tuple(
-            min(len(batch.pods), self._most_on_one_node(batch.pods[0])) for batch in demand.batches
+            min(len(batch.pods), self.most_on_one_node(batch.pods[0])) for batch in demand.batches
         )
         return Lens(
             pods=tuple(batch.pods[0] for batch in demand.batches),
@@ -76,7 +76,7 @@ class Problems:
             self._tables[lens.key] = table
         return table
 
-    def _most_on_one_node(self, pod: Pod) -> int:
+    def most_on_one_node(self, pod: Pod) -> int:
         """An upper bound of how many pods of this shape a node takes: larger demands see nodes alike.
 
         It is of the start of the cycle, and free amounts only shrink.

@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
-from phalanx.actions.allocate import Failure, Outcome
 from phalanx.actions.explain import Explainer
 from phalanx.actions.findings import Finding
+from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.refusals import Refusals
 from phalanx.framework.session import Session
 from phalanx.limits import CYCLE_EXPLANATIONS_MAX

@@ -60,7 +60,7 @@ class Statement:
         self._session = session
         self._changes = changes
         self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
-        self._marks = len(changes.nodes), len(changes.placements), len(changes.evictions), len(changes.kept)
+        self._marks = len(changes.placements), len(changes.evictions), len(changes.kept)
 
     def __enter__(self) -> Self:
         return self
@@ -132,15 +132,15 @@ class Statement:
             )
 
     def roll_back(self) -> None:
-        """Undo all that this statement did so far."""
+        """Undo all that this statement did so far; later statements must have been rolled back before."""
+        self._changes.nodes.extend(key for table, key, _ in self._undo if table is self._changes.free)
         for table, key, old in reversed(self._undo):
             if old is None:
                 del table[key]
             else:
                 table[key] = old
         self._undo.clear()
-        nodes, placements, evictions, kept = self._marks
-        self._changes.nodes.extend(self._changes.nodes[nodes:])
+        placements, evictions, kept = self._marks
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
         del self._changes.kept[kept:]
 

@@ -22,7 +22,7 @@ from phalanx.solver.rows import IntArray, TooLarge
 
 BY: Final = "cp-sat"
 
-_ROUNDING = 1e-6
+ROUNDING: Final = 1e-6
 """The solver states integer bounds as doubles."""
 
 Score = tuple[int, ...]
@@ -108,14 +108,14 @@ class _Solve:
         return self._optimise(index, term)
 
     def _optimise(self, index: int, term: cp_model.LinearExpr | None) -> bool:
-        solver = _solver(self._table.rows.problem.seed, self._question.effort - self._spent)
+        solver = one_worker(self._table.rows.problem.seed, self._question.effort - self._spent)
         status = solver.solve(self._model.cp)
         self._spent += solver.deterministic_time
         if status == cp_model.INFEASIBLE:
             self._nothing_left()
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return False
-        least = math.ceil(solver.best_objective_bound - _ROUNDING) if term is not None else 0
+        least = math.ceil(solver.best_objective_bound - ROUNDING) if term is not None else 0
         self._learn(index, least, solution(self._model, solver))
         if status == cp_model.OPTIMAL and term is not None:
             self._model.cp.add(term <= least)
@@ -141,7 +141,7 @@ class _Solve:
     def _confirmed_empty(self) -> bool:
         """Whether a second configuration agrees that there is no placement."""
         self._model.cp.clear_objective()  # type: ignore[no-untyped-call]
-        solver = _solver(self._table.rows.problem.seed + 1, self._question.effort)
+        solver = one_worker(self._table.rows.problem.seed + 1, self._question.effort)
         solver.parameters.linearization_level = 0
         solver.parameters.cp_model_probing_level = 0
         status = solver.solve(self._model.cp)
@@ -149,7 +149,7 @@ class _Solve:
         return bool(status == cp_model.INFEASIBLE)
 
 
-def _solver(seed: int, effort: float) -> cp_model.CpSolver:
+def one_worker(seed: int, effort: float) -> cp_model.CpSolver:
     """One worker with strong linear relaxation: measured fastest on these models, and it repeats exactly."""
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1

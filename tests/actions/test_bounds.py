@@ -2,8 +2,8 @@
 
 import pytest
 
-from phalanx.actions import allocate
-from phalanx.actions.allocate import THOROUGH
+from phalanx.actions import allocate, outcome
+from phalanx.actions.outcome import THOROUGH
 from phalanx.model.certificates import Certificate
 from phalanx.model.reasons import Reason
 from phalanx.solver.cpsat import BY
@@ -21,7 +21,7 @@ def until_quiet(scenario: Scenario) -> list[Decided]:
 
 
 def test_the_next_cycle_goes_on_where_this_one_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocate, "CYCLE_SOLVES_MAX", 4)
+    monkeypatch.setattr(outcome, "CYCLE_SOLVES_MAX", 4)
     scenario = Scenario().nodes("n", 10, gpu=8)
     for index in range(10):
         scenario.gang(f"g{index}", 1 + index, gpu=1)
@@ -44,7 +44,7 @@ def test_searches_are_counted_by_themselves(monkeypatch: pytest.MonkeyPatch) -> 
         return Placed(assignments=answer.assignments, certificate=proof)
 
     monkeypatch.setattr(allocate, "place", slow)
-    monkeypatch.setattr(allocate, "CYCLE_SEARCHES_MAX", 2)
+    monkeypatch.setattr(outcome, "CYCLE_SEARCHES_MAX", 2)
     scenario = Scenario().nodes("n", 10, gpu=8)
     for index in range(5):
         scenario.gang(f"g{index}", 1 + index, gpu=1)

@@ -105,6 +105,20 @@ def test_whoever_follows_the_log_sees_a_node_again_after_a_roll_back() -> None:
     assert session.changed_nodes[seen:] == [NODE]
 
 
+def test_statements_roll_back_one_after_the_other_the_last_one_first() -> None:
+    session = opened()
+    before, new = state_of(session), gang(session, "new")
+    with session.statement() as first:
+        place(first, new, 1)
+    with session.statement() as second:
+        second.place(gang=new, seats=[(NODE, new.members[1:2])], cause="start", certificate=PROOF)
+    seen = len(session.changed_nodes)
+    second.roll_back()
+    first.roll_back()
+    assert state_of(session) == before
+    assert session.changed_nodes[seen:] == [NODE, NODE]
+
+
 def test_a_node_cannot_be_over_committed() -> None:
     session = opened()
     before = state_of(session)

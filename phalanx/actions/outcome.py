@@ -1,0 +1,51 @@
+"""What trying demands led to: what was placed, what failed, and what it cost."""
+
+from collections import Counter
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.actions.demand import Demand
+from phalanx.actions.placing import Placing
+from phalanx.framework.statement import Statement
+from phalanx.limits import CYCLE_SEARCHES_MAX, CYCLE_SOLVES_MAX
+from phalanx.model.memory import Refusal
+from phalanx.model.names import GangId
+
+THOROUGH: Final = "cp-sat"
+"""The backend whose answers take long: what it answers is counted by itself."""
+
+
+class Failure(Struct, frozen=True):
+    """A demand that found no place. `carried` is what an earlier cycle said of exactly this, if it did.
+
+    `tried` is False when this cycle had solved as much as it may before it came to this demand.
+    """
+
+    demand: Demand
+    carried: Refusal | None = None
+    tried: bool = True
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was tried in this cycle."""
+        return self.tried and self.carried is None
+
+
+class Outcome:
+    """What step 3 did: at most one failure per gang, in the order of the agenda, and what it cost.
+
+    `steps`: what was placed, in order, each with the statement that did it.
+    """
+
+    def __init__(self) -> None:
+        self.failures: dict[GangId, Failure] = {}
+        self.steps: list[tuple[Placing, Statement]] = []
+        self.tried = 0
+        self.solves: Counter[str] = Counter()
+        self.defects: list[str] = []
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether this cycle has solved as much as it may."""
+        return self.solves.total() >= CYCLE_SOLVES_MAX or self.solves[THOROUGH] >= CYCLE_SEARCHES_MAX

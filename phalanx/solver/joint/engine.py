@@ -1,0 +1,93 @@
+"""The way in: `admit` never does worse than the arrangement it is given, and lets nothing unchecked out."""
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from phalanx.model.certificates import Certificate
+from phalanx.solver.engine import DEFAULT_LIMITS, GREEDY_ONLY
+from phalanx.solver.joint.checker import check_arrangement
+from phalanx.solver.joint.field import Field, Unsupported, field_of
+from phalanx.solver.joint.polish import polished
+from phalanx.solver.joint.problem import (
+    LEFT_OUT,
+    Arrangement,
+    Declined,
+    JointAnswer,
+    JointLimits,
+    JointProblem,
+    worth,
+)
+from phalanx.solver.joint.sequence import one_by_one
+from phalanx.solver.rows import TooLarge
+
+BY: Final = "joint"
+_DEFAULT = JointLimits()
+
+
+def in_order(problem: JointProblem) -> Arrangement | Declined:
+    """What is admitted when the gangs are tried one by one in their order."""
+    try:
+        field = field_of(problem)
+    except (Unsupported, TooLarge) as error:
+        return Declined(str(error) or "amounts are too large")
+    return one_by_one(field, range(len(problem.gangs)), limits=DEFAULT_LIMITS)
+
+
+def admit(
+    problem: JointProblem, start: Arrangement, *, limits: JointLimits = _DEFAULT
+) -> JointAnswer | Declined:
+    """The most valuable admission found that holds all `must` gangs, at least as valuable as `start`.
+
+    `start` is a sound arrangement that holds them: what one-by-one order admits. Same input, same answer.
+    """
+    try:
+        field = field_of(problem)
+        wrong = check_arrangement(problem, start)
+        if wrong:
+            return Declined(f"the arrangement to start from is wrong: {wrong[0]}")
+        return _answer(field, start, limits)
+    except Unsupported as error:
+        return Declined(str(error))
+    except TooLarge:
+        return Declined("amounts are too large to stay exact")
+
+
+def _answer(field: Field, start: Arrangement, limits: JointLimits) -> JointAnswer:
+    from phalanx.solver.joint.rounds import Rounds  # takes a quarter of a second, so only where it is needed
+
+    defects: list[str] = []
+    best, bound = start, sum(gang.value for gang in field.problem.gangs)
+    try:
+        rounds = Rounds(field, start, effort=limits.deterministic)
+        rounds.run()
+        wrong = check_arrangement(field.problem, rounds.best)
+        best, bound = (start if wrong else rounds.best), rounds.bound
+        defects.extend(f"{BY}: {each}" for each in wrong)
+    except TooLarge:
+        raise
+    except Exception as error:  # an error here must not cost the gangs what one-by-one order admits
+        defects.append(f"{BY}: {error!r}")
+    certificate = _certificate(field.problem, best, bound)
+    if best is start:
+        return JointAnswer(None, certificate, tuple(defects))
+    admitted = polished(field, best, limits=GREEDY_ONLY)
+    wrong = check_arrangement(field.problem, {one.gang: one.placed.assignments for one in admitted})
+    if wrong:
+        raise AssertionError(f"putting one gang down again broke the arrangement: {wrong}")
+    return JointAnswer(admitted, certificate, tuple(defects))
+
+
+def _certificate(problem: JointProblem, arrangement: Arrangement, bound: int) -> Certificate:
+    total = sum(gang.value for gang in problem.gangs)
+    objective = total - worth(problem, arrangement)
+    least = min(objective, total - bound)
+    return Certificate(
+        terms=(LEFT_OUT,),
+        objective=(objective,),
+        bound=(least,),
+        proven=objective == least,
+        by=BY,
+        fingerprint=hashlib.sha256(msgspec.json.encode(problem, order="deterministic")).hexdigest()[:32],
+    )

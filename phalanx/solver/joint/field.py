@@ -1,0 +1,187 @@
+"""A joint problem as arrays, cut into regions: the domains of one level, and the nodes that are in none.
+
+The level is the widest that some gang requires, or one above it: every gang then either lies in one region
+as a whole, or may use several.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from msgspec import Struct, structs
+
+from phalanx.limits import JOINT_PAIRS_MAX
+from phalanx.model.names import NodeName
+from phalanx.model.rules import Budget, FewestDomains, SameDomain
+from phalanx.solver.joint.problem import GangDemand, JointProblem
+from phalanx.solver.nodetable import NodeTable, nodes_of
+from phalanx.solver.problem import NodeClass, Problem, RoleDemand
+from phalanx.solver.rows import BoolArray, IntArray, rows_of
+
+
+class Unsupported(Exception):
+    """The problem has something that this engine does not know."""
+
+
+class Limit(Struct, frozen=True):
+    """A budget, and the gangs all of whose pods it counts."""
+
+    budget: Budget
+    gangs: tuple[int, ...]
+
+
+class Region(Struct, frozen=True, eq=False):
+    """Nodes that some gang could use. `labels` is, per row, how many of the levels' labels its nodes have.
+
+    `is_domain` is False for the nodes that lie in no domain of the regions' level.
+    """
+
+    problem: Problem
+    table: NodeTable
+    labels: IntArray
+    is_domain: bool
+
+
+class Field(Struct, frozen=True, eq=False):
+    """`wanted` has a line per gang and a column per kind; `required` and `preferred` are depths per gang.
+
+    A depth is a number of levels from the widest; 0 is none. `depth` is that of the regions.
+    """
+
+    problem: JointProblem
+    depth: int
+    regions: tuple[Region, ...]
+    wanted: IntArray
+    required: tuple[int, ...]
+    preferred: tuple[int, ...]
+    limits: tuple[Limit, ...]
+
+    def confined(self, gang: int) -> bool:
+        """Whether the gang must lie in one region."""
+        return self.required[gang] > 0
+
+    def inner_depth(self, gang: int) -> int:
+        """The deepest level inside a region that matters to the gang; 0 without one."""
+        deepest = max(self.required[gang], self.preferred[gang])
+        return deepest if deepest > self.depth else 0
+
+
+def field_of(problem: JointProblem) -> Field:
+    """Raises Unsupported, or TooLarge where amounts could not be kept exact."""
+    for gang in problem.gangs:
+        _accept(problem, gang)
+    required = tuple(_depth(problem, gang, SameDomain) for gang in problem.gangs)
+    preferred = tuple(_depth(problem, gang, FewestDomains) for gang in problem.gangs)
+    wanted = np.zeros((len(problem.gangs), len(problem.kinds)), dtype=np.int64)
+    for index, gang in enumerate(problem.gangs):
+        for part in gang.parts:
+            wanted[index, part.kind] += part.count
+    depth = _region_depth(problem, required)
+    deepest = max((*required, *preferred), default=0)
+    return Field(
+        problem=problem,
+        depth=depth,
+        regions=tuple(_regions(problem, wanted, depth, deepest)),
+        wanted=wanted,
+        required=required,
+        preferred=preferred,
+        limits=_limits(problem),
+    )
+
+
+def labelled(region: Region, depth: int) -> BoolArray:
+    """Per row, whether its nodes are in a domain of this depth."""
+    return region.labels >= depth
+
+
+def _accept(problem: JointProblem, gang: GangDemand) -> None:
+    for rule in gang.rules:
+        match rule:
+            case SameDomain() | FewestDomains():
+                if rule.level not in problem.levels:
+                    raise Unsupported(f"{gang.name}: there is no level {rule.level}")
+            case Budget():
+                pass
+            case _:
+                raise Unsupported(f"{gang.name}: a rule of an unknown kind: {type(rule).__name__}")
+
+
+def _depth(problem: JointProblem, gang: GangDemand, kind: type[SameDomain] | type[FewestDomains]) -> int:
+    return max(
+        (problem.levels.index(rule.level) + 1 for rule in gang.rules if isinstance(rule, kind)), default=0
+    )
+
+
+def _region_depth(problem: JointProblem, required: Sequence[int]) -> int:
+    """The deepest level, down to the widest that is required, with few enough pairs of gang and domain."""
+    widest = min((depth for depth in required if depth), default=0)
+    for depth in range(widest, 1, -1):
+        domains = {group.path[:depth] for group in problem.classes}
+        if len(domains) * len(problem.gangs) <= JOINT_PAIRS_MAX:
+            return depth
+    return min(widest, 1)
+
+
+def _regions(problem: JointProblem, wanted: IntArray, depth: int, deepest: int) -> Iterable[Region]:
+    members: dict[tuple[str, ...] | None, list[NodeClass]] = {}
+    for group in problem.classes:
+        home = group.path[:depth] if len(group.path) >= depth else None
+        members.setdefault(home, []).append(group)
+    totals = wanted.sum(axis=0).tolist()
+    roles = tuple(
+        RoleDemand(kind.name, kind.request, 0, total)
+        for kind, total in zip(problem.kinds, totals, strict=True)
+    )
+    wish = (FewestDomains("levels", problem.levels[deepest - 1]),) if deepest else ()
+    free_of_charge = (0,) * len(problem.kinds)
+    for home, classes in members.items():
+        plain = tuple(
+            group if not any(group.price) else structs.replace(group, price=free_of_charge)
+            for group in classes
+        )
+        posed = Problem(problem.resources, problem.levels, roles, plain, wish, seed=problem.seed)
+        yield region_of(posed, is_domain=home is not None)
+
+
+def region_of(problem: Problem, *, is_domain: bool) -> Region:
+    """A region from the problem of placing some of each kind in it."""
+    table = nodes_of(rows_of(problem))
+    known = {node: len(group.path) for group in problem.classes for node in group.nodes}
+    lengths = [known[names[0]] for names in table.rows.nodes]
+    return Region(problem, table, np.array(lengths, dtype=np.int64), is_domain)
+
+
+def _limits(problem: JointProblem) -> tuple[Limit, ...]:
+    """Budgets by name, with the gangs that they count. Unsupported where a gang is counted in part."""
+    budgets: dict[str, Budget] = {}
+    gangs: dict[str, list[int]] = {}
+    usable: dict[tuple[int, ...], list[NodeName]] = {}
+    for index, gang in enumerate(problem.gangs):
+        for rule in gang.rules:
+            if not isinstance(rule, Budget):
+                continue
+            if budgets.setdefault(rule.name, rule) != rule:
+                raise Unsupported(f"{gang.name}: two budgets are named {rule.name}")
+            kinds = tuple(sorted(part.kind for part in gang.parts))
+            if kinds not in usable and rule.nodes is not None:
+                usable[kinds] = _usable(problem, kinds)
+            if _counts(rule, usable.get(kinds, []), gang):
+                gangs.setdefault(rule.name, []).append(index)
+    return tuple(Limit(budgets[name], tuple(counted)) for name, counted in gangs.items())
+
+
+def _usable(problem: JointProblem, kinds: Sequence[int]) -> list[NodeName]:
+    return [
+        node
+        for group in problem.classes
+        if any(group.eligible[kind] for kind in kinds)
+        for node in group.nodes
+    ]
+
+
+def _counts(budget: Budget, usable: Sequence[NodeName], gang: GangDemand) -> bool:
+    if budget.nodes is None:
+        return True
+    inside = sum(node in budget.nodes for node in usable)
+    if 0 < inside < len(usable):
+        raise Unsupported(f"{gang.name}: {budget.name} counts only some of the nodes it could use")
+    return inside > 0

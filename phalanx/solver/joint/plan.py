@@ -1,0 +1,33 @@
+"""What the master decides, and what regions tell it: data between the two."""
+
+from msgspec import Struct
+
+
+class Share(Struct, frozen=True):
+    """Pods of a gang in one region, per kind."""
+
+    gang: int
+    counts: tuple[int, ...]
+
+
+class Plan(Struct, frozen=True):
+    """The gangs to admit, by index in order, and the shares of each region."""
+
+    admitted: tuple[int, ...]
+    value: int
+    shares: tuple[tuple[Share, ...], ...]
+
+
+class Lesson(Struct, frozen=True):
+    """What a region has shown: these gangs do not lie in it with more than so much beside them.
+
+    Of `gangs`, at least `count` in the region mean at most `rest` units (see `weights`, per kind) of gangs
+    that may use several regions; None: they do not fit at all. `proven`: it holds, and bounds stay valid.
+    """
+
+    region: int
+    gangs: tuple[int, ...]
+    count: int
+    weights: tuple[int, ...] = ()
+    rest: int | None = None
+    proven: bool = True

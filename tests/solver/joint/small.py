@@ -1,0 +1,203 @@
+"""Small random joint problems, and an independent answer for them: every placement of every set is listed."""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from hypothesis import strategies as st
+
+from phalanx.model.names import NodeName
+from phalanx.model.rules import Budget, FewestDomains, Rule, SameDomain
+from phalanx.solver.joint.problem import GangDemand, JointProblem, Kind, Part
+from phalanx.solver.problem import NodeClass
+
+LEVELS = ("spine", "rack")
+RESOURCES = ("cpu", "nvidia.com/gpu")
+
+
+def gang(
+    name: str,
+    counts: dict[int, int],
+    *,
+    required: str | None = None,
+    preferred: str | None = None,
+    value: int = 1,
+    must: bool = False,
+    budgets: tuple[Budget, ...] = (),
+) -> GangDemand:
+    """So many pods per kind, and where they must and would like to lie."""
+    rules: list[Rule] = list(budgets)
+    if required:
+        rules.append(SameDomain(f"required {required}", required))
+    if preferred:
+        rules.append(FewestDomains(f"preferred {preferred}", preferred))
+    parts = tuple(Part(kind, count) for kind, count in counts.items())
+    return GangDemand(name, parts, tuple(rules), value, must)
+
+
+def node(name: str, free: tuple[int, ...], path: tuple[str, ...], *, kinds: int = 1) -> NodeClass:
+    """A class of one node that every kind may use."""
+    return NodeClass(path, free, (True,) * kinds, (0,) * kinds, (NodeName(name),))
+
+
+def posed(
+    *gangs: GangDemand, nodes: dict[str, tuple[int, tuple[str, ...]]], kinds: tuple[int, ...] = (1,)
+) -> JointProblem:
+    """Gangs on nodes with so many GPUs in these domains; kinds of pods by their GPUs."""
+    return JointProblem(
+        resources=("nvidia.com/gpu",),
+        levels=("spine", "rack"),
+        kinds=tuple(Kind(f"{gpus}-gpu", (gpus,)) for gpus in kinds),
+        gangs=gangs,
+        classes=tuple(node(name, (gpus,), path, kinds=len(kinds)) for name, (gpus, path) in nodes.items()),
+    )
+
+
+@st.composite
+def joint_problems(draw: st.DrawFn) -> JointProblem:
+    """Up to 5 nodes and 4 gangs of up to 3 pods, with every kind of rule; nobody must be admitted."""
+    kinds = tuple(
+        Kind(f"kind-{index}", (draw(st.integers(0, 2)), draw(st.integers(1, 3))))
+        for index in range(draw(st.integers(1, 2)))
+    )
+    names = [NodeName(name) for name in "abcde"[: draw(st.integers(2, 5))]]
+    classes = tuple(
+        NodeClass(
+            path=draw(_paths()),
+            free=(draw(st.integers(1, 4)), draw(st.integers(1, 5))),
+            eligible=tuple(draw(st.sampled_from((True, True, True, False))) for _ in kinds),
+            price=tuple(draw(st.sampled_from((0, 0, 1))) for _ in kinds),
+            nodes=(name,),
+        )
+        for name in names
+    )
+    budget = Budget("limit", {"nvidia.com/gpu": draw(st.integers(-1, 8))})
+    gangs = tuple(draw(_gangs(index, len(kinds), budget)) for index in range(draw(st.integers(1, 4))))
+    return JointProblem(RESOURCES, LEVELS, kinds, gangs, classes)
+
+
+@st.composite
+def _gangs(draw: st.DrawFn, index: int, kinds: int, budget: Budget) -> GangDemand:
+    counts = {kind: draw(st.integers(0 if kind else 1, 2)) for kind in range(kinds)}
+    return gang(
+        f"gang-{index}",
+        {kind: count for kind, count in counts.items() if count},
+        required=draw(st.sampled_from((None, "spine", "rack", "rack"))),
+        preferred=draw(st.sampled_from((None, "spine", "rack"))),
+        value=draw(st.integers(1, 6)),
+        budgets=(budget,) if draw(st.booleans()) else (),
+    )
+
+
+def _paths() -> st.SearchStrategy[tuple[str, ...]]:
+    full = st.sampled_from([("s0", "r0"), ("s0", "r1"), ("s1", "r0"), ("s1", "r1")])
+    return st.tuples(full, st.sampled_from((2, 2, 2, 2, 1, 0))).map(lambda pair: pair[0][: pair[1]])
+
+
+def best_value(problem: JointProblem) -> int:
+    """The greatest value of any set of gangs that can be placed together and holds all that must be."""
+    gangs = range(len(problem.gangs))
+    sets = [some for size in range(len(problem.gangs) + 1) for some in combinations(gangs, size)]
+    musts = {index for index in gangs if problem.gangs[index].must}
+    for some in sorted(sets, key=lambda some: -sum(problem.gangs[index].value for index in some)):
+        if musts <= set(some) and placeable(problem, some):
+            return sum(problem.gangs[index].value for index in some)
+    raise AssertionError("the gangs that must be admitted cannot be placed")
+
+
+def placeable(problem: JointProblem, some: tuple[int, ...]) -> bool:
+    """Whether these gangs fit together."""
+    free = {each.nodes[0]: list(each.free) for each in problem.classes}
+    limits = {
+        rule.name: dict(rule.remaining)
+        for demand in problem.gangs
+        for rule in demand.rules
+        if isinstance(rule, Budget)
+    }
+    return _fit(problem, list(some), free, limits)
+
+
+def _fit(
+    problem: JointProblem, some: list[int], free: dict[NodeName, list[int]], limits: dict[str, dict[str, int]]
+) -> bool:
+    if not some:
+        return True
+    demand = problem.gangs[some[0]]
+    pods = [part.kind for part in demand.parts for _ in range(part.count)]
+    for nodes in _choices(problem, demand, pods, [], free):
+        spent = _spend(problem, demand, limits)
+        if spent is not None:
+            found = _fit(problem, some[1:], free, spent)
+            if found:
+                return True
+        del nodes
+    return False
+
+
+def _spend(
+    problem: JointProblem, demand: GangDemand, limits: dict[str, dict[str, int]]
+) -> dict[str, dict[str, int]] | None:
+    left = {name: dict(amounts) for name, amounts in limits.items()}
+    for rule in demand.rules:
+        for index, name in enumerate(problem.resources):
+            if isinstance(rule, Budget) and name in left[rule.name]:
+                used = sum(part.count * problem.kinds[part.kind].request[index] for part in demand.parts)
+                left[rule.name][name] -= used
+                if used > 0 and left[rule.name][name] < 0:
+                    return None
+    return left
+
+
+def _choices(
+    problem: JointProblem,
+    demand: GangDemand,
+    pods: list[int],
+    chosen: list[NodeClass],
+    free: dict[NodeName, list[int]],
+) -> Iterator[list[NodeClass]]:
+    """Every way to lay down the pods; what they use is taken off `free` while it is looked at."""
+    if not pods:
+        yield chosen
+        return
+    request = problem.kinds[pods[0]].request
+    for group in problem.classes:
+        left = free[group.nodes[0]]
+        if not group.eligible[pods[0]] or any(have < need for have, need in zip(left, request, strict=True)):
+            continue
+        if not _together(problem, demand, [*chosen, group]):
+            continue
+        free[group.nodes[0]] = [have - need for have, need in zip(left, request, strict=True)]
+        yield from _choices(problem, demand, pods[1:], [*chosen, group], free)
+        free[group.nodes[0]] = left
+
+
+def _together(problem: JointProblem, demand: GangDemand, chosen: list[NodeClass]) -> bool:
+    for rule in demand.rules:
+        if isinstance(rule, SameDomain):
+            depth = problem.levels.index(rule.level) + 1
+            if (
+                any(len(each.path) < depth for each in chosen)
+                or len({each.path[:depth] for each in chosen}) > 1
+            ):
+                return False
+    return True
+
+
+@st.composite
+def crowded_spines(draw: st.DrawFn) -> JointProblem:
+    """One or two spines with two racks of one node each, and gangs that nearly fill them, most in one rack.
+
+    The sizes are such that sums often say that all fit where it does not.
+    """
+    wishes = st.sampled_from(("rack", "rack", "rack", "rack", None))
+    gangs = [gang("spine", {0: 1}, required="spine", value=1)]
+    for index in range(draw(st.integers(3, 5))):
+        required, pods = draw(wishes), draw(st.sampled_from((3, 3, 3, 5)))
+        pods = pods if required else 2
+        gangs.append(
+            gang(f"gang-{index}", {0: pods}, required=required, value=pods * draw(st.integers(1, 3)))
+        )
+    classes = tuple(
+        node(f"n{index}", (draw(st.sampled_from((7, 7, 7, 8))),), (f"s{index // 2}", f"r{index}"))
+        for index in range(draw(st.sampled_from((2, 2, 4))))
+    )
+    return JointProblem(RESOURCES[1:], LEVELS, (Kind("worker", (1,)),), tuple(gangs), classes)

@@ -1,0 +1,198 @@
+"""Joint admission against brute force, and what it promises beside one-by-one order."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from msgspec import Struct, structs
+
+from phalanx.model.names import NodeName
+from phalanx.model.rules import Budget, Rule
+from phalanx.solver.joint.checker import check_arrangement
+from phalanx.solver.joint.engine import admit, in_order
+from phalanx.solver.joint.problem import (
+    Arrangement,
+    Declined,
+    JointAnswer,
+    JointLimits,
+    JointProblem,
+    worth,
+)
+from phalanx.solver.problem import Assignment
+from tests.hash_seeds import printed
+from tests.solver.joint.small import best_value, crowded_spines, gang, joint_problems, posed
+from tests.solver.problems import bounded
+
+
+def arrangement(answer: JointAnswer, start: Arrangement) -> Arrangement:
+    """Who is admitted, and where."""
+    if answer.admitted is None:
+        return start
+    return {one.gang: one.placed.assignments for one in answer.admitted}
+
+
+@given(joint_problems() | crowded_spines())
+@bounded(200)
+def test_value_is_proven_and_what_brute_force_finds(problem: JointProblem) -> None:
+    start = in_order(problem)
+    assert not isinstance(start, Declined)
+    for kept in (True, False):
+        gangs = tuple(
+            structs.replace(each, must=kept and index in start) for index, each in enumerate(problem.gangs)
+        )
+        question = structs.replace(problem, gangs=gangs)
+        answer = admit(question, start)
+        assert isinstance(answer, JointAnswer)
+        assert answer.defects == ()
+        found = arrangement(answer, start)
+        assert check_arrangement(question, found) == ()
+        total, best = sum(each.value for each in gangs), best_value(question)
+        assert total - answer.certificate.bound[0] == best
+        assert total - answer.certificate.objective[0] == worth(question, found) == best
+        assert answer.certificate.proven
+        assert not kept or start.keys() <= found.keys()
+
+
+def answered(problem: JointProblem) -> JointAnswer:
+    """The answer on top of what one-by-one order admits."""
+    start = in_order(problem)
+    assert not isinstance(start, Declined)
+    answer = admit(problem, start)
+    assert isinstance(answer, JointAnswer)
+    return answer
+
+
+def test_a_plan_that_a_region_cannot_seat_teaches_the_master() -> None:
+    """Gangs of 5, 3, 3 and 3 are 14, and so is what two racks of 7 hold; yet the last 3 fits into neither."""
+    sizes = (5, 3, 3, 3)
+    gangs = [gang(f"g{size}-{index}", {0: size}, required="rack") for index, size in enumerate(sizes)]
+    spine = gang("spine", {0: 1}, required="spine")
+    answer = answered(posed(*gangs, spine, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}))
+    assert answer.certificate.objective == answer.certificate.bound == (1,)
+
+
+def test_what_lies_beside_confined_gangs_is_learned_too() -> None:
+    """A pod of 5 and three of 3 on two nodes of 7: the pods of 3 may lie elsewhere, where no room is."""
+    gangs = (
+        gang("confined", {1: 1}, required="spine", value=9),
+        *(gang(f"loose-{index}", {0: 1}) for index in range(3)),
+    )
+    answer = answered(posed(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}, kinds=(3, 5)))
+    assert answer.certificate.objective == answer.certificate.bound == (1,)
+
+
+def test_one_gang_moves_so_that_two_more_start() -> None:
+    racks = {
+        f"{rack}{index}": (1, ("s", rack))
+        for rack, size in (("a", 3), ("b", 3), ("c", 2))
+        for index in range(size)
+    }
+    gangs = (
+        gang("first", {0: 2}, must=True),
+        *(gang(name, {0: 3}, required="rack") for name in ("left", "right")),
+    )
+    problem = posed(*gangs, nodes=racks)
+    start = {0: (Assignment(0, NodeName("a0"), 1), Assignment(0, NodeName("b0"), 1))}
+    answer = admit(problem, start)
+    assert isinstance(answer, JointAnswer)
+    assert {one.node for one in arrangement(answer, start)[0]} == {"c0", "c1"}
+    assert answer.certificate.proven
+
+
+def test_whoever_must_be_admitted_is_not_traded_for_value() -> None:
+    gangs = (gang("small", {0: 1}), gang("large", {0: 3}, value=100))
+    nodes = {"a": (3, ("s", "a"))}
+    assert arrangement(answered(posed(*gangs, nodes=nodes)), {}).keys() == {1}
+    kept = posed(structs.replace(gangs[0], must=True), gangs[1], nodes=nodes)
+    assert answered(kept).admitted is None
+
+
+def test_without_effort_the_start_stands_and_nothing_is_claimed() -> None:
+    problem = posed(gang("small", {0: 1}), gang("large", {0: 3}, value=100), nodes={"a": (3, ("s", "a"))})
+    start = in_order(problem)
+    assert not isinstance(start, Declined)
+    answer = admit(problem, start, limits=JointLimits(deterministic=0.0))
+    assert isinstance(answer, JointAnswer)
+    assert answer.admitted is None
+    assert (answer.certificate.objective, answer.certificate.bound) == ((100,), (1,))
+    assert not answer.certificate.proven
+
+
+def test_of_equal_gangs_the_earlier_ones_are_admitted() -> None:
+    gangs = (
+        gang("any", {0: 3}),
+        *(gang(f"rack-{index}", {0: 2}, required="rack", value=9) for index in range(5)),
+    )
+    nodes = {f"{rack}{index}": (1, ("s", rack)) for rack in "ab" for index in range(3)}
+    assert arrangement(answered(posed(*gangs, nodes=nodes)), {}).keys() == {1, 2}
+
+
+class Apart(Struct, frozen=True, tag="apart"):
+    """A rule that no backend knows."""
+
+    name: str
+
+
+def test_it_declines_what_it_does_not_know() -> None:
+    problem = posed(gang("a", {0: 1}), nodes={"a": (1, ()), "b": (1, ())})
+
+    def declined(*rules: Rule | Apart, start: Arrangement | None = None) -> str:
+        gangs = tuple(structs.replace(each, rules=rules) for each in problem.gangs)
+        answer = admit(structs.replace(problem, gangs=gangs), start or {})
+        assert isinstance(answer, Declined)
+        return answer.why
+
+    assert "Apart" in declined(Apart("apart"))
+    assert "only some of the nodes" in declined(Budget("flavor", {}, frozenset({NodeName("a")})))
+    assert "2 pods of role 1-gpu" in declined(start={0: (Assignment(0, NodeName("a"), 2),)})
+
+
+@pytest.mark.parametrize(
+    ("found", "complaint"),
+    [
+        ({1: (("a", 1),)}, "must is not admitted"),
+        ({0: (("a", 1),), 1: (("a", 1),)}, "2 nvidia.com/gpu on a"),
+        ({0: (("a", 1),), 1: (("b", 1),), 2: (("c", 1),)}, "limit: 3 nvidia.com/gpu"),
+        ({0: (("a", 2),)}, "must: 2 pods"),
+        ({0: (("nowhere", 1),)}, "must: a place that does not exist"),
+    ],
+)
+def test_the_checker_finds(found: dict[int, tuple[tuple[str, int], ...]], complaint: str) -> None:
+    limit = (Budget("limit", {"nvidia.com/gpu": 2}),)
+    gangs = [gang(name, {0: 1}, must=name == "must", budgets=limit) for name in ("must", "b", "c")]
+    problem = posed(*gangs, nodes={name: (1, ("s", name)) for name in "abc"})
+    given = {
+        index: tuple(Assignment(0, NodeName(where), count) for where, count in places)
+        for index, places in found.items()
+    }
+    assert complaint in " ".join(check_arrangement(problem, given))
+
+
+PROGRAM = """
+import sys
+from tests.solver.joint.test_admission import example
+sys.stdout.buffer.write(example())
+"""
+
+
+def example() -> bytes:
+    """An answer with several regions, roles and a budget, as bytes."""
+    limit = (Budget("limit", {"nvidia.com/gpu": 30}),)
+    wishes = ("rack", "spine", None)
+    gangs = tuple(
+        gang(
+            f"g{index}",
+            {0: 1 + index % 4, 1: 1 + index % 3},
+            required=wishes[index % 3],
+            value=1 + index % 5,
+            budgets=limit,
+        )
+        for index in range(9)
+    )
+    nodes = {f"n{index}": (3 + index % 4, (f"s{index % 2}", f"r{index % 6}")) for index in range(12)}
+    return msgspec.json.encode(answered(posed(*gangs, nodes=nodes, kinds=(1, 2))))
+
+
+def test_the_answer_does_not_depend_on_the_order_of_hashes() -> None:
+    first, second = (printed("-c", PROGRAM, hash_seed=seed) for seed in ("1", "2"))
+    assert first == second == example()
+    assert b'"admitted":[' in first

@@ -1,0 +1,80 @@
+"""What the master is taught must be true of every arrangement, or its bound would be wrong."""
+
+from itertools import permutations
+
+from hypothesis import given
+
+from phalanx.solver.engine import GREEDY_ONLY
+from phalanx.solver.joint.field import Field, field_of
+from phalanx.solver.joint.plan import Lesson
+from phalanx.solver.joint.problem import Arrangement, JointProblem
+from phalanx.solver.joint.rounds import Rounds
+from phalanx.solver.joint.sequence import one_by_one
+from tests.solver.joint.small import crowded_spines, gang, posed
+from tests.solver.problems import bounded
+
+
+def taught(field: Field) -> list[Lesson]:
+    """What the master learns when the search starts from nothing."""
+    rounds = Rounds(field, {}, effort=10.0)
+    rounds.run()
+    return [lesson for lesson in rounds.lessons if lesson.proven]
+
+
+def is_kept(field: Field, lesson: Lesson, arrangement: Arrangement) -> bool:
+    """Whether the arrangement is one that the lesson allows."""
+    names = set(field.regions[lesson.region].table.names)
+    here = {index for index, pods in arrangement.items() if any(one.node in names for one in pods)}
+    if len(here & set(lesson.gangs)) < lesson.count:
+        return True
+    if lesson.rest is None:
+        return False
+    loose = [
+        lesson.weights[field.problem.gangs[index].parts[one.role].kind] * one.count
+        for index in here
+        if not field.confined(index)
+        for one in arrangement[index]
+        if one.node in names
+    ]
+    return sum(loose) <= lesson.rest
+
+
+def contradictions(problem: JointProblem) -> list[Lesson]:
+    """Lessons that do not allow what some order of the gangs leads to."""
+    field = field_of(problem)
+    lessons = taught(field)
+    orders = list(permutations(range(len(problem.gangs))))[:24] if lessons else []
+    found = [one_by_one(field, order, limits=GREEDY_ONLY) for order in orders]
+    return [lesson for lesson in lessons if not all(is_kept(field, lesson, each) for each in found)]
+
+
+@given(crowded_spines())
+@bounded(60)
+def test_lessons_are_true(problem: JointProblem) -> None:
+    assert contradictions(problem) == []
+
+
+def test_a_region_teaches_who_does_not_fit_together() -> None:
+    """Gangs of 5, 3, 3 and 3 are 14, and so is what two racks of 7 hold; yet the last 3 fits into neither."""
+    gangs = [
+        gang(f"g{index}", {0: size}, required="rack", value=9) for index, size in enumerate((5, 3, 3, 3))
+    ]
+    others = (
+        gang("spine", {0: 1}, required="spine"),
+        *(gang(f"g-{n}", {0: n}, required="rack") for n in (4, 6)),
+    )
+    problem = posed(*gangs, *others, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))})
+    lesson = taught(field_of(problem))[0]
+    assert (lesson.gangs, lesson.count, lesson.rest) == ((0, 1, 2, 3, 6), 4, None)
+    assert contradictions(problem) == []
+
+
+def test_a_region_teaches_what_fits_beside() -> None:
+    """A pod of 5 and three of 3 on two nodes of 7: two of 3 fit."""
+    gangs = (
+        gang("confined", {1: 1}, required="spine", value=9),
+        *(gang(f"loose-{index}", {0: 1}) for index in range(3)),
+    )
+    problem = posed(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}, kinds=(3, 5))
+    (lesson,) = taught(field_of(problem))
+    assert (lesson.gangs, lesson.count, lesson.rest) == ((0,), 1, 2)
