@@ -32,7 +32,7 @@ def arrangement(answer: JointAnswer, start: Arrangement) -> Arrangement:
 
 @given(joint_problems() | crowded_spines())
 @bounded(200)
-def test_value_is_proven_and_what_brute_force_finds(problem: JointProblem) -> None:
+def test_what_is_proven_is_what_brute_force_finds(problem: JointProblem) -> None:
     start = in_order(problem)
     assert not isinstance(start, Declined)
     for kept in (True, False):
@@ -46,9 +46,9 @@ def test_value_is_proven_and_what_brute_force_finds(problem: JointProblem) -> No
         found = arrangement(answer, start)
         assert check_arrangement(question, found) == ()
         total, best = sum(each.value for each in gangs), best_value(question)
-        assert total - answer.certificate.bound[0] == best
-        assert total - answer.certificate.objective[0] == worth(question, found) == best
-        assert answer.certificate.proven
+        value, bound = total - answer.certificate.objective[0], total - answer.certificate.bound[0]
+        assert value == worth(question, found) <= best <= bound
+        assert answer.certificate.proven == (value == bound)
         assert not kept or start.keys() <= found.keys()
 
 
