@@ -12,6 +12,7 @@ from phalanx.solver.joint.field import Field, Unsupported, field_of
 from phalanx.solver.joint.polish import polished
 from phalanx.solver.joint.problem import (
     LEFT_OUT,
+    Admitted,
     Arrangement,
     Declined,
     JointAnswer,
@@ -58,25 +59,26 @@ def _answer(field: Field, start: Arrangement, limits: JointLimits) -> JointAnswe
     from phalanx.solver.joint.rounds import Rounds  # takes a quarter of a second, so only where it is needed
 
     defects: list[str] = []
-    best, bound = start, sum(gang.value for gang in field.problem.gangs)
+    admitted, bound = None, sum(gang.value for gang in field.problem.gangs)
     try:
         rounds = Rounds(field, start, effort=limits.deterministic)
         rounds.run()
-        wrong = check_arrangement(field.problem, rounds.best)
-        best, bound = (start if wrong else rounds.best), rounds.bound
+        bound = rounds.bound
+        found = None if rounds.best is start else polished(field, rounds.best, limits=GREEDY_ONLY)
+        wrong = check_arrangement(field.problem, _arrangement(found, start))
+        admitted = None if wrong else found
         defects.extend(f"{BY}: {each}" for each in wrong)
     except TooLarge:
         raise
     except Exception as error:  # an error here must not cost the gangs what one-by-one order admits
         defects.append(f"{BY}: {error!r}")
-    certificate = _certificate(field.problem, best, bound)
-    if best is start:
-        return JointAnswer(None, certificate, tuple(defects))
-    admitted = polished(field, best, limits=GREEDY_ONLY)
-    wrong = check_arrangement(field.problem, {one.gang: one.placed.assignments for one in admitted})
-    if wrong:
-        raise AssertionError(f"putting one gang down again broke the arrangement: {wrong}")
+    certificate = _certificate(field.problem, _arrangement(admitted, start), bound)
     return JointAnswer(admitted, certificate, tuple(defects))
+
+
+def _arrangement(admitted: tuple[Admitted, ...] | None, start: Arrangement) -> Arrangement:
+    """What is admitted, as assignments; the start where nothing better was found."""
+    return start if admitted is None else {one.gang: one.placed.assignments for one in admitted}
 
 
 def _certificate(problem: JointProblem, arrangement: Arrangement, bound: int) -> Certificate:
