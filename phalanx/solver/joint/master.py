@@ -210,17 +210,19 @@ class Master:
         )
 
     def _learn(self, lesson: Lesson) -> None:
-        here = [
-            self.inside[gang, lesson.region] for gang in lesson.gangs if (gang, lesson.region) in self.inside
-        ]
+        """Some group has fewer gangs in the region, or no more than the rest lies beside them."""
+        short = [self._shortage(lesson.region, gangs, count) for gangs, count in lesson.groups]
         if lesson.rest is None:
-            self.cp.add(cp_model.LinearExpr.sum(here) <= lesson.count - 1)
+            self.cp.add_bool_or(short)
             return
         load = self._loose_load(lesson.region, lesson.weights)
-        reach = sum(
-            weight * int(most)
-            for weight, most in zip(lesson.weights, self.field.wanted.sum(axis=0), strict=True)
-        )
-        slack = max(0, reach - lesson.rest)
-        terms = [*load, *((slack, one) for one in here)]
-        self.cp.add(self.total(terms, reach + slack * len(here)) <= lesson.rest + slack * lesson.count)
+        wanted = self.field.wanted.sum(axis=0).tolist()
+        reach = sum(weight * most for weight, most in zip(lesson.weights, wanted, strict=True))
+        self.cp.add(self.total(load, reach) <= lesson.rest + max(0, reach - lesson.rest) * sum(short))
+
+    def _shortage(self, region: int, gangs: Sequence[int], count: int) -> cp_model.IntVar:
+        """Where it is 1, fewer than `count` of these gangs lie in the region."""
+        short = self.cp.new_bool_var("")
+        here = [self.inside[gang, region] for gang in gangs if (gang, region) in self.inside]
+        self.cp.add(cp_model.LinearExpr.sum(here) < count).only_enforce_if(short)
+        return short

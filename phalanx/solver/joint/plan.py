@@ -19,15 +19,14 @@ class Plan(Struct, frozen=True):
 
 
 class Lesson(Struct, frozen=True):
-    """What a region has shown: these gangs do not lie in it with more than so much beside them.
+    """What a region has shown: such gangs do not lie in it with more than so much beside them.
 
-    Of `gangs`, at least `count` in the region mean at most `rest` units (see `weights`, per kind) of gangs
-    that may use several regions; None: they do not fit at all. `proven`: it holds, and bounds stay valid.
+    Where of each group at least so many gangs lie in the region, at most `rest` units (see `weights`, per
+    kind) of gangs that may use several regions do; None: they do not fit at all. `proven`: bounds stay valid.
     """
 
     region: int
-    gangs: tuple[int, ...]
-    count: int
+    groups: tuple[tuple[tuple[int, ...], int], ...]
     weights: tuple[int, ...] = ()
     rest: int | None = None
     proven: bool = True

@@ -10,6 +10,7 @@ from phalanx.limits import (
 )
 from phalanx.solver.engine import GREEDY_ONLY
 from phalanx.solver.joint.field import Field
+from phalanx.solver.joint.likeness import groups_like
 from phalanx.solver.joint.master import Ground, ground_of
 from phalanx.solver.joint.plan import Lesson, Plan, Share
 from phalanx.solver.joint.problem import Arrangement, worth
@@ -83,22 +84,10 @@ class Rounds:
         deep = tuple(share for share in confined if self._field.required[share.gang] > self._field.depth)
         for some in dict.fromkeys((deep, confined)):
             if proven and some and some != shares and self._ask(number, some).seats == IMPOSSIBLE:
-                return self._never(number, some, proven=True)
+                return Lesson(number, groups_like(self._field, some))
         if confined == shares or not self._ground.cuts:
-            return self._never(number, shares, proven=proven)
+            return Lesson(number, groups_like(self._field, confined), proven=proven)
         return self._at_most_beside(number, confined, shares)
-
-    def _never(self, number: int, shares: Shares, *, proven: bool) -> Lesson:
-        """Not all of these, nor as many of those that want at least what the largest of them want."""
-        wanted, gangs = self._field.wanted, [share.gang for share in shares]
-        most = wanted[gangs].max(axis=0)
-        deepest = max(self._field.required[gang] for gang in gangs)
-        others = [
-            gang
-            for gang in range(len(wanted))
-            if gang not in gangs and self._field.required[gang] >= deepest and (wanted[gang] >= most).all()
-        ]
-        return Lesson(number, (*gangs, *others), len(gangs), proven=proven)
 
     def _at_most_beside(self, number: int, confined: Shares, shares: Shares) -> Lesson:
         """With these confined gangs in the region, only so much of the others lies there."""
@@ -123,8 +112,7 @@ class Rounds:
         self._spend(reply.spent)
         proven = isinstance(reply.seats, Seats) and reply.rest < asked
         rest = reply.rest if proven else asked - 1
-        gangs = tuple(share.gang for share in confined)
-        return Lesson(number, gangs, len(gangs), weights, rest, proven=proven)
+        return Lesson(number, groups_like(field, confined), weights, rest, proven)
 
     def _keep(self, seated: Sequence[tuple[Shares, Seats | str]], plan: Plan) -> None:
         """The arrangement of what was seated, and whoever still fits one by one, if it is the best."""

@@ -25,7 +25,7 @@ def is_kept(field: Field, lesson: Lesson, arrangement: Arrangement) -> bool:
     """Whether the arrangement is one that the lesson allows."""
     names = set(field.regions[lesson.region].table.names)
     here = {index for index, pods in arrangement.items() if any(one.node in names for one in pods)}
-    if len(here & set(lesson.gangs)) < lesson.count:
+    if any(len(here.intersection(gangs)) < count for gangs, count in lesson.groups):
         return True
     if lesson.rest is None:
         return False
@@ -65,7 +65,8 @@ def test_a_region_teaches_who_does_not_fit_together() -> None:
     )
     problem = posed(*gangs, *others, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))})
     lesson = taught(field_of(problem))[0]
-    assert (lesson.gangs, lesson.count, lesson.rest) == ((0, 1, 2, 3, 6), 4, None)
+    assert lesson.groups == (((0, 6), 1), ((0, 1, 2, 3, 5, 6), 4))
+    assert lesson.rest is None
     assert contradictions(problem) == []
 
 
@@ -77,4 +78,4 @@ def test_a_region_teaches_what_fits_beside() -> None:
     )
     problem = posed(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}, kinds=(3, 5))
     (lesson,) = taught(field_of(problem))
-    assert (lesson.gangs, lesson.count, lesson.rest) == ((0,), 1, 2)
+    assert (lesson.groups, lesson.rest) == ((((0,), 1),), 2)
