@@ -284,7 +284,7 @@ JOINT_DETERMINISTIC_LIMIT: Final = 10.0
 """CP-SAT's deterministic time units for admitting many gangs together: enough for 200 on 10,000 nodes."""
 
 CYCLE_JOINT_LIMIT: Final = 2.0
-"""CP-SAT's deterministic time units for looking at the starts of one cycle together, about 3 s."""
+"""CP-SAT's deterministic time units for looking at the starts of one cycle together: at most about 5 s."""
 
 CYCLE_JOINT_GANGS_MAX: Final = 100
 """Gangs placed in a cycle that may be moved, and gangs that may be helped by it: all of them together."""
