@@ -283,8 +283,9 @@ EXPLANATION_EFFORT_PART: Final = 0.1
 JOINT_DETERMINISTIC_LIMIT: Final = 10.0
 """CP-SAT's deterministic time units for admitting many gangs together: enough for 200 on 10,000 nodes."""
 
-CYCLE_JOINT_LIMIT: Final = 2.0
-"""CP-SAT's deterministic time units for looking at the starts of one cycle together: at most about 5 s."""
+CYCLE_JOINT_LIMIT: Final = 0.5
+"""CP-SAT's deterministic time units for looking at the starts of one cycle together: about a second at most,
+since all other placements of the cycle wait for it."""
 
 CYCLE_JOINT_GANGS_MAX: Final = 100
 """Gangs placed in a cycle that may be moved, and gangs that may be helped by it: all of them together."""
