@@ -105,7 +105,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         issues=("Volcano #4383",),
         module="phalanx.service.pod_group_status",
         edits={"pod.counts_for_gang and not pod.assumed and not pod.deleting": "pod.counts_for_gang"},
-        caught_by=Played("plays_binding:refused_for_ever"),
+        caught_by=Played("plays_binding:slow_to_bind"),
     ),
     Mutant(
         name="nobody is told why a bind failed",

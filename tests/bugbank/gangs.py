@@ -102,7 +102,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         issues=("scheduler-plugins #358", "Volcano #5805"),
         module="phalanx.actions.demand",
         edits={
-            "    started = gang.started or (gang.is_satisfied and not needed)\n": "    started = False\n",
+            "    started = gang.started or gang.minimum.is_reached(counted)\n": "    started = False\n",
             "    missing = gang.min_member - gang.active - len(chosen)\n": (
                 "    missing = gang.min_member - len(chosen)\n"
             ),
@@ -143,7 +143,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="a gang starts without the role that leads",
         issues=("Volcano #4803", "Kueue #13766"),
         module="phalanx.model.gangs",
-        edits={"if count > 0}": "if count > 99}"},
+        edits={"{role: count for role, count in missing.items() if count > 0}": "{}"},
         caught_by=Played("plays_views:role_is_missing"),
     ),
 )

@@ -83,6 +83,23 @@ def refused_for_ever() -> str | None:
     return seen(play)
 
 
+def slow_to_bind() -> str | None:
+    """The binds of a gang are lost for a while: until they land nobody may say that it runs."""
+
+    async def play(stage: Stage) -> None:
+        await stage.open(node("n1"))
+        stage.meet(Effect.LOST, "POST", "/binding", slow_s=4.0, times=6)
+        stage.create(*whole("train", 2))
+        while stage.bound() < 2:
+            status = stage.status("train")
+            stage.must(not status.get("startedAt"), "the gang has not started")
+            stage.must(status.get("phase") not in ("Running", "Finished"), "it does not run")
+            await asyncio.sleep(0.1)
+        await stage.until(lambda: stage.running() == 2, "the gang runs in the end", within_s=45)
+
+    return seen(play)
+
+
 def one_in_trouble() -> str | None:
     """The API fails for one pod, or asks it to wait: the others are bound all the same."""
 
@@ -221,10 +238,13 @@ def refused_while_finishing() -> str | None:
         stage.meet(Effect.REFUSED, "POST", f"/pods/{names[2]}/binding", status=403)
         stage.create(work("train", 3)[0])
         await stage.until(lambda: stage.running() == 2, "two run")
+        decided: list[str] = []
+        stage.world.listen(lambda _host, result: decided.extend(one.name for one in result.evictions))
         key = stage.world.client.keys("pods")[0]
         stage.world.controllers.kubelets.fail(key, exit_code=0)
         await asyncio.sleep(40)
         stage.must(not stage.evicted, "who still works is not evicted")
+        stage.must(not decided, "nobody decides to evict who still works")
 
     return seen(play)
 

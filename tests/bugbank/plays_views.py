@@ -234,6 +234,7 @@ def gang_is_lost_whole() -> str | None:
         await stage.until(lambda: stage.running() == 4, "the gang runs")
         await asyncio.sleep(1)
         stage.cordon("n2")
+        await asyncio.sleep(1)
         for one in stage.pods():
             stage.delete("pods", one["metadata"]["name"], grace_s=0)
         await asyncio.sleep(5)

@@ -48,6 +48,15 @@ def a_limit_is_used_up_to_its_end() -> str | None:
     return None if len(placed) == 2 else f"placed are {placed}"
 
 
+def surplus_uses_a_limit_up_to_its_end() -> str | None:
+    """Sixteen GPUs are the one pod that a gang needs and one more."""
+    labels = {written.label("pod-group"): "g"}
+    pods = [written.pod(name, labels=labels, requests={GPU: 8}) for name in ("a", "b", "c")]
+    group = written.pod_group("g", minMember=1, queue="q")
+    placed = seats(Still(*_nodes(), _queue("q", limit={GPU: 16}), group, *pods).cycle())
+    return None if len(placed) == 2 else f"placed are {placed}"
+
+
 def flavors_that_overlap_count_both() -> str | None:
     """A node belongs to two flavors: what runs there counts in both."""
     nodes = [

@@ -106,7 +106,7 @@ def who_waits_is_told_once() -> str | None:
         world.observe(hear)
         await opened(world, node("n0"))
         world.create([pod_group("g", min_member=1), *gang("g", {"w": 1}, requests={GPU: "9"})])
-        await asyncio.sleep(120.0)
+        await asyncio.sleep(600.0)
         return f"{len(sent)} writes: {sent[-1]}" if len(sent) > _WRITES else None
 
     return watched(act)

@@ -53,12 +53,12 @@ async def _false_alarm(world: World, kind: str, *, bad: str, well: str) -> None:
 
 
 def a_node_that_failed_a_gang_is_avoided() -> str | None:
-    """A kubelet refuses a member; another node has room for the next try."""
+    """A member fails, for no reason that counts against its node; another one has room for the next try."""
 
     async def act(world: World) -> str | None:
         await opened(world, *(node(f"n{n}") for n in range(5)))
         await _run_gang(world, 2)
-        failed = _reject(world)
+        failed = _fail(world)
         await asyncio.sleep(8.0)
         return f"the gang went back to {failed}, which failed it" if failed in _nodes_of(world) else None
 
@@ -136,6 +136,14 @@ def _live(world: World) -> list[Object]:
 
 def _nodes_of(world: World) -> list[str]:
     return [each["spec"]["nodeName"] for each in _live(world)]
+
+
+def _fail(world: World) -> str:
+    """The node on which the first member's containers end with an error."""
+    first = _live(world)[0]
+    world.controllers.kubelets.fail(Key("pods", "default", first["metadata"]["name"]), exit_code=1)
+    node_name: str = first["spec"]["nodeName"]
+    return node_name
 
 
 def _reject(world: World) -> str:

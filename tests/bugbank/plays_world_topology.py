@@ -30,6 +30,13 @@ def racks_of_one_name_are_two() -> str | None:
     return watched(act)
 
 
+def _says_no_domain(world: World) -> str | None:
+    """Not even a plan was made that the last look before the binds had to refuse."""
+    group = world.client.get(Key("podgroups.scheduling.phalanx.dev", "default", "g")) or {}
+    reason = (group.get("status") or {}).get("reason")
+    return None if reason in ("NoDomainFits", "AboveDomainCapacity") else f"it waits for {reason}"
+
+
 def racks_with_a_common_prefix_are_two() -> str | None:
     """r1 and r10 have one node free each."""
 
@@ -37,7 +44,7 @@ def racks_with_a_common_prefix_are_two() -> str | None:
         await _opened(world, {"a": "b0/r1", "b": "b0/r10", "c": "b0/r100"})
         _create(world, "g", 2)
         await at_rest(world, 20.0)
-        return None
+        return _says_no_domain(world)
 
     return watched(act)
 
@@ -62,7 +69,8 @@ def nodes_without_a_rack_are_in_none() -> str | None:
         _create(world, "g", 2)
         await at_rest(world, 20.0)
         nodes = [node_of(world, f"g-w-{n}") for n in range(2)]
-        return f"bound to {nodes}, which are in no rack" if any(nodes) else None
+        bound = f"bound to {nodes}, which are in no rack" if any(nodes) else None
+        return bound or _says_no_domain(world)
 
     return watched(act)
 

@@ -33,7 +33,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         issues=("Volcano #5100", "Volcano #5130", "Volcano #5253"),
         module="phalanx.framework.statement",
         edits={"ledger.amounts.get(account, {}), used)": "ledger.amounts.get(account, {}), scale(used, 2))"},
-        caught_by=_LIMIT,
+        caught_by=Played("plays_world_queues:surplus_uses_a_limit_up_to_its_end"),
     ),
     Mutant(
         name="what is placed is not booked before the next cycle",
@@ -92,7 +92,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="the first gang that does not fit stops the line",
         issues=("Kueue #11502",),
         module="phalanx.actions.allocate",
-        edits={"if demand.gang.id not in attempts.outcome.failures:": "if not attempts.outcome.failures:"},
+        edits={"if demand.gang.id in attempts.outcome.failures:": "if attempts.outcome.failures:"},
         caught_by=Played("plays_world_queues:a_large_gang_does_not_stop_the_small_ones"),
     ),
     Mutant(

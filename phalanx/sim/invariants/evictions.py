@@ -239,7 +239,7 @@ class FailedNodesAvoided(Check):
             since = max(began, self.now - AVOID_S)
             avoided = {name for name, at in failed.items() if since < at < self.now - CONVERGED_S}
             used = sorted(avoided & {bind.node for bind in placement.binds})
-            has_room_come = self.truth.room_came_at > self.now - DECIDED_S
+            has_room_come = self.truth.has_room_come(DECIDED_S, but=avoided)
             if used and (has_room_come or any_claim(self.truth, self.now, but=gang.key)):
                 continue
             if used and self._oracle.why_fits(gang, without=avoided):

@@ -51,7 +51,7 @@ class FeasibleGangsRun(Check):
         self._oracle = Oracle(scene.store, truth)
 
     def at_rest(self) -> None:
-        if self.truth.room_came_at > self.now - CONVERGED_S:
+        if self.truth.has_room_come(CONVERGED_S):
             return
         is_claimed = any_claim(self.truth, self.now)
         for gang in self.truth.ours():

@@ -1,7 +1,7 @@
 """The API's truth, kept up to date change by change, and what each scheduler had heard of it when."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -71,8 +71,7 @@ class Truth:
 
     `partial`: gangs that have not started and are partly bound. `broken`: since when gangs that have started
     are below their minimum and not about to finish. `bad_nodes` and
-    `good_nodes`: since when nodes are faulty or gone, or well. `room_came_at`: when a pod last gave its room
-    back, or a node changed.
+    `good_nodes`: since when nodes are faulty or gone, or well.
     """
 
     def __init__(self, store: Store, clock: WorldClock, replicas: tuple[Replica, ...]) -> None:
@@ -88,7 +87,7 @@ class Truth:
         self._started: dict[str, None] = {}
         self.used: dict[str, dict[str, int]] = {}
         self.changed_pod: PodChange | None = None
-        self.room_came_at = 0.0
+        self._room_came: dict[str, float] = {}
         self._clock = clock
         self._replicas = replicas
         self._pod_histories: dict[str, History[PodFact]] = {}
@@ -161,7 +160,7 @@ class Truth:
         holds = after if after is not None and after.holds else None
         if held is not None and (holds is None or holds.node != held.node or holds.requests != held.requests):
             self._add(held.node, held.requests, -1)
-            self.room_came_at = self._clock.monotonic()
+            self._room_came[held.node] = self._clock.monotonic()
             self._left.append((self._clock.monotonic(), held.uid, held.node))
         if holds is not None and (held is None or holds.node != held.node or holds.requests != held.requests):
             self._add(holds.node, holds.requests, 1)
@@ -227,7 +226,7 @@ class Truth:
         else:
             self.nodes[name] = fact
         history.add(change.entry.revision, fact)
-        self.room_came_at = self._clock.monotonic()
+        self._room_came[name] = self._clock.monotonic()
         if fact is None or fact.fault:
             self.good_nodes.pop(name, None)
             self.bad_nodes.setdefault(name, self._clock.monotonic())
@@ -320,6 +319,11 @@ class Truth:
             if replica.process is not None and replica.process.host.name == host:
                 return replica
         return None
+
+    def has_room_come(self, within_s: float, *, but: Collection[str] = ()) -> bool:
+        """Whether a pod has given its room back, or a node has changed, lately; `but` not on these nodes."""
+        since = self._clock.monotonic() - within_s
+        return any(at > since for node, at in self._room_came.items() if node not in but)
 
     @property
     def breaker_may_be_open(self) -> bool:
