@@ -1,4 +1,4 @@
-"""Clusters and gangs for the benchmarks of the solver, made from a seed.
+"""Clusters and gangs for the benchmarks of the solver, made from a seed, and the greedy answer beside them.
 
 Nodes of 8 GPUs in racks of 16 to 32 and spines of 8 to 16 racks, each with odd bytes of memory and uneven
 load of daemons: 45 % are free, the others have 0 to 7 GPUs left.
@@ -9,7 +9,12 @@ from collections.abc import Sequence
 
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Rule
+from phalanx.solver.greedy import search
+from phalanx.solver.nodetable import assignments_of, nodes_of
+from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import NodeClass, Problem, RoleDemand
+from phalanx.solver.rows import rows_of
+from phalanx.solver.scopes import scopes_of
 
 GI = 1 << 30
 RESOURCES = ("cpu", "memory", "pods", "nvidia.com/gpu")
@@ -63,3 +68,10 @@ def _node(rng: random.Random, path: tuple[str, str], index: int, roles: int, pri
         price=(price,) * roles,
         nodes=(NodeName(f"node-{index}"),),
     )
+
+
+def greedy_score(problem: Problem) -> tuple[int, ...] | None:
+    """The best score of the greedy search over all scopes, none where it places nothing."""
+    table, scorer = nodes_of(rows_of(problem)), Scorer(problem)
+    found = [search(table, scope) for scope in scopes_of(table, table.rows.book.required_depth)]
+    return min((scorer.score(assignments_of(table, one)) for one in found if one is not None), default=None)

@@ -14,15 +14,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from bench.instances import helpers, instance, workers
+from bench.instances import greedy_score, helpers, instance, workers
 from phalanx.model.rules import FewestDomains, Rule, SameDomain
 from phalanx.solver.engine import place
-from phalanx.solver.greedy import search
-from phalanx.solver.nodetable import assignments_of, nodes_of
-from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import Placed, Problem, RoleDemand
-from phalanx.solver.rows import rows_of
-from phalanx.solver.scopes import scopes_of
 
 PREFER_RACK = (FewestDomains("preferred", "rack"),)
 IN_SPINE_PREFER_RACK = (SameDomain("required", "spine"), *PREFER_RACK)
@@ -81,14 +76,10 @@ def measured(case: Case, seed: int) -> Figures:
     seconds = time.process_time() - start
     if isinstance(answer, Placed):
         certificate = answer.certificate
-        return Figures(seconds, certificate.by, certificate.proven, certificate.objective, _greedy(posed))
+        return Figures(
+            seconds, certificate.by, certificate.proven, certificate.objective, greedy_score(posed)
+        )
     return Figures(seconds, answer.by, answer.proven, (), None)
-
-
-def _greedy(posed: Problem) -> tuple[int, ...] | None:
-    table, scorer = nodes_of(rows_of(posed)), Scorer(posed)
-    found = [search(table, scope) for scope in scopes_of(table, table.rows.book.required_depth)]
-    return min((scorer.score(assignments_of(table, one)) for one in found if one is not None), default=None)
 
 
 def line(case: Case, runs: Sequence[Figures]) -> str:

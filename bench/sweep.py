@@ -21,15 +21,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bench.instances import helpers, instance, workers
+from bench.instances import greedy_score, helpers, instance, workers
 from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
 from phalanx.solver.engine import place
-from phalanx.solver.greedy import search
-from phalanx.solver.nodetable import assignments_of, nodes_of
-from phalanx.solver.objective import DOMAINS, UNPLACED, Scorer
+from phalanx.solver.objective import DOMAINS, UNPLACED
 from phalanx.solver.problem import Placed, Problem, RoleDemand
-from phalanx.solver.rows import rows_of
-from phalanx.solver.scopes import scopes_of
 
 RESULTS = Path(__file__).parent / "results"
 PREFER_RACK = FewestDomains("preferred", "rack")
@@ -116,7 +112,7 @@ def measured(seed: int) -> Figures:
     answer = place(problem)
     seconds = time.process_time() - began
     pods = sum(role.maximum for role in problem.roles)
-    greedy = _greedy(problem)
+    greedy = greedy_score(problem)
     if not isinstance(answer, Placed):
         return Figures(make, len(problem.classes), pods, False, answer.proven, answer.by, 0.0, 0, False,
                        greedy is not None, seconds)  # fmt: skip
@@ -143,12 +139,6 @@ def _first_gap(terms: Sequence[str], gaps: Sequence[int]) -> int:
         if gap:
             return gap if term.startswith(DOMAINS) else 0
     return 0
-
-
-def _greedy(problem: Problem) -> tuple[int, ...] | None:
-    table, scorer = nodes_of(rows_of(problem)), Scorer(problem)
-    found = [search(table, scope) for scope in scopes_of(table, table.rows.book.required_depth)]
-    return min((scorer.score(assignments_of(table, one)) for one in found if one is not None), default=None)
 
 
 def at(values: Sequence[float], part: float) -> float:
