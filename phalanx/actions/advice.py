@@ -5,7 +5,7 @@ from typing import Final
 
 from phalanx.actions import words
 from phalanx.actions.demand import Demand
-from phalanx.model.rules import SameDomain, SubgroupDomain, SubgroupSegments
+from phalanx.model.rules import SameDomain, SubgroupRule
 from phalanx.solver.explain import Explanation
 from phalanx.solver.problem import Problem
 from phalanx.solver.relaxations import NEW_NODE, Relaxation, RelaxationKind
@@ -74,7 +74,7 @@ def _order(demand: Demand, problem: Problem, change: Relaxation) -> str:
 def _level_of(problem: Problem, name: str) -> tuple[str, str]:
     """The level that the rule of this name is about, and of which subgroup, in words."""
     rule = next(rule for rule in problem.rules if rule.name == name)
-    if isinstance(rule, SubgroupDomain | SubgroupSegments):
+    if isinstance(rule, SubgroupRule):
         return rule.level, f" for subgroup {rule.subgroup}"
     assert isinstance(rule, SameDomain)
     return rule.level, ""

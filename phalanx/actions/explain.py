@@ -19,7 +19,7 @@ from phalanx.actions.whatif import WhatIf
 from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.reasons import Reason
-from phalanx.model.rules import Budget, SameDomain, SubgroupDomain, SubgroupRule, SubgroupSegments
+from phalanx.model.rules import Budget, SameDomain, SubgroupRule
 from phalanx.solver.explain import explain, fits_when_empty
 from phalanx.solver.problem import SolveLimits
 
@@ -114,7 +114,7 @@ def _dominant_rule(case: Case) -> Budget | SameDomain | SubgroupRule | None:
     for rule in named:
         if isinstance(rule, SameDomain):
             return rule
-    return next((rule for rule in named if isinstance(rule, SubgroupDomain | SubgroupSegments)), None)
+    return next((rule for rule in named if isinstance(rule, SubgroupRule)), None)
 
 
 def smallest(demand: Demand) -> Demand:

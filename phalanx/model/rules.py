@@ -51,4 +51,4 @@ class Budget(Struct, frozen=True, tag="budget"):
 SubgroupRule = SubgroupDomain | SubgroupSegments
 """Rules about a named part of a gang, those inside it included."""
 
-Rule = SameDomain | FewestDomains | SubgroupDomain | SubgroupSegments | Budget
+Rule = SameDomain | FewestDomains | SubgroupRule | Budget

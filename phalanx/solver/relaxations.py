@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from phalanx.model.names import NodeName
 from phalanx.model.resources import NONE, Resources, add
-from phalanx.model.rules import Budget, FewestDomains, Rule, SubgroupDomain, SubgroupSegments
+from phalanx.model.rules import Budget, FewestDomains, Rule, SubgroupRule
 from phalanx.solver.problem import NodeClass, Problem
 
 ELIGIBILITY: Final = "eligibility"
@@ -104,7 +104,7 @@ def no_rule(rule: Rule) -> Rule | None:
     """What is left of a rule that is dropped: a budget without limits, a wish of the gang, or nothing."""
     if isinstance(rule, Budget):
         return structs.replace(rule, remaining=NONE)
-    if isinstance(rule, SubgroupDomain | SubgroupSegments):
+    if isinstance(rule, SubgroupRule):
         return None
     return FewestDomains(name=rule.name, level=rule.level)
 

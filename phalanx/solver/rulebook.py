@@ -8,7 +8,6 @@ from phalanx.model.rules import (
     Budget,
     FewestDomains,
     SameDomain,
-    SubgroupDomain,
     SubgroupRule,
     SubgroupSegments,
 )
@@ -87,7 +86,7 @@ def read_rules(problem: Problem) -> Rulebook:
 
 def _bonds(problem: Problem) -> Iterator[Bond]:
     for rule in problem.rules:
-        if isinstance(rule, SubgroupDomain | SubgroupSegments):
+        if isinstance(rule, SubgroupRule):
             level = problem.levels.index(rule.level)
             anchors: dict[tuple[str, ...], int] = {}
             for anchor in problem.subgroup_anchors:
