@@ -14,13 +14,14 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from phalanx.actions.frame import Frame
-from phalanx.actions.fullness import Fullness
+from phalanx.actions.node_order import NodeOrder
 from phalanx.actions.useful import Vector, useful_amounts
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.session import Session
 from phalanx.framework.topology import Path
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import Pod
+from phalanx.model.queues import Objective
 from phalanx.solver.problem import NodeClass
 
 ClassKey = tuple[Path, tuple[bool, ...], Vector, Vector, Vector]
@@ -30,20 +31,22 @@ Entry = tuple[Vector, NodeName]
 class Lens(Struct, frozen=True):
     """What makes two nodes differ: a pod of each batch, how many of them a node could take, and the frame.
 
-    `avoided` nodes are not there at all.
+    `avoided` nodes are not there at all. `ties` tells which nodes are taken first.
     """
 
     pods: tuple[Pod, ...]
     at_most: Vector
     frame: Frame
     avoided: frozenset[NodeName] = frozenset()
+    ties: Objective = Objective.PACK
 
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for lenses that see the same."""
         shapes: tuple[ShapeKey, ...] = tuple(pod.shape.key for pod in self.pods)
         topology = self.frame.topology.name if self.frame.topology else None
-        return (shapes, self.at_most, topology, len(self.frame.levels), self.frame.scopes, self.avoided)
+        frame = (topology, len(self.frame.levels), self.frame.scopes)
+        return (shapes, self.at_most, *frame, self.avoided, self.ties)
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -64,11 +67,12 @@ def request_vectors(pods: Iterable[Pod], resources: Sequence[str]) -> tuple[Vect
 class ClassTable:
     """All nodes of a session through one lens."""
 
-    def __init__(self, session: Session, lens: Lens, fullness: Fullness) -> None:
+    def __init__(self, session: Session, lens: Lens, node_order: NodeOrder) -> None:
         self.resources = lens.resources
         self.requests = request_vectors(lens.pods, self.resources)
         self._session = session
-        self._fullness = fullness
+        self._node_order = node_order
+        self._tells_order = lens.ties is not Objective.PACK
         self._useful = useful_amounts(self.resources, self.requests, lens.at_most)
         judged = [session.eligibility(pod) for pod in lens.pods]
         parts = static_parts(session, judged, lens.frame)
@@ -121,7 +125,7 @@ class ClassTable:
         if free is None:
             return None
         key = (path, eligible, price, budgets, free)
-        entry = (self._fullness.of(node), node)
+        entry = (self._node_order.of(node), node)
         self._seats[node] = (key, entry)
         members = self._members.get(key)
         if members is None:
@@ -144,13 +148,15 @@ class ClassTable:
 
     def _make(self, key: ClassKey) -> NodeClass:
         path, eligible, price, budgets, free = key
+        members = self._members[key][: self._most]
         made = NodeClass(
             path=path,
             free=free,
             eligible=eligible,
             price=price,
-            nodes=tuple([node for _, node in self._members[key][: self._most]]),
+            nodes=tuple([node for _, node in members]),
             budgets=budgets,
+            order=tuple([order for order, _ in members]) if self._tells_order else (),
         )
         self._made[key] = made
         return made

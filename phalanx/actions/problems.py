@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from phalanx.actions.classes import ClassTable, Lens
 from phalanx.actions.demand import Demand
 from phalanx.actions.frame import Frame, frame_of
-from phalanx.actions.fullness import Fullness
+from phalanx.actions.node_order import NodeOrders, objective_of
 from phalanx.actions.useful import Vector
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
@@ -32,7 +32,7 @@ class Problems:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._fullness = Fullness(session)
+        self._orders = NodeOrders(session)
         self._tables: dict[Hashable, ClassTable] = {}
         self._largest_free = _largest_free(session)
 
@@ -51,6 +51,7 @@ class Problems:
             anchors=frame.anchors,
             subgroup_anchors=frame.subgroup_anchors,
             seed=self._session.snapshot.seed,
+            ties=lens.ties,
         )
         return Posed(problem=problem, key=_key(demand, lens))
 
@@ -67,12 +68,14 @@ class Problems:
             at_most=at_most,
             frame=frame,
             avoided=avoided,
+            ties=objective_of(self._session, demand.gang),
         )
 
     def _table(self, lens: Lens) -> ClassTable:
         table = self._tables.get(lens.key)
         if table is None:
-            table = ClassTable(self._session, lens, self._fullness)
+            order = self._orders.order(lens.ties, lens.frame.topology)
+            table = ClassTable(self._session, lens, order)
             self._tables[lens.key] = table
         return table
 

@@ -1,11 +1,21 @@
 """Queues: where a tenant's gangs wait, with limits per flavor."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.pods import Term
 from phalanx.model.reasons import Problem
 from phalanx.model.resources import NONE, Resources
+
+
+class Objective(StrEnum):
+    """Which of equally good placements is taken."""
+
+    PACK = "Pack"
+    SPREAD = "Spread"
+    LARGEST_HOLE = "LargestHole"
 
 
 class Flavor(Struct, frozen=True):
@@ -21,7 +31,7 @@ class Queue(Struct, frozen=True):
 
     `namespace_selector` None allows every namespace. `problems` (cycle, unknown parent, a field that is not
     implemented yet) stop this queue's gangs and no others; a queue whose parent is unknown, or that is part
-    of a cycle, has no parent, so that walking up always ends.
+    of a cycle, has no parent, so that walking up always ends. `objective` None: that of its parent.
     """
 
     name: QueueName
@@ -31,6 +41,7 @@ class Queue(Struct, frozen=True):
     namespace_selector: Term | None = None
     limit: Resources = NONE
     flavors: tuple[Flavor, ...] = ()
+    objective: Objective | None = None
     problems: tuple[Problem, ...] = ()
 
 

@@ -5,6 +5,7 @@ from msgspec import Struct
 from phalanx.limits import SOLVE_DETERMINISTIC_LIMIT
 from phalanx.model.certificates import Certificate
 from phalanx.model.names import NodeName
+from phalanx.model.queues import Objective
 from phalanx.model.rules import Rule
 
 
@@ -38,8 +39,10 @@ class NodeClass(Struct, frozen=True):
     `free` is aligned with `Problem.resources` and is never negative. `price` is per pod, smaller is better,
     at most OBJECTIVE_COEFFICIENT_MAX in absolute value.
     `budgets` are indices into the Budget rules of `Problem.rules` (in their order) that count these nodes.
-    `nodes` come in order of preference, fullest first: backends take them from the front where nothing else
-    decides. Nodes that no answer could need are left out: never more than the roles' maxima together.
+    `nodes` come in order of preference: backends take them from the front where nothing else decides. Nodes
+    that no answer could need are left out: never more than the roles' maxima together. `order` has a key for
+    each node by which nodes of different classes compare, smaller first; it is empty where `Problem.ties` is
+    Pack.
     """
 
     path: tuple[str, ...]
@@ -48,6 +51,7 @@ class NodeClass(Struct, frozen=True):
     price: tuple[int, ...]
     nodes: tuple[NodeName, ...]
     budgets: tuple[int, ...] = ()
+    order: tuple[tuple[int, ...], ...] = ()
 
 
 class Problem(Struct, frozen=True):
@@ -55,7 +59,7 @@ class Problem(Struct, frozen=True):
 
     `levels` are the names of the topology's levels, widest first. `anchors` are the domain paths of members
     of the gang that already run; SameDomain and FewestDomains count them. `subgroup_anchors` tell the same of
-    each subgroup that a rule is about.
+    each subgroup that a rule is about. `ties` says which of equally good placements is taken.
     """
 
     resources: tuple[str, ...]
@@ -66,6 +70,7 @@ class Problem(Struct, frozen=True):
     anchors: tuple[tuple[str, ...], ...] = ()
     seed: int = 0
     subgroup_anchors: tuple[SubgroupAnchor, ...] = ()
+    ties: Objective = Objective.PACK
 
 
 class Assignment(Struct, frozen=True):

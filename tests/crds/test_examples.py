@@ -95,7 +95,6 @@ def test_a_queue_names_each_of_its_fields_that_are_refused() -> None:
         "spec.cells",
         "spec.ordering",
         "spec.backfill",
-        "spec.objective",
         "spec.userLabel",
         "spec.state: Held",
         "spec.reclaim",

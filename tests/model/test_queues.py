@@ -54,6 +54,7 @@ def test_defaults() -> None:
             "spec.flavors[a].guarantee",
         ),
         ({"weight": 0}, Reason.INVALID_OBJECT, "spec.weight"),
+        ({"objective": "Sideways"}, Reason.INVALID_OBJECT, "spec.objective"),
         ({"limit": {"cpu": "lots"}}, Reason.INVALID_OBJECT, "spec.limit[cpu]"),
         (
             {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}},

@@ -22,6 +22,13 @@ def optimum(problem: Problem) -> tuple[int, ...] | None:
     return min((_objective(problem, one) for one in allowed), default=None)
 
 
+def best_placements(problem: Problem) -> list[Placement]:
+    """All allowed placements with the least objective."""
+    least = optimum(problem)
+    allowed = (one for one in _placements(problem) if _keeps_rules(problem, one))
+    return [one for one in allowed if _objective(problem, one) == least]
+
+
 def _nodes(problem: Problem) -> list[tuple[str, int]]:
     return [(node, index) for index, group in enumerate(problem.classes) for node in group.nodes]
 

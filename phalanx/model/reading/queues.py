@@ -7,7 +7,7 @@ from msgspec import structs
 from phalanx.limits import SHOWN_QUEUES
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.pods import Requirement, Term
-from phalanx.model.queues import DEFAULT, Flavor, Queue
+from phalanx.model.queues import DEFAULT, Flavor, Objective, Queue
 from phalanx.model.reading.nodes import read_capacity
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.wire import not_implemented
@@ -34,6 +34,7 @@ def read_queue(written: WireQueue) -> Queue:
         namespace_selector=_namespaces(spec.namespace_selector, problems),
         limit=read_capacity(spec.limit, "spec.limit", problems),
         flavors=_flavors(spec, problems),
+        objective=_objective(spec.objective, problems),
         problems=tuple(problems),
     )
 
@@ -47,6 +48,14 @@ def _flavors(spec: QueueSpec, problems: list[Problem]) -> tuple[Flavor, ...]:
         )
         for flavor in spec.flavors
     )
+
+
+def _objective(written: str | None, problems: list[Problem]) -> Objective | None:
+    known = {str(objective): objective for objective in Objective}
+    if written and written not in known:
+        message = f"spec.objective: {written!r} is none of {', '.join(known)}"
+        problems.append(Problem(Reason.INVALID_OBJECT, message))
+    return known.get(written) if written else None
 
 
 def _namespaces(selector: LabelSelector | None, problems: list[Problem]) -> Term | None:

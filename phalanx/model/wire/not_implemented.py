@@ -15,9 +15,7 @@ from phalanx.model.wire.phalanx import FlavorSpec, PodGroupSpec, QueueSpec, Role
 FIELDS: Final[dict[type[Struct], frozenset[str]]] = {
     PodGroupSpec: frozenset({"min_sub_groups", "start_by", "runtime", "disruption"}),
     Role: frozenset({"requests"}),
-    QueueSpec: frozenset(
-        {"guarantee", "cells", "ordering", "backfill", "objective", "user_label", "reclaim"}
-    ),
+    QueueSpec: frozenset({"guarantee", "cells", "ordering", "backfill", "user_label", "reclaim"}),
     FlavorSpec: frozenset({"guarantee"}),
 }
 """Per struct, fields of which any set value is refused."""

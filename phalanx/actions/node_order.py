@@ -1,0 +1,89 @@
+"""Which of equally good nodes are taken first, by the objective of the gang's queue."""
+
+from collections.abc import Mapping
+from operator import add
+from typing import Protocol
+
+from phalanx.actions.fullness import Fullness, Vector
+from phalanx.framework.session import Session
+from phalanx.framework.topology import Path
+from phalanx.model.gangs import Gang
+from phalanx.model.names import NodeName
+from phalanx.model.queues import Objective
+from phalanx.model.snapshot import Topology
+
+
+class NodeOrder(Protocol):
+    """Smaller comes first; keys of one order have one length."""
+
+    def of(self, node: NodeName) -> Vector: ...
+
+
+def objective_of(session: Session, gang: Gang) -> Objective:
+    """The queue's own, else that of its nearest ancestor which has one."""
+    for queue in session.queues.path(gang.queue):
+        if queue.objective is not None:
+            return queue.objective
+    return Objective.PACK
+
+
+class NodeOrders:
+    """The orders of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._fullness = Fullness(session)
+        self._emptiest = _EmptiestFirst(self._fullness)
+        self._by_domain: dict[str, NodeOrder] = {}
+
+    def order(self, objective: Objective, topology: Topology | None) -> NodeOrder:
+        """The order for gangs of this objective that mean this topology."""
+        if objective is Objective.SPREAD:
+            return self._emptiest
+        if objective is Objective.LARGEST_HOLE and topology is not None and topology.levels:
+            if topology.name not in self._by_domain:
+                self._by_domain[topology.name] = _FullestDomainFirst(self._session, topology, self._fullness)
+            return self._by_domain[topology.name]
+        return self._fullness
+
+
+class _EmptiestFirst:
+    def __init__(self, fullness: Fullness) -> None:
+        self._fullness = fullness
+
+    def of(self, node: NodeName) -> Vector:
+        return tuple([-amount for amount in self._fullness.of(node)])
+
+
+class _FullestDomainFirst:
+    """The fullest domain of the widest level, in it the fullest of the next, and so on to the fullest node.
+
+    So the emptiest domain of each level is touched last. Domains stay as full as they were when first asked
+    about, so that the one which is being filled is filled further.
+    """
+
+    def __init__(self, session: Session, topology: Topology, fullness: Fullness) -> None:
+        self._fullness = fullness
+        self._paths = session.topologies.paths(topology)
+        self._levels = len(topology.levels)
+        self._free = _free_by_domain(session, self._paths, fullness)
+
+    def of(self, node: NodeName) -> Vector:
+        """A node without the label of a level is a domain of that level by itself."""
+        own, path = self._fullness.of(node), self._paths.get(node, ())
+        domains = [
+            self._free[path[: depth + 1]] if depth < len(path) else own for depth in range(self._levels)
+        ]
+        return tuple([amount for each in (*domains, own) for amount in each])
+
+
+def _free_by_domain(
+    session: Session, paths: Mapping[NodeName, Path], fullness: Fullness
+) -> dict[Path, Vector]:
+    free: dict[Path, Vector] = {}
+    for node in session.nodes:
+        path, own = paths.get(node, ()), fullness.of(node)
+        for depth in range(len(path)):
+            domain = path[: depth + 1]
+            free[domain] = tuple(map(add, free[domain], own)) if domain in free else own
+    return free

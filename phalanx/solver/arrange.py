@@ -1,0 +1,134 @@
+"""Which of equally good placements is taken: pods change nodes where neither rule nor term can tell.
+
+Nodes of one domain, price and budgets are alike to all rules and to the objective; only what fits on each of
+them tells them apart. Among those, pods are put down again in the order that `Problem.ties` asks for.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.model.names import NodeName
+from phalanx.model.queues import Objective
+from phalanx.solver.problem import Assignment, NodeClass, Placed, Problem
+from phalanx.solver.rows import FITS_MAX
+
+Kind = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...]]
+Counts = dict[tuple[int, NodeName], int]
+
+
+class _Seat(Struct):
+    """A node while pods are put on it: `free` shrinks as `pods` grows."""
+
+    node: NodeName
+    free: list[int]
+    eligible: tuple[bool, ...]
+    pods: int = 0
+
+
+def arranged(problem: Problem, placed: Placed) -> Placed:
+    """The same placement as far as its certificate can tell; unchanged where the pods fit no other way.
+
+    For problems whose nodes have an order.
+    """
+    by_kind = _by_kind(problem, placed.assignments)
+    seats = _seats(problem, by_kind)
+    assignments: list[Assignment] = []
+    for kind, here in by_kind.items():
+        counts = _put_down(problem, seats[kind], here) if kind is not None else None
+        assignments += here if counts is None else _assignments(counts)
+    return replace(placed, assignments=tuple(sorted(assignments, key=lambda one: (one.role, one.node))))
+
+
+def _kind_of(problem: Problem, group: NodeClass) -> Kind | None:
+    """None where each node is a domain by itself."""
+    return (group.path, group.price, group.budgets) if len(group.path) == len(problem.levels) else None
+
+
+def _by_kind(problem: Problem, assignments: Sequence[Assignment]) -> dict[Kind | None, list[Assignment]]:
+    used = {one.node for one in assignments}
+    kinds = {
+        node: _kind_of(problem, group) for group in problem.classes for node in group.nodes if node in used
+    }
+    found: dict[Kind | None, list[Assignment]] = {}
+    for one in assignments:
+        found.setdefault(kinds[one.node], []).append(one)
+    return found
+
+
+def _seats(problem: Problem, kinds: Iterable[Kind | None]) -> dict[Kind | None, list[_Seat]]:
+    """The nodes of these kinds, those to take first in front."""
+    ordered: dict[Kind | None, list[tuple[tuple[int, ...], NodeName, _Seat]]] = {kind: [] for kind in kinds}
+    for group in problem.classes:
+        into = ordered.get(_kind_of(problem, group))
+        if into is not None:
+            for order, node in zip(group.order, group.nodes, strict=True):
+                into.append((order, node, _Seat(node, list(group.free), group.eligible)))
+    return {kind: [seat for *_, seat in sorted(seats)] for kind, seats in ordered.items()}
+
+
+def _put_down(problem: Problem, seats: list[_Seat], here: Iterable[Assignment]) -> Counts | None:
+    """Pods by role and node; None when they do not all fit in this order."""
+    wanted: Counter[int] = Counter()
+    for one in here:
+        wanted[one.role] += one.count
+    put = _one_each if problem.ties is Objective.SPREAD else _as_many_as_fit
+    counts: Counts = {}
+    for role in _largest_first(problem, seats, wanted):
+        if not put(seats, role, problem.roles[role].request, wanted[role], counts):
+            return None
+    return counts
+
+
+def _one_each(seats: list[_Seat], role: int, request: Sequence[int], missing: int, counts: Counts) -> bool:
+    """Pods go to the nodes with the fewest of them, of these to the first; False if some do not fit."""
+    while missing:
+        before = missing
+        for seat in sorted(seats, key=lambda seat: seat.pods):
+            if missing and _room(seat, role, request):
+                missing -= _put(seat, role, request, 1, counts)
+        if missing == before:
+            return False
+    return True
+
+
+def _as_many_as_fit(
+    seats: list[_Seat], role: int, request: Sequence[int], missing: int, counts: Counts
+) -> bool:
+    """Each node is filled before the next is used; False if some pods do not fit."""
+    for seat in seats:
+        fits = min(missing, _room(seat, role, request))
+        missing -= _put(seat, role, request, fits, counts) if fits else 0
+    return missing == 0
+
+
+def _room(seat: _Seat, role: int, request: Sequence[int]) -> int:
+    """How many more pods of the role fit; one that asks for nothing always does."""
+    if not seat.eligible[role]:
+        return 0
+    fits = (free // need for free, need in zip(seat.free, request, strict=True) if need > 0)
+    return min(fits, default=FITS_MAX)
+
+
+def _put(seat: _Seat, role: int, request: Sequence[int], count: int, counts: Counts) -> int:
+    seat.free = [free - count * need for free, need in zip(seat.free, request, strict=True)]
+    seat.pods += count
+    counts[role, seat.node] = counts.get((role, seat.node), 0) + count
+    return count
+
+
+def _largest_first(problem: Problem, seats: Sequence[_Seat], roles: Iterable[int]) -> list[int]:
+    """By the thousandths of the roomiest node that one pod takes, of the resource where that is most."""
+    most = [max(amounts) for amounts in zip(*(seat.free for seat in seats), strict=True)]
+
+    def share(role: int) -> int:
+        request = problem.roles[role].request
+        return max((need * 1000 // max(1, top) for need, top in zip(request, most, strict=True)), default=0)
+
+    return sorted(roles, key=lambda role: (-share(role), role))
+
+
+def _assignments(counts: Counts) -> list[Assignment]:
+    return [Assignment(role=role, node=node, count=count) for (role, node), count in counts.items()]

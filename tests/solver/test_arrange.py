@@ -1,0 +1,97 @@
+"""Which of equally good placements is taken, beside brute force."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from phalanx.model.queues import Objective
+from phalanx.solver.checker import check
+from phalanx.solver.engine import place
+from phalanx.solver.problem import NodeClass, Placed, Problem
+from tests.solver.oracle import best_placements
+from tests.solver.problems import bounded, node, problems, role
+
+OTHERS = (Objective.SPREAD, Objective.LARGEST_HOLE)
+
+
+def _ordered(problem: Problem, ties: Objective) -> Problem:
+    """Each node gets its position as its key."""
+    classes: list[NodeClass] = []
+    position = 0
+    for group in problem.classes:
+        classes.append(replace(group, order=tuple((position + at,) for at in range(len(group.nodes)))))
+        position += len(group.nodes)
+    return replace(problem, classes=tuple(classes), ties=ties)
+
+
+def _where(free: Sequence[int], pods: int, ties: Objective, *, size: int = 1) -> dict[str, int]:
+    """Pods by node, of nodes a, b, c… with so many free devices, in this order."""
+    classes = tuple(node(name, (amount,)) for name, amount in zip("abcdef", free, strict=False))
+    problem = Problem(("gpu",), (), (role("worker", (size,), pods),), classes)
+    answer = place(_ordered(problem, ties))
+    assert isinstance(answer, Placed)
+    return {one.node: one.count for one in answer.assignments}
+
+
+def test_spread_uses_each_node_once_before_any_twice() -> None:
+    assert _where((4, 2, 1), 5, Objective.SPREAD) == {"a": 2, "b": 2, "c": 1}
+
+
+def test_the_largest_hole_is_left_by_filling_nodes_in_order() -> None:
+    assert _where((4, 2, 1), 5, Objective.LARGEST_HOLE) == {"a": 4, "b": 1}
+
+
+def test_pack_takes_the_tightest() -> None:
+    assert _where((4, 2, 1), 3, Objective.PACK) == {"b": 2, "c": 1}
+
+
+def test_roles_are_spread_together() -> None:
+    classes = tuple(node(name, (2,), roles=2) for name in "abcd")
+    problem = Problem(("gpu",), (), (role("ps", (1,), 2), role("worker", (1,), 2)), classes)
+    answer = place(_ordered(problem, Objective.SPREAD))
+    assert isinstance(answer, Placed)
+    assert sorted(one.node for one in answer.assignments) == ["a", "b", "c", "d"]
+
+
+def test_what_fits_in_no_other_order_stays_as_it_was() -> None:
+    classes = (node("a", (4,), roles=2), node("b", (3,), roles=2))
+    roles = (role("large", (3,), 1), role("small", (2,), 2))
+    answer = place(_ordered(Problem(("gpu",), (), roles, classes), Objective.LARGEST_HOLE))
+    assert isinstance(answer, Placed)
+    assert answer.defects == ()
+    assert {(one.role, one.node) for one in answer.assignments} == {(0, "b"), (1, "a")}
+
+
+@pytest.mark.parametrize("ties", OTHERS)
+@bounded(150)
+@given(problem=problems())
+def test_the_certificate_stays_true(ties: Objective, problem: Problem) -> None:
+    packed, other = place(problem), place(_ordered(problem, ties))
+    assert isinstance(packed, Placed) == isinstance(other, Placed)
+    if isinstance(packed, Placed) and isinstance(other, Placed):
+        assert other.defects == packed.defects == ()
+        assert other.certificate.objective == packed.certificate.objective
+        assert other.certificate.bound == packed.certificate.bound
+        assert check(problem, other) == ()
+
+
+@bounded(150)
+@given(
+    free=st.lists(st.integers(0, 4), min_size=1, max_size=4),
+    price=st.lists(st.integers(0, 1), min_size=4, max_size=4),
+    pods=st.integers(1, 6),
+)
+def test_no_equally_good_placement_is_on_more_nodes(free: list[int], price: list[int], pods: int) -> None:
+    classes = tuple(
+        node(name, (amount,), price=(cost,))
+        for name, amount, cost in zip("abcd", free, price, strict=False)
+        if amount
+    )
+    problem = _ordered(Problem(("gpu",), (), (role("worker", (1,), 1, pods),), classes), Objective.SPREAD)
+    answer = place(problem)
+    if isinstance(answer, Placed):
+        most = max(sum(count > 0 for count in counts) for (counts,) in best_placements(problem))
+        assert len({one.node for one in answer.assignments}) == most
