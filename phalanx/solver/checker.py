@@ -14,7 +14,7 @@ from phalanx.model.rules import (
     SubgroupRule,
     SubgroupSegments,
 )
-from phalanx.solver.objective import objective_of, terms_of
+from phalanx.solver.objective import Scorer, homes_of
 from phalanx.solver.problem import Assignment, NodeClass, Placed, Problem
 
 Home = dict[NodeName, NodeClass]
@@ -22,8 +22,7 @@ Home = dict[NodeName, NodeClass]
 
 def check(problem: Problem, placed: Placed) -> tuple[str, ...]:
     """What is wrong with this placement, in words; empty when it keeps every rule."""
-    wanted = {one.node for one in placed.assignments}
-    home = {node: group for group in problem.classes for node in group.nodes if node in wanted}
+    home = homes_of(problem, placed.assignments)
     wrong = [*_malformed(problem, placed.assignments, home)]
     if not wrong:
         wrong += _miscounted(problem, placed.assignments)
@@ -31,7 +30,7 @@ def check(problem: Problem, placed: Placed) -> tuple[str, ...]:
         wrong += _overfull(problem, placed.assignments, home)
         for rule in problem.rules:
             wrong += _broken(rule, problem, placed.assignments, home)
-        wrong += _overclaimed(problem, placed)
+        wrong += _overclaimed(Scorer(problem, home), placed)
     return tuple(wrong)
 
 
@@ -63,10 +62,14 @@ def _ineligible(problem: Problem, assignments: Sequence[Assignment], home: Home)
 
 
 def _overfull(problem: Problem, assignments: Sequence[Assignment], home: Home) -> Iterator[str]:
+    loads: dict[tuple[int, int], tuple[int, ...]] = {}
     used: dict[NodeName, tuple[int, ...]] = {}
     for one in assignments:
-        load = [amount * one.count for amount in problem.roles[one.role].request]
-        used[one.node] = tuple(map(add, load, used[one.node])) if one.node in used else tuple(load)
+        key = (one.role, one.count)
+        load = loads.get(key)
+        if load is None:
+            load = loads[key] = tuple(amount * one.count for amount in problem.roles[one.role].request)
+        used[one.node] = tuple(map(add, load, used[one.node])) if one.node in used else load
     for node, amounts in used.items():
         if any(map(gt, amounts, home[node].free)):
             for name, amount, free in zip(problem.resources, amounts, home[node].free, strict=True):
@@ -147,11 +150,11 @@ def _overspent(rule: Budget, problem: Problem, assignments: Sequence[Assignment]
             yield f"{rule.name}: {used} {name}, where {rule.remaining[name]} remains"
 
 
-def _overclaimed(problem: Problem, placed: Placed) -> Iterator[str]:
+def _overclaimed(scorer: Scorer, placed: Placed) -> Iterator[str]:
     certificate = placed.certificate
-    if certificate.terms != terms_of(problem):
+    if certificate.terms != scorer.terms:
         yield f"the certificate is about {certificate.terms}"
-    elif certificate.objective != objective_of(problem, placed.assignments):
+    elif certificate.objective != scorer.score(placed.assignments):
         yield f"the certificate states the objective {certificate.objective}"
     elif certificate.bound > certificate.objective:
         yield f"the bound {certificate.bound} is above the objective {certificate.objective}"

@@ -7,7 +7,7 @@ sets of a matroid, in which taking the cheapest first is optimal.
 from collections.abc import Sequence
 
 from phalanx.solver.certify import certified
-from phalanx.solver.objective import Scorer
+from phalanx.solver.objective import Scorer, homes_of
 from phalanx.solver.problem import Answer, Assignment, NodeClass, Problem, RoleDemand, Unplaceable
 from phalanx.solver.rulebook import pods_allowed, read_rules
 
@@ -34,7 +34,7 @@ def place_closed(problem: Problem) -> Answer | None:
     assignments = _take(role, usable, scopes, room, most)
     if sum(one.count for one in assignments) < role.minimum:
         return Unplaceable(proven=True, by=BY)
-    return certified(Scorer(problem), assignments, bound=None, by=BY)
+    return certified(Scorer(problem, homes_of(problem, assignments)), assignments, bound=None, by=BY)
 
 
 def _overlap(scopes: Sequence[Scope], everywhere: Sequence[int]) -> bool:

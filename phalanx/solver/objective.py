@@ -4,7 +4,7 @@ It is lexicographic, smaller is better: pods not placed, then domains spanned pe
 to the preferred one, then the total price. Backends may order what is left as they like.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from phalanx.model.names import NodeName
@@ -43,18 +43,30 @@ def anchored_domains(problem: Problem, level: int) -> set[DomainKey]:
     return {tuple(path[: level + 1]) for path in problem.anchors}
 
 
-class Scorer:
-    """Evaluates placements of one problem; made once where many placements are compared."""
+def homes_of(problem: Problem, assignments: Sequence[Assignment]) -> dict[NodeName, NodeClass]:
+    """The class of each node that is used; nodes that the problem does not have are left out."""
+    used = {one.node for one in assignments}
+    return {node: group for group in problem.classes for node in group.nodes if node in used}
 
-    def __init__(self, problem: Problem) -> None:
+
+class Scorer:
+    """Evaluates placements of one problem; made once where many placements are compared.
+
+    `homes` of all nodes that will be used spare the look at all others.
+    """
+
+    def __init__(self, problem: Problem, homes: Mapping[NodeName, NodeClass] | None = None) -> None:
         self.terms = terms_of(problem)
         self.problem = problem
+        self._homes = homes
         self._wanted = sum(role.maximum for role in problem.roles)
         depth = read_rules(problem).preferred_depth
         self._anchored = [anchored_domains(problem, level) for level in range(depth)]
 
     @cached_property
-    def _home(self) -> dict[NodeName, NodeClass]:
+    def _home(self) -> Mapping[NodeName, NodeClass]:
+        if self._homes is not None:
+            return self._homes
         return {node: group for group in self.problem.classes for node in group.nodes}
 
     def score(self, assignments: Sequence[Assignment]) -> tuple[int, ...]:
@@ -78,8 +90,3 @@ class Scorer:
         for level, (count, anchored) in enumerate(zip(opened, self._anchored, strict=False)):
             values[DOMAINS + self.problem.levels[level]] = count + len(anchored)
         return tuple(values[term] for term in self.terms)
-
-
-def objective_of(problem: Problem, assignments: Sequence[Assignment]) -> tuple[int, ...]:
-    """The value of each term of `terms_of(problem)` for these assignments."""
-    return Scorer(problem).score(assignments)

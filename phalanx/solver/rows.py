@@ -4,6 +4,7 @@ One row is a node class; where a class lacks the label of a level that matters, 
 since it is a domain by itself. Nodes that no role may use, or that required levels exclude, have no row.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import chain
 from typing import Final
@@ -116,12 +117,14 @@ def _table(rows: Sequence[tuple[int, ...]], columns: int) -> IntArray:
 
 def _fits(problem: Problem, free: IntArray) -> IntArray:
     """Per class and role, how many pods one node holds by itself."""
-    eligible = np.array([group.eligible for group in problem.classes], dtype=np.bool_)
-    fits = np.zeros((len(problem.classes), len(problem.roles)), dtype=np.int64)
+    shape = (len(problem.classes), len(problem.roles))
+    flat = chain.from_iterable([group.eligible for group in problem.classes])
+    eligible = np.fromiter(flat, dtype=np.bool_, count=math.prod(shape)).reshape(shape)
+    fits = np.zeros(shape, dtype=np.int64)
     for index, request in enumerate(requests_of(problem)):
         asked = request > 0
         counts = (free[:, asked] // request[asked]).min(axis=1, initial=FITS_MAX)
-        fits[:, index] = np.where(eligible[:, index], counts, 0) if len(eligible) else 0
+        fits[:, index] = np.where(eligible[:, index], counts, 0)
     return fits
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from phalanx.solver.certify import certified
 from phalanx.solver.fewest import Choice, Rank, best_choice, fewest
 from phalanx.solver.forest import Forest, forest_of
-from phalanx.solver.objective import Scorer
+from phalanx.solver.objective import Scorer, homes_of
 from phalanx.solver.problem import Answer, Assignment, Problem, Unplaceable
 from phalanx.solver.rows import IntArray, Rows, rows_of
 from phalanx.solver.rulebook import pods_allowed
@@ -43,8 +43,10 @@ def place_on_tree(problem: Problem) -> Answer | None:
         return Unplaceable(proven=True, by=BY)
     if pods.demand == 0:
         return certified(Scorer(problem), (), bound=None, by=BY)
-    choice, scorer = _choose(pods), Scorer(problem)
-    return certified(scorer, _spread(pods, choice.domains), bound=_bound(pods, choice, scorer), by=BY)
+    choice = _choose(pods)
+    assignments = _spread(pods, choice.domains)
+    scorer = Scorer(problem, homes_of(problem, assignments))
+    return certified(scorer, assignments, bound=_bound(pods, choice, scorer), by=BY)
 
 
 def _most(rows: Rows) -> int | None:
