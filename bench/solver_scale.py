@@ -3,14 +3,18 @@
     python -m bench.solver_scale [--seeds N]
 
 The cluster is that of bench/instances.py: every node is a class of its own, so nothing is merged beforehand.
-Times are CPU time of one thread, from the problem to the checked and certified answer.
+Times are CPU time of one thread, from the problem to the checked and certified answer. Writes
+bench/results/solver_scale.json.
 """
 
 import argparse
+import json
 import random
 import statistics
 import time
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -19,6 +23,7 @@ from phalanx.model.rules import FewestDomains, Rule, SameDomain
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed, Problem, RoleDemand
 
+RESULTS = Path(__file__).parent / "results"
 PREFER_RACK = (FewestDomains("preferred", "rack"),)
 IN_SPINE_PREFER_RACK = (SameDomain("required", "spine"), *PREFER_RACK)
 
@@ -82,15 +87,29 @@ def measured(case: Case, seed: int) -> Figures:
     return Figures(seconds, answer.by, answer.proven, (), None)
 
 
-def line(case: Case, runs: Sequence[Figures]) -> str:
+def summary(case: Case, runs: Sequence[Figures]) -> dict[str, Any]:
     """The case's figures over all seeds."""
     times = sorted(run.seconds * 1000 for run in runs)
-    worse = sum(1 for run in runs if run.greedy != (run.objective or None))
-    pods = "+".join(str(role.maximum) for role in case.roles)
-    by = ",".join(sorted({run.by for run in runs}))
+    return {
+        "case": case.name,
+        "nodes": case.nodes,
+        "pods": "+".join(str(role.maximum) for role in case.roles),
+        "seeds": len(runs),
+        "proven": sum(run.proven for run in runs),
+        "greedyWorse": sum(1 for run in runs if run.greedy != (run.objective or None)),
+        "millisecondsP50": round(statistics.median(times), 1),
+        "millisecondsMax": round(times[-1], 1),
+        "by": sorted({run.by for run in runs}),
+    }
+
+
+def line(row: dict[str, Any]) -> str:
+    """A line of the table."""
+    seeds = row["seeds"]
     return (
-        f"{case.name:<30} {case.nodes:>6} {pods:>12} {statistics.median(times):>9.1f} {times[-1]:>8.1f} "
-        f"{sum(run.proven for run in runs):>4}/{len(runs):<3} {worse:>5}/{len(runs):<3} {by}"
+        f"{row['case']:<30} {row['nodes']:>6} {row['pods']:>12} {row['millisecondsP50']:>9} "
+        f"{row['millisecondsMax']:>8} {row['proven']:>4}/{seeds:<3} {row['greedyWorse']:>5}/{seeds:<3} "
+        f"{','.join(row['by'])}"
     )
 
 
@@ -102,8 +121,11 @@ def main() -> None:
     heading = f"{'case':<30} {'nodes':>6} {'pods':>12} {'median ms':>9} {'max ms':>8}"
     print(f"{heading} {'proven':>8} {'greedy worse':>9} by")
     measured(CASES[-1], 0)
+    rows = []
     for case in CASES:
-        print(line(case, [measured(case, seed) for seed in range(seeds)]), flush=True)
+        rows.append(summary(case, [measured(case, seed) for seed in range(seeds)]))
+        print(line(rows[-1]), flush=True)
+    (RESULTS / "solver_scale.json").write_text(json.dumps(rows, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,124 @@
+"""`python -m bench.plots`: a chart of each committed result in bench/results that has one. Needs matplotlib.
+
+The charts of OpenB are drawn by `bench.openb.plot`.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def solver_scale(cases: Sequence[dict[str, Any]]) -> Figure:
+    """Milliseconds to a certified answer, median and most, per case."""
+    figure, axis = plt.subplots(figsize=(10, 0.5 * len(cases) + 1))
+    labels = [
+        f"{case['case']}, {case['pods']} pods on {case['nodes']:,}: {case['proven']}/{case['seeds']} proven"
+        for case in cases
+    ]
+    places = range(len(cases))
+    axis.barh(places, [case["millisecondsMax"] for case in cases], color="lightgray", label="most")
+    axis.barh(places, [case["millisecondsP50"] for case in cases], label="median")
+    _name(axis, places, labels)
+    axis.set_xlabel("CPU milliseconds")
+    axis.legend()
+    return figure
+
+
+def sweep(table: dict[str, dict[str, Any]]) -> Figure:
+    """Per make of gang, how many instances were proven, and in how many greedy search alone was worse."""
+    figure, axis = plt.subplots(figsize=(9, 4))
+    names = [name for name in table if name != "all"]
+    wide, places = 0.38, range(len(names))
+    for offset, key, label in (
+        (-wide / 2, "proven", "proven best, or proven to be none"),
+        (wide / 2, "betterThanGreedy", "better than greedy search"),
+    ):
+        shares = [100 * table[name][key] / table[name]["instances"] for name in names]
+        axis.bar([place + offset for place in places], shares, wide, label=label)
+    axis.set_xticks(list(places), [name.replace("_", " ") for name in names])
+    axis.set_ylabel("% of instances")
+    axis.legend(loc="lower right")
+    return figure
+
+
+def infeasible(table: dict[str, dict[str, Any]]) -> Figure:
+    """How long an explanation takes, per kind of conflict."""
+    figure, axis = plt.subplots(figsize=(9, 0.5 * len(table) + 1))
+    places = range(len(table))
+    axis.barh(places, [row["millisecondsMax"] for row in table.values()], color="lightgray", label="most")
+    axis.barh(places, [row["millisecondsP50"] for row in table.values()], label="median")
+    _name(axis, places, [name.replace("_", " ") for name in table])
+    axis.set_xlabel("CPU milliseconds")
+    axis.legend()
+    return figure
+
+
+def joint_admission(result: dict[str, Any]) -> Figure:
+    """Value beyond one-by-one order, and the bound of what nothing can beat, per instance."""
+    cases = result["cases"]
+    figure, axes = plt.subplots(1, len(cases), figsize=(3 * len(cases), 4), squeeze=False, sharey=True)
+    for axis, each in zip(axes[0], cases, strict=True):
+        runs = sorted(each["runs"], key=lambda run: float(run["bound"] / run["greedy"]))
+        places = range(len(runs))
+        bound, reached = (
+            [100 * (run[key] / run["greedy"] - 1) for run in runs] for key in ("bound", "joint")
+        )
+        axis.bar(places, bound, color="lightgray", label="bound")
+        axis.bar(places, reached, label="reached")
+        case = each["case"]
+        axis.set_title(f"{case['name']}: {case['gangs']} gangs,\n{case['nodes']:,} nodes", fontsize=9)
+        axis.set_xticks([])
+    axes[0][0].set_ylabel("% of value beyond one-by-one order")
+    axes[0][0].legend()
+    return figure
+
+
+def growth(result: dict[str, Any]) -> Figure:
+    """CPU seconds and memory of one cycle over nodes and over pods, both axes logarithmic."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4))
+    for axis, by, key in ((axes[0], "nodes", "byNodes"), (axes[1], "pods", "byPods")):
+        rows, exponents = result[key]["rows"], result[key]["exponents"]
+        for of, unit in (("cpuSeconds", "CPU s"), ("grownMiB", "MiB")):
+            label = f"{unit}, exponent {exponents[of]:.2f}"
+            axis.loglog([row[by] for row in rows], [row[of] for row in rows], marker="o", label=label)
+        axis.set_xlabel(by)
+        axis.legend()
+    return figure
+
+
+def _name(axis: Any, places: Sequence[int], labels: Sequence[str]) -> None:
+    """Bars from the top down, in the order of the table."""
+    axis.set_yticks(list(places), labels, fontsize=8)
+    axis.invert_yaxis()
+
+
+CHARTS: Final[dict[str, Callable[[Any], Figure]]] = {
+    chart.__name__: chart for chart in (solver_scale, sweep, infeasible, joint_admission, growth)
+}
+
+
+def main() -> None:
+    """Draw what there are results for, and name the files."""
+    for name, chart in CHARTS.items():
+        source, to = RESULTS / f"{name}.json", RESULTS / f"{name}.png"
+        if not source.exists():
+            print(f"{source.name}: not there; python -m bench.{name} writes it")
+            continue
+        figure = chart(json.loads(source.read_text()))
+        figure.tight_layout()
+        figure.savefig(to, dpi=110)
+        print(to.name)
+
+
+if __name__ == "__main__":
+    main()
