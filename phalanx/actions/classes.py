@@ -8,14 +8,15 @@ A table lives as long as its session. It follows the session's log of changed no
 demand in a row cost what changed between them and not the number of nodes.
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 from msgspec import Struct
 
 from phalanx.actions.frame import Frame
 from phalanx.actions.node_order import NodeOrder
-from phalanx.actions.useful import Vector, useful_amounts
+from phalanx.actions.useful import Vector, pods_that_fit, useful_amounts
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.session import Session
 from phalanx.framework.topology import Path
@@ -65,7 +66,7 @@ def request_vectors(pods: Iterable[Pod], resources: Sequence[str]) -> tuple[Vect
 
 
 class ClassTable:
-    """All nodes of a session through one lens."""
+    """All nodes of a session through one lens. `has_prices`: whether some node is dearer than others."""
 
     def __init__(self, session: Session, lens: Lens, node_order: NodeOrder) -> None:
         self.resources = lens.resources
@@ -73,8 +74,11 @@ class ClassTable:
         self._session = session
         self._node_order = node_order
         self._tells_order = lens.ties is not Objective.PACK
+        self._at_most = lens.at_most
+        self._levels = len(lens.frame.levels)
         self._useful = useful_amounts(self.resources, self.requests, lens.at_most)
         judged = [session.eligibility(pod) for pod in lens.pods]
+        self.has_prices = any(each.price for each in judged)
         parts = static_parts(session, judged, lens.frame)
         avoided = lens.avoided
         self._static = {node: part for node, part in parts.items() if True in part[1] and node not in avoided}
@@ -89,13 +93,42 @@ class ClassTable:
         for members in self._members.values():
             members.sort()
 
-    def classes(self, most: int) -> tuple[NodeClass, ...]:
-        """The classes now, in the order of their keys, each with at most `most` nodes."""
+    def classes(self, most: int, *, within: Path | None = None) -> tuple[NodeClass, ...]:
+        """The classes now, in the order of their keys, each with at most `most` nodes; `within` one path."""
         if most != self._most:
             self._made.clear()
             self._most = most
         self._follow()
-        return tuple([self._made.get(key) or self._make(key) for key in self._order])
+        keys = self._order if within is None else self._keys_within(within)
+        return tuple([self._made.get(key) or self._make(key) for key in keys])
+
+    def tightest(self, *, least: int, most: int) -> Path | None:
+        """Of pods of the only batch: where most of them fit on nodes of one path, and as few more as can be.
+
+        None where not even the least fit. Paths that end above the deepest level are no domain.
+        """
+        self._follow()
+        room = self._room_by_path()
+        target = min(most, max(room.values(), default=0))
+        if target < least:
+            return None
+        return min((pods, path) for path, pods in room.items() if pods >= target)[1]
+
+    def _room_by_path(self) -> dict[Path, int]:
+        (request,), (at_most,) = self.requests, self._at_most
+        fits: dict[Vector, int] = {}
+        room: dict[Path, int] = {}
+        for (path, _, _, _, free), members in self._members.items():
+            if free not in fits:
+                fits[free] = pods_that_fit(request, free, at_most)
+            if len(path) == self._levels:
+                room[path] = room.get(path, 0) + fits[free] * len(members)
+        return room
+
+    def _keys_within(self, path: Path) -> list[ClassKey]:
+        start = bisect_left(self._order, path, key=itemgetter(0))
+        end = bisect_right(self._order, path, key=itemgetter(0))
+        return self._order[start:end]
 
     def _follow(self) -> None:
         log = self._session.changed_nodes

@@ -66,24 +66,25 @@ class _FullestDomainFirst:
         self._fullness = fullness
         self._paths = session.topologies.paths(topology)
         self._levels = len(topology.levels)
-        self._free = _free_by_domain(session, self._paths, fullness)
+        self._keys = _keys_by_domain(session, self._paths, fullness)
 
     def of(self, node: NodeName) -> Vector:
         """A node without the label of a level is a domain of that level by itself."""
         own, path = self._fullness.of(node), self._paths.get(node, ())
         domains = [
-            self._free[path[: depth + 1]] if depth < len(path) else own for depth in range(self._levels)
+            self._keys[path[: depth + 1]] if depth < len(path) else (*own, 0) for depth in range(self._levels)
         ]
-        return tuple([amount for each in (*domains, own) for amount in each])
+        return tuple([part for each in (*domains, own) for part in each])
 
 
-def _free_by_domain(
+def _keys_by_domain(
     session: Session, paths: Mapping[NodeName, Path], fullness: Fullness
 ) -> dict[Path, Vector]:
+    """What is free in each domain, and its number, so that domains which are as full do not mix."""
     free: dict[Path, Vector] = {}
     for node in session.nodes:
         path, own = paths.get(node, ()), fullness.of(node)
         for depth in range(len(path)):
             domain = path[: depth + 1]
             free[domain] = tuple(map(add, free[domain], own)) if domain in free else own
-    return free
+    return {path: (*free[path], number) for number, path in enumerate(sorted(free), start=1)}

@@ -11,9 +11,10 @@ from phalanx.actions.frame import Frame, frame_of
 from phalanx.actions.node_order import NodeOrders, objective_of
 from phalanx.actions.useful import Vector
 from phalanx.framework.session import Session
+from phalanx.framework.topology import Path
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
-from phalanx.model.rules import Budget, Rule
+from phalanx.model.rules import Budget, Rule, SameDomain
 from phalanx.solver.problem import NodeClass, Problem, RoleDemand
 
 
@@ -41,7 +42,8 @@ class Problems:
         frame = frame_of(self._session, demand.gang)
         lens = self._lens(demand, frame, avoiding)
         table = self._table(lens)
-        classes = table.classes(demand.count)
+        within = _only_domain(demand, lens, table)
+        classes = table.classes(demand.count, within=within)
         problem = Problem(
             resources=lens.resources,
             levels=frame.levels,
@@ -87,6 +89,25 @@ class Problems:
         largest = self._largest_free
         needs = pod.shape.requests.items()
         return max(1, min((largest.get(name, 0) // need for name, need in needs if need > 0), default=1))
+
+
+def _only_domain(demand: Demand, lens: Lens, table: ClassTable) -> Path | None:
+    """The tightest domain, for interchangeable pods that must share one of the deepest level.
+
+    All domains that hold as many of them are equally good, so the others need not be looked at. None where
+    there is more to choose from.
+    """
+    if len(demand.batches) != 1 or table.has_prices or not _share_a_leaf(lens.frame):
+        return None
+    (batch,) = demand.batches
+    return table.tightest(least=max(1, batch.minimum), most=len(batch.pods))
+
+
+def _share_a_leaf(frame: Frame) -> bool:
+    """Whether all that is asked is one domain of the deepest level, and that nobody lies in one already."""
+    others = [rule for rule in frame.rules if not isinstance(rule, Budget)]
+    shares = bool(others) and all(isinstance(rule, SameDomain) for rule in others)
+    return shares and not frame.anchors and all(nodes is None for nodes in frame.scopes)
 
 
 def _key(demand: Demand, lens: Lens) -> Hashable:

@@ -1,0 +1,61 @@
+"""A gang that must lie in one domain of the deepest level is posed to the tightest that holds it."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phalanx.model.resources import GPU
+from tests.actions.test_classes import classes
+from tests.builders import Scenario
+from tests.solver.problems import bounded
+
+Nodes = list[tuple[str, int]]
+"""Rack, and free devices. The rack `b` is none: its nodes lack the label."""
+
+RACKS = st.sampled_from(("a/1", "a/2", "b/1", "b"))
+NODES = st.lists(st.tuples(RACKS, st.integers(0, 4)), min_size=1, max_size=8)
+
+
+def _cluster(nodes: Nodes) -> Scenario:
+    scenario = Scenario("spine", "rack")
+    for index, (rack, free) in enumerate(nodes):
+        scenario.nodes(f"n{index}", gpu=4, within=rack, used={GPU: 4 - free})
+    return scenario
+
+
+def _room(nodes: Nodes, size: int, pods: int) -> Counter[str]:
+    """How many of so many pods of this size each rack holds; what no node could get does not count."""
+    room: Counter[str] = Counter()
+    for rack, free in nodes:
+        if "/" in rack:
+            room[rack] += min(pods, free // size)
+    return room
+
+
+@bounded(200)
+@given(nodes=NODES, size=st.integers(1, 2), pods=st.integers(1, 8))
+def test_a_gang_lies_in_the_tightest_rack_that_holds_it(nodes: Nodes, size: int, pods: int) -> None:
+    placed: Counter[str] = Counter()
+    outcome = _cluster(nodes).gang("work", pods, gpu=size, required="rack").decide()
+    for node, count in outcome.where("work").items():
+        placed[nodes[int(node[1:])][0]] += count
+    room = _room(nodes, size, pods)
+    enough = [each for each in room.values() if each >= pods]
+    assert [(room[rack], count) for rack, count in placed.items()] == (
+        [(min(enough), pods)] if enough else []
+    )
+
+
+def test_only_the_nodes_of_that_rack_are_in_the_problem() -> None:
+    cluster = _cluster([("a/1", 3), ("a/1", 3), ("a/2", 2), ("b/1", 3)])
+    assert {each.path for each in classes(cluster.gang("g", 3, gpu=1, required="rack"))} == {("b", "1")}
+
+
+def test_all_racks_are_looked_at_where_there_is_more_to_choose() -> None:
+    nodes = [("a/1", 4), ("a/2", 2), ("b/1", 3)]
+    running = _cluster(nodes).gang("g", 3, gpu=1, required="rack", on=["n0-0"])
+    roles = _cluster(nodes).gang("g", 1, min=2, gpu=1, required="rack").role("g", 1, gpu=2)
+    wider = _cluster(nodes).gang("g", 3, gpu=1, required="spine", preferred="rack")
+    for scenario in (running, roles, wider):
+        assert len({each.path for each in classes(scenario)}) == 3
