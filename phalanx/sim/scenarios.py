@@ -1,12 +1,14 @@
 """Scenarios from a few words: how large a cluster, how long, which faults, which jobs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from typing import Any, Final
 
 from msgspec import Struct
 
 from phalanx.clock import Random
 from phalanx.framework.config import SchedulerConfig
+from phalanx.model.names import LABEL_SUBGROUP
 from phalanx.sim.campaign.gangs import gang_jobs
 from phalanx.sim.campaign.generator import campaign
 from phalanx.sim.campaign.jobs import TraceJob, fitted, manifests, queues, synthetic_jobs
@@ -42,6 +44,13 @@ _RECOVERIES: Final[tuple[dict[str, str] | None, ...]] = (
     {"onNodeLoss": "Wait", "onMemberFailure": "Wait"},
 )
 
+_IN_PAIRS: Final = 0.15
+"""The part of the gangs of an even number that lie in pairs."""
+
+_PAIRS: Final = "pairs"
+
+_OBJECTIVES: Final = ("", "", "Spread", "LargestHole")
+
 
 class Request(Struct, frozen=True, kw_only=True):
     """What a user asks for. `trace`: its jobs, not drawn ones. `load`: GPU time wanted, of what there is."""
@@ -62,7 +71,7 @@ def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenari
     return Scenario(
         seed=request.seed,
         seconds=request.hours * 3600,
-        cluster=(*nodes, *queues(jobs)),
+        cluster=(*nodes, *_queues(jobs, _random(request, "queues"))),
         submissions=_submissions(jobs, _random(request, "wishes")),
         faults=faults,
         checks=checks,
@@ -102,10 +111,32 @@ def _faults(request: Request, nodes: Iterable[Object]) -> tuple[Fault, ...]:
     return plan(request.faults, random=random, nodes=nodes, hours=request.hours)
 
 
+def _queues(jobs: Iterable[TraceJob], random: Random) -> Iterator[Object]:
+    """Some tenants want their gangs to lie otherwise than packed."""
+    for made in queues(jobs):
+        objective = random.choice(_OBJECTIVES)
+        yield {**made, "spec": {**made["spec"], "objective": objective}} if objective else made
+
+
 def _submissions(jobs: Iterable[TraceJob], random: Random) -> tuple[Submission, ...]:
-    return tuple(
-        Submission(job.submit_s, tuple(_with_wishes(one, random) for one in manifests(job))) for job in jobs
-    )
+    return tuple(Submission(job.submit_s, _wishing(job, random)) for job in jobs)
+
+
+def _wishing(job: TraceJob, random: Random) -> tuple[Object, ...]:
+    made = tuple(_with_wishes(one, random) for one in manifests(job))
+    in_pairs = job.pods > 1 and job.pods % 2 == 0 and random.random() < _IN_PAIRS
+    return tuple(map(_in_pairs, made)) if in_pairs else made
+
+
+def _in_pairs(manifest: Object) -> Object:
+    """All members are of one subgroup of which each rack gets an even number."""
+    made = deepcopy(manifest)
+    if made["kind"] == "PodGroup":
+        part = {"name": _PAIRS, "minMember": made["spec"]["minMember"], "segmentSize": 2}
+        made["spec"]["subGroups"] = [{**part, "topology": {"required": "rack"}}]
+    else:
+        made["spec"]["template"]["metadata"]["labels"][LABEL_SUBGROUP] = _PAIRS
+    return made
 
 
 def _with_wishes(manifest: Object, random: Random) -> Object:

@@ -28,6 +28,7 @@ from phalanx.sim.invariants.processes import (
     SomebodyLeads,
 )
 from phalanx.sim.invariants.statuses import QueuesAddUp, StatusIsTrue
+from phalanx.sim.invariants.subgroups import SubgroupsTogether
 from phalanx.sim.invariants.writes import Fencing, Preconditions
 
 ALL_CHECKS: Final[tuple[type[Check], ...]] = (
@@ -43,6 +44,7 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     OwnMembersOnly,
     NobodyExits,
     StatusIsTrue,
+    SubgroupsTogether,
     BudgetOfJobs,
     FailedNodesAvoided,
     Breaker,

@@ -1,0 +1,76 @@
+"""Parts of a gang that must lie together: S21."""
+
+from collections import Counter
+
+from phalanx.model.decisions import Bind, CycleResult, Placement
+from phalanx.model.gangs import Gang, SubgroupSpec, lineages
+from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.snapshot import Snapshot
+from phalanx.sim.invariants.check import Check
+
+Domain = tuple[str, ...]
+
+
+class SubgroupsTogether(Check):
+    """S21: a cycle leaves all members of a subgroup in one domain of its level, or in whole segments.
+
+    Members that run are where the snapshot has them. Only domains to which the cycle adds somebody count:
+    elsewhere a member may have been lost since.
+    """
+
+    name = "S21"
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        placed: dict[GangId, list[Bind]] = {}
+        for placement in result.placements:
+            placed.setdefault(placement.gang, []).extend(placement.binds)
+        groups = {placement.gang: placement for placement in result.placements}
+        for name, binds in placed.items():
+            gang = snapshot.gangs.get(name)
+            for part in gang.subgroups if gang is not None else ():
+                if gang is not None and part.required is not None:
+                    self._check(snapshot, gang, part, binds, groups[name])
+
+    def _check(
+        self, snapshot: Snapshot, gang: Gang, part: SubgroupSpec, binds: list[Bind], placement: Placement
+    ) -> None:
+        targets = {bind.pod: bind.node for bind in binds}
+        added, lying = _lying(snapshot, gang, part, targets)
+        what = f"{part.name} of {placement.group}"
+        if any(not all(domain) for domain in added):
+            self.violated(what, f"a member is placed in no {part.required}")
+        elif part.segment:
+            for domain in sorted(added):
+                if lying[domain] % part.segment:
+                    self.violated(what, f"{lying[domain]} in {'/'.join(domain)}, segments of {part.segment}")
+        elif added and len(lying) > 1:
+            self.violated(what, f"lies in {len(lying)} domains of level {part.required}")
+
+
+def _lying(
+    snapshot: Snapshot, gang: Gang, part: SubgroupSpec, targets: dict[PodUid, NodeName]
+) -> tuple[set[Domain], Counter[Domain]]:
+    """The domains that get members of the part, and all its members by domain."""
+    around = lineages(gang.subgroups)
+    added: set[Domain] = set()
+    lying: Counter[Domain] = Counter()
+    for pod in gang.members:
+        if part.name not in around.get(pod.subgroup, ()) or pod.deleting or pod.is_finished:
+            continue
+        node = targets.get(pod.uid) or pod.node
+        domain = _domain(snapshot, gang, part, node) if node is not None else None
+        if domain is not None:
+            lying[domain] += 1
+            added |= {domain} if pod.uid in targets else set()
+    return added, lying
+
+
+def _domain(snapshot: Snapshot, gang: Gang, part: SubgroupSpec, node: NodeName) -> Domain | None:
+    """By the node's labels, an empty name where one is missing; None for a node that is gone."""
+    state = snapshot.nodes.get(node)
+    levels = snapshot.topologies[gang.topology.topology or ""].levels
+    names = [level.name for level in levels]
+    if state is None or part.required not in names:
+        return None
+    down = levels[: names.index(part.required) + 1]
+    return tuple(state.node.labels.get(level.node_label, "") for level in down)
