@@ -405,6 +405,9 @@ CRD_ESTABLISHED_POLL_S: Final = 0.1
 SHOWN_QUEUES: Final = 16
 """Queues of a circle that a message lists: enough to find it, and a message stays short."""
 
+SHOWN_DEFECTS: Final = 8
+"""Wrong answers of the solver that one log line lists: the recorded cycle has them all."""
+
 SHOWN_NODES: Final = 8
 """Nodes of one placement that a table lists: more would fill a screen with names."""
 

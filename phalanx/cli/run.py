@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from phalanx.deciders.port import Decider
     from phalanx.framework.config import SchedulerConfig
     from phalanx.kube.connect import Cluster
+    from phalanx.model.decisions import CycleResult
+    from phalanx.model.snapshot import Snapshot
     from phalanx.observe.metrics import Metrics
     from phalanx.service.scheduler import Identity, Scheduler
 
@@ -77,7 +79,7 @@ def run(
     http
         Address of /healthz, /readyz and /metrics.
     debug
-        Address of /debug/snapshot, which shows cluster data: keep it on loopback.
+        Address of /debug/snapshot and /debug/defect, which show cluster data: keep it on loopback.
     lease_namespace
         Where the Lease of the replicas lies; $POD_NAMESPACE, else phalanx-system.
     identity
@@ -198,15 +200,20 @@ async def _serve(
     from phalanx.observe.recording import Recording, encode
     from phalanx.web.server import debug_app, public_app, serving
 
-    async def recording() -> bytes | None:
-        last = await decider.last()
-        if last is None:
+    def recorded(cycle: "tuple[Snapshot, CycleResult] | None") -> bytes | None:
+        if cycle is None:
             return None
         config = msgspec.Raw(msgspec.json.encode(settings.config))
-        snapshot, result = last
+        snapshot, result = cycle
         return encode(
             Recording(version=version("phalanx-scheduler"), config=config, snapshot=snapshot, result=result)
         )
+
+    async def last() -> bytes | None:
+        return recorded(await decider.last())
+
+    async def defect() -> bytes | None:
+        return recorded(scheduler.defect)
 
     public = public_app(
         why_not_alive=scheduler.why_not_alive,
@@ -217,7 +224,7 @@ async def _serve(
         name: await stack.enter_async_context(serving(app, host=address.host, port=address.port))
         for name, app, address in (
             ("http", public, settings.http),
-            ("debug", debug_app(recording), settings.debug),
+            ("debug", debug_app(last=last, defect=defect), settings.debug),
         )
     }
     structlog.get_logger(__name__).info("serving", identity=settings.identity.name, **ports)

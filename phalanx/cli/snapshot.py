@@ -10,11 +10,15 @@ from phalanx.cli.exits import Exit
 from phalanx.limits import READ_TIMEOUT_S
 
 _DEBUG_ENDPOINT: Final = "http://127.0.0.1:8081"
-_PATH: Final = "/debug/snapshot"
+_LAST: Final = "/debug/snapshot"
+_DEFECT: Final = "/debug/defect"
 
 
 def snapshot(
-    *, output: Annotated[Path, Parameter(name=["--output", "-o"])], url: str = _DEBUG_ENDPOINT
+    *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])],
+    url: str = _DEBUG_ENDPOINT,
+    defect: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Save what a running scheduler knew and decided in its last cycle.
 
@@ -26,12 +30,19 @@ def snapshot(
         The file to write.
     url
         Where the scheduler's debug endpoint is.
+    defect
+        The last cycle in which an answer of the solver failed its check, to be reported as a bug.
     """
+    from urllib.error import HTTPError
+
     from phalanx.observe.recording import RecordingError, decode
 
     try:
-        content = _fetch(url.rstrip("/") + _PATH)
+        content = _fetch(url.rstrip("/") + (_DEFECT if defect else _LAST))
         recording = decode(content)
+    except HTTPError as error:
+        print(f"snapshot: {url}: {error.read().decode(errors='replace').strip()}", file=sys.stderr)
+        return Exit.DIFFERENT
     except (OSError, ValueError, RecordingError) as error:
         print(f"snapshot: {url}: {error}; is `phalanx run` running there? else --url", file=sys.stderr)
         return Exit.DIFFERENT

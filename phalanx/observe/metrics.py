@@ -69,6 +69,9 @@ class Metrics:
         self._solves = self._new_counter(
             "phalanx_solves_total", "Placement problems solved, by the backend that solved them.", "backend"
         )
+        self._defects = self._new_counter(
+            "phalanx_solver_defects_total", "Answers of the solver that failed their check and were dropped."
+        )
         self._pending_gangs = self._new_gauge(
             "phalanx_pending_gangs", "Gangs that wait, by the dominant reason of their verdict.", "reason"
         )
@@ -102,6 +105,7 @@ class Metrics:
         self._decisions.of("nomination").inc(len(result.nominations))
         for backend, solves in result.stats.solves.items():
             self._solves.of(backend).inc(solves)
+        self._defects.of().inc(len(result.stats.defects))
         self._show_pending(result)
         self._show_queues(result)
         self._show_faults(result)

@@ -7,8 +7,9 @@ import structlog
 
 from phalanx.clock import Clock
 from phalanx.deciders.port import Decider
-from phalanx.limits import CYCLE_PERIOD_MIN_S, CYCLE_STUCK_S
+from phalanx.limits import CYCLE_PERIOD_MIN_S, CYCLE_STUCK_S, SHOWN_DEFECTS
 from phalanx.model.decisions import CycleResult
+from phalanx.model.snapshot import Snapshot
 from phalanx.observe.ports import CycleReports
 from phalanx.service.view import View
 
@@ -18,7 +19,10 @@ CarryOut = Callable[[CycleResult], None]
 
 
 class Cycles:
-    """Runs a cycle when something changed that could help, or when the last one asked to be woken."""
+    """Runs a cycle when something changed that could help, or when the last one asked to be woken.
+
+    `defect` is what the last cycle in which an answer of the solver failed its check saw and decided.
+    """
 
     def __init__(
         self, *, view: View, decider: Decider, carry_out: CarryOut, clock: Clock, reports: CycleReports
@@ -31,6 +35,7 @@ class Cycles:
         self._wake_at_ms: int | None = None
         self._deciding_since: float | None = None
         self._breaker = ""
+        self.defect: tuple[Snapshot, CycleResult] | None = None
 
     def why_stuck(self) -> str | None:
         """A plain sentence when the present cycle takes longer than any cycle should."""
@@ -69,6 +74,8 @@ class Cycles:
         self._wake_at_ms = result.wake_at
         self._reports.cycle_ended(result, seconds=seconds)
         self._tell_breaker(result.stats.breaker)
+        if result.stats.defects:
+            await self._keep_defect(result)
         _log.info(
             "cycle",
             cycle=result.cycle,
@@ -79,6 +86,16 @@ class Cycles:
             seconds=round(seconds, 3),
         )
         self._carry_out(result)
+
+    async def _keep_defect(self, result: CycleResult) -> None:
+        """The wrong answer was dropped and another one found; the bug is still to be mended."""
+        self.defect = await self._decider.last()
+        _log.error(
+            "a wrong answer of the solver was dropped; please report it with `phalanx snapshot --defect`",
+            cycle=result.cycle,
+            wrong=result.stats.defects[:SHOWN_DEFECTS],
+            count=len(result.stats.defects),
+        )
 
     def _tell_breaker(self, why_open: str) -> None:
         """Once when it opens, once when it closes."""

@@ -15,8 +15,9 @@ from phalanx.kube.client import Client
 from phalanx.kube.evictor import Evictor
 from phalanx.kube.lease import Leadership
 from phalanx.limits import STOP_GRACE_S
-from phalanx.model.decisions import Placement
+from phalanx.model.decisions import CycleResult, Placement
 from phalanx.model.names import PodUid
+from phalanx.model.snapshot import Snapshot
 from phalanx.observe.metrics import Metrics
 from phalanx.service.cycles import Cycles
 from phalanx.service.eviction_check import CacheEvictionCheck
@@ -123,6 +124,11 @@ class Scheduler:
     def is_leading(self) -> bool:
         """Whether this replica takes itself for the leader."""
         return self._leadership.leading.is_set()
+
+    @property
+    def defect(self) -> tuple[Snapshot, CycleResult] | None:
+        """The last cycle in which an answer of the solver failed its check."""
+        return self._cycles.defect
 
     def why_not_alive(self) -> str | None:
         """A plain sentence when only a restart can help."""

@@ -31,17 +31,15 @@ def public_app(
     return app
 
 
-def debug_app(recording: Callable[[], Awaitable[bytes | None]]) -> web.Application:
-    """`/debug/snapshot`: the last cycle as a file that `phalanx replay` takes; 404 before the first cycle."""
+Recorded = Callable[[], Awaitable[bytes | None]]
+"""A cycle as a file that `phalanx replay` takes; None while there is none."""
 
-    async def snapshot(_: web.Request) -> web.Response:
-        body = await recording()
-        if body is None:
-            raise web.HTTPNotFound(text="no cycle has run yet\n")
-        return web.Response(body=body, content_type="application/gzip")
 
+def debug_app(*, last: Recorded, defect: Recorded) -> web.Application:
+    """`/debug/snapshot`: the last cycle. `/debug/defect`: the last with a wrong answer. 404 without one."""
     app = web.Application()
-    app.router.add_get("/debug/snapshot", snapshot)
+    app.router.add_get("/debug/snapshot", _file(last, "no cycle has run yet\n"))
+    app.router.add_get("/debug/defect", _file(defect, "no answer of the solver has failed its check\n"))
     return app
 
 
@@ -55,6 +53,16 @@ async def serving(app: web.Application, *, host: str, port: int) -> AsyncIterato
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
+
+
+def _file(recorded: Recorded, without: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def file(_: web.Request) -> web.Response:
+        body = await recorded()
+        if body is None:
+            raise web.HTTPNotFound(text=without)
+        return web.Response(body=body, content_type="application/gzip")
+
+    return file
 
 
 def _probe(why_not: WhyNot) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -48,8 +48,11 @@ def endpoint(recording: Recording) -> Iterator[str]:
     async def content() -> bytes:
         return encode(recording)
 
+    async def none() -> None:
+        return None
+
     async def serve() -> None:
-        async with serving(debug_app(content), host="127.0.0.1", port=0) as bound:
+        async with serving(debug_app(last=content, defect=none), host="127.0.0.1", port=0) as bound:
             port.append(bound)
             ready.set()
             await stop.wait()
@@ -79,6 +82,12 @@ def test_a_snapshot_comes_from_the_debug_endpoint(
     assert phalanx("snapshot", "--url", endpoint, "-o", file).code == 0
     assert decode(file.read_bytes()).result == recording.result
     assert phalanx("replay", file).code == 0
+
+
+def test_without_a_defect_there_is_nothing_to_save(endpoint: str, phalanx: Phalanx, tmp_path: Path) -> None:
+    done = phalanx("snapshot", "--defect", "--url", endpoint, "-o", tmp_path / "cycle.gz")
+    assert done.code == 1
+    assert done.err == f"snapshot: {endpoint}: no answer of the solver has failed its check\n"
 
 
 def test_the_same_recording_is_the_same_bytes(recording: Recording) -> None:

@@ -6,7 +6,8 @@ from phalanx.cache.cache import Cache
 from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import CYCLE_STUCK_S
-from phalanx.model.decisions import CycleResult
+from phalanx.model.decisions import CycleResult, CycleStats
+from phalanx.model.snapshot import Snapshot
 from phalanx.observe.metrics import Metrics
 from phalanx.service.cycles import Cycles
 from phalanx.service.view import View
@@ -21,11 +22,16 @@ class SlowDecider(InlineDecider):
         self.asked = asyncio.Event()
         self.go = asyncio.Event()
         self.wake_at: int | None = None
+        self.defects: tuple[str, ...] = ()
 
     async def decide(self, *, now_ms: int) -> CycleResult:
         self.asked.set()
         await self.go.wait()
-        return CycleResult(cycle=1, wake_at=self.wake_at)
+        self.result = CycleResult(cycle=1, wake_at=self.wake_at, stats=CycleStats(defects=self.defects))
+        return self.result
+
+    async def last(self) -> tuple[Snapshot, CycleResult]:
+        return Snapshot(now=0, seed=0), self.result
 
 
 def cycles_of(decider: SlowDecider, clock: StillClock, results: list[CycleResult]) -> tuple[Cycles, View]:
@@ -66,3 +72,21 @@ async def test_the_next_cycle_runs_for_a_reason_or_when_its_time_has_come() -> N
         while len(results) < 4:
             await asyncio.sleep(0.001)
     task.cancel()
+
+
+async def test_a_cycle_with_a_wrong_answer_is_kept_and_the_next_good_one_does_not_replace_it() -> None:
+    results: list[CycleResult] = []
+    decider = SlowDecider()
+    cycles, view = cycles_of(decider, StillClock(), results)
+    decider.go.set()
+    decider.defects = ("cp-sat: 9 cpu on n1, where 8 is free",)
+    task = asyncio.create_task(cycles.run())
+    async with asyncio.timeout(10):
+        while len(results) < 1:
+            await asyncio.sleep(0.001)
+        decider.defects = ()
+        view.reason.set()
+        while len(results) < 2:
+            await asyncio.sleep(0.001)
+    task.cancel()
+    assert cycles.defect == (Snapshot(now=0, seed=0), results[0])

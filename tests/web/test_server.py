@@ -53,5 +53,14 @@ def recording_of(body: bytes | None) -> Callable[[], Awaitable[bytes | None]]:
 
 
 async def test_snapshot_is_not_found_before_the_first_cycle() -> None:
-    assert (await get(debug_app(recording_of(None)), "/debug/snapshot"))[0] == 404
-    assert await get(debug_app(recording_of(b"file")), "/debug/snapshot") == (200, b"file")
+    app = debug_app(last=recording_of(None), defect=recording_of(None))
+    assert await get(app, "/debug/snapshot") == (404, b"no cycle has run yet\n")
+    app = debug_app(last=recording_of(b"file"), defect=recording_of(None))
+    assert await get(app, "/debug/snapshot") == (200, b"file")
+
+
+async def test_a_defect_is_not_found_before_there_is_one() -> None:
+    app = debug_app(last=recording_of(b"file"), defect=recording_of(None))
+    assert await get(app, "/debug/defect") == (404, b"no answer of the solver has failed its check\n")
+    app = debug_app(last=recording_of(b"file"), defect=recording_of(b"wrong"))
+    assert await get(app, "/debug/defect") == (200, b"wrong")
