@@ -9,6 +9,8 @@ moved are of the same rank or of a lower one.
 from collections import Counter
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from phalanx.actions.agenda import rank_of
 from phalanx.actions.demand import Demand, Stage
 from phalanx.actions.failures import Failures
@@ -19,6 +21,7 @@ from phalanx.actions.together import together, topology_of
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
 from phalanx.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT
+from phalanx.model.shares import asks_for_share
 from phalanx.solver.engine import GREEDY_ONLY, place
 from phalanx.solver.joint.engine import BY, admit
 from phalanx.solver.joint.problem import Declined, JointAnswer, JointLimits
@@ -38,7 +41,10 @@ def execute(session: Session, outcome: Outcome, failures: Failures) -> bool:
     if not movable:
         return False
     begin = movable[0]
-    placings = [placing for placing, _ in outcome.steps[begin:]]
+    placings = [
+        replace(placing, devices=statement.devices) if statement.devices else placing
+        for placing, statement in outcome.steps[begin:]
+    ]
     _roll_back([statement for _, statement in outcome.steps[begin:]])
     loose = {index - begin for index in movable}
     fixed = [put(session, placing) for index, placing in enumerate(placings) if index not in loose]
@@ -49,9 +55,11 @@ def execute(session: Session, outcome: Outcome, failures: Failures) -> bool:
 
 
 def _may_move(demand: Demand, failures: Failures) -> bool:
-    """Whether it starts whole, from nothing, and has neither nodes to avoid nor subgroups."""
+    """Whether it starts whole, from nothing, and has neither nodes to avoid, nor subgroups, nor shares."""
     if demand.gang.subgroups or failures.nodes_to_avoid(demand.gang.id):
         return False
+    if any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches):
+        return False  # shares of many gangs on one device are no amounts that add up
     return demand.stage is Stage.START and demand.is_whole
 
 

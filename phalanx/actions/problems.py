@@ -43,7 +43,7 @@ class Problems:
         table = self._table(lens)
         classes = table.classes(demand.count)
         problem = Problem(
-            resources=lens.resources,
+            resources=table.resources,
             levels=frame.levels,
             roles=roles_of(demand, table.requests, frame),
             classes=classes,

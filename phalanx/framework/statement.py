@@ -15,8 +15,17 @@ from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Device, Pod
 from phalanx.model.resources import Resources, add, scale, subtract
+from phalanx.model.shares import (
+    NO_DEVICES,
+    Devices,
+    asks_for_share,
+    dealt,
+    free_devices,
+    size_on,
+    total_held,
+)
 
 if TYPE_CHECKING:
     from phalanx.framework.session import Session
@@ -33,6 +42,7 @@ class Kept(Struct, frozen=True):
 
     gang: Gang
     seats: tuple[tuple[NodeName, tuple[Pod, ...]], ...]
+    devices: Devices = NO_DEVICES
 
 
 class NoRoom(Exception):
@@ -54,12 +64,16 @@ class Changes:
 
 
 class Statement:
-    """Use it in a `with` block. `roll_back` gives up early and leaves the session as before the block."""
+    """Use it in a `with` block. `roll_back` gives up early and leaves the session as before the block.
+
+    `devices`: those that it gave to pods with shares.
+    """
 
     def __init__(self, session: "Session", changes: Changes) -> None:
         self._session = session
         self._changes = changes
         self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
+        self.devices: dict[PodUid, Device] = {}
         self._marks = len(changes.placements), len(changes.evictions), len(changes.kept)
 
     def __enter__(self) -> Self:
@@ -82,15 +96,22 @@ class Statement:
         domain: str = "",
         within: Mapping[str, str] = _NO_LABELS,
         homes: Mapping[NodeName, Mapping[str, str]] = _NO_HOMES,
+        devices: Devices = NO_DEVICES,
     ) -> None:
-        """Allocate these pods of the gang. Raises NoRoom or IllegalTransition."""
+        """Allocate these pods of the gang, shares on these devices or, where none is named, on the best.
+
+        Raises NoRoom or IllegalTransition.
+        """
         self._move_gang(gang, GangState.PLACED)
         binds: list[Bind] = []
+        self._take(gang, seats, devices)
         for node, pods in seats:
             for pod in pods:
                 self._move_pod(pod, PodState.ALLOCATED)
-                binds.append(Bind(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node))
-            self._take(gang, node, pods)
+                device = self.devices.get(pod.uid)
+                binds.append(
+                    Bind(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, device=device)
+                )
         nodes = (*self._session.seats_of(gang), *(node for node, _ in seats))
         self._set(self._changes.seats, gang.id, nodes)
         self._changes.placements.append(
@@ -108,11 +129,11 @@ class Statement:
             )
         )
 
-    def keep(self, *, gang: Gang, seats: Seats) -> None:
-        """Take room for members that do not exist yet, in the queue's account too. Raises NoRoom."""
-        for node, pods in seats:
-            self._take(gang, node, pods)
-        self._changes.kept.append(Kept(gang, tuple((node, tuple(pods)) for node, pods in seats)))
+    def keep(self, *, gang: Gang, seats: Seats, devices: Devices = NO_DEVICES) -> None:
+        """As `place`, for members that do not exist yet, in the queue's account too. Raises NoRoom."""
+        self._take(gang, seats, devices)
+        taken = tuple((node, tuple(pods)) for node, pods in seats)
+        self._changes.kept.append(Kept(gang, taken, self.devices))
 
     def evict(self, *, gang: Gang, pods: Sequence[Pod], reason: str, message: str) -> None:
         """Release these bound pods; what they use stays taken until they are gone."""
@@ -144,16 +165,39 @@ class Statement:
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
         del self._changes.kept[kept:]
 
-    def _take(self, gang: Gang, node: NodeName, pods: Sequence[Pod]) -> None:
-        used = total_requests(pods)
-        free = subtract(self._session.free(node), used)
-        if any(free[name] < 0 < amount for name, amount in used.items()):
-            raise NoRoom(f"node {node} has no room for {len(pods)} pods of {gang}")
-        self._set(self._changes.free, node, free)
-        self._changes.nodes.append(node)
-        ledger = self._session.ledger
-        for account in ledger.accounts(gang.queue, node):
-            self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), used))
+    def _take(self, gang: Gang, seats: Seats, devices: Devices) -> None:
+        """Take the room of these seats, on these devices or, where none is named, on the best."""
+        loads = [total_requests(pods) for _, pods in seats]
+        taken = loads
+        if any(asks_for_share(load) for load in loads):
+            self._deal(seats, devices)
+            taken = [total_held(pods, self.devices) for _, pods in seats]
+        for (node, pods), load, held in zip(seats, loads, taken, strict=True):
+            free = subtract(self._session.free(node), held)
+            if any(free[name] < 0 < amount for name, amount in held.items()):
+                raise NoRoom(f"node {node} has no room for {len(pods)} pods of {gang}")
+            self._set(self._changes.free, node, free)
+            self._changes.nodes.append(node)
+            ledger = self._session.ledger
+            for account in ledger.accounts(gang.queue, node):
+                self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), load))
+
+    def _deal(self, seats: Seats, devices: Devices) -> None:
+        """A device for each share: the one that is named, else one chosen for all of a node together."""
+        self.devices.update(devices)
+        sharing: dict[NodeName, list[Pod]] = {}
+        for node, pods in seats:
+            for pod in pods:
+                if asks_for_share(pod.shape.requests) and pod.uid not in devices:
+                    sharing.setdefault(node, []).append(pod)
+        for node, pods in sharing.items():
+            state = self._session.nodes[node]
+            sizes = [size_on(pod.shape.requests, state.node.allocatable) for pod in pods]
+            indices = dealt(sizes, free_devices(state, self._session.free(node)))
+            if indices is None:
+                raise NoRoom(f"the GPUs of node {node} have no room for {len(pods)} shares")
+            for pod, index, size in zip(pods, indices, sizes, strict=True):
+                self.devices[pod.uid] = Device(index=index, taken=size)
 
     def _move_pod(self, pod: Pod, after: PodState) -> None:
         check_pod(pod, self._session.pod_state(pod), after)
