@@ -9,8 +9,6 @@ moved are of the same rank or of a lower one.
 from collections import Counter
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
 from phalanx.actions.agenda import rank_of
 from phalanx.actions.demand import Demand, Stage
 from phalanx.actions.failures import Failures
@@ -41,10 +39,7 @@ def execute(session: Session, outcome: Outcome, failures: Failures) -> bool:
     if not movable:
         return False
     begin = movable[0]
-    placings = [
-        replace(placing, devices=statement.devices) if statement.devices else placing
-        for placing, statement in outcome.steps[begin:]
-    ]
+    placings = [placing for placing, _ in outcome.steps[begin:]]
     _roll_back([statement for _, statement in outcome.steps[begin:]])
     loose = {index - begin for index in movable}
     fixed = [put(session, placing) for index, placing in enumerate(placings) if index not in loose]
@@ -59,7 +54,7 @@ def _may_move(demand: Demand, failures: Failures) -> bool:
     if demand.gang.subgroups or failures.nodes_to_avoid(demand.gang.id):
         return False
     if any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches):
-        return False  # shares of many gangs on one device are no amounts that add up
+        return False  # shares of several gangs need not add up; left alone, they get their devices again
     return demand.stage is Stage.START and demand.is_whole
 
 

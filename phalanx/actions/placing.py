@@ -11,20 +11,15 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Statement
 from phalanx.model.certificates import Certificate
 from phalanx.model.pods import Pod
-from phalanx.model.shares import NO_DEVICES, Devices
 from phalanx.solver.problem import Assignment
 
 
 class Placing(Struct, frozen=True):
-    """Seats for (a part of) a demand. Without a certificate they are only kept, for pods to come.
-
-    `devices`: those of pods with shares, once they are chosen.
-    """
+    """Seats for (a part of) a demand. Without a certificate they are only kept, for pods to come."""
 
     demand: Demand
     seats: Seats
     certificate: Certificate | None = None
-    devices: Devices = NO_DEVICES
 
 
 def seats_of(session: Session, demand: Demand, assignments: Sequence[Assignment]) -> Seats:
@@ -44,7 +39,7 @@ def put(session: Session, placing: Placing) -> Statement:
     gang, seats = placing.demand.gang, placing.seats
     with session.statement() as statement:
         if placing.certificate is None:
-            statement.keep(gang=gang, seats=seats, devices=placing.devices)
+            statement.keep(gang=gang, seats=seats)
             return statement
         level, domain = tightest_domain(session, gang, seats)
         statement.place(
@@ -56,6 +51,5 @@ def put(session: Session, placing: Placing) -> Statement:
             domain=domain,
             within=required_labels(session, gang, seats),
             homes=homes_of(session, gang, seats),
-            devices=placing.devices,
         )
     return statement

@@ -64,16 +64,12 @@ class Changes:
 
 
 class Statement:
-    """Use it in a `with` block. `roll_back` gives up early and leaves the session as before the block.
-
-    `devices`: those that it gave to pods with shares.
-    """
+    """Use it in a `with` block. `roll_back` gives up early and leaves the session as before the block."""
 
     def __init__(self, session: "Session", changes: Changes) -> None:
         self._session = session
         self._changes = changes
         self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
-        self.devices: dict[PodUid, Device] = {}
         self._marks = len(changes.placements), len(changes.evictions), len(changes.kept)
 
     def __enter__(self) -> Self:
@@ -96,19 +92,15 @@ class Statement:
         domain: str = "",
         within: Mapping[str, str] = _NO_LABELS,
         homes: Mapping[NodeName, Mapping[str, str]] = _NO_HOMES,
-        devices: Devices = NO_DEVICES,
     ) -> None:
-        """Allocate these pods of the gang, shares on these devices or, where none is named, on the best.
-
-        Raises NoRoom or IllegalTransition.
-        """
+        """Allocate these pods of the gang, and devices for shares. Raises NoRoom or IllegalTransition."""
         self._move_gang(gang, GangState.PLACED)
         binds: list[Bind] = []
-        self._take(gang, seats, devices)
+        devices = self._take(gang, seats)
         for node, pods in seats:
             for pod in pods:
                 self._move_pod(pod, PodState.ALLOCATED)
-                device = self.devices.get(pod.uid)
+                device = devices.get(pod.uid)
                 binds.append(
                     Bind(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, device=device)
                 )
@@ -129,11 +121,11 @@ class Statement:
             )
         )
 
-    def keep(self, *, gang: Gang, seats: Seats, devices: Devices = NO_DEVICES) -> None:
-        """As `place`, for members that do not exist yet, in the queue's account too. Raises NoRoom."""
-        self._take(gang, seats, devices)
+    def keep(self, *, gang: Gang, seats: Seats) -> None:
+        """Take room for members that do not exist yet, in the queue's account too. Raises NoRoom."""
+        devices = self._take(gang, seats)
         taken = tuple((node, tuple(pods)) for node, pods in seats)
-        self._changes.kept.append(Kept(gang, taken, self.devices))
+        self._changes.kept.append(Kept(gang, taken, devices))
 
     def evict(self, *, gang: Gang, pods: Sequence[Pod], reason: str, message: str) -> None:
         """Release these bound pods; what they use stays taken until they are gone."""
@@ -165,13 +157,14 @@ class Statement:
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
         del self._changes.kept[kept:]
 
-    def _take(self, gang: Gang, seats: Seats, devices: Devices) -> None:
-        """Take the room of these seats, on these devices or, where none is named, on the best."""
+    def _take(self, gang: Gang, seats: Seats) -> Devices:
+        """Take the room of these seats; the devices that shares among them get."""
+        devices = NO_DEVICES
         loads = [total_requests(pods) for _, pods in seats]
         taken = loads
         if any(asks_for_share(load) for load in loads):
-            self._deal(seats, devices)
-            taken = [total_held(pods, self.devices) for _, pods in seats]
+            devices = self._deal(seats)
+            taken = [total_held(pods, devices) for _, pods in seats]
         for (node, pods), load, held in zip(seats, loads, taken, strict=True):
             free = subtract(self._session.free(node), held)
             if any(free[name] < 0 < amount for name, amount in held.items()):
@@ -181,14 +174,15 @@ class Statement:
             ledger = self._session.ledger
             for account in ledger.accounts(gang.queue, node):
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), load))
+        return devices
 
-    def _deal(self, seats: Seats, devices: Devices) -> None:
-        """A device for each share: the one that is named, else one chosen for all of a node together."""
-        self.devices.update(devices)
+    def _deal(self, seats: Seats) -> Devices:
+        """A device for each share, chosen for all shares of a node together."""
+        devices: dict[PodUid, Device] = {}
         sharing: dict[NodeName, list[Pod]] = {}
         for node, pods in seats:
             for pod in pods:
-                if asks_for_share(pod.shape.requests) and pod.uid not in devices:
+                if asks_for_share(pod.shape.requests):
                     sharing.setdefault(node, []).append(pod)
         for node, pods in sharing.items():
             state = self._session.nodes[node]
@@ -197,7 +191,8 @@ class Statement:
             if indices is None:
                 raise NoRoom(f"the GPUs of node {node} have no room for {len(pods)} shares")
             for pod, index, size in zip(pods, indices, sizes, strict=True):
-                self.devices[pod.uid] = Device(index=index, taken=size)
+                devices[pod.uid] = Device(index=index, taken=size)
+        return devices
 
     def _move_pod(self, pod: Pod, after: PodState) -> None:
         check_pod(pod, self._session.pod_state(pod), after)
