@@ -3,18 +3,17 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from phalanx.limits import SHARED_DEVICES_MAX
+from phalanx.limits import POD_REQUEST_MAX, SHARED_DEVICES_MAX
 from phalanx.model.names import NODE_GPU_COUNT, NODE_GPU_MEMORY, NODE_GPU_SHARING
 from phalanx.model.pods import Device
 from phalanx.model.quantities import InvalidQuantity, request_amount
 from phalanx.model.reading.metadata import count
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.resources import GPU, NONE, Resources
-from phalanx.model.shares import GPU_MEMORY, GPU_SHARE, WHOLE, asks_for_share, offered
+from phalanx.model.shares import GPU_MEMORY, GPU_SHARE, WHOLE, asks_for_share, is_device, offered
 from phalanx.model.wire.meta import Annotations
 
 _MIB: Final = 1 << 20
-_OURS: Final = (GPU_SHARE, GPU_MEMORY)
 
 
 def with_share(requests: Resources, written: Annotations, wrong: list[str]) -> Resources:
@@ -23,16 +22,20 @@ def with_share(requests: Resources, written: Annotations, wrong: list[str]) -> R
     What makes no sense is appended to `wrong`, with the annotation named, and counts as a whole device.
     """
     wrong.extend(
-        f"resource {name}: no container can ask for it, expected an annotation of the pod with this name"
-        for name in _OURS
-        if name in requests
+        f"resource {name}: is nothing to ask for in a container; shares of GPUs are asked for by annotation"
+        for name in requests
+        if _is_ours(name)
     )
-    own = {name: amount for name, amount in requests.items() if name not in _OURS}
+    own = {name: amount for name, amount in requests.items() if not _is_ours(name)}
     asked = {**_share(written.gpu_share, wrong), **_memory(written.gpu_memory, wrong)}
     if not asked:
         return own
     wrong.extend(_contradictions(own, written))
     return dict(sorted({**own, **asked}.items()))
+
+
+def _is_ours(resource: str) -> bool:
+    return resource in (GPU_SHARE, GPU_MEMORY) or is_device(resource)
 
 
 def _share(text: str | None, wrong: list[str]) -> Resources:
@@ -57,7 +60,7 @@ def _memory(text: str | None, wrong: list[str]) -> Resources:
     if amount == 0:
         wrong.append(f"{_path(GPU_MEMORY)}: {text!r} is not valid, expected an amount above zero")
         return {GPU_SHARE: WHOLE}
-    return {GPU_MEMORY: amount}
+    return {GPU_MEMORY: min(amount, POD_REQUEST_MAX)}
 
 
 def _contradictions(own: Resources, written: Annotations) -> Iterator[str]:
@@ -91,10 +94,10 @@ def with_devices(amounts: Resources, labels: Mapping[str, str], problems: list[P
     """
     problems.extend(
         _wrong(f"status.allocatable[{name}]: is counted from labels of the node, not from this")
-        for name in _OURS
-        if name in amounts
+        for name in amounts
+        if _is_ours(name)
     )
-    own = {name: amount for name, amount in amounts.items() if name not in _OURS}
+    own = {name: amount for name, amount in amounts.items() if not _is_ours(name)}
     if labels.get(NODE_GPU_SHARING) != "true" or own.get(GPU, 0) > 0:
         return own
     written = labels.get(NODE_GPU_COUNT)
