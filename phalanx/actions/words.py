@@ -20,7 +20,7 @@ def amount(resource: str, number: int) -> str:
     if resource == PODS:
         return pods(number)
     if resource == GPU_SHARE:
-        return f"{_devices(number)} shared GPUs"
+        return f"{_devices(number)} shared GPU{'' if number == WHOLE else 's'}"
     if resource == GPU_MEMORY:
         return f"{_bytes(number)} of GPU memory"
     if resource.startswith(PIECES):

@@ -11,7 +11,7 @@ from phalanx.model.reading.nodes import read_node
 from phalanx.model.reading.pods import read_pod
 from phalanx.model.reading.shapes import Shapes
 from phalanx.model.resources import Resources
-from phalanx.model.shares import ANYWHERE, GPU_MEMORY, GPU_SHARE, WHOLE, dealt, held, size_on
+from phalanx.model.shares import ANYWHERE, GPU_MEMORY, GPU_SHARE, WHOLE, Share, clash, dealt, held, size_on
 from tests.model.written import label, node, pod
 
 SHARING = {label("gpu-sharing"): "true", "nvidia.com/gpu.count": "2"}
@@ -210,3 +210,20 @@ def test_bytes_fit_no_device_whose_memory_is_not_known() -> None:
 )
 def test_dealing(sizes: tuple[int, ...], devices: tuple[int, ...], expected: tuple[int, ...] | None) -> None:
     assert dealt(sizes, devices) == expected
+
+
+@pytest.mark.parametrize(
+    ("shares", "pair"),
+    [
+        ([], None),
+        ([(GPU_SHARE, 300), (GPU_SHARE, 300)], None),
+        ([(GPU_SHARE, 1000), (GPU_SHARE, 250), (GPU_SHARE, 500)], None),
+        ([(GPU_SHARE, 600), (GPU_SHARE, 400), (GPU_SHARE, 200)], ((GPU_SHARE, 400), (GPU_SHARE, 600))),
+        ([(GPU_MEMORY, 2), (GPU_MEMORY, 1)], ((GPU_MEMORY, 1), (GPU_MEMORY, 2))),
+        ([(GPU_SHARE, 1), (GPU_MEMORY, 1)], ((GPU_MEMORY, 1), (GPU_SHARE, 1))),
+    ],
+)
+def test_shares_that_are_not_known_to_go_together(
+    shares: list[Share], pair: tuple[Share, Share] | None
+) -> None:
+    assert clash(shares) == pair
