@@ -100,7 +100,7 @@ class Statement:
         for node, pods in seats:
             for pod in pods:
                 self._move_pod(pod, PodState.ALLOCATED)
-                device = devices.get(pod.uid)
+                device = devices.get(pod.uid) if devices else None
                 binds.append(
                     Bind(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, device=device)
                 )
@@ -162,7 +162,7 @@ class Statement:
         devices = NO_DEVICES
         loads = [total_requests(pods) for _, pods in seats]
         taken = loads
-        if any(asks_for_share(load) for load in loads):
+        if any(map(asks_for_share, loads)):
             devices = self._deal(seats)
             taken = [total_held(pods, devices) for _, pods in seats]
         for (node, pods), load, held in zip(seats, loads, taken, strict=True):

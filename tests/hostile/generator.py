@@ -215,36 +215,6 @@ def labels(random: Random, document: Document) -> None:
     meta["labels"][random.choice((*ours, *TEXTS))] = value
 
 
-def shares(random: Random, document: Document) -> None:
-    """Our own annotations with odd values, on pods and on what is none; labels of nodes that share GPUs."""
-    meta = document.get("metadata")
-    if not isinstance(meta, dict):
-        return
-    numbers = (
-        "",
-        "0",
-        "1",
-        "500",
-        "1000",
-        "1001",
-        "-1",
-        "0.5",
-        "x",
-        "999999999",
-        "9999999999",
-        "１２",
-        "9E",
-        "20Gi",
-    )
-    names = ("gpu-share", "gpu-memory", "gpu-index", "gpu-taken")
-    chosen = random.sample(names, random.randint(1, 4))
-    meta["annotations"] = {f"{API_GROUP}/{name}": random.choice(numbers) for name in chosen}
-    if not isinstance(meta.get("labels"), dict):
-        meta["labels"] = {}
-    counts = {"nvidia.com/gpu.count": random.choice(numbers), "nvidia.com/gpu.memory": random.choice(numbers)}
-    meta["labels"] |= {f"{API_GROUP}/gpu-sharing": random.choice(("true", "true", "yes")), **counts}
-
-
 def many_labels(random: Random, document: Document) -> None:
     if isinstance(document.get("metadata"), dict):
         document["metadata"]["labels"] = {f"label-{each}": str(each) for each in range(100_000)}
@@ -273,7 +243,7 @@ def duplicated(random: Random, document: Document) -> None:
 
 
 ANYWHERE: Final[tuple[Callable[[Random, Document], None], ...]] = (
-    wrong_type, missing, null, number, text, time, version, uid, owners, labels, shares, many_labels,
+    wrong_type, missing, null, number, text, time, version, uid, owners, labels, many_labels,
     large_annotation, deep, duplicated,
 )  # fmt: skip
 
