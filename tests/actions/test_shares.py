@@ -103,6 +103,12 @@ def test_both_forms_take_from_the_same_devices() -> None:
     assert "0.001 shared GPUs are missing" in says
 
 
+def test_work_without_devices_stays_off_the_node_with_more_whole_ones() -> None:
+    """However many thousandths those are that pods share."""
+    scenario = Scenario().nodes("a", 1, gpu=8).nodes("b", 1, shared=4, gpu_memory=80).nodes("c", 1, gpu=5)
+    assert scenario.gang("g", 1).decide().where("g") == {"b": 1}
+
+
 # --- pods that somebody else bound --------------------------------------------------------------------------
 
 
