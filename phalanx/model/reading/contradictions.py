@@ -100,8 +100,11 @@ def _subgroup_problems(active: list[Pod], subgroups: tuple[SubgroupSpec, ...]) -
 
 def _share_problems(active: list[Pod]) -> Iterator[Problem]:
     """Members that wait are placed together, and only such shares can be proven to fit side by side."""
-    waiting = {pod.shape.key: pod for pod in active if pod.is_waiting}
-    shares = {share: pod.name for pod in waiting.values() if (share := share_of(pod.shape.requests))}
+    shapes = {pod.shape.key: pod.shape for pod in active}
+    asked = {key: share_of(shape.requests) for key, shape in shapes.items()}
+    if not any(asked.values()):
+        return
+    shares = {share: pod.name for pod in active if pod.is_waiting and (share := asked[pod.shape.key])}
     pair = clash(shares)
     if pair is not None:
         one, other = (f"{name} {amount} in pod {shares[name, amount]}" for name, amount in pair)
