@@ -19,15 +19,16 @@ from msgspec.structs import replace
 
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
-from phalanx.model.decisions import CycleResult, Placement
+from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.gangs import Gang, GangKind, RoleSpec, TopologyWish
 from phalanx.model.memory import Memory
-from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
+from phalanx.model.names import NODE_GPU_SHARING, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.nodes import Node, NodeState, Taint
 from phalanx.model.pods import Controller, Pod, PodPhase, PodShape
 from phalanx.model.queues import Flavor, Queue
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.model.resources import CPU, GPU, MEMORY, PODS, Resources, add, fits, subtract
+from phalanx.model.shares import GPU_MEMORY, GPU_SHARE, held, offered
 from phalanx.model.snapshot import Claim, Level, Snapshot, Topology
 
 K = TypeVar("K")
@@ -67,13 +68,20 @@ class Scenario:
         cordoned: bool = False,
         used: Mapping[str, int] | None = None,
         conditions: Mapping[str, str] | None = None,
+        shared: int = 0,
+        gpu_memory: int = 0,
     ) -> Self:
-        """Nodes "group-0", "group-1"… with the label `group`; `used` is what foreign pods hold on each."""
+        """Nodes "group-0", "group-1"… with the label `group`; `used` is what foreign pods hold on each.
+
+        `shared`: GPUs of which pods get shares, each with so much `gpu_memory` in Gi.
+        """
         domains = dict(zip((f"test/{level}" for level in self.levels), within.split("/"), strict=False))
         for index in range(count):
             name = NodeName(f"{group}-{index}")
             own = {"group": group, "kubernetes.io/hostname": name}
             allocatable = {GPU: gpu, CPU: cpu * 1000, MEMORY: memory * GI, PODS: 110}
+            allocatable.update(offered(shared, gpu_memory * GI))
+            own.update({NODE_GPU_SHARING: "true"} if shared else {})
             self._nodes[name] = Node(
                 name=name,
                 uid=f"uid-{name}",
@@ -205,12 +213,15 @@ class Scenario:
 
     def _usage(self, pods: Iterable[Pod]) -> tuple[dict[NodeName, NodeState], dict[NodeName, Resources]]:
         used: dict[NodeName, Resources] = {}
+        taken = {name: self._foreign[name] for name in self._nodes}
         for pod in pods:
             if pod.node is not None and pod.holds_node:
                 used[pod.node] = add(used.get(pod.node, {}), pod.shape.requests)
+                if pod.node in taken:
+                    taken[pod.node] = add(taken[pod.node], held(pod))
         states = {}
         for name, node in self._nodes.items():
-            total = add(self._foreign[name], used.get(name, {}))
+            total = taken[name]
             states[name] = NodeState(node=node, used=total, free=subtract(node.allocatable, total))
         return states, used
 
@@ -244,10 +255,10 @@ class Scenario:
 
     def take(self, decided: "Decided") -> Self:
         """Bound pods run, evicted pods are made anew, memory is kept."""
-        nodes = decided.binds
+        binds = {bind.pod: bind for each in decided.result.placements for bind in each.binds}
         evicted = {each.pod for each in decided.result.evictions}
         for name, gang in self._gangs.items():
-            members = tuple(_after(pod, nodes, evicted) for pod in gang.members)
+            members = tuple(_after(pod, binds, evicted) for pod in gang.members)
             active = [pod for pod in members if pod.counts_for_gang]
             is_enough = gang.minimum.is_reached(active)
             started = gang.started or is_enough
@@ -267,6 +278,11 @@ class Decided:
     def binds(self) -> dict[PodUid, NodeName]:
         """Pods and their nodes."""
         return {bind.pod: bind.node for each in self.result.placements for bind in each.binds}
+
+    def devices(self, gang: str) -> dict[str, int]:
+        """The index of the device of each pod of the gang that got a share, by the pod's name."""
+        binds = [bind for each in self.placements(gang) for bind in each.binds]
+        return {bind.name: bind.device.index for bind in binds if bind.device is not None}
 
     def placements(self, gang: str) -> list[Placement]:
         """What was placed of a gang, in order."""
@@ -304,6 +320,8 @@ def _shape(fields: dict[str, Any]) -> PodShape:
         CPU: round(fields.pop("cpu", 1) * 1000),
         MEMORY: fields.pop("memory", 1) * GI,
         PODS: 1,
+        GPU_SHARE: fields.pop("share", 0),
+        GPU_MEMORY: fields.pop("gpu_memory", 0) * GI,
     }
     parts = {
         "requests": {key: value for key, value in amounts.items() if value},
@@ -323,9 +341,10 @@ def _shuffled(mapping: Mapping[K, V], chance: random.Random) -> dict[K, V]:
     return dict(items)
 
 
-def _after(pod: Pod, nodes: Mapping[PodUid, NodeName], evicted: set[PodUid]) -> Pod:
+def _after(pod: Pod, binds: Mapping[PodUid, Bind], evicted: set[PodUid]) -> Pod:
     if pod.uid in evicted:
         return replace(pod, uid=PodUid(f"{pod.uid}-again"), node=None, phase=PodPhase.PENDING)
-    if pod.uid in nodes:
-        return replace(pod, node=nodes[pod.uid], phase=PodPhase.RUNNING)
+    if pod.uid in binds:
+        bind = binds[pod.uid]
+        return replace(pod, node=bind.node, device=bind.device, phase=PodPhase.RUNNING)
     return pod

@@ -19,6 +19,7 @@ from phalanx.actions.together import together, topology_of
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
 from phalanx.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT
+from phalanx.model.shares import asks_for_share
 from phalanx.solver.engine import GREEDY_ONLY, place
 from phalanx.solver.joint.engine import BY, admit
 from phalanx.solver.joint.problem import Declined, JointAnswer, JointLimits
@@ -49,9 +50,11 @@ def execute(session: Session, outcome: Outcome, failures: Failures) -> bool:
 
 
 def _may_move(demand: Demand, failures: Failures) -> bool:
-    """Whether it starts whole, from nothing, and has neither nodes to avoid nor subgroups."""
+    """Whether it starts whole, from nothing, and has neither nodes to avoid, nor subgroups, nor shares."""
     if demand.gang.subgroups or failures.nodes_to_avoid(demand.gang.id):
         return False
+    if any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches):
+        return False  # shares of several gangs need not add up; left alone, they get their devices again
     return demand.stage is Stage.START and demand.is_whole
 
 

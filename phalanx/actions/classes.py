@@ -2,7 +2,8 @@
 
 The key holds the domain path down to the level that matters, eligibility and price per batch, the budgets
 that count the node, and the free amounts of the resources that the batches ask for, each capped at what the
-batches could use on that node at most. Odd bytes of memory and different host names disappear in it.
+batches could use on that node at most. Odd bytes of memory and different host names disappear in it, and so
+do devices of which the batches can use the same: shares are counted as pieces (`shares.py`).
 
 A table lives as long as its session. It follows the session's log of changed nodes, so that gangs of one
 demand in a row cost what changed between them and not the number of nodes.
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from phalanx.actions.frame import Frame
 from phalanx.actions.node_order import NodeOrder
+from phalanx.actions.shares import amounts_of, free_amounts, share_lens
 from phalanx.actions.useful import Vector, pods_that_fit, useful_amounts
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.session import Session
@@ -23,6 +25,7 @@ from phalanx.framework.topology import Path
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Objective
+from phalanx.model.resources import Resources
 from phalanx.solver.problem import NodeClass
 
 ClassKey = tuple[Path, tuple[bool, ...], Vector, Vector, Vector]
@@ -49,29 +52,27 @@ class Lens(Struct, frozen=True):
         frame = (topology, len(self.frame.levels), self.frame.scopes)
         return (shapes, self.at_most, *frame, self.avoided, self.ties)
 
-    @property
-    def resources(self) -> tuple[str, ...]:
-        """All resources that the batches ask for, in order of their names."""
-        return asked_for(self.pods)
+
+def asked_for(requests: Iterable[Resources]) -> tuple[str, ...]:
+    """The resources that are asked for, in order of their names."""
+    return tuple(sorted({name for each in requests for name, need in each.items() if need > 0}))
 
 
-def asked_for(pods: Iterable[Pod]) -> tuple[str, ...]:
-    """The resources that these pods ask for, in order of their names."""
-    return tuple(sorted({name for pod in pods for name, need in pod.shape.requests.items() if need > 0}))
-
-
-def request_vectors(pods: Iterable[Pod], resources: Sequence[str]) -> tuple[Vector, ...]:
-    """What each of these pods asks for, in the order of the resources."""
-    return tuple(tuple([pod.shape.requests.get(name, 0) for name in resources]) for pod in pods)
+def request_vectors(requests: Iterable[Resources], resources: Sequence[str]) -> tuple[Vector, ...]:
+    """Each of these requests in the order of the resources."""
+    return tuple(tuple([each.get(name, 0) for name in resources]) for each in requests)
 
 
 class ClassTable:
     """All nodes of a session through one lens. `has_prices`: whether some node is dearer than others."""
 
     def __init__(self, session: Session, lens: Lens, node_order: NodeOrder) -> None:
-        self.resources = lens.resources
-        self.requests = request_vectors(lens.pods, self.resources)
+        shares = share_lens(lens.pods)
+        asked = amounts_of(lens.pods, shares)
+        self.resources = asked_for(asked)
+        self.requests = request_vectors(asked, self.resources)
         self._session = session
+        self._free = free_amounts(session, shares)
         self._node_order = node_order
         self._tells_order = lens.ties is not Objective.PACK
         self._at_most = lens.at_most
@@ -154,7 +155,7 @@ class ClassTable:
     def _seat(self, node: NodeName) -> ClassKey | None:
         """Put the node last into its class; None for a node on which not one pod fits."""
         path, eligible, price, budgets = self._static[node]
-        free = self._useful(eligible, self._session.free(node))
+        free = self._useful(eligible, self._free(node))
         if free is None:
             return None
         key = (path, eligible, price, budgets, free)

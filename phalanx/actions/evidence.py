@@ -6,8 +6,10 @@ from phalanx.actions import words
 from phalanx.actions.demand import Batch, Demand
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
+from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence
 from phalanx.model.resources import PODS, Resources
+from phalanx.model.shares import asks_for_share, free_devices, left_of_devices, size_on
 
 
 def nowhere_eligible(demand: Demand, session: Session) -> Batch | None:
@@ -52,8 +54,12 @@ def shortages(demand: Demand, free: Resources) -> Resources:
 def free_amounts(demand: Demand, session: Session) -> Resources:
     """What is free on all nodes that some batch may use."""
     total: dict[str, int] = {}
+    sharing = any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches)
     for node in _eligible_nodes(demand, session):
-        for name, amount in session.free(node).items():
+        free = session.free(node)
+        if sharing:
+            free = {**free, **left_of_devices(session.nodes[node], free)}
+        for name, amount in free.items():
             total[name] = total.get(name, 0) + max(0, amount)
     return total
 
@@ -81,9 +87,17 @@ def _too_full(batch: Batch, session: Session) -> Counter[str]:
         if node not in rejected:
             free = session.free(node)
             short = [name for name, need in pod.shape.requests.items() if 0 < need > free.get(name, 0)]
-            if short:
+            if asks_for_share(pod.shape.requests) and not _has_device(pod, session, node):
+                counts[f"no GPU with {words.share(pod.shape.requests)} left"] += 1
+            elif short:
                 counts[f"too little {min(short, key=dominance)} free"] += 1
     return counts
+
+
+def _has_device(pod: Pod, session: Session, node: NodeName) -> bool:
+    state = session.nodes[node]
+    size = size_on(pod.shape.requests, state.node.allocatable)
+    return any(amount >= size for amount in free_devices(state, session.free(node)))
 
 
 def dominance(resource: str) -> tuple[bool, str]:

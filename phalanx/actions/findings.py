@@ -10,6 +10,7 @@ from phalanx.limits import CLAIM_MS
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import Evidence, Reason
 from phalanx.model.rules import Budget, SameDomain, SubgroupRule
+from phalanx.model.shares import asks_for_share
 from phalanx.solver.explain import Explanation
 from phalanx.solver.problem import Problem
 from phalanx.solver.relaxations import RelaxationKind
@@ -80,7 +81,7 @@ def insufficient(case: Case) -> Finding:
     """Fits the cluster, but not beside what runs now."""
     demand, session = case.demand, case.session
     missing = evidence.shortages(demand, evidence.free_amounts(demand, session))
-    lack = "enough is free in total, but not together on single nodes"
+    lack = f"enough is free in total, but not together on single {_holders(demand)}"
     if missing:
         lack = f"{words.amounts(words.need(demand))} are needed and {words.amounts(missing)} are missing"
     return Finding(
@@ -93,6 +94,12 @@ def insufficient(case: Case) -> Finding:
         ),
         next_step=case.while_waiting,
     )
+
+
+def _holders(demand: Demand) -> str:
+    """What a pod must find its room on."""
+    sharing = any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches)
+    return "GPUs" if sharing else "nodes"
 
 
 def above_domain(case: Case, rule: SameDomain) -> Finding:

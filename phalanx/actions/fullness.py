@@ -3,6 +3,7 @@
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import CPU, MEMORY, Resources
+from phalanx.model.shares import GPU_MEMORY, GPU_SHARE, WHOLE, is_device
 
 Vector = tuple[int, ...]
 
@@ -26,4 +27,11 @@ class Fullness:
 
 def _vector(free: Resources) -> Vector:
     devices = sum(amount for name, amount in free.items() if "/" in name)
+    if GPU_SHARE in free:
+        devices += _shared(free) - free[GPU_SHARE] - free.get(GPU_MEMORY, 0)
     return (devices, free.get(CPU, 0), free.get(MEMORY, 0))
+
+
+def _shared(free: Resources) -> int:
+    """What is left of devices that pods share, in whole devices, rounded up."""
+    return -(-sum(amount for name, amount in free.items() if is_device(name)) // WHOLE)

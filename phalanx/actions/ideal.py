@@ -8,6 +8,7 @@ from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import NodeState
 from phalanx.model.resources import NONE, Resources, add, subtract
+from phalanx.model.shares import held
 
 
 class IdealCluster:
@@ -48,5 +49,5 @@ def _usage_of_members(gang: Gang) -> dict[NodeName, Resources]:
     usage: dict[NodeName, Resources] = {}
     for pod in gang.members:
         if pod.node is not None and pod.holds_node and not pod.deleting:
-            usage[pod.node] = add(usage.get(pod.node, NONE), pod.shape.requests)
+            usage[pod.node] = add(usage.get(pod.node, NONE), held(pod))
     return usage

@@ -45,7 +45,7 @@ class Problems:
         within = _only_domain(demand, lens, table)
         classes = table.classes(demand.count, within=within)
         problem = Problem(
-            resources=lens.resources,
+            resources=table.resources,
             levels=frame.levels,
             roles=roles_of(demand, table.requests, frame),
             classes=classes,

@@ -5,11 +5,11 @@ from msgspec.structs import replace
 from phalanx.actions.demand import Demand
 from phalanx.actions.problems import Problems
 from phalanx.framework.session import Session
-from phalanx.framework.statement import total_requests
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import NodeState
 from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.shares import total_held
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed
 
@@ -47,7 +47,7 @@ class WhatIf:
         kept: dict[NodeName, Resources] = {}
         for each in self._session.kept:
             for node, pods in each.seats:
-                kept[node] = add(kept.get(node, NONE), total_requests(pods))
+                kept[node] = add(kept.get(node, NONE), total_held(pods, each.devices))
         return kept
 
     def _problems(self, memory: Memory, more: dict[NodeName, Resources]) -> Problems:

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from phalanx.actions.demand import Demand
+from phalanx.actions.shares import PIECES
 from phalanx.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, add, scale
+from phalanx.model.shares import GPU_MEMORY, GPU_SHARE, WHOLE
 
 _BINARY_UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 _BYTES: Final = (MEMORY, EPHEMERAL_STORAGE)
@@ -17,9 +19,29 @@ def amount(resource: str, number: int) -> str:
         return f"{number}m cpu" if thousandths else f"{whole} cpu"
     if resource == PODS:
         return pods(number)
+    if resource == GPU_SHARE:
+        return f"{_devices(number)} shared GPU{'' if number == WHOLE else 's'}"
+    if resource == GPU_MEMORY:
+        return f"{_bytes(number)} of GPU memory"
+    if resource.startswith(PIECES):
+        size = resource.removeprefix(PIECES)
+        return f"{_devices(number)} shared GPUs in pieces of {_devices(int(size))}"
     if resource in _BYTES or resource.startswith("hugepages-"):
         return f"{_bytes(number)} {resource}"
     return f"{number} {resource}"
+
+
+def share(requests: Resources) -> str:
+    """Such as "0.25 of it" or "20Gi of its memory": what pods ask for of one device."""
+    if GPU_SHARE in requests:
+        return f"{_devices(requests[GPU_SHARE])} of it"
+    return f"{_bytes(requests[GPU_MEMORY])} of its memory"
+
+
+def _devices(thousandths: int) -> str:
+    """Such as 3 or 0.25."""
+    whole, rest = divmod(thousandths, WHOLE)
+    return f"{whole}.{rest:03}".rstrip("0") if rest else str(whole)
 
 
 def _bytes(number: int) -> str:

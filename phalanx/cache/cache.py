@@ -22,6 +22,7 @@ from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
+from phalanx.model.shares import held
 from phalanx.model.snapshot import Snapshot
 
 
@@ -84,7 +85,7 @@ class Cache:
         elif isinstance(event, Relisted):
             self._relist(event, log)
         elif isinstance(event, Assumed):
-            self._pods.assume(event.pod, event.node, log)
+            self._pods.assume(event, log)
         else:
             self._pods.forget(event, log)
 
@@ -173,4 +174,4 @@ def _held(pod: Pod | None) -> tuple[NodeName, Resources] | None:
     """Where a pod takes room, and how much."""
     if pod is None or pod.node is None or not pod.holds_node:
         return None
-    return pod.node, pod.shape.requests
+    return pod.node, held(pod)

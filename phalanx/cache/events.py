@@ -4,16 +4,20 @@ from msgspec import Struct
 
 from phalanx.model.events import Applied, Deleted, Relisted
 from phalanx.model.names import GangId, NodeName, PodUid
-from phalanx.model.pods import Hold
+from phalanx.model.pods import Device, Hold
 
 __all__ = ["NOTHING", "Applied", "Assumed", "Changes", "Deleted", "Event", "Forgotten", "Relisted"]
 
 
 class Assumed(Struct, frozen=True):
-    """We decided that this pod goes to this node; until the API says so, or Forgotten, it counts as there."""
+    """We decided that this pod goes to this node; until the API says so, or Forgotten, it counts as there.
+
+    `device`: where on the node its share of a GPU is.
+    """
 
     pod: PodUid
     node: NodeName
+    device: Device | None = None
 
 
 class Forgotten(Struct, frozen=True):

@@ -16,6 +16,7 @@ from phalanx.model.nodes import READY, Node, NodeState, Taint, TaintEffect
 from phalanx.model.pods import Pod
 from phalanx.model.reading.nodes import read_node
 from phalanx.model.resources import Resources, subtract
+from phalanx.model.shares import held
 from phalanx.model.wire import core
 
 _encode: Final = Encoder().encode
@@ -109,7 +110,7 @@ class NodeTable:
         recomputed: Ledger[NodeName] = Ledger()
         for pod in pods:
             if pod.node is not None and pod.holds_node:
-                recomputed.add(pod.node, pod.shape.requests)
+                recomputed.add(pod.node, held(pod))
         assert recomputed.view() == self._used.view(), "usage of nodes differs from the sum of their pods"
         assert self._written.keys() == set(self._nodes.keys()), "a deleted node left something behind"
         assert self.view().keys() == {key[1] for key in self._nodes.keys()}  # noqa: SIM118

@@ -6,9 +6,9 @@ from typing import Final
 from msgspec import structs
 
 from phalanx.cache.changes import ChangeLog
-from phalanx.cache.events import Forgotten
+from phalanx.cache.events import Assumed, Forgotten
 from phalanx.cache.table import Key
-from phalanx.model.names import NodeName, PodUid
+from phalanx.model.names import PodUid
 from phalanx.model.pods import Hold, Pod
 from phalanx.model.reading.pods import read_pod
 from phalanx.model.reading.priorities import PriorityLevel
@@ -37,7 +37,7 @@ class PodTable:
         self._pods: dict[PodUid, Pod] = {}
         self._uids: dict[Key, PodUid] = {}
         self._versions: dict[Key, int] = {}
-        self._assumed: dict[PodUid, NodeName] = {}
+        self._assumed: dict[PodUid, Assumed] = {}
         self._holds: dict[PodUid, Hold] = {}
         self._without_priority: dict[PodUid, core.Pod] = {}
 
@@ -67,11 +67,11 @@ class PodTable:
         """Every known pod."""
         return tuple(self._uids)
 
-    def assume(self, uid: PodUid, node: NodeName, log: ChangeLog) -> None:
+    def assume(self, assumed: Assumed, log: ChangeLog) -> None:
         """Count this pod as being on this node, unless it has a node, has ended or is gone."""
-        pod = self._pods.get(uid)
+        pod = self._pods.get(assumed.pod)
         if pod is not None and (pod.node is None or pod.assumed) and not pod.is_finished:
-            self._assumed[uid] = node
+            self._assumed[pod.uid] = assumed
             self._put(_unassumed(pod), log)
 
     def forget(self, forgotten: Forgotten, log: ChangeLog) -> None:
@@ -115,7 +115,8 @@ class PodTable:
             if pod.node is not None or pod.is_finished:
                 del self._assumed[pod.uid]
             else:
-                pod = structs.replace(pod, node=self._assumed[pod.uid], assumed=True)
+                there = self._assumed[pod.uid]
+                pod = structs.replace(pod, node=there.node, device=there.device, assumed=True)
         if self._holds and pod.uid in self._holds:
             if pod.node is None or pod.assumed:
                 pod = structs.replace(pod, hold=self._holds[pod.uid])
@@ -154,9 +155,13 @@ class PodTable:
         assert self._versions.keys() <= self._uids.keys(), "versions of pods that are gone"
         assert self._without_priority.keys() <= self._pods.keys(), "manifests of pods that are gone"
         assert self._holds == {pod.uid: pod.hold for pod in self._pods.values() if pod.hold is not None}
-        assert self._assumed == {pod.uid: pod.node for pod in self._pods.values() if pod.assumed}
+        assert self._assumed == {
+            pod.uid: Assumed(pod.uid, pod.node, pod.device)
+            for pod in self._pods.values()
+            if pod.assumed and pod.node is not None
+        }
 
 
 def _unassumed(pod: Pod) -> Pod:
     """The pod as the API has it."""
-    return structs.replace(pod, node=None, assumed=False) if pod.assumed else pod
+    return structs.replace(pod, node=None, device=None, assumed=False) if pod.assumed else pod

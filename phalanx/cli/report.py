@@ -6,15 +6,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from phalanx.model.decisions import CycleResult, Evict, Placement
+from phalanx.model.decisions import Bind, CycleResult, Evict, Placement
 from phalanx.model.reasons import Evidence, Verdict
 
 
-class BindLine(Struct, frozen=True):
-    """A pod, as namespace/name, and the node it goes to."""
+class BindLine(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A pod, as namespace/name, its node, and the index of the GPU there of which it gets a share, if any."""
 
     pod: str
     node: str
+    gpu_index: int | None = None
 
 
 class EvictionLine(Struct, frozen=True, rename={"beneficiary": "for"}):
@@ -70,14 +71,16 @@ def report(results: Iterable[CycleResult]) -> bytes:
 
 def _cycle(result: CycleResult) -> CycleReport:
     return CycleReport(
-        binds=tuple(
-            BindLine(_name(bind), bind.node) for placement in result.placements for bind in placement.binds
-        ),
+        binds=tuple(_bind(bind) for placement in result.placements for bind in placement.binds),
         evictions=tuple(map(_eviction, result.evictions)),
         nominations=tuple(BindLine(_name(each), each.node) for each in result.nominations),
         verdicts=tuple(map(_verdict, sorted(result.verdicts, key=lambda each: each.group))),
         certificates=tuple(map(_certificate, result.placements)),
     )
+
+
+def _bind(bind: Bind) -> BindLine:
+    return BindLine(_name(bind), bind.node, bind.device.index if bind.device is not None else None)
 
 
 def _eviction(evict: Evict) -> EvictionLine:

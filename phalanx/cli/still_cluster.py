@@ -13,10 +13,11 @@ from phalanx.model.decisions import Bind, CycleResult, Evict
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
-from phalanx.model.pods import PodPhase
+from phalanx.model.pods import Device, PodPhase
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.wire.core import Pod
 from phalanx.model.wire.kinds import KubeObject
+from phalanx.model.wire.meta import Annotations
 
 
 class StillCluster:
@@ -59,13 +60,21 @@ class StillCluster:
     def _run(self, bind: Bind) -> None:
         pod = self._pods[bind.pod]
         spec = replace(pod.spec, node_name=bind.node)
-        running = replace(pod, spec=spec, status=replace(pod.status, phase=str(PodPhase.RUNNING)))
+        metadata = replace(pod.metadata, annotations=_with_device(pod.metadata.annotations, bind.device))
+        status = replace(pod.status, phase=str(PodPhase.RUNNING))
+        running = replace(pod, metadata=metadata, spec=spec, status=status)
         self._pods[bind.pod] = running
         self._cache.apply(Applied(running))
 
     def _delete(self, evict: Evict) -> None:
         del self._pods[evict.pod]
         self._cache.apply(Deleted(kind="Pod", namespace=evict.namespace, name=evict.name, uid=evict.pod))
+
+
+def _with_device(annotations: Annotations, device: Device | None) -> Annotations:
+    if device is None:
+        return annotations
+    return replace(annotations, gpu_index=str(device.index), gpu_taken=str(device.taken))
 
 
 def settle(cluster: StillCluster, config: SchedulerConfig) -> tuple[tuple[CycleResult, ...], bool]:

@@ -22,6 +22,7 @@ BUILT_IN: Final = MappingProxyType(
         "volumes": "phalanx.plugins.volumes:Volumes",
         "node-health": "phalanx.plugins.node_health:NodeHealth",
         "unschedulable-nodes": "phalanx.plugins.unschedulable_nodes:UnschedulableNodes",
+        "gpu-sharing": "phalanx.plugins.gpu_sharing:GpuSharing",
         "taints": "phalanx.plugins.taints:Taints",
         "node-affinity": "phalanx.plugins.node_affinity:NodeAffinity",
         "lemons": "phalanx.plugins.lemons:Lemons",

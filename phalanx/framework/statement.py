@@ -15,8 +15,17 @@ from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Device, Pod
 from phalanx.model.resources import Resources, add, scale, subtract
+from phalanx.model.shares import (
+    NO_DEVICES,
+    Devices,
+    asks_for_share,
+    dealt,
+    free_devices,
+    size_on,
+    total_held,
+)
 
 if TYPE_CHECKING:
     from phalanx.framework.session import Session
@@ -33,6 +42,7 @@ class Kept(Struct, frozen=True):
 
     gang: Gang
     seats: tuple[tuple[NodeName, tuple[Pod, ...]], ...]
+    devices: Devices = NO_DEVICES
 
 
 class NoRoom(Exception):
@@ -83,14 +93,17 @@ class Statement:
         within: Mapping[str, str] = _NO_LABELS,
         homes: Mapping[NodeName, Mapping[str, str]] = _NO_HOMES,
     ) -> None:
-        """Allocate these pods of the gang. Raises NoRoom or IllegalTransition."""
+        """Allocate these pods of the gang, and devices for shares. Raises NoRoom or IllegalTransition."""
         self._move_gang(gang, GangState.PLACED)
         binds: list[Bind] = []
+        devices = self._take(gang, seats)
         for node, pods in seats:
             for pod in pods:
                 self._move_pod(pod, PodState.ALLOCATED)
-                binds.append(Bind(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node))
-            self._take(gang, node, pods)
+                device = devices.get(pod.uid) if devices else None
+                binds.append(
+                    Bind(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, device=device)
+                )
         nodes = (*self._session.seats_of(gang), *(node for node, _ in seats))
         self._set(self._changes.seats, gang.id, nodes)
         self._changes.placements.append(
@@ -110,9 +123,9 @@ class Statement:
 
     def keep(self, *, gang: Gang, seats: Seats) -> None:
         """Take room for members that do not exist yet, in the queue's account too. Raises NoRoom."""
-        for node, pods in seats:
-            self._take(gang, node, pods)
-        self._changes.kept.append(Kept(gang, tuple((node, tuple(pods)) for node, pods in seats)))
+        devices = self._take(gang, seats)
+        taken = tuple((node, tuple(pods)) for node, pods in seats)
+        self._changes.kept.append(Kept(gang, taken, devices))
 
     def evict(self, *, gang: Gang, pods: Sequence[Pod], reason: str, message: str) -> None:
         """Release these bound pods; what they use stays taken until they are gone."""
@@ -144,16 +157,42 @@ class Statement:
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
         del self._changes.kept[kept:]
 
-    def _take(self, gang: Gang, node: NodeName, pods: Sequence[Pod]) -> None:
-        used = total_requests(pods)
-        free = subtract(self._session.free(node), used)
-        if any(free[name] < 0 < amount for name, amount in used.items()):
-            raise NoRoom(f"node {node} has no room for {len(pods)} pods of {gang}")
-        self._set(self._changes.free, node, free)
-        self._changes.nodes.append(node)
-        ledger = self._session.ledger
-        for account in ledger.accounts(gang.queue, node):
-            self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), used))
+    def _take(self, gang: Gang, seats: Seats) -> Devices:
+        """Take the room of these seats; the devices that shares among them get."""
+        devices = NO_DEVICES
+        loads = [total_requests(pods) for _, pods in seats]
+        taken = loads
+        if any(map(asks_for_share, loads)):
+            devices = self._deal(seats)
+            taken = [total_held(pods, devices) for _, pods in seats]
+        for (node, pods), load, held in zip(seats, loads, taken, strict=True):
+            free = subtract(self._session.free(node), held)
+            if any(free[name] < 0 < amount for name, amount in held.items()):
+                raise NoRoom(f"node {node} has no room for {len(pods)} pods of {gang}")
+            self._set(self._changes.free, node, free)
+            self._changes.nodes.append(node)
+            ledger = self._session.ledger
+            for account in ledger.accounts(gang.queue, node):
+                self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), load))
+        return devices
+
+    def _deal(self, seats: Seats) -> Devices:
+        """A device for each share, chosen for all shares of a node together."""
+        devices: dict[PodUid, Device] = {}
+        sharing: dict[NodeName, list[Pod]] = {}
+        for node, pods in seats:
+            for pod in pods:
+                if asks_for_share(pod.shape.requests):
+                    sharing.setdefault(node, []).append(pod)
+        for node, pods in sharing.items():
+            state = self._session.nodes[node]
+            sizes = [size_on(pod.shape.requests, state.node.allocatable) for pod in pods]
+            indices = dealt(sizes, free_devices(state, self._session.free(node)))
+            if indices is None:
+                raise NoRoom(f"the GPUs of node {node} have no room for {len(pods)} shares")
+            for pod, index, size in zip(pods, indices, sizes, strict=True):
+                devices[pod.uid] = Device(index=index, taken=size)
+        return devices
 
     def _move_pod(self, pod: Pod, after: PodState) -> None:
         check_pod(pod, self._session.pod_state(pod), after)

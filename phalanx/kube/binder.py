@@ -35,6 +35,7 @@ from phalanx.limits import (
 )
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.names import PodUid
+from phalanx.model.shares import device_annotations
 from phalanx.model.wire.core import Pod
 from phalanx.model.wire.kinds import KINDS
 from phalanx.observe.ports import WriteReports
@@ -282,6 +283,7 @@ class Binder:
                 name=bind.name,
                 uid=bind.pod,
                 node=bind.node,
+                annotations=device_annotations(bind.device),
                 timeout=write_timeout(self._fence),
             )
         except (Conflict, NotFound) as error:

@@ -21,6 +21,7 @@ from phalanx.ports import Response, Transport
 T = TypeVar("T")
 
 _encode: Final = msgspec.json.Encoder().encode
+_NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
 class Patch(StrEnum):
@@ -30,10 +31,11 @@ class Patch(StrEnum):
     STRATEGIC = "application/strategic-merge-patch+json"
 
 
-class _ObjectName(msgspec.Struct, frozen=True, gc=False):
+class _ObjectName(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: str
     namespace: str
     uid: str
+    annotations: Mapping[str, str] = {}
 
 
 class _Target(msgspec.Struct, frozen=True, gc=False):
@@ -94,9 +96,21 @@ class Client:
         body = _encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}})
         _checked(await self._transport.request("DELETE", path, body=body, timeout=timeout))
 
-    async def bind(self, *, namespace: str, name: str, uid: str, node: str, timeout: float) -> None:
-        """Bind the pod of this UID. Conflict when it is bound, deleting, gated or another pod."""
-        body = _encode(_Binding(_ObjectName(name, namespace, uid), _Target(node)))
+    async def bind(
+        self,
+        *,
+        namespace: str,
+        name: str,
+        uid: str,
+        node: str,
+        annotations: Mapping[str, str] = _NO_ANNOTATIONS,
+        timeout: float,
+    ) -> None:
+        """Bind the pod of this UID. Conflict when it is bound, deleting, gated or another pod.
+
+        The server writes the annotations on the pod together with the node.
+        """
+        body = _encode(_Binding(_ObjectName(name, namespace, uid, annotations), _Target(node)))
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}/binding"
         response = await self._transport.request("POST", path, body=body, timeout=timeout)
         if response.status >= 300:

@@ -7,16 +7,18 @@ from msgspec import Struct
 from phalanx.model.certificates import Certificate
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.pods import Device
 from phalanx.model.reasons import Problem, Verdict
 
 
 class Bind(Struct, frozen=True, gc=False):
-    """Bind this pod, by UID, to this node."""
+    """Bind this pod, by UID, to this node, and its share of a GPU, if it has one, to this device there."""
 
     pod: PodUid
     namespace: str
     name: str
     node: NodeName
+    device: Device | None = None
 
 
 class Placement(Struct, frozen=True):

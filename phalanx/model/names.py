@@ -23,3 +23,14 @@ LABEL_SUBGROUP = f"{API_GROUP}/subgroup"
 LABEL_ROLE = f"{API_GROUP}/role"
 LABEL_MIN_MEMBER = f"{API_GROUP}/min-member"
 LABEL_QUEUE = f"{API_GROUP}/queue"
+
+ANNOTATION_GPU_SHARE = f"{API_GROUP}/gpu-share"
+ANNOTATION_GPU_MEMORY = f"{API_GROUP}/gpu-memory"
+ANNOTATION_GPU_INDEX = f"{API_GROUP}/gpu-index"
+ANNOTATION_GPU_TAKEN = f"{API_GROUP}/gpu-taken"
+"""Users write the first two, which are also the names of the resources that they ask for; we write
+the others."""
+
+NODE_GPU_SHARING = f"{API_GROUP}/gpu-sharing"
+NODE_GPU_COUNT = "nvidia.com/gpu.count"
+NODE_GPU_MEMORY = "nvidia.com/gpu.memory"

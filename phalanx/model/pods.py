@@ -64,6 +64,13 @@ class Toleration(Struct, frozen=True, gc=False):
     effect: str = ""
 
 
+class Device(Struct, frozen=True, gc=False):
+    """A GPU of a node, by its index from 0, and how much of it a pod takes, in thousandths, 1 to 1000."""
+
+    index: int
+    taken: int
+
+
 class PodShape(Struct, frozen=True, weakref=True):
     """What the scheduler must know to choose a node for a pod. Pods of equal `key` are interchangeable.
 
@@ -116,7 +123,8 @@ class Pod(Struct, frozen=True, gc=False):
     `created` is in seconds since the epoch. `min_member` is the label's value, None without the label.
     `owners` are the UIDs of all owner references. `problems` are those of its labels and metadata. `ended` is
     when it failed or began to be deleted, and `running_since` when a running one was taken by its kubelet, in
-    seconds since the epoch, 0 when nobody tells.
+    seconds since the epoch, 0 when nobody tells. `device` is where its share of a GPU is, on its node; None
+    while it has neither, or when nobody tells.
     """
 
     uid: PodUid
@@ -145,6 +153,7 @@ class Pod(Struct, frozen=True, gc=False):
     failure: PodFailure | None = None
     ended: int = 0
     running_since: int = 0
+    device: Device | None = None
     problems: tuple[Problem, ...] = ()
 
     @property

@@ -1,8 +1,8 @@
 """Amounts of resources as integers, and the few operations on them.
 
 Units: `cpu` in thousandths of a core, `memory`, `ephemeral-storage` and `hugepages-*` in bytes, `pods` and
-every extended resource in whole devices. A resource that is absent counts as zero. Mappings are never changed
-in place.
+every extended resource in whole devices; for parts of devices see `shares.py`. A resource that is absent
+counts as zero. Mappings are never changed in place.
 """
 
 from collections.abc import Mapping

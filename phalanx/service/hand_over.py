@@ -71,7 +71,7 @@ class HandOver:
             self._view.reason.set()
             return
         for bind in placement.binds:
-            self._view.take(Assumed(bind.pod, bind.node))
+            self._view.take(Assumed(bind.pod, bind.node, bind.device))
         self._binder.submit(placement, pod_group=self._pod_group(placement.gang))
 
     def _pod_group(self, gang_id: GangId) -> PodGroupRef | None:

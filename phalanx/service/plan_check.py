@@ -9,7 +9,8 @@ from phalanx.limits import JUDGED_NODES_KEPT
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import Node, NodeState
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Device, Pod
+from phalanx.model.shares import free_devices
 
 
 class CachePlanCheck:
@@ -56,7 +57,9 @@ class CachePlanCheck:
             return f"node {name} is not in the domain of the plan any more"
         asked = pod.shape.requests
         short = [each for each, amount in state.free.items() if amount < 0 < asked.get(each, 0)]
-        return f"node {name} has too little {short[0]} since the plan was made" if short else None
+        if short:
+            return f"node {name} has too little {short[0]} since the plan was made"
+        return _device_problem(pod.device, state) if pod.device is not None else None
 
     def _rejection(self, pod: Pod, state: NodeState) -> str | None:
         name, key = state.node.name, pod.shape.key
@@ -79,6 +82,13 @@ class CachePlanCheck:
             if state is not None and not _has(state.node, placement.within):
                 return f"pod {pod} is not in the domain of the plan any more"
         return None
+
+
+def _device_problem(device: Device, state: NodeState) -> str | None:
+    left = free_devices(state, state.free)
+    if device.index < len(left) and left[device.index] >= 0:
+        return None
+    return f"GPU {device.index} of node {state.node.name} has too little left since the plan was made"
 
 
 def _has(node: Node, labels: Mapping[str, str]) -> bool:

@@ -44,7 +44,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         name="binds without the pod's UID",
         issues=("kubernetes #28883",),
         module="phalanx.kube.client",
-        edits={"_ObjectName(name, namespace, uid)": '_ObjectName(name, namespace, "")'},
+        edits={"_ObjectName(name, namespace, uid,": '_ObjectName(name, namespace, "",'},
         caught_by=Drilled("views", "bind", most=1),
     ),
     Mutant(

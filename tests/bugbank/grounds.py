@@ -101,7 +101,7 @@ class Still:
     def assume(self, result: CycleResult) -> None:
         """What was decided is under way; the API does not show it yet."""
         binds = [bind for placement in result.placements for bind in placement.binds]
-        self.cache.apply_all(Assumed(bind.pod, bind.node) for bind in binds)
+        self.cache.apply_all(Assumed(bind.pod, bind.node, bind.device) for bind in binds)
 
     def reason(self, result: CycleResult, gang: str) -> str:
         """Why the gang waits after this cycle; empty where nobody says."""

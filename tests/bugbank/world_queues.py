@@ -32,14 +32,14 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="what is placed is booked twice",
         issues=("Volcano #5100", "Volcano #5130", "Volcano #5253"),
         module="phalanx.framework.statement",
-        edits={"ledger.amounts.get(account, {}), used)": "ledger.amounts.get(account, {}), scale(used, 2))"},
+        edits={"ledger.amounts.get(account, {}), load)": "ledger.amounts.get(account, {}), scale(load, 2))"},
         caught_by=Played("plays_world_queues:surplus_uses_a_limit_up_to_its_end"),
     ),
     Mutant(
         name="what is placed is not booked before the next cycle",
         issues=("Kueue #14646", "Volcano #5180"),
         module="phalanx.framework.statement",
-        edits={"add(ledger.amounts.get(account, {}), used)": "ledger.amounts.get(account, {})"},
+        edits={"add(ledger.amounts.get(account, {}), load)": "ledger.amounts.get(account, {})"},
         caught_by=_LIMIT,
     ),
     Mutant(

@@ -23,8 +23,8 @@ STATUS: Final[tuple[Mutant, ...]] = (
         issues=("Volcano #4383",),
         module=_HAND_OVER,
         edits={
-            "            self._view.take(Assumed(bind.pod, bind.node))\n": (
-                "            self._view.take(Assumed(bind.pod, bind.node))\n"
+            "            self._view.take(Assumed(bind.pod, bind.node, bind.device))\n": (
+                "            self._view.take(Assumed(bind.pod, bind.node, bind.device))\n"
                 "            self._reporter.bound(bind)\n"
             )
         },

@@ -77,7 +77,7 @@ USAGE: Final[tuple[Mutant, ...]] = (
         name="a bind is not checked against what others have bound since",
         issues=("Kueue #9211", "kubernetes #106884"),
         module="phalanx.service.plan_check",
-        edits={' since the plan was made" if short else None': '" if pod.deleting else None'},
+        edits={"        if short:\n": "        if short and pod.deleting:\n"},
         caught_by=Played("plays_world_usage:another_scheduler_is_faster"),
     ),
     Mutant(

@@ -13,7 +13,15 @@ from msgspec import Struct
 
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Relisted
-from phalanx.model.names import LABEL_MIN_MEMBER, LABEL_POD_GROUP, LABEL_QUEUE, LABEL_ROLE, LABEL_SUBGROUP
+from phalanx.model.names import (
+    LABEL_MIN_MEMBER,
+    LABEL_POD_GROUP,
+    LABEL_QUEUE,
+    LABEL_ROLE,
+    LABEL_SUBGROUP,
+    NODE_GPU_COUNT,
+    NODE_GPU_SHARING,
+)
 from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS, KubeObject
 from tests.cache.world import take_snapshot
 
@@ -40,6 +48,10 @@ ODD = [
     LABEL_QUEUE,
     LABEL_ROLE,
     LABEL_SUBGROUP,
+    NODE_GPU_SHARING,
+    NODE_GPU_COUNT,
+    "true",
+    "2",
 ]
 texts = st.one_of(st.sampled_from(ODD), st.text(max_size=5))
 integers = st.one_of(st.sampled_from([0, 1, -1, 2**31, -(2**31), 2**63 - 1, -(2**63)]), st.integers(-9, 9))

@@ -11,7 +11,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Deleted, Event, Forgotten, Relisted
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
-from phalanx.model.pods import Hold
+from phalanx.model.pods import Device, Hold
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.wire.kinds import KubeObject
 from tests.model.written import label, named, node, pod, pod_group
@@ -47,7 +47,7 @@ class Truth:
 
     def __init__(self) -> None:
         self.objects: dict[Key, KubeObject] = {}
-        self.assumed: dict[PodUid, NodeName] = {}
+        self.assumed: dict[PodUid, Assumed] = {}
         self.holds: dict[PodUid, Hold] = {}
 
     def take(self, event: Event) -> None:
@@ -61,8 +61,8 @@ class Truth:
             case Relisted(kind=kind, objects=listed):
                 self.objects = {key: item for key, item in self.objects.items() if key[0] != kind}
                 self.objects.update({key_of(item): item for item in listed})
-            case Assumed(pod=uid, node=name):
-                self.assumed[uid] = name
+            case Assumed(pod=uid):
+                self.assumed[uid] = event
             case Forgotten(pod=uid, hold=hold):
                 if self.assumed.pop(uid, None) is not None and hold is not None:
                     self.holds[uid] = hold
@@ -91,7 +91,7 @@ class Truth:
         for uid, hold in self.holds.items():
             cache.apply_all([Assumed(uid, NodeName("n1")), Forgotten(uid, hold)])
         cache.apply_all(Applied(item) for item in items)
-        cache.apply_all(Assumed(uid, name) for uid, name in self.assumed.items())
+        cache.apply_all(self.assumed.values())
         return cache
 
 
@@ -119,6 +119,19 @@ def pod_labels(drawn: Mapping[str, str]) -> dict[str, str]:
 NAMESPACES = ("team", "other")
 NODES = ("n1", "n2", "n3")
 GENERATIONS = ("1", "2")
+SHARES = tuple(
+    {f"scheduling.phalanx.dev/gpu-{name}": value for name, value in each.items()}
+    for each in (
+        {"share": "500", "index": "0"},
+        {"share": "500", "index": "7"},
+        {"share": "250"},
+        {"share": "x", "index": "-1"},
+        {"memory": "20Gi", "index": "1", "taken": "250"},
+        {"memory": "20Gi", "index": "1"},
+    )
+)
+SHARING = {"scheduling.phalanx.dev/gpu-sharing": "true", "nvidia.com/gpu.memory": "40960"}
+DEVICES = (None, Device(0, 500), Device(1, 250))
 
 pods = st.builds(
     lambda name, namespace, generation, labels, owner, meta, spec, status: pod(
@@ -144,6 +157,7 @@ pods = st.builds(
     mapping(
         deletionTimestamp=(None, None, "2026-01-01T00:00:00Z"),
         creationTimestamp=(None, "2026-01-01T00:00:00Z"),
+        annotations=(None, None, *SHARES),
     ),
     mapping(
         schedulerName=(SCHEDULER, SCHEDULER, "other"),
@@ -163,7 +177,13 @@ nodes = st.builds(
     ),
     one_of(*NODES),
     one_of(*GENERATIONS),
-    one_of({}, {"kubernetes.io/hostname": "h"}, {"topology.kubernetes.io/zone": "z"}),
+    one_of(
+        {},
+        {"kubernetes.io/hostname": "h"},
+        {"topology.kubernetes.io/zone": "z"},
+        {**SHARING, "nvidia.com/gpu.count": "2"},
+        {**SHARING, "nvidia.com/gpu.count": "x"},
+    ),
     mapping(unschedulable=(None, True), taints=(None, [{"key": "k", "effect": "NoSchedule"}])),
     one_of({"cpu": "8", "pods": "9"}, {"cpu": "4"}, {"nvidia.com/gpu": "x"}),
 )
@@ -284,7 +304,7 @@ def _next_event(truth: Truth) -> st.SearchStrategy[Event]:
         choices += [there.flatmap(changed).map(Applied)] * 2
         choices.append(there.flatmap(deletion))
     if truth.waiting():
-        choices += [st.builds(Assumed, one_of(*truth.waiting()), one_of(*NODES))] * 3
+        choices += [st.builds(Assumed, one_of(*truth.waiting()), one_of(*NODES), one_of(*DEVICES))] * 3
     if truth.assumed:
         choices.append(st.builds(Forgotten, one_of(*truth.assumed), holds))
         choices.append(one_of(*truth.pods()).flatmap(bound_or_ended).map(Applied))

@@ -45,6 +45,25 @@ async def test_annotations_of_the_binding_go_to_the_pod(api: Api) -> None:
     assert (await api.get(f"{api.pods}/a")).metadata["annotations"] == {"example.com/why": "test"}
 
 
+async def test_annotations_of_the_binding_join_those_of_the_pod(api: Api) -> None:
+    """Node and annotations come in one version, so that a kubelet which sees the pod sees its device too."""
+    wished = pod("a")
+    index = "scheduling.phalanx.dev/gpu-index"
+    wished["metadata"]["annotations"] = {"scheduling.phalanx.dev/gpu-share": "500", index: "7"}
+    version = (await api.post(api.pods, wished)).metadata["resourceVersion"]
+    async with api.watch(api.pods, resourceVersion=version) as events:
+        assert (await api.bind("a", "node-a", annotations={index: "3"})).code == 201
+        changed = (await events.next())["object"]
+    assert changed["metadata"]["annotations"] == {"scheduling.phalanx.dev/gpu-share": "500", index: "3"}
+    assert changed["spec"]["nodeName"] == "node-a"
+
+
+async def test_annotations_of_a_binding_that_is_refused_go_nowhere(api: Api) -> None:
+    await api.create_bound_pod("a", "node-a")
+    assert (await api.bind("a", "node-b", annotations={"example.com/why": "test"})).code == 409
+    assert "annotations" not in (await api.get(f"{api.pods}/a")).metadata
+
+
 async def test_zone_and_region_of_the_node_go_to_the_pod(api: Api) -> None:
     name, zone, region = (
         f"node-{api.namespace}",

@@ -28,6 +28,13 @@ def test_the_page_explains_every_label() -> None:
     assert all(f"| `{label}` |" in PAGE for label in labels)
 
 
+def test_the_page_explains_every_annotation_and_every_label_of_nodes() -> None:
+    prefixes = ("ANNOTATION_", "NODE_")
+    named = [getattr(names, name) for name in vars(names) if name.startswith(prefixes)]
+    assert len(named) == 7
+    assert all(f"| `{each}` |" in PAGE for each in named)
+
+
 def test_the_page_names_every_field_that_is_refused() -> None:
     section = PAGE[PAGE.index("## Not implemented yet") :]
     said = {cell.split("[].")[-1].split(":")[0] for cell in re.findall(r"`([^`/]+)`", section)}

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from phalanx.clock import SystemClock, seeded_random
 from phalanx.kube.bind_outcomes import Bound, GivenBack, LeadershipLost, Outcome, Refused
@@ -17,6 +18,7 @@ from phalanx.limits import BIND_ATTEMPTS_MAX
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.pods import Device
 from tests.kube.faults import FaultyTransport, answer, applied_but_lost, held_until, lost, not_sent
 from tests.kube.reports import Reports
 from tests.kube.world import World
@@ -132,6 +134,21 @@ async def test_a_gang_is_bound(world: World, transport: FaultyTransport) -> None
         assert bench.outcomes == {bind.name: Bound(bind) for bind in plan.binds}
         assert [await world.node_of(name) for name in "abc"] == ["n1"] * 3
         assert not bench.binder.is_open(plan.binds[0].pod)
+
+
+async def test_a_share_gets_its_device_together_with_its_node(
+    world: World, transport: FaultyTransport
+) -> None:
+    async with binding(world, transport) as bench:
+        share, plain = await bench.bind("a"), await bench.bind("b")
+        share = replace(share, device=Device(index=3, taken=250))
+        bench.binder.submit(placement(share, plain))
+        await bench.settled()
+        assert bench.outcomes == {"a": Bound(share), "b": Bound(plain)}
+    prefix = "scheduling.phalanx.dev/gpu"
+    before = (await world.get_pod("b"))["metadata"].get("annotations", {})
+    annotations = (await world.get_pod("a"))["metadata"]["annotations"]
+    assert annotations == {**before, f"{prefix}-index": "3", f"{prefix}-taken": "250"}
 
 
 async def test_the_placement_is_written_before_the_first_bind(

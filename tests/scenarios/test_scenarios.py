@@ -2,7 +2,8 @@
 
 Expectations: `placed` maps pods (glob patterns) to the node, or to the nodes of which one may be taken, and
 names every pod that gets a node; `per` counts those pods by a node label (`node`: by node), as a map or,
-where it does not matter which, as a list of counts; `waiting` names every group that still waits, with its
+where it does not matter which, as a list of counts; `gpus` maps every pod with a share of a GPU to that GPU's
+index; `waiting` names every group that still waits, with its
 reason and what the message, the evidence or the next step must say; `ever` are reasons that appear in some
 cycle; `certificates` compares fields; `exit` is the exit code.
 """
@@ -47,6 +48,7 @@ def test_scenario(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     binds = {bind["pod"]: bind["node"] for cycle in cycles for bind in cycle["binds"]}
     assert len(binds) == sum(len(cycle["binds"]) for cycle in cycles), "a pod is bound twice"
     check_placed(binds, expected["placed"])
+    check_gpus(cycles, expected.get("gpus", {}))
     check_counts(binds, expected.get("per", {}), path)
     check_waiting(cycles[-1]["verdicts"], expected.get("waiting", {}))
     reasons = {verdict["reason"] for cycle in cycles for verdict in cycle["verdicts"]}
@@ -63,6 +65,11 @@ def check_placed(binds: dict[str, str], expected: dict[str, str | list[str]]) ->
         assert node in allowed[patterns[0]], f"{pod} got node {node}"
     unused = [pattern for pattern in allowed if not any(fnmatchcase(pod, pattern) for pod in binds)]
     assert unused == [], "pods that should have got a node"
+
+
+def check_gpus(cycles: Cycles, expected: dict[str, int]) -> None:
+    found = [bind for cycle in cycles for bind in cycle["binds"] if "gpuIndex" in bind]
+    assert {bind["pod"]: bind["gpuIndex"] for bind in found} == expected
 
 
 def check_counts(binds: dict[str, str], expected: dict[str, Any], path: Path) -> None:

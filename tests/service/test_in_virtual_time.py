@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 from phalanx.limits import BIND_HOLD_LONGEST_MS, PARTIAL_GANG_GRACE_MS
-from phalanx.model.names import LABEL_POD_GROUP
+from phalanx.model.names import API_GROUP, LABEL_POD_GROUP
 from phalanx.sim import workloads
 from phalanx.sim.invariants.all import ALL_CHECKS
 from phalanx.sim.network import Effect, Rule
-from phalanx.sim.store import Object
+from phalanx.sim.store import Key, Object
 from phalanx.sim.world import World, WorldSettings, in_world
 
 HOUR_MS = 3_600_000
@@ -107,3 +107,57 @@ def test_a_wall_clock_that_is_set_forward_releases_nobody_early() -> None:
         assert {pod["metadata"]["uid"] for pod in bound(world)} == before != set()
 
     in_world(WorldSettings(seed=1, replicas=1), play)
+
+
+def test_shares_of_gpus_come_and_go_and_no_gpu_is_over_committed() -> None:
+    """Checked after each write: S2 per GPU, S6 in the queue's account, and that the cache counts the same."""
+    labels = {
+        f"{API_GROUP}/gpu-sharing": "true",
+        "nvidia.com/gpu.count": "2",
+        "nvidia.com/gpu.memory": "40960",
+    }
+    seen: dict[str, dict[str, str]] = {}
+
+    async def play(world: World) -> None:
+        world.create([workloads.node("n1", gpus=0, labels=labels), workloads.node("n2", gpus=8)])
+        world.start()
+        world.server.store.subscribe("pods", lambda change: note(change.entry.data))
+        await asyncio.sleep(5)
+        limit = {f"{API_GROUP}/gpu-share": "1500"}
+        world.create(
+            [workloads.queue("default", limit=limit), share("foreign", "memory", "1Gi", nodeName="n1")]
+        )
+        for number in range(8):
+            world.create([share(f"a{number}", "share", "500", run_s=60.0)])
+            world.create([share(f"b{number}", "share", "300", run_s=45.0)])
+            world.create([share(f"c{number}", "memory", "10Gi", run_s=30.0)])
+            await asyncio.sleep(7)
+        world.client.delete(Key("pods", "default", "foreign"), uid=uid_of(world, "foreign"), grace_s=0)
+        await asyncio.sleep(1200)
+        assert {pod["status"]["phase"] for pod in pods(world)} == {"Succeeded"}
+
+    def note(pod: Object) -> None:
+        if pod["spec"].get("nodeName") == "n1":
+            seen[pod["metadata"]["name"]] = pod["metadata"]["annotations"]
+
+    world = in_world(WorldSettings(seed=1, replicas=1, checks=ALL_CHECKS), play)
+    assert world.violations.kept == []
+    assert {each.get(f"{API_GROUP}/gpu-index") for name, each in seen.items() if name != "foreign"} == {
+        "0",
+        "1",
+    }
+    assert seen["c0"][f"{API_GROUP}/gpu-taken"] == "250"
+    assert len(seen) == 25
+
+
+def share(name: str, form: str, amount: str, **fields: Any) -> Object:
+    made = workloads.pod(name, requests={"cpu": "1"}, **fields)
+    annotations = made["metadata"].setdefault("annotations", {})
+    annotations[f"{API_GROUP}/gpu-{form}"] = amount
+    return made
+
+
+def uid_of(world: World, name: str) -> str:
+    found = world.client.get(Key("pods", "default", name))
+    assert found is not None
+    return str(found["metadata"]["uid"])

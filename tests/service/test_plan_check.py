@@ -10,6 +10,7 @@ from phalanx.cache.events import Applied, Assumed, Deleted
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.memory import Memory
+from phalanx.model.pods import Device
 from phalanx.model.snapshot import Level, Topology
 from phalanx.service.plan_check import CachePlanCheck
 from tests.model.written import label, node, pod, pod_group
@@ -82,6 +83,53 @@ def test_a_node_that_lacks_what_others_use_still_takes_what_asks_for_none_of_it(
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
     assert CachePlanCheck(cache, config).gang(placement) is None
+
+
+SHARING = {label("gpu-sharing"): "true", "nvidia.com/gpu.count": "2"}
+
+
+def shares(*asked: str, index: str | None = None) -> dict[str, Any]:
+    share = {label("gpu-share"): text for text in asked}
+    return {"annotations": {**share, **({label("gpu-index"): index} if index is not None else {})}}
+
+
+@pytest.mark.parametrize(
+    ("meta", "said"),
+    [
+        (shares("500", index="0"), None),
+        (shares("500", index="1"), "GPU 1 of node n has too little left since the plan was made"),
+        (shares("400"), None),
+        (shares("401"), "GPU 1 of node n has too little left since the plan was made"),
+    ],
+)
+def test_a_device_that_somebody_else_took_meanwhile(meta: dict[str, Any], said: str | None) -> None:
+    config = SchedulerConfig()
+    cache = Cache(scheduler_name=config.scheduler_name)
+    old = pod("old", uid="old", nodeName="n", meta=shares("400", index="1"))
+    new = pod("new", uid="new", meta=shares("200"))
+    cache.apply_all(map(Applied, (node("n", labels=SHARING, status=ROOM), old, new)))
+    (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
+    (bind,) = placement.binds
+    assert bind.device == Device(index=1, taken=200)
+    cache.apply(Assumed(bind.pod, bind.node, bind.device))
+    assert CachePlanCheck(cache, config).gang(placement) is None
+    cache.apply(Applied(pod("other", uid="other", nodeName="n", meta=meta)))
+    cache.check_invariants()
+    assert CachePlanCheck(cache, config).gang(placement) == said
+
+
+def test_a_plan_for_a_device_that_the_node_has_not_any_more() -> None:
+    config = SchedulerConfig()
+    cache = Cache(scheduler_name=config.scheduler_name)
+    old = pod("old", uid="old", nodeName="n", meta=shares("400", index="1"))
+    new = pod("new", uid="new", meta=shares("200"))
+    cache.apply_all(map(Applied, (node("n", labels=SHARING, status=ROOM), old, new)))
+    (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
+    (bind,) = placement.binds
+    cache.apply(Assumed(bind.pod, bind.node, bind.device))
+    cache.apply(Applied(node("n", labels={**SHARING, "nvidia.com/gpu.count": "1"}, status=ROOM)))
+    said = CachePlanCheck(cache, config).gang(placement)
+    assert said == "GPU 1 of node n has too little left since the plan was made"
 
 
 def test_a_member_that_stands_holds_the_gang_together() -> None:

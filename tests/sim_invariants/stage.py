@@ -21,6 +21,7 @@ from phalanx.kube.decode import KindDecoder
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.events import Relisted
+from phalanx.model.names import API_GROUP
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
 from phalanx.ports import OutcomeUnknown, RequestNotSent
@@ -167,8 +168,14 @@ class Actor:
             self._version = msgspec.json.decode(answer.body)["metadata"]["resourceVersion"]
         return answer.status
 
-    async def bind(self, name: str, node: str, *, uid: str | None = None, namespace: str = "default") -> int:
-        meta = {"name": name, "namespace": namespace}
+    async def bind(
+        self, name: str, node: str, *, uid: str | None = None, namespace: str = "default", **annotations: str
+    ) -> int:
+        """`annotations`: ours, with underscores, without the prefix."""
+        meta: Object = {"name": name, "namespace": namespace}
+        meta["annotations"] = {
+            f"{API_GROUP}/{key.replace('_', '-')}": value for key, value in annotations.items()
+        }
         meta["uid"] = self._stage.uid(name, namespace=namespace) if uid is None else uid
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
         body = {"metadata": meta, "target": {"kind": "Node", "name": node}}

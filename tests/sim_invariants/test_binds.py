@@ -6,6 +6,7 @@ import pytest
 
 from phalanx.sim.invariants.binds import NodeMayTakePod, OneBindPerPod, RoomOnNodes
 from phalanx.sim.network import Effect, Rule
+from phalanx.sim.store import Object
 from phalanx.sim.workloads import node, pod, pod_group
 from tests.sim_invariants.stage import Stage, violations
 
@@ -91,6 +92,25 @@ def test_too_many_at_the_same_time() -> None:
         await asyncio.gather(host.bind("a", "n1"), host.bind("b", "n1"))
 
     assert violations(history, RoomOnNodes) == ["S2", "S2"]
+
+
+@pytest.mark.parametrize(("index", "found"), [("1", []), ("0", ["S2"])])
+def test_too_much_of_one_gpu(index: str, found: list[str]) -> None:
+    """Which GPU it is stands on the pod: that is known when the bind has landed."""
+    sharing = {"scheduling.phalanx.dev/gpu-sharing": "true", "nvidia.com/gpu.count": "2"}
+
+    def share(name: str, thousandths: str) -> Object:
+        made = pod(name, requests={"cpu": "1"})
+        made["metadata"]["annotations"] = {"scheduling.phalanx.dev/gpu-share": thousandths}
+        return made
+
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1", gpus=0, labels=sharing), share("a", "500"), share("b", "501"))
+        host = await stage.leader()
+        await host.bind("a", "n1", gpu_index="0")
+        await host.bind("b", "n1", gpu_index=index)
+
+    assert violations(history, RoomOnNodes) == found
 
 
 def test_the_room_of_a_pod_that_has_ended_is_free() -> None:

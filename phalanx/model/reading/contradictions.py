@@ -14,6 +14,7 @@ from phalanx.model.reading.membership import GangKey
 from phalanx.model.reading.pod_groups import PodGroup
 from phalanx.model.reading.priorities import PriorityLevel, resolve
 from phalanx.model.reasons import Problem, Reason
+from phalanx.model.shares import clash, share_of
 
 
 def gang_problems(
@@ -48,6 +49,7 @@ def _all_problems(
         yield from _role_problems(active, group.roles)
     if key.kind is not GangKind.POD:
         yield from _subgroup_problems(active, group.subgroups if group is not None else ())
+    yield from _share_problems(active)
     yield from _own_problems(members)
 
 
@@ -94,6 +96,23 @@ def _subgroup_problems(active: list[Pod], subgroups: tuple[SubgroupSpec, ...]) -
                 f"label {LABEL_SUBGROUP} of pod {pod.name} is {pod.subgroup!r}, {known}",
                 "Set the label to a subgroup of the PodGroup",
             )
+
+
+def _share_problems(active: list[Pod]) -> Iterator[Problem]:
+    """Members that wait are placed together, and only such shares can be proven to fit side by side."""
+    shapes = {pod.shape.key: pod.shape for pod in active}
+    asked = {key: share_of(shape.requests) for key, shape in shapes.items()}
+    if not any(asked.values()):
+        return
+    shares = {share: pod.name for pod in active if pod.is_waiting and (share := asked[pod.shape.key])}
+    pair = clash(shares)
+    if pair is not None:
+        one, other = (f"{name} {amount} in pod {shares[name, amount]}" for name, amount in pair)
+        yield Problem(
+            Reason.UNSUPPORTED_FIELD,
+            f"the annotations of members ask for shares that do not go together yet: {one}, {other}",
+            "Give the members one share, or shares of which one is a multiple of the other",
+        )
 
 
 def _own_problems(members: tuple[Pod, ...]) -> Iterator[Problem]:

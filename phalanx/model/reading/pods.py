@@ -19,6 +19,7 @@ from phalanx.model.reading.metadata import controller_of, count, identity, secon
 from phalanx.model.reading.priorities import PREEMPT_LOWER, PriorityLevel, resolve
 from phalanx.model.reading.ranks import read_rank
 from phalanx.model.reading.shapes import Shapes
+from phalanx.model.reading.shares import read_device
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.wire import core
 
@@ -31,11 +32,12 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
     meta, spec, status = written.metadata, written.spec, written.status
     labels, owners = meta.labels, meta.owner_references
     priority, preemption_policy = _priority(spec, classes)
+    shape = shapes.of(written)
     return Pod(
         uid=PodUid(identity("Pod", meta)),
         namespace=intern(meta.namespace),
         name=meta.name,
-        shape=shapes.of(written),
+        shape=shape,
         scheduler_name=intern(spec.scheduler_name or _KUBERNETES_SCHEDULER),
         created=seconds(meta.creation_timestamp),
         node=NodeName(intern(spec.node_name)) if spec.node_name else None,
@@ -56,6 +58,7 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
         failure=read_failure(status),
         ended=read_end(meta, status),
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
+        device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
         problems=tuple(_problems(written, classes)),
     )
 

@@ -11,6 +11,7 @@ from phalanx.model.names import ShapeKey
 from phalanx.model.pods import PodShape
 from phalanx.model.reading.requests import pod_requests
 from phalanx.model.reading.selectors import read_preferred, read_selector, read_tolerations
+from phalanx.model.reading.shares import with_share
 from phalanx.model.reading.unsupported import unsupported_fields
 from phalanx.model.wire import core
 
@@ -58,7 +59,7 @@ def read_shape(pod: core.Pod) -> PodShape:
     preferred = node_affinity.preferred_during_scheduling_ignored_during_execution
     shape = PodShape(
         key=ShapeKey(""),
-        requests=pod_requests(pod, wrong),
+        requests=with_share(pod_requests(pod, wrong), pod.metadata.annotations, wrong),
         node_selector=tuple(sorted(spec.node_selector.items())),
         required_affinity=() if required is None else read_selector(required, _REQUIRED, wrong),
         preferred_affinity=read_preferred(preferred, _PREFERRED, wrong),
@@ -88,7 +89,7 @@ def _key(shape: PodShape, namespace: str) -> ShapeKey:
 
 def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
     """Everything of a pod that `read_shape` looks at."""
-    spec, status = pod.spec, pod.status
+    spec, status, annotations = pod.spec, pod.status, pod.metadata.annotations
     resizing = any(condition.type == "PodResizePending" for condition in status.conditions)
     return (
         spec.containers,
@@ -109,4 +110,6 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         status.allocated_resources,
         status.conditions if resizing else (),
         pod.metadata.namespace if spec.volumes else "",
+        annotations.gpu_share,
+        annotations.gpu_memory,
     )

@@ -6,6 +6,8 @@ from typing import Annotated, Generic, TypeVar
 
 from msgspec import Meta, Struct, field
 
+from phalanx.model import names
+
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 """Kubernetes' int32. A larger number makes an object unreadable, as it does for every client in Go."""
 
@@ -26,8 +28,17 @@ class OwnerReference(Wire, frozen=True):
     controller: bool | None = None
 
 
+class Annotations(Wire, frozen=True):
+    """Our own annotations of pods. All others are left out: memory."""
+
+    gpu_share: str | None = field(name=names.ANNOTATION_GPU_SHARE, default=None)
+    gpu_memory: str | None = field(name=names.ANNOTATION_GPU_MEMORY, default=None)
+    gpu_index: str | None = field(name=names.ANNOTATION_GPU_INDEX, default=None)
+    gpu_taken: str | None = field(name=names.ANNOTATION_GPU_TAKEN, default=None)
+
+
 class ObjectMeta(Wire, frozen=True):
-    """The metadata that the scheduler looks at. Annotations are left out: memory."""
+    """The metadata that the scheduler looks at."""
 
     name: str = ""
     namespace: str = ""
@@ -38,6 +49,7 @@ class ObjectMeta(Wire, frozen=True):
     deletion_timestamp: datetime | None = None
     deletion_grace_period_seconds: Int64 | None = None
     owner_references: tuple[OwnerReference, ...] = ()
+    annotations: Annotations = Annotations()
 
 
 class ListMeta(Wire, frozen=True):

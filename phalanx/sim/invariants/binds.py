@@ -77,14 +77,14 @@ class RoomOnNodes(Check):
         node = self.truth.node_at(call.node, self.truth.heard(call, "nodes"))
         pod = self.truth.pods.get(call.uid)
         heard = self.truth.heard(call, "pods")
-        if node is None or isinstance(node, Unknown) or pod is None or not heard or not pod.requests:
+        if node is None or isinstance(node, Unknown) or pod is None or not heard or not pod.takes:
             return
         offered = self._most_offered(call)
         used: dict[str, int] = {}
         for other in self._known_on(call, heard):
-            _add(used, other.requests)
-        _add(used, pod.requests)
-        for resource, short in _excess(pod.requests, used, offered):
+            _add(used, other.takes)
+        _add(used, pod.takes)
+        for resource, short in _excess(pod.takes, used, offered):
             self.violated(pod, f"{call.host} knew that {call.node} lacks {short} of {resource} for it")
 
     def _known_on(self, call: Call, heard: int) -> Iterator[PodFact]:
@@ -106,10 +106,10 @@ class RoomOnNodes(Check):
     def _landed(self, call: Call) -> None:
         pod = self.truth.pods.get(call.uid)
         late_s = self.now - call.exchange.sent_at
-        if late_s > LATE_LANDING_S or not self.scene.single_writer or pod is None or not pod.requests:
+        if late_s > LATE_LANDING_S or not self.scene.single_writer or pod is None or not pod.takes:
             return
         used = self.truth.used.get(call.node, {})
-        for resource, short in _excess(pod.requests, used, self._most_offered(call)):
+        for resource, short in _excess(pod.takes, used, self._most_offered(call)):
             self.violated(pod, f"bound to {call.node}, which lacks {short} of {resource}")
 
     def _most_offered(self, call: Call) -> Resources:

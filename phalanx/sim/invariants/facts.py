@@ -3,7 +3,7 @@
 Objects may be hostile: what makes no sense is read as absent, and amounts that cannot be read as None.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from phalanx.model.names import (
 from phalanx.model.quantities import InvalidQuantity
 from phalanx.model.resources import Resources
 from phalanx.sim.faults.conditions import HEALTHY_STATUS, faulty
-from phalanx.sim.footprint import allocatable_of, requests_of
+from phalanx.sim.footprint import allocatable_of, device_of, devices_of, requests_of, share_of
 from phalanx.sim.store import Object
 from phalanx.sim.tolerations import is_tolerated
 
@@ -42,7 +42,10 @@ class GangKey(NamedTuple):
 
 
 class PodFact(Struct, frozen=True, gc=False):
-    """One version of a pod. `requests` is None where they make no sense."""
+    """One version of a pod. `requests` is None where they make no sense.
+
+    `share` is what it asks for of a GPU besides, `device` what it takes of one GPU of its node.
+    """
 
     uid: str
     namespace: str
@@ -59,7 +62,20 @@ class PodFact(Struct, frozen=True, gc=False):
     owners: tuple[str, ...]
     is_gated: bool
     requests: Resources | None
+    share: Resources
+    device: Resources
     tolerations: tuple[Any, ...]
+
+    @property
+    def asks(self) -> Resources | None:
+        """What it and its queue are charged; None where it makes no sense."""
+        return {**self.requests, **self.share} if self.requests and self.share else self.requests
+
+    @property
+    def takes(self) -> Resources | None:
+        """What it takes of its node."""
+        asks = self.asks
+        return {**asks, **self.device} if asks and self.device else asks
 
     @property
     def is_ours(self) -> bool:
@@ -166,6 +182,8 @@ def pod_fact(pod: Object, before: PodFact | None, same_containers: bool) -> PodF
         owners=tuple(one.get("uid", "") for one in owners),
         is_gated=bool(spec.get("schedulingGates")),
         requests=before.requests if known and before is not None else _requests(pod),
+        share=_sensible(share_of, pod),
+        device=_sensible(device_of, pod) if spec.get("nodeName") else {},
         tolerations=tuple(spec.get("tolerations") or ()),
     )
 
@@ -180,7 +198,7 @@ def node_fact(node: Object) -> NodeFact:
         labels=meta.get("labels") or {},
         taints=tuple(spec.get("taints") or ()),
         is_cordoned=bool(spec.get("unschedulable")),
-        allocatable=_allocatable(node),
+        allocatable={**_allocatable(node), **_sensible(devices_of, node)},
         conditions={one.get("type", ""): one.get("status", "") for one in status.get("conditions") or ()},
     )
 
@@ -225,6 +243,14 @@ def _requests(pod: Object) -> Resources | None:
         return requests_of(pod)
     except (InvalidQuantity, AttributeError, TypeError, KeyError):
         return None
+
+
+def _sensible(read: Callable[[Object], Resources], item: Object) -> Resources:
+    """Nothing where annotations or labels make no sense."""
+    try:
+        return read(item)
+    except (InvalidQuantity, AttributeError, TypeError, ValueError):
+        return {}
 
 
 def _allocatable(node: Object) -> Resources:

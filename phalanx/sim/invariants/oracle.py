@@ -66,6 +66,8 @@ class Oracle:
             return False
         specs = [self._spec_of(pod) for pod in ready]
         first = _shape(ready[0], specs[0])
+        if any(pod.share for pod in ready):
+            return False
         return bool(ready[0].requests) and all(
             spec.keys() <= _PLAIN_POD and _shape(pod, spec) == first
             for pod, spec in zip(ready, specs, strict=True)

@@ -42,7 +42,7 @@ class QueuesAddUp(Check):
         if not call.is_bind or call.stage is not Stage.LANDED or not call.succeeded or not self._any_limit():
             return
         pod = self.truth.pods.get(call.uid)
-        if pod is None or not pod.requests:
+        if pod is None or not pod.asks:
             return
         heard = self.truth.heard(call, "queues", before_s=DECIDED_S)
         name = self._queue_of(pod)
@@ -54,7 +54,7 @@ class QueuesAddUp(Check):
         if not all(limits):
             return
         used = self._usage(queue)
-        for resource in pod.requests or {}:
+        for resource in pod.asks or {}:
             bounds = [limit.get(resource) for limit in limits]
             known = [bound for bound in bounds if bound is not None]
             if len(known) == len(bounds) and used.get(resource, 0) > max(known):
@@ -97,7 +97,7 @@ class QueuesAddUp(Check):
             if not members or queue not in self._path(self._queue_of(members[0])):
                 continue
             for pod in members:
-                for resource, amount in (pod.requests or {}).items() if pod.holds else ():
+                for resource, amount in (pod.asks or {}).items() if pod.holds else ():
                     used[resource] = used.get(resource, 0) + amount
         return used
 

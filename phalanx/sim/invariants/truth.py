@@ -158,12 +158,12 @@ class Truth:
     def _move_room(self, before: PodFact | None, after: PodFact | None) -> None:
         held = before if before is not None and before.holds else None
         holds = after if after is not None and after.holds else None
-        if held is not None and (holds is None or holds.node != held.node or holds.requests != held.requests):
-            self._add(held.node, held.requests, -1)
+        if held is not None and (holds is None or holds.node != held.node or holds.takes != held.takes):
+            self._add(held.node, held.takes, -1)
             self._room_came[held.node] = self._clock.monotonic()
             self._left.append((self._clock.monotonic(), held.uid, held.node))
-        if holds is not None and (held is None or holds.node != held.node or holds.requests != held.requests):
-            self._add(holds.node, holds.requests, 1)
+        if holds is not None and (held is None or holds.node != held.node or holds.takes != held.takes):
+            self._add(holds.node, holds.takes, 1)
             self._on_node.setdefault(holds.node, {})[holds.uid] = None
 
     def _add(self, node: str, requests: Resources | None, times: int) -> None:

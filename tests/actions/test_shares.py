@@ -1,0 +1,309 @@
+"""Shares of GPUs: what fits on devices, which device each pod gets, and what is left for others."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
+from phalanx.model.certificates import Certificate
+from phalanx.model.names import NodeName
+from phalanx.model.queues import Flavor
+from phalanx.model.reasons import Reason
+from phalanx.model.shares import ANYWHERE, GPU_MEMORY, GPU_SHARE, device_name, free_devices
+from tests.builders import GI, Decided, Scenario
+
+PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
+
+
+def used(*amounts: int, anywhere: int = 0) -> dict[str, int]:
+    """What foreign pods hold of each device, and of nobody knows which."""
+    names = {device_name(index): amount for index, amount in enumerate(amounts) if amount}
+    return {GPU_SHARE: sum(amounts) + anywhere, **names, **({ANYWHERE: anywhere} if anywhere else {})}
+
+
+def taken(decided: Decided) -> Counter[tuple[str, int]]:
+    """Thousandths per node and device that were given away."""
+    found: Counter[tuple[str, int]] = Counter()
+    for each in decided.result.placements:
+        for bind in each.binds:
+            if bind.device is not None:
+                found[bind.node, bind.device.index] += bind.device.taken
+    return found
+
+
+def test_pods_share_devices_and_each_is_told_its_own() -> None:
+    decided = Scenario().nodes("a", 1, shared=2).gang("g", 4, share=500).decide()
+    assert decided.devices("g") == {"g-0": 0, "g-1": 0, "g-2": 1, "g-3": 1}
+    assert set(taken(decided).values()) == {1000}
+
+
+def test_what_is_left_of_several_devices_is_no_device() -> None:
+    scenario = Scenario().nodes("a", 1, shared=2, used=used(700, 900)).gang("g", 1, share=400)
+    verdict = scenario.decide().verdict("g")
+    assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
+    assert "enough is free in total, but not together on single GPUs" in verdict.message
+    assert [each.finding for each in verdict.evidence][-1] == "no GPU with 0.4 of it left"
+
+
+def test_whole_gpus_elsewhere_are_no_room_for_shares() -> None:
+    verdict = Scenario().nodes("a", 3, gpu=8).gang("g", 1, share=1).decide().verdict("g")
+    assert verdict.reason is Reason.NO_ELIGIBLE_NODE
+    assert [(each.finding, each.count) for each in verdict.evidence] == [("do not share GPUs", 3)]
+
+
+def test_a_node_that_offers_whole_gpus_shares_none() -> None:
+    """Reading takes its devices away; a plugin says why."""
+    scenario = Scenario().nodes("a", 1, gpu=8, labels={"scheduling.phalanx.dev/gpu-sharing": "true"})
+    (found,) = scenario.gang("g", 1, share=1).decide().verdict("g").evidence
+    assert found.finding == "offer whole nvidia.com/gpu, which cannot be shared too"
+
+
+def test_the_fullest_device_that_has_room_is_taken() -> None:
+    scenario = Scenario().nodes("a", 1, shared=3, used=used(0, 500, 800))
+    assert scenario.gang("g", 1, share=300).decide().devices("g") == {"g-0": 1}
+
+
+def test_roles_of_different_shares_are_dealt_together() -> None:
+    """One by one in their order the small ones would take the room of the large ones."""
+    scenario = Scenario().nodes("a", 1, shared=2, used=used(250, 500))
+    decided = scenario.gang("g", 1, share=250, min=3).role("g", 2, share=500).decide()
+    assert set(taken(decided).values()) == {750, 500}
+    scenario = Scenario().nodes("a", 1, shared=2, used=used(250, 500))
+    assert scenario.gang("g", 2, share=250, min=4).role("g", 2, share=500).decide().placed() == []
+
+
+def test_the_part_of_a_device_that_bytes_are_depends_on_the_device() -> None:
+    scenario = (
+        Scenario().nodes("small", 1, shared=1, gpu_memory=40).nodes("large", 1, shared=1, gpu_memory=80)
+    )
+    decided = scenario.gang("g", 6, gpu_memory=20).decide()
+    assert decided.where("g") == {"large": 4, "small": 2}
+    assert set(taken(decided).values()) == {1000}
+
+
+def test_parts_of_bytes_are_rounded_up() -> None:
+    decided = Scenario().nodes("a", 1, shared=1, gpu_memory=3).gang("g", 2, gpu_memory=1).decide()
+    assert taken(decided) == {("a-0", 0): 2 * 334}
+    assert Scenario().nodes("a", 1, shared=1, gpu_memory=3).gang("g", 3, gpu_memory=1).decide().placed() == []
+
+
+def test_bytes_need_a_node_that_tells_them() -> None:
+    verdict = Scenario().nodes("a", 1, shared=1).gang("g", 1, gpu_memory=1).decide().verdict("g")
+    assert verdict.evidence[0].finding == "label nvidia.com/gpu.memory does not tell the memory of a GPU"
+
+
+def test_both_forms_take_from_the_same_devices() -> None:
+    scenario = Scenario().nodes("a", 1, shared=1, gpu_memory=80)
+    decided = scenario.gang("g", 1, gpu_memory=40).gang("h", 1, share=500).gang("i", 1, share=1).decide()
+    assert decided.placed() == ["g", "h"]
+    says = decided.verdict("i").message
+    assert "0.001 shared GPUs are missing" in says
+
+
+def test_work_without_devices_stays_off_the_node_with_more_whole_ones() -> None:
+    """However many thousandths those are that pods share."""
+    scenario = Scenario().nodes("a", 1, gpu=8).nodes("b", 1, shared=4, gpu_memory=80).nodes("c", 1, gpu=5)
+    assert scenario.gang("g", 1).decide().where("g") == {"b": 1}
+
+
+# --- pods that somebody else bound --------------------------------------------------------------------------
+
+
+def test_a_pod_of_which_nobody_tells_the_device_counts_on_each() -> None:
+    scenario = Scenario().nodes("a", 1, shared=3, used=used(0, 0, 300, anywhere=400))
+    decided = scenario.gang("g", 2, share=600).gang("h", 1, share=301).gang("i", 1, share=300).decide()
+    assert decided.devices("g") == {"g-0": 0, "g-1": 1}
+    assert decided.devices("i") == {"i-0": 2}
+    assert decided.placed() == ["g", "i"]
+
+
+def test_a_device_that_the_node_does_not_have_counts_on_each() -> None:
+    scenario = Scenario().nodes("a", 1, shared=2, used={GPU_SHARE: 400, device_name(7): 400})
+    assert scenario.gang("g", 1, share=601).decide().placed() == []
+    assert scenario.gang("h", 1, share=600).decide().devices("h") == {"h-0": 0}
+
+
+def test_an_over_committed_device_takes_nothing_and_stops_nothing() -> None:
+    scenario = Scenario().nodes("a", 1, shared=2, used=used(1700, 0))
+    assert scenario.gang("g", 1, share=300).gang("h", 1, share=300).decide().devices("g") == {"g-0": 1}
+
+
+def test_a_sum_that_contradicts_the_devices_stops_nothing() -> None:
+    """Somebody wrote that so many bytes are a thousandth of a device."""
+    scenario = Scenario().nodes(
+        "a", 1, shared=1, gpu_memory=80, used={GPU_MEMORY: 79 * GI, device_name(0): 1}
+    )
+    assert scenario.gang("g", 1, gpu_memory=40).gang("h", 1, gpu_memory=1).decide().placed() == ["h"]
+
+
+# --- queues, claims, other cycles ---------------------------------------------------------------------------
+
+
+def test_a_queue_is_charged_what_its_pods_ask_for() -> None:
+    scenario = Scenario().nodes("a", 1, shared=8, gpu_memory=80)
+    scenario.queue("q", limit={GPU_SHARE: 1500, GPU_MEMORY: 40 * GI})
+    scenario.gang("g", 3, share=500, queue="q").gang("h", 1, share=1, queue="q")
+    scenario.gang("i", 2, gpu_memory=20, queue="q").gang("j", 1, gpu_memory=1, queue="q")
+    decided = scenario.decide()
+    assert decided.placed() == ["g", "i"]
+    assert decided.verdict("h").reason is decided.verdict("j").reason is Reason.QUEUE_LIMIT
+    assert "it leaves 0 shared GPUs, and 0.001 shared GPUs are needed" in decided.verdict("h").message
+    allocated = decided.result.queues["q"].allocated
+    assert {name: allocated[name] for name in allocated if "/" in name} == {
+        GPU_SHARE: 1500,
+        GPU_MEMORY: 40 * GI,
+    }
+    assert not any(name.startswith("gpu[") for name in allocated)
+
+
+def test_a_flavor_counts_shares_too() -> None:
+    scenario = Scenario().nodes("a", 1, shared=1).nodes("b", 1, shared=1)
+    flavor = Flavor(name="a", node_selector=(("group", "a"),), limit={GPU_SHARE: 250})
+    scenario.queue("q", flavors=[flavor]).gang("g", 5, share=250, queue="q")
+    assert scenario.decide().where("g") == {"a": 1, "b": 4}
+
+
+def test_what_was_placed_counts_in_the_next_cycle() -> None:
+    scenario = Scenario().nodes("a", 1, shared=2).gang("g", 3, share=400)
+    first = scenario.decide()
+    scenario.take(first).gang("h", 1, share=600).gang("i", 1, share=200)
+    second = scenario.decide()
+    assert second.devices("h") == {"h-0": 1}
+    assert second.devices("i") == {"i-0": 0}
+    assert taken(first) + taken(second) == {("a-0", 0): 1000, ("a-0", 1): 1000}
+
+
+def test_room_for_a_lost_member_is_kept_on_its_device() -> None:
+    scenario = Scenario().nodes("a", 1, shared=1).gang("g", 2, share=500)
+    scenario.take(scenario.decide()).take(scenario.decide())
+    members = scenario.members("g")
+    scenario.change("g", members=members[:1]).gang("h", 1, share=500)
+    scenario.capacity_version += 1
+    assert scenario.decide().verdict("h").reason is Reason.ROOM_KEPT
+
+
+def test_what_is_rolled_back_gives_its_device_back() -> None:
+    scenario = Scenario().nodes("a", 1, shared=2, used=used(500, 0)).gang("g", 2, share=500)
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    gang = next(iter(session.gangs.values()))
+    name = NodeName("a-0")
+    before = free_devices(session.nodes[name], session.free(name))
+    with session.statement() as statement:
+        statement.place(gang=gang, seats=[(name, gang.members)], cause="start", certificate=PROOF)
+        assert free_devices(session.nodes[name], session.free(name)) == (0, 500)
+        statement.roll_back()
+    assert free_devices(session.nodes[name], session.free(name)) == before == (500, 1000)
+
+
+def test_gangs_that_are_moved_leave_shares_where_they_are() -> None:
+    """`free` lies where only `bound` may, and moves for it; the shares around it get their devices again."""
+    scenario = Scenario("rack").nodes("x", 2, gpu=8, within="x").nodes("y", 3, gpu=8, within="y")
+    scenario.nodes("s", 1, shared=3, within="s", used=used(0, 250, 500))
+    scenario.gang("first", 1, share=250, created=0).gang("free", 16, gpu=1, created=1, required="rack")
+    scenario.gang("second", 1, share=500, created=2).gang("third", 1, share=750, created=3)
+    alone = scenario.decide()
+    assert alone.where("free") == {"x": 16}
+    selector = {"group": "x"}
+    decided = scenario.gang("bound", 16, gpu=1, created=4, required="rack", selector=selector).decide()
+    assert decided.where("free") == {"y": 16}
+    assert decided.where("bound") == {"x": 16}
+    assert taken(decided) == taken(alone)
+
+
+# --- brute force --------------------------------------------------------------------------------------------
+
+Nodes = Sequence[tuple[Sequence[int], int]]
+"""Per node, what is left of each device, and cores."""
+
+
+def can_place(pods: Sequence[int], nodes: Nodes) -> bool:
+    """Whether pods of these shares and one core each fit: every way is tried."""
+    left = [list(devices) for devices, _ in nodes]
+    cores = [count for _, count in nodes]
+
+    def place(index: int) -> bool:
+        if index == len(pods):
+            return True
+        for node, devices in enumerate(left):
+            for device in range(len(devices)) if cores[node] else ():
+                if devices[device] >= pods[index]:
+                    devices[device] -= pods[index]
+                    cores[node] -= 1
+                    found = place(index + 1)
+                    devices[device] += pods[index]
+                    cores[node] += 1
+                    if found:
+                        return True
+        return False
+
+    return place(0)
+
+
+clusters = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 10).map(lambda tenths: tenths * 100), min_size=1, max_size=3),
+        st.integers(1, 4),
+    ),
+    min_size=1,
+    max_size=2,
+)
+
+
+def cluster(nodes: Nodes) -> Scenario:
+    scenario = Scenario()
+    for number, (devices, cores) in enumerate(nodes):
+        held = used(*(1000 - left for left in devices))
+        scenario.nodes(f"n{number}", 1, shared=len(devices), cpu=cores, used=held)
+    return scenario
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    clusters,
+    st.sampled_from([(100, 200, 600), (150, 300), (250, 500, 1000), (300, 900), (400,)]),
+    st.lists(st.integers(0, 3), min_size=3, max_size=3),
+)
+def test_shares_of_multiples_are_placed_exactly_when_they_fit(
+    nodes: Nodes, sizes: tuple[int, ...], counts: list[int]
+) -> None:
+    wanted = {share: count for share, count in zip(sizes, counts, strict=False) if count}
+    pods = [share for share, count in wanted.items() for _ in range(count)]
+    if not pods:
+        return
+    decided = _decide(cluster(nodes), wanted)
+    assert (decided.placed() == ["g"]) == can_place(pods, nodes)
+    _check_devices(decided, nodes)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    clusters,
+    st.dictionaries(
+        st.integers(1, 10).map(lambda each: each * 100), st.integers(1, 2), min_size=1, max_size=3
+    ),
+)
+def test_shares_that_do_not_go_together_are_never_placed_wrongly(
+    nodes: Nodes, wanted: dict[int, int]
+) -> None:
+    """Such gangs are refused as they are read, but room may be kept for what they lost."""
+    decided = _decide(cluster(nodes), wanted)
+    _check_devices(decided, nodes)
+
+
+def _decide(scenario: Scenario, wanted: dict[int, int]) -> Decided:
+    for number, (share, count) in enumerate(wanted.items()):
+        if number == 0:
+            scenario.gang("g", count, share=share, role=f"r{share}")
+        else:
+            scenario.role("g", count, share=share, role=f"r{share}")
+    pods = scenario.members("g")
+    return scenario.change("g", min_member=len(pods)).decide()
+
+
+def _check_devices(decided: Decided, nodes: Nodes) -> None:
+    for (node, device), amount in taken(decided).items():
+        assert amount <= nodes[int(node[1 : node.index("-")])][0][device]
+    assert decided.result.stats.defects == ()

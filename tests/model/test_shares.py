@@ -1,0 +1,229 @@
+"""Shares of GPUs: what annotations and labels mean, and how devices are counted."""
+
+from typing import Any
+
+import pytest
+
+from phalanx.limits import POD_REQUEST_MAX, SHARED_DEVICES_MAX
+from phalanx.model.nodes import Node
+from phalanx.model.pods import Device, Pod
+from phalanx.model.reading.nodes import read_node
+from phalanx.model.reading.pods import read_pod
+from phalanx.model.reading.shapes import Shapes
+from phalanx.model.resources import Resources
+from phalanx.model.shares import ANYWHERE, GPU_MEMORY, GPU_SHARE, WHOLE, Share, clash, dealt, held, size_on
+from tests.model.written import label, node, pod
+
+SHARING = {label("gpu-sharing"): "true", "nvidia.com/gpu.count": "2"}
+
+
+def read(annotations: dict[str, str], **spec: Any) -> Pod:
+    meta = {"annotations": {label(f"gpu-{name}"): text for name, text in annotations.items()}}
+    return read_pod(pod(meta=meta, **spec), shapes=Shapes(), classes={})
+
+
+def read_sharing(*, amounts: dict[str, str] | None = None, **labels: str) -> Node:
+    named = {f"nvidia.com/gpu.{name}": value for name, value in labels.items()}
+    return read_node(node(labels={**SHARING, **named}, status={"allocatable": amounts or {"cpu": "8"}}))
+
+
+# --- pods ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [
+        ({}, {}),
+        ({"share": "1"}, {GPU_SHARE: 1}),
+        ({"share": "1000"}, {GPU_SHARE: 1000}),
+        ({"memory": "20Gi"}, {GPU_MEMORY: 20 << 30}),
+        ({"memory": "1.5"}, {GPU_MEMORY: 2}),
+        ({"memory": "9E"}, {GPU_MEMORY: POD_REQUEST_MAX}),
+    ],
+)
+def test_an_annotation_is_a_request(written: dict[str, str], asked: Resources) -> None:
+    shape = read(written).shape
+    assert shape.requests == {**asked, "pods": 1}
+    assert shape.invalid == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "says"),
+    [
+        ({"share": ""}, "gpu-share", "'' is not valid, expected a whole number from 1 to 1000"),
+        ({"share": "0"}, "gpu-share", "'0' is not valid"),
+        ({"share": "1001"}, "gpu-share", "'1001' is not valid"),
+        ({"share": "0.5"}, "gpu-share", "'0.5' is not valid"),
+        ({"share": "-1"}, "gpu-share", "'-1' is not valid"),
+        ({"share": "５００"}, "gpu-share", "is not valid"),
+        ({"memory": "x"}, "gpu-memory", "'x' is not valid, expected a quantity"),
+        ({"memory": "-1Gi"}, "gpu-memory", "not negative"),
+        ({"memory": "0"}, "gpu-memory", "expected an amount above zero"),
+        ({"share": "500", "memory": "1Gi"}, "gpu-memory", "is set beside scheduling.phalanx.dev/gpu-share"),
+    ],
+)
+def test_what_makes_no_sense_is_named_and_counts_as_much_as_there_is(
+    written: dict[str, str], name: str, says: str
+) -> None:
+    shape = read(written).shape
+    (wrong,) = shape.invalid
+    assert wrong.startswith(f"metadata.annotations[{label(name)}]: ")
+    assert says in wrong
+    assert shape.requests[GPU_SHARE] in (500, WHOLE)
+
+
+@pytest.mark.parametrize("written", [{"share": "500"}, {"memory": "1Gi"}])
+def test_a_share_beside_whole_gpus_is_refused(written: dict[str, str]) -> None:
+    (wrong,) = read(written, requests={"nvidia.com/gpu": "1"}).shape.invalid
+    (name,) = written
+    assert wrong.startswith(
+        f"metadata.annotations[{label('gpu-' + name)}]: is set beside a request for nvidia"
+    )
+    assert read(written, requests={"nvidia.com/gpu": "0"}).shape.invalid == ()
+
+
+@pytest.mark.parametrize("name", [GPU_SHARE, GPU_MEMORY, "gpu[0]", ANYWHERE])
+def test_no_container_asks_for_what_is_counted_for_shares(name: str) -> None:
+    shape = read({}, requests={name: "5"}).shape
+    assert shape.requests == {"pods": 1}
+    assert shape.invalid[0].startswith(f"resource {name}: ")
+
+
+@pytest.mark.parametrize(
+    ("written", "device"),
+    [
+        ({"share": "500", "index": "3"}, Device(3, 500)),
+        ({"share": "500", "index": "3", "taken": "1"}, Device(3, 500)),
+        ({"memory": "1Gi", "index": "0", "taken": "25"}, Device(0, 25)),
+        ({"memory": "1Gi", "index": "0"}, Device(0, WHOLE)),
+        ({"memory": "1Gi", "index": "0", "taken": "1001"}, Device(0, WHOLE)),
+        ({"memory": "1Gi", "taken": "25"}, None),
+        ({"share": "500"}, None),
+        ({"share": "500", "index": "-1"}, None),
+        ({"share": "500", "index": ""}, None),
+        ({"index": "3"}, None),
+    ],
+)
+def test_a_bound_pod_is_where_its_annotation_says(written: dict[str, str], device: Device | None) -> None:
+    assert read(written, nodeName="n").device == device
+
+
+def test_a_waiting_pod_is_on_no_device_whatever_it_says() -> None:
+    assert read({"share": "500", "index": "3"}).device is None
+
+
+@pytest.mark.parametrize(
+    ("written", "taken"),
+    [
+        ({"share": "500", "index": "3"}, {GPU_SHARE: 500, "gpu[3]": 500}),
+        ({"share": "500"}, {GPU_SHARE: 500, ANYWHERE: 500}),
+        ({"share": "x"}, {GPU_SHARE: WHOLE, ANYWHERE: WHOLE}),
+        ({"memory": "8", "index": "1", "taken": "25"}, {GPU_MEMORY: 8, "gpu[1]": 25}),
+        ({"memory": "8"}, {GPU_MEMORY: 8, ANYWHERE: WHOLE}),
+        ({}, {}),
+    ],
+)
+def test_a_bound_pod_takes_its_requests_and_its_part_of_a_device(
+    written: dict[str, str], taken: Resources
+) -> None:
+    assert held(read(written, nodeName="n")) == {**taken, "pods": 1}
+
+
+def test_where_a_share_is_does_not_tell_pods_apart() -> None:
+    shapes = Shapes()
+    annotations = [{label("gpu-share"): "500", label("gpu-index"): index} for index in "01"]
+    one, other = (
+        read_pod(pod(meta={"annotations": each}, nodeName="n"), shapes=shapes, classes={})
+        for each in annotations
+    )
+    assert one.shape is other.shape
+    assert one.device != other.device
+
+
+# --- nodes --------------------------------------------------------------------------------------------------
+
+
+def test_a_node_that_shares_offers_each_device() -> None:
+    found = read_sharing(memory="81920")
+    assert found.allocatable == {
+        "cpu": 8000,
+        "gpu[0]": WHOLE,
+        "gpu[1]": WHOLE,
+        GPU_SHARE: 2 * WHOLE,
+        GPU_MEMORY: 160 << 30,
+    }
+    assert found.problems == ()
+    assert GPU_MEMORY not in read_sharing().allocatable
+
+
+@pytest.mark.parametrize("text", ["0", "x", "-1", "", str(SHARED_DEVICES_MAX + 1), "99999999999"])
+def test_a_node_whose_devices_cannot_be_counted_shares_none_and_is_named(text: str) -> None:
+    found = read_sharing(count=text)
+    assert found.allocatable == {"cpu": 8000}
+    assert found.problems[0].message.startswith(f"label nvidia.com/gpu.count: {text!r} is not valid")
+
+
+def test_a_memory_that_cannot_be_read_is_not_known() -> None:
+    found = read_sharing(memory="80Gi")
+    assert GPU_MEMORY not in found.allocatable
+    assert found.allocatable[GPU_SHARE] == 2 * WHOLE
+    assert found.problems[0].message.startswith("label nvidia.com/gpu.memory: ")
+
+
+def test_a_node_that_offers_whole_gpus_shares_none() -> None:
+    assert GPU_SHARE not in read_sharing(amounts={"nvidia.com/gpu": "8"}).allocatable
+    assert GPU_SHARE in read_sharing(amounts={"nvidia.com/gpu": "0"}).allocatable
+
+
+@pytest.mark.parametrize("name", [GPU_SHARE, GPU_MEMORY, "gpu[5]"])
+def test_a_node_cannot_advertise_what_is_counted_from_labels(name: str) -> None:
+    found = read_node(node(status={"allocatable": {name: "9"}}))
+    assert found.allocatable == {}
+    assert name in found.problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("asked", "size"), [(1, 1), (40 << 20, 1), (20 << 30, 500), (40 << 30, 1000), (41 << 30, 1025)]
+)
+def test_bytes_are_a_part_of_a_device_rounded_up(asked: int, size: int) -> None:
+    assert size_on({GPU_MEMORY: asked}, read_sharing(memory="40960").allocatable) == size
+
+
+def test_bytes_fit_no_device_whose_memory_is_not_known() -> None:
+    assert size_on({GPU_MEMORY: 1}, read_sharing().allocatable) > WHOLE
+
+
+# --- dealing ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sizes", "devices", "expected"),
+    [
+        ((), (), ()),
+        ((500,), (), None),
+        ((500,), (400, 400), None),
+        ((500,), (1000, 500), (1,)),
+        ((250, 500, 500), (750, 500), (0, 1, 0)),
+        ((500, 500), (500, 500), (0, 1)),
+        ((1,), (-1, 0), None),
+    ],
+)
+def test_dealing(sizes: tuple[int, ...], devices: tuple[int, ...], expected: tuple[int, ...] | None) -> None:
+    assert dealt(sizes, devices) == expected
+
+
+@pytest.mark.parametrize(
+    ("shares", "pair"),
+    [
+        ([], None),
+        ([(GPU_SHARE, 300), (GPU_SHARE, 300)], None),
+        ([(GPU_SHARE, 1000), (GPU_SHARE, 250), (GPU_SHARE, 500)], None),
+        ([(GPU_SHARE, 600), (GPU_SHARE, 400), (GPU_SHARE, 200)], ((GPU_SHARE, 400), (GPU_SHARE, 600))),
+        ([(GPU_MEMORY, 2), (GPU_MEMORY, 1)], ((GPU_MEMORY, 1), (GPU_MEMORY, 2))),
+        ([(GPU_SHARE, 1), (GPU_MEMORY, 1)], ((GPU_MEMORY, 1), (GPU_SHARE, 1))),
+    ],
+)
+def test_shares_that_are_not_known_to_go_together(
+    shares: list[Share], pair: tuple[Share, Share] | None
+) -> None:
+    assert clash(shares) == pair
