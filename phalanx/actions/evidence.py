@@ -4,6 +4,7 @@ from collections import Counter
 
 from phalanx.actions import words
 from phalanx.actions.demand import Batch, Demand
+from phalanx.actions.endings import Ending
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.reasons import Evidence
@@ -30,9 +31,8 @@ def of_nodes(demand: Demand, session: Session) -> tuple[Evidence, ...]:
     return tuple(found)
 
 
-def of_amounts(demand: Demand, session: Session) -> tuple[Evidence, ...]:
+def of_amounts(demand: Demand, free: Resources) -> tuple[Evidence, ...]:
     """Per resource, what the demand needs and what is free on the nodes that it may use."""
-    free = free_amounts(demand, session)
     return tuple(
         Evidence(
             subject=name,
@@ -43,6 +43,14 @@ def of_amounts(demand: Demand, session: Session) -> tuple[Evidence, ...]:
     )
 
 
+def of_endings(ending: Ending) -> tuple[Evidence, ...]:
+    """What each gang holds whose end would help."""
+    return tuple(
+        Evidence(subject=each.name, finding=f"its end gives back {words.amounts(each.total)}")
+        for each in ending
+    )
+
+
 def shortages(demand: Demand, free: Resources) -> Resources:
     """Per resource of which less is free than needed, how much is missing."""
     needed = words.need(demand)
@@ -50,11 +58,14 @@ def shortages(demand: Demand, free: Resources) -> Resources:
 
 
 def free_amounts(demand: Demand, session: Session) -> Resources:
-    """What is free on all nodes that some batch may use."""
-    total: dict[str, int] = {}
+    """What is free, of all that the demand needs, on all nodes that some batch may use."""
+    total = dict.fromkeys(words.need(demand), 0)
     for node in _eligible_nodes(demand, session):
-        for name, amount in session.free(node).items():
-            total[name] = total.get(name, 0) + max(0, amount)
+        free = session.free(node)
+        for name in total:
+            amount = free.get(name, 0)
+            if amount > 0:
+                total[name] += amount
     return total
 
 
@@ -77,13 +88,19 @@ def _too_full(batch: Batch, session: Session) -> Counter[str]:
     pod = batch.pods[0]
     rejected = session.eligibility(pod).rejected
     counts: Counter[str] = Counter()
+    needs = sorted(((name, need) for name, need in pod.shape.requests.items() if need > 0), key=_by_dominance)
     for node in session.nodes:
         if node not in rejected:
             free = session.free(node)
-            short = [name for name, need in pod.shape.requests.items() if 0 < need > free.get(name, 0)]
-            if short:
-                counts[f"too little {min(short, key=dominance)} free"] += 1
+            for name, need in needs:
+                if need > free.get(name, 0):
+                    counts[f"too little {name} free"] += 1
+                    break
     return counts
+
+
+def _by_dominance(amount: tuple[str, int]) -> tuple[bool, str]:
+    return dominance(amount[0])
 
 
 def dominance(resource: str) -> tuple[bool, str]:

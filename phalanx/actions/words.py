@@ -38,6 +38,13 @@ def amounts(resources: Resources) -> str:
     return ", ".join(amount(name, number) for name, number in told.items()) or "no resources"
 
 
+def more(resources: Resources) -> str:
+    """The same as what is to be added: "8 more nvidia.com/gpu"."""
+    return ", ".join(
+        " more ".join(text.split(" ", maxsplit=1)) for text in amounts(resources).split(", ") if resources
+    )
+
+
 def pods(count: int) -> str:
     """A number of pods."""
     return "1 pod" if count == 1 else f"{count} pods"

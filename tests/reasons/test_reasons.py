@@ -104,8 +104,11 @@ def test_queue_limit() -> None:
     assert found.evidence == (
         Evidence("limit of queue q", "4 nvidia.com/gpu needed, 2 nvidia.com/gpu left"),
         Evidence("conflict of limit of queue q", "each of them is part of it"),
+        Evidence("gang team/old", "its end gives back 6 cpu, 6Gi memory, 6 nvidia.com/gpu"),
     )
-    assert found.next_step.startswith("Fits once work gives back 2 nvidia.com/gpu of the limit of queue q;")
+    assert found.next_step.startswith(
+        "Fits when gang team/old ends or work gives back 2 nvidia.com/gpu of the limit of queue q. "
+    )
 
 
 def test_above_queue_limit() -> None:
@@ -155,7 +158,8 @@ def test_insufficient_capacity() -> None:
     assert found.reason is Reason.INSUFFICIENT_CAPACITY
     assert found.message.startswith("room for 12 of 16 pods now")
     assert found.next_step == (
-        "Fits when 4 nvidia.com/gpu more are free on m-0; to start now, lower minMember to 12"
+        "Fits when gang team/old ends or 4 more nvidia.com/gpu are free on n-0. "
+        "To start now, lower minMember to 12"
     )
     assert found.evidence[0] == Evidence("conflict of capacity", "each of them is part of it")
     assert Evidence(GPU, "16 nvidia.com/gpu needed, 12 nvidia.com/gpu free") in found.evidence

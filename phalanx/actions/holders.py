@@ -1,0 +1,83 @@
+"""Who holds room now, and what the end of each would give back."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Usage, total_requests
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
+from phalanx.model.pods import Pod
+from phalanx.model.resources import CPU, NONE, Resources, add, scale
+
+Cost = tuple[int, int, str]
+"""Devices of all kinds, cores, name: whoever holds least is sent away most cheaply."""
+
+
+class Holder(Struct, frozen=True):
+    """A gang that holds room. `booked` is what of it is on the account of its queue: pods of ours."""
+
+    name: str
+    gang: GangId
+    queue: QueueName
+    used: Usage
+    booked: Usage
+    total: Resources
+    total_booked: Resources
+    cost: Cost
+
+
+def holders_of(session: Session) -> list[Holder]:
+    """All gangs with room on nodes after this cycle, that kept for lost members included; cheapest first."""
+    seats = {bind.pod: bind.node for placement in session.placements for bind in placement.binds}
+    kept: dict[GangId, list[tuple[NodeName, Resources]]] = {}
+    for each in session.kept:
+        amounts = [(node, total_requests(pods)) for node, pods in each.seats]
+        kept.setdefault(each.gang.id, []).extend(amounts)
+    found = (_holder(gang, seats, kept.get(gang.id, ()), session) for gang in session.gangs.values())
+    return sorted((each for each in found if each.used), key=lambda each: each.cost)
+
+
+def _holder(
+    gang: Gang,
+    seats: Mapping[PodUid, NodeName],
+    kept: Iterable[tuple[NodeName, Resources]],
+    session: Session,
+) -> Holder:
+    ours = session.config.scheduler_name
+    holding = [(pod, node) for pod in gang.members if (node := _node_of(pod, seats)) is not None]
+    booked = _usage((pod, node) for pod, node in holding if pod.scheduler_name == ours)
+    for node, amounts in kept:
+        booked[node] = add(booked.get(node, NONE), amounts)
+    foreign = _usage((pod, node) for pod, node in holding if pod.scheduler_name != ours)
+    used = {node: add(booked.get(node, NONE), foreign.get(node, NONE)) for node in {**booked, **foreign}}
+    kind = "pod" if gang.kind is GangKind.POD else "gang"
+    name, total = f"{kind} {gang}", _total(used)
+    devices = sum(amount for resource, amount in total.items() if "/" in resource)
+    cost = (devices, total.get(CPU, 0), name)
+    return Holder(name, gang.id, gang.queue, used, booked, total, _total(booked), cost)
+
+
+def _node_of(pod: Pod, seats: Mapping[PodUid, NodeName]) -> NodeName | None:
+    return pod.node if pod.holds_node else seats.get(pod.uid)
+
+
+def _usage(seated: Iterator[tuple[Pod, NodeName]]) -> dict[NodeName, Resources]:
+    counts: Counter[tuple[NodeName, ShapeKey]] = Counter()
+    requests: dict[ShapeKey, Resources] = {}
+    for pod, node in seated:
+        counts[node, pod.shape.key] += 1
+        requests[pod.shape.key] = pod.shape.requests
+    usage: dict[NodeName, Resources] = {}
+    for (node, shape), count in counts.items():
+        usage[node] = add(usage.get(node, NONE), scale(requests[shape], count))
+    return usage
+
+
+def _total(usage: Usage) -> Resources:
+    total: Resources = {}
+    for amounts in usage.values():
+        total = add(total, amounts)
+    return total
