@@ -50,7 +50,7 @@ def _who_ends(names: Sequence[str]) -> str:
         return f"{names[0]} and {names[1]} end"
     more = len(names) - GANGS_NAMED_MAX
     named = [*names[:GANGS_NAMED_MAX], *([f"{more} more"] if more > 0 else [])]
-    return f"at most {len(names)} gangs end ({words.listed(named)})"
+    return f"at most {len(names)} end ({words.listed(named)})"
 
 
 def _room(room: Relaxation) -> str:

@@ -75,12 +75,12 @@ class _Search:
         self._demand = demand
         self._holders = holders
         self._prospects = Prospects(session, demand)
-        self._reach = {each.gang: self._prospects.reach(each) for each in holders}
+        self._reach = {each.key: self._prospects.reach(each) for each in holders}
         self._asker = Asker(limits, solves=ENDING_SOLVES_MAX)
 
     @cached_property
     def _far_reaching(self) -> list[Holder]:
-        return sorted(self._holders, key=lambda each: (-sum(self._reach[each.gang]), each.cost))
+        return sorted(self._holders, key=lambda each: (-sum(self._reach[each.key]), each.cost))
 
     def find(self, room: Relaxation | None) -> Ending:
         """The answer."""
@@ -97,7 +97,7 @@ class _Search:
 
     def _may_do(self, *ended: Holder) -> bool:
         """Whether counting leaves a chance that the end of these is enough."""
-        reaches = [self._reach[each.gang] for each in ended]
+        reaches = [self._reach[each.key] for each in ended]
         return self._prospects.is_enough(*reaches) and self._prospects.allow(ended)
 
     def _is_in(self, holder: Holder, home: Path) -> bool:
@@ -117,11 +117,11 @@ class _Search:
         pairs: dict[tuple[str, str], Ending] = {}
         for candidates in self._paired():
             for one, other in combinations(sorted(candidates, key=_cost), 2):
-                pairs[one.name, other.name] = (one, other)
+                pairs[one.key, other.key] = (one, other)
         likely = [
             pair
             for pair in pairs.values()
-            if self._prospects.is_enough(*(self._reach[each.gang] for each in pair))
+            if self._prospects.is_enough(*(self._reach[each.key] for each in pair))
         ]
         likely.sort(key=lambda pair: (sum(each.cost[0] for each in pair), pair[0].cost, pair[1].cost))
         return (pair for pair in likely[:ENDING_PAIRS_COUNTED_MAX] if self._prospects.allow(pair))
@@ -171,7 +171,7 @@ class _Search:
         paying = next((count for count in counts if self._prospects.pay(payers[:count])), len(payers))
         first = [*payers[:paying], *(_cover(self._holders, room.room) if room is not None else ())]
         for home in self._prospects.nearest_domains(ENDING_DOMAINS_MAX):
-            order = {each.gang: each for each in (*first, *self._giving_most(home))}
+            order = {each.key: each for each in (*first, *self._giving_most(home))}
             yield list(order.values())[:ENDINGS_NEEDED_MAX]
 
     def _first_that_do(self, order: Sequence[Holder]) -> Ending:

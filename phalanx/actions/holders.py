@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from msgspec import Struct
 
@@ -12,15 +13,20 @@ from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.pods import Pod
 from phalanx.model.resources import CPU, NONE, Resources, add, scale
 
+_NO_QUEUE: Final = QueueName("")
+
 Cost = tuple[int, int, str]
 """Devices of all kinds, cores, name: whoever holds least is sent away most cheaply."""
 
 
 class Holder(Struct, frozen=True):
-    """A gang that holds room. `booked` is what of it is on the account of its queue: pods of ours."""
+    """Who holds room. `gang` is None, and `queue` empty, where it is work of another scheduler.
+
+    `booked` is what of it is on the account of the queue: the members that are ours.
+    """
 
     name: str
-    gang: GangId
+    gang: GangId | None
     queue: QueueName
     used: Usage
     booked: Usage
@@ -28,16 +34,26 @@ class Holder(Struct, frozen=True):
     total_booked: Resources
     cost: Cost
 
+    @property
+    def key(self) -> str:
+        """Nobody else has it; two gangs may have one name."""
+        return self.gang or self.name
+
 
 def holders_of(session: Session) -> list[Holder]:
-    """All gangs with room on nodes after this cycle, that kept for lost members included; cheapest first."""
+    """Whoever holds room on nodes after this cycle, the cheapest first.
+
+    Of a gang the room that is kept for members it lost is included.
+    """
     seats = {bind.pod: bind.node for placement in session.placements for bind in placement.binds}
     kept: dict[GangId, list[tuple[NodeName, Resources]]] = {}
     for each in session.kept:
         amounts = [(node, total_requests(pods)) for node, pods in each.seats]
         kept.setdefault(each.gang.id, []).extend(amounts)
     found = (_holder(gang, seats, kept.get(gang.id, ()), session) for gang in session.gangs.values())
-    return sorted((each for each in found if each.used), key=lambda each: each.cost)
+    ours = [each for each in found if each.used]
+    foreign = [_made(name, None, _NO_QUEUE, used, {}) for name, used in session.snapshot.foreign.items()]
+    return sorted([*ours, *foreign], key=lambda each: each.cost)
 
 
 def _holder(
@@ -54,10 +70,14 @@ def _holder(
     foreign = _usage((pod, node) for pod, node in holding if pod.scheduler_name != ours)
     used = {node: add(booked.get(node, NONE), foreign.get(node, NONE)) for node in {**booked, **foreign}}
     kind = "pod" if gang.kind is GangKind.POD else "gang"
-    name, total = f"{kind} {gang}", _total(used)
+    return _made(f"{kind} {gang}", gang.id, gang.queue, used, booked)
+
+
+def _made(name: str, gang: GangId | None, queue: QueueName, used: Usage, booked: Usage) -> Holder:
+    total = _total(used)
     devices = sum(amount for resource, amount in total.items() if "/" in resource)
     cost = (devices, total.get(CPU, 0), name)
-    return Holder(name, gang.id, gang.queue, used, booked, total, _total(booked), cost)
+    return Holder(name, gang, queue, used, booked, total, _total(booked), cost)
 
 
 def _node_of(pod: Pod, seats: Mapping[PodUid, NodeName]) -> NodeName | None:

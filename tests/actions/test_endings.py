@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from phalanx.model.gangs import GangKind
-from phalanx.model.reasons import Reason, Standing, Verdict
+from phalanx.model.reasons import Evidence, Reason, Standing, Verdict
 from phalanx.model.resources import GPU
 from tests.builders import Scenario
 
@@ -58,7 +58,7 @@ def test_of_many_the_first_are_named_and_the_evidence_has_all() -> None:
         scenario.gang(f"s{index}", 1, gpu=1, on=["n-0"])
     verdict = scenario.gang("g", 1, gpu=5).decide().verdict("g")
     assert verdict.next_step.startswith(
-        "Fits when at most 5 gangs end (gang team/s0, gang team/s1, gang team/s2, 2 more) or 5 more"
+        "Fits when at most 5 end (gang team/s0, gang team/s1, gang team/s2, 2 more) or 5 more"
     )
     assert len(named(verdict)) == 5
 
@@ -94,12 +94,19 @@ def test_more_than_two_that_use_the_limit_of_the_queue() -> None:
     for index in range(4):
         scenario.gang(f"s{index}", 1, gpu=2, on=["n-0"], queue="q")
     scenario.gang("g", 1, gpu=6, queue="q")
-    assert next_step(scenario).startswith("Fits when at most 3 gangs end (gang team/s0")
+    assert next_step(scenario).startswith("Fits when at most 3 end (gang team/s0")
 
 
 def test_a_pod_without_a_group_is_called_a_pod() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).gang("p", 1, kind=GangKind.POD, gpu=8, on=["n-0"])
     assert next_step(scenario.gang("g", 1, gpu=8)).startswith("Fits when pod team/p ends")
+
+
+def test_work_of_another_scheduler_is_named_by_who_made_it() -> None:
+    scenario = Scenario().nodes("n", 2, gpu=8).gang("ours", 1, gpu=8, on=["n-1"])
+    verdict = scenario.foreign("Job team/x", "n-0", gpu=4).gang("g", 1, gpu=8).decide().verdict("g")
+    assert verdict.next_step == "Fits when Job team/x ends or 4 more nvidia.com/gpu are free on n-0"
+    assert Evidence("Job team/x", "its end gives back 4 nvidia.com/gpu") in verdict.evidence
 
 
 def test_members_of_other_schedulers_are_not_on_the_account_of_the_queue() -> None:
