@@ -7,7 +7,8 @@ from phalanx.actions.demand import Batch, Demand
 from phalanx.actions.endings import Ending
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
-from phalanx.model.reasons import Evidence
+from phalanx.model.nodes import TOPOLOGY_UNKNOWN
+from phalanx.model.reasons import NODES, Evidence
 from phalanx.model.resources import PODS, Resources
 
 
@@ -23,12 +24,30 @@ def of_nodes(demand: Demand, session: Session) -> tuple[Evidence, ...]:
     """Per batch, the nodes that are out, grouped by reason with counts; those that are too full come last."""
     found: list[Evidence] = []
     for batch in demand.batches:
-        subject = "nodes" if len(demand.batches) == 1 else f"nodes for {batch.name}"
+        subject = NODES if len(demand.batches) == 1 else f"{NODES} for {batch.name}"
         rejected = session.eligibility(batch.pods[0]).count_by_reason()
         full = sorted(_too_full(batch, session).items(), key=lambda item: (-item[1], item[0]))
         for finding, count in (*rejected, *full):
             found.append(Evidence(subject=subject, finding=finding, count=count))
     return tuple(found)
+
+
+def out_of_service(demand: Demand, session: Session, in_service: Session) -> tuple[Evidence, ...]:
+    """The nodes that the demand could use if nothing were wrong with them, grouped by what is wrong."""
+    wrong: dict[NodeName, str] = {}
+    for batch in demand.batches:
+        still = in_service.eligibility(batch.pods[0]).rejected
+        for node, why in session.eligibility(batch.pods[0]).rejected.items():
+            if node not in still:
+                wrong.setdefault(node, why)
+    gang = demand.gang
+    if gang.topology.required or any(part.required for part in gang.subgroups):
+        for node, state in session.nodes.items():
+            if state.node.has_unknown_topology:
+                wrong.setdefault(node, f"condition {TOPOLOGY_UNKNOWN} is True")
+    counts = Counter(wrong.values())
+    order = sorted(counts, key=lambda why: (-counts[why], why))
+    return tuple(Evidence(f"{NODES} out of service", why, counts[why]) for why in order)
 
 
 def of_amounts(demand: Demand, free: Resources) -> tuple[Evidence, ...]:

@@ -6,6 +6,7 @@ reason, the single changes that would make it fit, and the gangs whose end would
 """
 
 from collections.abc import Hashable, Iterable
+from functools import cached_property
 from typing import Final
 
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from phalanx.actions.whatif import WhatIf
 from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
-from phalanx.model.reasons import Reason
+from phalanx.model.reasons import Reason, Standing
 from phalanx.model.rules import Budget, SameDomain, SubgroupRule
 from phalanx.solver.explain import Explanation, explain, fits_when_empty
 from phalanx.solver.problem import SolveLimits
@@ -86,7 +87,19 @@ class Explainer:
             return findings.breaker_open(demand, self._session)
         if finding.reason in _OF_ROOM and self._what_if.fits_without_claims(demand):
             return findings.room_kept(self._session)
+        if finding.reason.standing is Standing.IMPOSSIBLE and self._is_any_node_out_of_service:
+            return self._without_nodes(demand) or finding
         return finding
+
+    @cached_property
+    def _is_any_node_out_of_service(self) -> bool:
+        states = self._session.nodes.values()
+        return bool(self._session.faults) or any(state.node != state.node.in_service for state in states)
+
+    def _without_nodes(self, demand: Demand) -> Finding | None:
+        """It would fit the empty cluster if all nodes were in service."""
+        there = self._what_if.session_in_service(demand)
+        return findings.nodes_out_of_service(demand, self._session, there) if there is not None else None
 
     def _find_in_cluster(self, demand: Demand, besides: frozenset[GangId]) -> Finding:
         nowhere = evidence.nowhere_eligible(demand, self._session)

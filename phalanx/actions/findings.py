@@ -9,7 +9,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
 from phalanx.limits import CLAIM_MS
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
-from phalanx.model.reasons import Evidence, Reason
+from phalanx.model.reasons import NODES, Evidence, Reason
 from phalanx.model.rules import Budget, SameDomain, SubgroupRule
 from phalanx.solver.explain import Explanation
 from phalanx.solver.problem import Problem
@@ -171,6 +171,19 @@ def breaker_open(demand: Demand, session: Session) -> Finding:
     )
 
 
+def nodes_out_of_service(demand: Demand, session: Session, in_service: Session) -> Finding:
+    """Would fit the empty cluster if nodes came back that are cordoned or faulty."""
+    out = evidence.out_of_service(demand, session, in_service)
+    count = sum(each.count for each in out)
+    return Finding(
+        reason=Reason.NODES_OUT_OF_SERVICE,
+        message="it does not fit, even when nothing else runs, while nodes are out of service: "
+        + words.listed(f"{each.count} {each.finding}" for each in out),
+        evidence=(*out, *evidence.of_nodes(demand, session)),
+        next_step=f"Uncordon or repair nodes: it can start when enough of these {count} are back",
+    )
+
+
 def room_kept(session: Session) -> Finding:
     """Would fit if no room were kept for gangs that lost members."""
     lost = {str(each.gang): [pod for _, pods in each.seats for pod in pods] for each in session.kept}
@@ -220,7 +233,7 @@ def _without_domain(case: Case) -> tuple[Evidence, ...]:
     """Nodes that lie in no domain because their place in the network is unknown."""
     count = sum(1 for state in case.session.nodes.values() if state.node.has_unknown_topology)
     finding = f"no place in the topology: condition {TOPOLOGY_UNKNOWN} is True"
-    return (Evidence(subject="nodes", finding=finding, count=count),) if count else ()
+    return (Evidence(subject=NODES, finding=finding, count=count),) if count else ()
 
 
 def _of_cluster(case: Case) -> tuple[Evidence, ...]:
