@@ -45,16 +45,20 @@ class Endings:
     def __init__(self, session: Session, *, limits: SolveLimits) -> None:
         self._session = session
         self._limits = limits
-        self._problems = Problems(session, may_grow=True)
-        self._holders: list[Holder] | None = None
+
+    @cached_property
+    def _problems(self) -> Problems:
+        return Problems(self._session, may_grow=True)
+
+    @cached_property
+    def _holders(self) -> list[Holder]:
+        return holders_of(self._session)
 
     def find(self, demand: Demand, *, besides: frozenset[GangId], room: Relaxation | None) -> Ending:
         """Who must end, without the gangs `besides`; empty where nobody is found whose end is enough.
 
         `room` is what is missing where it is known: where single gangs are not enough, it says which to take.
         """
-        if self._holders is None:
-            self._holders = holders_of(self._session)
         holders = [each for each in self._holders if each.gang not in besides]
         return _Search(self._session, self._problems, demand, holders, self._limits).find(room)
 

@@ -8,9 +8,15 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from phalanx.actions.demand import demands_of
+from phalanx.actions.endings import Endings
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
 from phalanx.model.gangs import GangKind
-from phalanx.model.reasons import Evidence, Reason, Standing, Verdict
+from phalanx.model.names import GangId
+from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
 from phalanx.model.resources import GPU
+from phalanx.solver.problem import SolveLimits
 from tests.builders import Scenario
 
 
@@ -145,6 +151,30 @@ def test_gangs_that_wish_for_more_are_not_told_to_wait_for_each_other(name: str)
     for each in ("one", "two"):
         scenario.gang(each, 3, min=2, gpu=2, on=["n-0", "n-0"])
     assert named(scenario.decide().verdict(name)) == []
+
+
+def test_asking_leaves_the_session_as_it_was() -> None:
+    scenario = Scenario().nodes("n", 2, gpu=8).queue("q", limit={GPU: 8})
+    scenario.gang("old", 2, gpu=3, on=["n-0", "n-1"], queue="q").gang("g", 2, gpu=3, queue="q")
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    free, amounts = {node: session.free(node) for node in session.nodes}, dict(session.ledger.amounts)
+    demands = demands_of(session.gangs[GangId("gang-g")])
+    assert not isinstance(demands, Problem)
+    (found,) = Endings(session, limits=SolveLimits()).find(demands[0], besides=frozenset(), room=None)
+    assert found.name == "gang team/old"
+    assert {node: session.free(node) for node in session.nodes} == free
+    assert session.ledger.amounts == amounts
+
+
+def test_an_unchanged_cluster_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = Scenario().nodes("n", 1, gpu=8).gang("old", 1, gpu=8, on=["n-0"]).gang("g", 1, gpu=8)
+    first = scenario.decide()
+    monkeypatch.setattr(Endings, "find", lambda *_, **__: pytest.fail("nothing has changed"))
+    again = scenario.take(first).decide()
+    assert again.verdict("g") == first.verdict("g")
+    assert again.result.wake_at is None
+    monkeypatch.undo()
+    assert scenario.remove("old").decide().placed() == ["g"]
 
 
 @st.composite

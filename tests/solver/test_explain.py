@@ -183,3 +183,6 @@ def test_the_room_that_is_named_is_the_least(problems: tuple[Problem, Problem]) 
         return
     assert [dict(one.amounts) for one in found] == [{GPU[0]: least}]
     assert optimum(relaxed(now, found[0])) is not None
+    there = [group for group in now.classes if group.path[: len(found[0].domain)] == found[0].domain]
+    fit = sum(group.free[0] // now.roles[0].request[0] for group in there)
+    assert fit + found[0].pods == now.roles[0].minimum, "so many more anywhere there are enough"
