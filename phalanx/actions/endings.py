@@ -83,13 +83,19 @@ class _Search:
         self._asker = Asker(limits, solves=ENDING_SOLVES_MAX)
 
     @cached_property
-    def _far_reaching(self) -> list[Holder]:
-        return sorted(self._holders, key=lambda each: (-sum(self._reach[each.key]), each.cost))
+    def _by_home(self) -> dict[Path, list[Holder]]:
+        """Who holds room in each domain where pods may go."""
+        found: dict[Path, list[Holder]] = {}
+        for each in self._holders:
+            for home in {self._prospects.home_of(node): None for node in each.used}:
+                if home is not None:
+                    found.setdefault(home, []).append(each)
+        return found
 
     def find(self, room: Relaxation | None) -> Ending:
         """The answer."""
         home = room.domain if room is not None else ()
-        singles = [each for each in self._holders if self._may_do(each)]
+        singles = [each for each in self._holders if self._prospects.may_gain(each) and self._may_do(each)]
         singles.sort(key=lambda each: (each.cost[0], not self._is_in(each, home), each.cost))
         for each in singles[:ENDINGS_TRIED_MAX]:
             if self._fits_without([each]):
@@ -142,8 +148,9 @@ class _Search:
 
     def _giving_most(self, home: Path) -> list[Holder]:
         """Some of those that hold room in this domain, whoever's end lets most pods more fit there first."""
-        there = [each for each in self._far_reaching if self._is_in(each, home)][: 2 * ENDING_PAIRED_MAX]
-        return sorted(there, key=lambda each: (-self._prospects.gain(each, home), each.cost))
+        there = sorted(self._by_home.get(home, ()), key=lambda each: (-sum(self._reach[each.key]), each.cost))
+        some = there[: 2 * ENDING_PAIRED_MAX]
+        return sorted(some, key=lambda each: (-self._prospects.gain(each, home), each.cost))
 
     def _by_limits(self) -> list[Holder]:
         """Those that use the limits which the demand exceeds, whoever uses most of them first."""

@@ -1,7 +1,7 @@
 """Who holds room now, and what the end of each would give back."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -17,6 +17,9 @@ _NO_QUEUE: Final = QueueName("")
 
 Cost = tuple[int, int, str]
 """Devices of all kinds, cores, name: whoever holds least is sent away most cheaply."""
+
+
+Seated = tuple[Pod, NodeName]
 
 
 class Holder(Struct, frozen=True):
@@ -50,41 +53,50 @@ def holders_of(session: Session) -> list[Holder]:
     for each in session.kept:
         amounts = [(node, total_requests(pods)) for node, pods in each.seats]
         kept.setdefault(each.gang.id, []).extend(amounts)
-    found = (_holder(gang, seats, kept.get(gang.id, ()), session) for gang in session.gangs.values())
-    ours = [each for each in found if each.used]
+    ours = [
+        _holder(gang, holding, kept.get(gang.id, ()), session)
+        for gang in session.gangs.values()
+        if (holding := _holding(gang, seats)) or gang.id in kept
+    ]
     foreign = [_made(name, None, _NO_QUEUE, used, {}) for name, used in session.snapshot.foreign.items()]
     return sorted([*ours, *foreign], key=lambda each: each.cost)
 
 
 def _holder(
     gang: Gang,
-    seats: Mapping[PodUid, NodeName],
+    holding: Sequence[Seated],
     kept: Iterable[tuple[NodeName, Resources]],
     session: Session,
 ) -> Holder:
     ours = session.config.scheduler_name
-    holding = [(pod, node) for pod in gang.members if (node := _node_of(pod, seats)) is not None]
-    booked = _usage((pod, node) for pod, node in holding if pod.scheduler_name == ours)
+    booked = _usage([(pod, node) for pod, node in holding if pod.scheduler_name == ours])
     for node, amounts in kept:
         booked[node] = add(booked.get(node, NONE), amounts)
-    foreign = _usage((pod, node) for pod, node in holding if pod.scheduler_name != ours)
-    used = {node: add(booked.get(node, NONE), foreign.get(node, NONE)) for node in {**booked, **foreign}}
+    foreign = _usage([(pod, node) for pod, node in holding if pod.scheduler_name != ours])
+    used = booked
+    if foreign:
+        used = {node: add(booked.get(node, NONE), foreign.get(node, NONE)) for node in {**booked, **foreign}}
     kind = "pod" if gang.kind is GangKind.POD else "gang"
     return _made(f"{kind} {gang}", gang.id, gang.queue, used, booked)
 
 
 def _made(name: str, gang: GangId | None, queue: QueueName, used: Usage, booked: Usage) -> Holder:
     total = _total(used)
+    total_booked = total if booked is used else _total(booked)
     devices = sum(amount for resource, amount in total.items() if "/" in resource)
     cost = (devices, total.get(CPU, 0), name)
-    return Holder(name, gang, queue, used, booked, total, _total(booked), cost)
+    return Holder(name, gang, queue, used, booked, total, total_booked, cost)
 
 
-def _node_of(pod: Pod, seats: Mapping[PodUid, NodeName]) -> NodeName | None:
-    return pod.node if pod.holds_node else seats.get(pod.uid)
+def _holding(gang: Gang, seats: Mapping[PodUid, NodeName]) -> list[Seated]:
+    """Members with a node, those placed in this cycle among them."""
+    nodes = ((pod, pod.node if pod.holds_node else seats.get(pod.uid)) for pod in gang.members)
+    return [(pod, node) for pod, node in nodes if node is not None]
 
 
-def _usage(seated: Iterator[tuple[Pod, NodeName]]) -> dict[NodeName, Resources]:
+def _usage(seated: Sequence[Seated]) -> dict[NodeName, Resources]:
+    if len(seated) == 1:
+        return {seated[0][1]: seated[0][0].shape.requests}
     counts: Counter[tuple[NodeName, ShapeKey]] = Counter()
     requests: dict[ShapeKey, Resources] = {}
     for pod, node in seated:
@@ -97,6 +109,8 @@ def _usage(seated: Iterator[tuple[Pod, NodeName]]) -> dict[NodeName, Resources]:
 
 
 def _total(usage: Usage) -> Resources:
+    if len(usage) == 1:
+        return next(iter(usage.values()))
     total: Resources = {}
     for amounts in usage.values():
         total = add(total, amounts)

@@ -1,6 +1,7 @@
 """Whether a demand could fit if somebody ended, by counting: what fails here needs no solve."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from phalanx.actions.demand import Demand
 from phalanx.actions.frame import Frame, frame_of
@@ -11,6 +12,8 @@ from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import Budget, SameDomain
+
+THOUSAND: Final = 1000
 
 Counts = tuple[int, ...]
 """Pods per batch of the demand."""
@@ -29,8 +32,9 @@ class Prospects:
         self._needs = [_needs(batch.pods[0]) for batch in demand.batches]
         self._judged = [session.eligibility(batch.pods[0]) for batch in demand.batches]
         self._homes = _homes(session, frame)
-        self._binding: list[set[str]] = [set() for _ in self._needs]
+        self._leftover: list[dict[str, int]] = [{} for _ in self._needs]
         self._fit: dict[NodeName, Counts] = {}
+        self._lacks: dict[NodeName, list[tuple[str, int]]] = {}
         self._totals: dict[Path, Counts] = {}
         for node in session.nodes:
             self._count(node)
@@ -55,6 +59,16 @@ class Prospects:
         """The domain of the required level in which a node lies; None where no pod may go there."""
         return self._homes.get(node) if node in self._fit else None
 
+    def may_gain(self, holder: Holder) -> bool:
+        """Whether it gives back enough for one more pod of some batch somewhere; costs next to nothing."""
+        if self._is_roomy:
+            return True
+        for node, amounts in holder.used.items():
+            for name, lack in self._lacks.get(node, ()):
+                if amounts.get(name, 0) >= lack:
+                    return True
+        return False
+
     def gain(self, holder: Holder, home: Path) -> int:
         """How many pods more would fit into the domain if the holder ended."""
         return sum(self._gains([holder]).get(home, ()))
@@ -64,20 +78,25 @@ class Prospects:
         return not self._queues.isdisjoint(queue.name for queue in self._session.queues.path(holder.queue))
 
     def reach(self, holder: Holder) -> Counts:
-        """At most so many pods more would fit, per batch, if the holder ended; costs next to nothing.
+        """At most so many thousandths of pods more would fit, per batch, if it ended; costs next to nothing.
 
-        Each node takes what it gives back of the resource that was short there, and one pod.
+        What it gives back of the resource that is short on a node adds to what is left over there.
         """
-        return tuple(
-            len(holder.used)
-            + sum(holder.total.get(name, 0) // need for name, need in needs if name in binding)
-            for needs, binding in zip(self._needs, self._binding, strict=True)
-        )
+        reaches = []
+        for needs, leftover in zip(self._needs, self._leftover, strict=True):
+            most = 0
+            for name, need in needs:
+                if name in leftover:
+                    amount = holder.total.get(name, 0) + len(holder.used) * leftover[name]
+                    most -= -THOUSAND * amount // need
+            reaches.append(most)
+        return tuple(reaches)
 
     def is_enough(self, *reaches: Counts) -> bool:
         """Whether holders of such reach could do together; if not, `allow` need not be asked."""
         return self._is_roomy or all(
-            sum(most) >= missing for missing, *most in zip(self._least_missing, *reaches, strict=True)
+            sum(most) >= missing * THOUSAND
+            for missing, *most in zip(self._least_missing, *reaches, strict=True)
         )
 
     def allow(self, ended: Sequence[Holder]) -> bool:
@@ -102,8 +121,14 @@ class Prospects:
         self._fit[node] = tuple(count for count, _ in fit)
         before = self._totals.get(home, (0,) * len(fit))
         self._totals[home] = tuple(total + count for total, (count, _) in zip(before, fit, strict=True))
-        for binding, (_, name) in zip(self._binding, fit, strict=True):
-            binding.add(name)
+        lacks = []
+        for leftover, needs, (_, binding) in zip(self._leftover, self._needs, fit, strict=True):
+            for name, need in needs if binding else ():
+                if name == binding:
+                    free = self._session.free(node).get(name, 0)
+                    leftover[name] = max(leftover.get(name, 0), max(0, free) % need)
+                    lacks.append((name, need - free % need if free >= 0 else need - free))
+        self._lacks[node] = lacks
 
     def _fitting(self, node: NodeName, back: Resources) -> list[tuple[int, str]]:
         """Per batch, how many pods fit on the node with this given back, and what is short for more."""
