@@ -87,7 +87,7 @@ class _Search:
         """Who holds room in each domain where pods may go."""
         found: dict[Path, list[Holder]] = {}
         for each in self._holders:
-            for home in {self._prospects.home_of(node): None for node in each.used}:
+            for home in dict.fromkeys(map(self._prospects.home_of, each.used)):
                 if home is not None:
                     found.setdefault(home, []).append(each)
         return found

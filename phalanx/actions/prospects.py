@@ -38,6 +38,10 @@ class Prospects:
         self._totals: dict[Path, Counts] = {}
         for node in session.nodes:
             self._count(node)
+        self._limits = [
+            [(name, need, leftover[name]) for name, need in needs if name in leftover]
+            for needs, leftover in zip(self._needs, self._leftover, strict=True)
+        ]
         self._is_roomy = any(self._lack(home) == 0 for home in self._totals)
         self._least_missing = tuple(
             min((max(0, least - total[index]) for total in self._totals.values()), default=0)
@@ -82,13 +86,12 @@ class Prospects:
 
         What it gives back of the resource that is short on a node adds to what is left over there.
         """
+        total, nodes = holder.total, len(holder.used)
         reaches = []
-        for needs, leftover in zip(self._needs, self._leftover, strict=True):
+        for limits in self._limits:
             most = 0
-            for name, need in needs:
-                if name in leftover:
-                    amount = holder.total.get(name, 0) + len(holder.used) * leftover[name]
-                    most -= -THOUSAND * amount // need
+            for name, need, leftover in limits:
+                most -= -THOUSAND * (total.get(name, 0) + nodes * leftover) // need
             reaches.append(most)
         return tuple(reaches)
 
