@@ -89,9 +89,10 @@ class Scenario:
 
     def foreign(self, name: str, *nodes: str, gpu: int) -> Self:
         """Work of another scheduler, such as "Job team/x": so many devices on each of these nodes."""
+        mine = self._foreign_work.setdefault(name, {})
         for node in map(NodeName, nodes):
             self._foreign[node] = add(self._foreign[node], {GPU: gpu})
-        self._foreign_work[name] = {NodeName(node): {GPU: gpu} for node in nodes}
+            mine[node] = add(mine.get(node, {}), {GPU: gpu})
         return self
 
     def queue(self, name: str, *, flavors: Iterable[Flavor] = (), **fields: Any) -> Self:
