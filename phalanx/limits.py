@@ -94,8 +94,9 @@ CYCLE_SEARCHES_MAX: Final = 16
 EXPLANATION_DETERMINISTIC_LIMIT: Final = 0.2
 """CP-SAT's deterministic time units, of which each question of an explanation gets a part."""
 
-CYCLE_EXPLANATIONS_MAX: Final = 16
-"""Refusals explained in one cycle at most: each costs a few solves. Later cycles explain the others."""
+CYCLE_EXPLANATIONS_MAX: Final = 10
+"""Refusals explained in one cycle at most: each takes about 30 ms on 1,000 nodes. Later cycles explain the
+others."""
 
 GANG_PROBLEMS_MAX: Final = 8
 """Problems told of one gang: enough to correct it, however many of its pods are wrong."""
@@ -282,6 +283,29 @@ EXPLANATION_SOLVES_MAX: Final = 64
 
 EXPLANATION_EFFORT_PART: Final = 0.1
 """Part of an explanation's deterministic units that each of its solves may take."""
+
+ENDINGS_TRIED_MAX: Final = 16
+"""Gangs of which each is tried, by a solve, as the one whose end would let another start: what cannot free
+enough is ruled out by counting before."""
+
+ENDING_PAIRS_TRIED_MAX: Final = 4
+"""Pairs of gangs that are tried by a solve where no single end is enough."""
+
+ENDING_PAIRS_COUNTED_MAX: Final = 64
+"""Pairs that are counted before: each costs about 0.2 ms."""
+
+ENDING_PAIRED_MAX: Final = 12
+"""Gangs that are paired in one domain, those that give back most: 66 pairs to be counted."""
+
+ENDING_DOMAINS_MAX: Final = 4
+"""Domains in which pairs are looked for, those that lack least."""
+
+ENDINGS_NEEDED_MAX: Final = 16
+"""Gangs that must end at most for a verdict to name them: of more, the missing room says more."""
+
+ENDING_SOLVES_MAX: Final = 32
+"""Solves for finding them, of the size of an explanation's: the tries above, and as many to leave out those
+that are not needed."""
 
 JOINT_DETERMINISTIC_LIMIT: Final = 10.0
 """CP-SAT's deterministic time units for admitting many gangs together: enough for 200 on 10,000 nodes."""

@@ -50,6 +50,7 @@ class Scenario:
         self.topologies = {"": Topology("", tuple(Level(level, f"test/{level}") for level in levels))}
         self._nodes: dict[NodeName, Node] = {}
         self._foreign: dict[NodeName, Resources] = {}
+        self._foreign_work: dict[str, dict[NodeName, Resources]] = {}
         self._gangs: dict[str, Gang] = {}
         self._queues: dict[QueueName, Queue] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
@@ -92,6 +93,14 @@ class Scenario:
                 conditions=conditions or {},
             )
             self._foreign[name] = used or {}
+        return self
+
+    def foreign(self, name: str, *nodes: str, gpu: int) -> Self:
+        """Work of another scheduler, such as "Job team/x": so many devices on each of these nodes."""
+        mine = self._foreign_work.setdefault(name, {})
+        for node in map(NodeName, nodes):
+            self._foreign[node] = add(self._foreign[node], {GPU: gpu})
+            mine[node] = add(mine.get(node, {}), {GPU: gpu})
         return self
 
     def queue(self, name: str, *, flavors: Iterable[Flavor] = (), **fields: Any) -> Self:
@@ -242,6 +251,7 @@ class Scenario:
             gangs=_shuffled({gang.id: gang for gang in self._gangs.values()}, chance),
             queues=_shuffled(self._queues, chance),
             queue_usage=_shuffled(queues, chance),
+            foreign=_shuffled(self._foreign_work, chance),
             namespace_labels=_shuffled({"team": {}, **self._namespaces}, chance),
             topologies=_shuffled(self.topologies, chance),
             claims=_shuffled(self.claims, chance),

@@ -1,11 +1,14 @@
 """The next step of a verdict: the solver's single changes that would make a demand fit, in words."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from phalanx.actions import words
 from phalanx.actions.demand import Demand
+from phalanx.actions.endings import Ending
+from phalanx.model.resources import PODS
 from phalanx.model.rules import SameDomain, SubgroupRule
+from phalanx.model.shares import asks_for_share
 from phalanx.solver.explain import Explanation
 from phalanx.solver.problem import Problem
 from phalanx.solver.relaxations import NEW_NODE, Relaxation, RelaxationKind
@@ -16,18 +19,50 @@ CHANGES_MAX: Final = 3
 NODES_NAMED_MAX: Final = 3
 """Nodes that are named; of more, only their number helps."""
 
+GANGS_NAMED_MAX: Final = 3
+"""Gangs that are named; the evidence has all of them."""
 
-def while_waiting(demand: Demand, problem: Problem, facts: Explanation) -> str:
-    """What to wait for, then what would let it start at once."""
+
+def while_waiting(demand: Demand, problem: Problem, facts: Explanation, ending: Ending = ()) -> str:
+    """What to wait for, and in a second sentence what would let it start at once."""
     changes = {change.kind: change for change in facts.relaxations}
-    room, budget = changes.get(RelaxationKind.ADD_ROOM), changes.get(RelaxationKind.RAISE_BUDGET)
-    awaited = "Wait for work to end"
-    if budget is not None:
-        awaited = f"Fits once work gives back {words.amounts(budget.amounts)} of the {budget.rule}"
-    elif room is not None and not _needs_a_node(room):
-        awaited = f"Fits when {words.amounts(room.amounts)} more are free{_where(room)}"
+    events = " or ".join(_events(changes, ending))
+    awaited = f"Fits when {events}" if events else "Wait for work to end"
     at_once = list(_changes(demand, problem, changes, but=RelaxationKind.ADD_ROOM))[:CHANGES_MAX]
-    return f"{awaited}; to start now, {', or '.join(at_once)}" if at_once else awaited
+    return f"{awaited}. To start now, {', or '.join(at_once)}" if at_once else awaited
+
+
+def _events(changes: Mapping[RelaxationKind, Relaxation], ending: Ending) -> Iterator[str]:
+    """Each of what may happen by itself that would make it fit."""
+    room, budget = changes.get(RelaxationKind.ADD_ROOM), changes.get(RelaxationKind.RAISE_BUDGET)
+    if ending:
+        yield _who_ends([each.name for each in ending])
+    if budget is not None:
+        yield f"work gives back {words.amounts(budget.amounts)} of the {budget.rule}"
+    elif room is not None and not _needs_a_node(room) and not asks_for_share(room.amounts):
+        yield _room(room)
+
+
+def _who_ends(names: Sequence[str]) -> str:
+    """Of more than two it is not known whether fewer would do."""
+    if len(names) == 1:
+        return f"{names[0]} ends"
+    if len(names) == 2:
+        return f"{names[0]} and {names[1]} end"
+    more = len(names) - GANGS_NAMED_MAX
+    named = [*names[:GANGS_NAMED_MAX], *([f"{more} more"] if more > 0 else [])]
+    return f"at most {len(names)} end ({words.listed(named)})"
+
+
+def _room(room: Relaxation) -> str:
+    """On nodes that are named, or, where these are many, on any that take so many pods more."""
+    amounts = words.more(room.amounts)
+    if len(room.room) <= NODES_NAMED_MAX:
+        nodes = words.listed(each.node for each in room.room)
+        return f"{amounts} are free{_domain(room)} on {nodes}"
+    if not room.pods:
+        return f"{amounts} are free{_domain(room)} on {len(room.room)} nodes"
+    return f"nodes{_domain(room)} have room for {words.more({PODS: room.pods})} (at least {amounts})"
 
 
 def when_impossible(demand: Demand, problem: Problem, facts: Explanation) -> str:
@@ -88,12 +123,6 @@ def _lower(demand: Demand, fit: int) -> str:
 
 def _needs_a_node(room: Relaxation) -> bool:
     return any(each.node == NEW_NODE for each in room.room)
-
-
-def _where(room: Relaxation) -> str:
-    nodes = [each.node for each in room.room]
-    on = f" on {words.listed(nodes)}" if len(nodes) <= NODES_NAMED_MAX else f" on {len(nodes)} nodes"
-    return _domain(room) + on
 
 
 def _domain(room: Relaxation) -> str:

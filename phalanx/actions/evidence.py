@@ -4,10 +4,12 @@ from collections import Counter
 
 from phalanx.actions import words
 from phalanx.actions.demand import Batch, Demand
+from phalanx.actions.endings import Ending
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
+from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.pods import Pod
-from phalanx.model.reasons import Evidence
+from phalanx.model.reasons import NODES, Evidence
 from phalanx.model.resources import PODS, Resources
 from phalanx.model.shares import asks_for_share, free_devices, left_of_devices, size_on
 
@@ -24,7 +26,7 @@ def of_nodes(demand: Demand, session: Session) -> tuple[Evidence, ...]:
     """Per batch, the nodes that are out, grouped by reason with counts; those that are too full come last."""
     found: list[Evidence] = []
     for batch in demand.batches:
-        subject = "nodes" if len(demand.batches) == 1 else f"nodes for {batch.name}"
+        subject = NODES if len(demand.batches) == 1 else f"{NODES} for {batch.name}"
         rejected = session.eligibility(batch.pods[0]).count_by_reason()
         full = sorted(_too_full(batch, session).items(), key=lambda item: (-item[1], item[0]))
         for finding, count in (*rejected, *full):
@@ -32,9 +34,26 @@ def of_nodes(demand: Demand, session: Session) -> tuple[Evidence, ...]:
     return tuple(found)
 
 
-def of_amounts(demand: Demand, session: Session) -> tuple[Evidence, ...]:
+def out_of_service(demand: Demand, session: Session, in_service: Session) -> tuple[Evidence, ...]:
+    """The nodes that the demand could use if nothing were wrong with them, grouped by what is wrong."""
+    wrong: dict[NodeName, str] = {}
+    for batch in demand.batches:
+        still = in_service.eligibility(batch.pods[0]).rejected
+        for node, why in session.eligibility(batch.pods[0]).rejected.items():
+            if node not in still:
+                wrong.setdefault(node, why)
+    gang = demand.gang
+    if gang.topology.required or any(part.required for part in gang.subgroups):
+        for node, state in session.nodes.items():
+            if state.node.has_unknown_topology:
+                wrong.setdefault(node, f"condition {TOPOLOGY_UNKNOWN} is True")
+    counts = Counter(wrong.values())
+    order = sorted(counts, key=lambda why: (-counts[why], why))
+    return tuple(Evidence(f"{NODES} out of service", why, counts[why]) for why in order)
+
+
+def of_amounts(demand: Demand, free: Resources) -> tuple[Evidence, ...]:
     """Per resource, what the demand needs and what is free on the nodes that it may use."""
-    free = free_amounts(demand, session)
     return tuple(
         Evidence(
             subject=name,
@@ -45,6 +64,14 @@ def of_amounts(demand: Demand, session: Session) -> tuple[Evidence, ...]:
     )
 
 
+def of_endings(ending: Ending) -> tuple[Evidence, ...]:
+    """What each gang holds whose end would help."""
+    return tuple(
+        Evidence(subject=each.name, finding=f"its end gives back {words.amounts(each.total)}")
+        for each in ending
+    )
+
+
 def shortages(demand: Demand, free: Resources) -> Resources:
     """Per resource of which less is free than needed, how much is missing."""
     needed = words.need(demand)
@@ -52,15 +79,17 @@ def shortages(demand: Demand, free: Resources) -> Resources:
 
 
 def free_amounts(demand: Demand, session: Session) -> Resources:
-    """What is free on all nodes that some batch may use."""
-    total: dict[str, int] = {}
+    """What is free, of all that the demand needs, on all nodes that some batch may use."""
+    total = dict.fromkeys(words.need(demand), 0)
     sharing = any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches)
     for node in _eligible_nodes(demand, session):
         free = session.free(node)
         if sharing:
             free = {**free, **left_of_devices(session.nodes[node], free)}
-        for name, amount in free.items():
-            total[name] = total.get(name, 0) + max(0, amount)
+        for name in total:
+            amount = free.get(name, 0)
+            if amount > 0:
+                total[name] += amount
     return total
 
 
@@ -83,14 +112,17 @@ def _too_full(batch: Batch, session: Session) -> Counter[str]:
     pod = batch.pods[0]
     rejected = session.eligibility(pod).rejected
     counts: Counter[str] = Counter()
+    needs = sorted(((name, need) for name, need in pod.shape.requests.items() if need > 0), key=_by_dominance)
     for node in session.nodes:
         if node not in rejected:
             free = session.free(node)
-            short = [name for name, need in pod.shape.requests.items() if 0 < need > free.get(name, 0)]
             if asks_for_share(pod.shape.requests) and not _has_device(pod, session, node):
                 counts[f"no GPU with {words.share(pod.shape.requests)} left"] += 1
-            elif short:
-                counts[f"too little {min(short, key=dominance)} free"] += 1
+                continue
+            for name, need in needs:
+                if need > free.get(name, 0):
+                    counts[f"too little {name} free"] += 1
+                    break
     return counts
 
 
@@ -98,6 +130,10 @@ def _has_device(pod: Pod, session: Session, node: NodeName) -> bool:
     state = session.nodes[node]
     size = size_on(pod.shape.requests, state.node.allocatable)
     return any(amount >= size for amount in free_devices(state, session.free(node)))
+
+
+def _by_dominance(amount: tuple[str, int]) -> tuple[bool, str]:
+    return dominance(amount[0])
 
 
 def dominance(resource: str) -> tuple[bool, str]:

@@ -2,26 +2,30 @@
 
 The solver is asked about the cluster as the cycle leaves it and about the same cluster with nothing running.
 What does not fit the empty cluster is impossible here; what does is waiting. The rules that conflict give the
-reason, the single changes that would make it fit the next step.
+reason, the single changes that would make it fit, and the gangs whose end would, the next step.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+from functools import cached_property
 from typing import Final
 
 from msgspec.structs import replace
 
 from phalanx.actions import evidence, findings
 from phalanx.actions.demand import Batch, Demand
+from phalanx.actions.endings import Endings
 from phalanx.actions.findings import Case, Finding
 from phalanx.actions.problems import Problems
 from phalanx.actions.questions import Questions
 from phalanx.actions.whatif import WhatIf
 from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
-from phalanx.model.reasons import Reason
+from phalanx.model.names import GangId
+from phalanx.model.reasons import Reason, Standing
 from phalanx.model.rules import Budget, SameDomain, SubgroupRule
-from phalanx.solver.explain import explain, fits_when_empty
+from phalanx.solver.explain import Explanation, explain, fits_when_empty
 from phalanx.solver.problem import SolveLimits
+from phalanx.solver.relaxations import NEW_NODE, Relaxation, RelaxationKind
 
 _OF_ROOM: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.NO_DOMAIN_FITS)
 """Reasons that may have another behind them: that the room is kept for somebody."""
@@ -38,13 +42,15 @@ _LIMITS = SolveLimits(deterministic=EXPLANATION_DETERMINISTIC_LIMIT)
 
 
 class Explainer:
-    """Explains refusals of one session, at its end; each distinct demand once."""
+    """Explains refusals of one session, at its end; each distinct demand once. `failed`: all of them."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, failed: Iterable[Demand] = ()) -> None:
         self._session = session
         self._problems = Problems(session)
         self._questions = Questions(session)
         self._what_if = WhatIf(session)
+        self._endings = Endings(session, limits=_LIMITS)
+        self._partial = frozenset(demand.gang.id for demand in failed if not demand.is_whole)
         self._known: dict[Hashable, Finding] = {}
 
     def explain(self, demand: Demand, *, may_think: bool) -> Finding | None:
@@ -53,25 +59,49 @@ class Explainer:
         A demand equal to one that was explained costs next to nothing; others need leave to think.
         """
         wanted = smallest(demand)
-        key = self._problems.key(wanted)
+        besides = self._own_room(demand)
+        key = (self._problems.key(wanted), besides)
         if key not in self._known and may_think:
-            self._known[key] = self._find(wanted)
+            self._known[key] = self._find(wanted, besides)
         return self._known.get(key)
+
+    def _own_room(self, demand: Demand) -> frozenset[GangId]:
+        """The gangs that no explanation of this demand may send away.
+
+        Itself; where it is about members that a gang can do without, all gangs with such a demand, so that
+        their equal demands share an explanation.
+        """
+        if not demand.is_whole:
+            return self._partial
+        holds = any(pod.holds_node for pod in demand.gang.members)
+        return frozenset((demand.gang.id,)) if holds else frozenset()
 
     @property
     def count(self) -> int:
         """How many distinct demands were explained so far."""
         return len(self._known)
 
-    def _find(self, demand: Demand) -> Finding:
-        finding = self._find_in_cluster(demand)
+    def _find(self, demand: Demand, besides: frozenset[GangId]) -> Finding:
+        finding = self._find_in_cluster(demand, besides)
         if finding.reason in _OF_NODES and self._what_if.fits_without_breaker(demand):
             return findings.breaker_open(demand, self._session)
         if finding.reason in _OF_ROOM and self._what_if.fits_without_claims(demand):
             return findings.room_kept(self._session)
+        if finding.reason.standing is Standing.IMPOSSIBLE and self._is_any_node_out_of_service:
+            return self._without_nodes(demand) or finding
         return finding
 
-    def _find_in_cluster(self, demand: Demand) -> Finding:
+    @cached_property
+    def _is_any_node_out_of_service(self) -> bool:
+        states = self._session.nodes.values()
+        return bool(self._session.faults) or any(state.node != state.node.in_service for state in states)
+
+    def _without_nodes(self, demand: Demand) -> Finding | None:
+        """It would fit the empty cluster if all nodes were in service."""
+        there = self._what_if.session_in_service(demand)
+        return findings.nodes_out_of_service(demand, self._session, there) if there is not None else None
+
+    def _find_in_cluster(self, demand: Demand, besides: frozenset[GangId]) -> Finding:
         nowhere = evidence.nowhere_eligible(demand, self._session)
         if nowhere is not None:
             return findings.no_eligible_node(demand, nowhere, self._session)
@@ -80,7 +110,16 @@ class Explainer:
             facts = explain(question.empty, limits=_LIMITS)
             return _impossible(Case(demand, question.empty, facts, self._session))
         facts = explain(question.now, empty=question.empty, limits=_LIMITS)
-        return _waiting(Case(demand, question.now, facts, self._session))
+        ending = self._endings.find(demand, besides=besides, room=_missing_room(facts))
+        return _waiting(Case(demand, question.now, facts, self._session, ending))
+
+
+def _missing_room(facts: Explanation) -> Relaxation | None:
+    """What is missing on nodes that are there."""
+    for change in facts.relaxations:
+        if change.kind is RelaxationKind.ADD_ROOM and all(each.node != NEW_NODE for each in change.room):
+            return change
+    return None
 
 
 def _impossible(case: Case) -> Finding:

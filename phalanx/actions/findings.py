@@ -4,16 +4,16 @@ from msgspec import Struct
 
 from phalanx.actions import advice, evidence, words
 from phalanx.actions.demand import Batch, Demand
+from phalanx.actions.endings import Ending
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
 from phalanx.limits import CLAIM_MS
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
-from phalanx.model.reasons import Evidence, Reason
+from phalanx.model.reasons import NODES, Evidence, Reason
 from phalanx.model.rules import Budget, SameDomain, SubgroupRule
 from phalanx.model.shares import asks_for_share
 from phalanx.solver.explain import Explanation
 from phalanx.solver.problem import Problem
-from phalanx.solver.relaxations import RelaxationKind
 
 
 class Finding(Struct, frozen=True):
@@ -26,12 +26,16 @@ class Finding(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True):
-    """What a verdict is made of. `facts` are about `problem`: as it is now, or on the empty cluster."""
+    """What a verdict is made of. `facts` are about `problem`: as it is now, or on the empty cluster.
+
+    `ending`: whose end would let the demand start, empty where that is not known.
+    """
 
     demand: Demand
     problem: Problem
     facts: Explanation
     session: Session
+    ending: Ending = ()
 
     @property
     def fit(self) -> int:
@@ -46,7 +50,7 @@ class Case(Struct, frozen=True):
     @property
     def while_waiting(self) -> str:
         """The next step of what only has to wait."""
-        return advice.while_waiting(self.demand, self.problem, self.facts)
+        return advice.while_waiting(self.demand, self.problem, self.facts, self.ending)
 
 
 def no_eligible_node(demand: Demand, batch: Batch, session: Session) -> Finding:
@@ -80,7 +84,8 @@ def above_cluster(case: Case) -> Finding:
 def insufficient(case: Case) -> Finding:
     """Fits the cluster, but not beside what runs now."""
     demand, session = case.demand, case.session
-    missing = evidence.shortages(demand, evidence.free_amounts(demand, session))
+    free = evidence.free_amounts(demand, session)
+    missing = evidence.shortages(demand, free)
     lack = f"enough is free in total, but not together on single {_holders(demand)}"
     if missing:
         lack = f"{words.amounts(words.need(demand))} are needed and {words.amounts(missing)} are missing"
@@ -89,7 +94,8 @@ def insufficient(case: Case) -> Finding:
         message=f"room for {case.fit} of {words.pods(demand.count)} now; {lack}",
         evidence=(
             *_conflict(case),
-            *evidence.of_amounts(demand, session),
+            *evidence.of_endings(case.ending),
+            *evidence.of_amounts(demand, free),
             *evidence.of_nodes(demand, session),
         ),
         next_step=case.while_waiting,
@@ -127,6 +133,7 @@ def no_domain(case: Case, rule: SameDomain) -> Finding:
             *_best_domain(case, rule),
             *_conflict(case),
             *_without_domain(case),
+            *evidence.of_endings(case.ending),
             *_of_cluster(case),
         ),
         next_step=case.while_waiting,
@@ -150,7 +157,12 @@ def no_subgroup_domain(case: Case, rule: SubgroupRule) -> Finding:
         reason=Reason.NO_DOMAIN_FITS,
         message=f"{rule.name} cannot be had now: "
         f"there is room for {case.fit} of {words.pods(case.demand.count)}",
-        evidence=(*_conflict(case), *_without_domain(case), *_of_cluster(case)),
+        evidence=(
+            *_conflict(case),
+            *_without_domain(case),
+            *evidence.of_endings(case.ending),
+            *_of_cluster(case),
+        ),
         next_step=case.while_waiting,
     )
 
@@ -163,6 +175,19 @@ def breaker_open(demand: Demand, session: Session) -> Finding:
         "the while are used",
         evidence=evidence.of_nodes(demand, session),
         next_step="Find out what the nodes, or whoever reports on them, suffer from; it goes on by itself",
+    )
+
+
+def nodes_out_of_service(demand: Demand, session: Session, in_service: Session) -> Finding:
+    """Would fit the empty cluster if nodes came back that are cordoned or faulty."""
+    out = evidence.out_of_service(demand, session, in_service)
+    count = sum(each.count for each in out)
+    return Finding(
+        reason=Reason.NODES_OUT_OF_SERVICE,
+        message="it does not fit, even when nothing else runs, while nodes are out of service: "
+        + words.listed(f"{each.count} {each.finding}" for each in out),
+        evidence=(*out, *evidence.of_nodes(demand, session)),
+        next_step=f"Uncordon or repair nodes: it can start when enough of these {count} are back",
     )
 
 
@@ -187,7 +212,7 @@ def queue_limit(case: Case, rule: Budget) -> Finding:
         reason=Reason.QUEUE_LIMIT,
         message=f"the {rule.name} is reached: it leaves {_left(case.demand, rule)}, and "
         f"{_asked(case.demand, rule)} are needed",
-        evidence=(*_against(case.demand, rule), *_conflict(case)),
+        evidence=(*_against(case.demand, rule), *_conflict(case), *evidence.of_endings(case.ending)),
         next_step=case.while_waiting,
     )
 
@@ -215,20 +240,20 @@ def _without_domain(case: Case) -> tuple[Evidence, ...]:
     """Nodes that lie in no domain because their place in the network is unknown."""
     count = sum(1 for state in case.session.nodes.values() if state.node.has_unknown_topology)
     finding = f"no place in the topology: condition {TOPOLOGY_UNKNOWN} is True"
-    return (Evidence(subject="nodes", finding=finding, count=count),) if count else ()
+    return (Evidence(subject=NODES, finding=finding, count=count),) if count else ()
 
 
 def _of_cluster(case: Case) -> tuple[Evidence, ...]:
     demand, session = case.demand, case.session
-    return (*evidence.of_amounts(demand, session), *evidence.of_nodes(demand, session))
+    free = evidence.free_amounts(demand, session)
+    return (*evidence.of_amounts(demand, free), *evidence.of_nodes(demand, session))
 
 
 def _best_domain(case: Case, rule: SameDomain) -> tuple[Evidence, ...]:
-    for change in case.facts.relaxations:
-        if change.kind is RelaxationKind.ADD_ROOM and change.domain:
-            finding = f"room for {case.fit} of {words.pods(case.demand.count)}"
-            return (Evidence(subject=f"{rule.level} {'/'.join(change.domain)}", finding=finding),)
-    return ()
+    if not case.facts.best_domain:
+        return ()
+    finding = f"room for {case.fit} of {words.pods(case.demand.count)}"
+    return (Evidence(subject=f"{rule.level} {'/'.join(case.facts.best_domain)}", finding=finding),)
 
 
 def _larger_than_any_node(case: Case) -> str:

@@ -3,7 +3,7 @@
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import CPU, MEMORY, Resources
-from phalanx.model.shares import GPU_MEMORY, GPU_SHARE, WHOLE, is_device
+from phalanx.model.shares import GPU_MEMORY, GPU_SHARE, WHOLE, asks_for_share, is_device
 
 Vector = tuple[int, ...]
 
@@ -26,10 +26,15 @@ class Fullness:
 
 
 def _vector(free: Resources) -> Vector:
-    devices = sum(amount for name, amount in free.items() if "/" in name)
-    if GPU_SHARE in free:
-        devices += _shared(free) - free[GPU_SHARE] - free.get(GPU_MEMORY, 0)
-    return (devices, free.get(CPU, 0), free.get(MEMORY, 0))
+    return (devices_of(free), free.get(CPU, 0), free.get(MEMORY, 0))
+
+
+def devices_of(amounts: Resources) -> int:
+    """Devices of all kinds together, parts of one kind as whole ones."""
+    devices = sum(amount for name, amount in amounts.items() if "/" in name)
+    if asks_for_share(amounts):
+        devices += _shared(amounts) - amounts.get(GPU_SHARE, 0) - amounts.get(GPU_MEMORY, 0)
+    return devices
 
 
 def _shared(free: Resources) -> int:

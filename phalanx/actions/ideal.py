@@ -1,4 +1,7 @@
-"""The cluster as it would be if nothing ran on it: what cannot be placed there never can on this cluster."""
+"""The cluster as it would be if nothing ran on it: what cannot be placed there never can on this cluster.
+
+Unless nodes come back: it can also be had with all of them in service.
+"""
 
 from msgspec.structs import replace
 
@@ -12,10 +15,11 @@ from phalanx.model.shares import held
 
 
 class IdealCluster:
-    """Sessions over emptied snapshots, made when first needed."""
+    """Sessions over emptied snapshots, made when first needed; `in_service`: with all nodes well."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, in_service: bool = False) -> None:
         self._session = session
+        self._in_service = in_service
         self._empty: Session | None = None
 
     def session_for(self, gang: Gang) -> Session:
@@ -29,7 +33,7 @@ class IdealCluster:
 
     def _emptied(self, gang: Gang, usage: dict[NodeName, Resources]) -> Session:
         nodes = {
-            name: _with_only(usage.get(name, NONE), state) for name, state in self._session.nodes.items()
+            name: self._with_only(usage.get(name, NONE), state) for name, state in self._session.nodes.items()
         }
         snapshot = replace(
             self._session.snapshot,
@@ -38,11 +42,11 @@ class IdealCluster:
             queue_usage={gang.queue: usage} if usage else {},
             memory=Memory(),
         )
-        return Session(snapshot, self._session.config)
+        return Session(snapshot, self._session.config, overlook_faults=self._in_service)
 
-
-def _with_only(used: Resources, state: NodeState) -> NodeState:
-    return replace(state, used=used, free=subtract(state.node.allocatable, used))
+    def _with_only(self, used: Resources, state: NodeState) -> NodeState:
+        node = state.node.in_service if self._in_service else state.node
+        return NodeState(node=node, used=used, free=subtract(node.allocatable, used))
 
 
 def _usage_of_members(gang: Gang) -> dict[NodeName, Resources]:

@@ -29,13 +29,16 @@ class Posed(Struct, frozen=True):
 
 
 class Problems:
-    """Makes the problems of one session; demands that see the nodes alike share a table of classes."""
+    """Makes the problems of one session; demands that see the nodes alike share a table of classes.
 
-    def __init__(self, session: Session) -> None:
+    `may_grow`: problems are posed while more is free than when this was made.
+    """
+
+    def __init__(self, session: Session, *, may_grow: bool = False) -> None:
         self._session = session
         self._orders = NodeOrders(session)
         self._tables: dict[Hashable, ClassTable] = {}
-        self._largest_free = _largest_free(session)
+        self._largest_free = _largest_free(session, may_grow=may_grow)
 
     def pose(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> Posed:
         """The problem of placing this demand now, without the nodes to avoid."""
@@ -84,7 +87,7 @@ class Problems:
     def most_on_one_node(self, pod: Pod) -> int:
         """An upper bound of how many pods of this shape a node takes: larger demands see nodes alike.
 
-        It is of the start of the cycle, and free amounts only shrink.
+        It is of the start of the cycle, when most was free.
         """
         largest = self._largest_free
         needs = pod.shape.requests.items()
@@ -117,11 +120,11 @@ def _key(demand: Demand, lens: Lens) -> Hashable:
     return (lens.key, counts, gang.queue, gang.topology, frame.anchors, parts)
 
 
-def _largest_free(session: Session) -> dict[str, int]:
-    """Per resource, the most that is free on one node."""
+def _largest_free(session: Session, *, may_grow: bool) -> dict[str, int]:
+    """Per resource, the most that is free on one node, or that may ever be."""
     largest: dict[str, int] = {}
     for state in session.nodes.values():
-        for name, amount in state.free.items():
+        for name, amount in (state.node.allocatable if may_grow else state.free).items():
             if amount > largest.get(name, 0):
                 largest[name] = amount
     return largest

@@ -89,23 +89,25 @@ class _Room:
         self._resources = resources
         self._requests = requests
         self._most = most
-        self._caps: dict[Vector, Vector | None] = {}
+        self._caps: dict[Vector, tuple[Vector, Vector] | None] = {}
 
     def useful(self, free: Resources, vacant: Resources) -> tuple[Vector, Vector] | None:
         """The amounts now and when empty; None where not one pod would fit even then."""
         empty = tuple([vacant.get(name, 0) for name in self._resources])
         if empty not in self._caps:
             self._caps[empty] = self._most_used(empty)
-        caps = self._caps[empty]
-        if caps is None:
+        known = self._caps[empty]
+        if known is None:
             return None
-        return capped([free.get(name, 0) for name in self._resources], caps), capped(empty, caps)
+        caps, vacancy = known
+        return capped([free.get(name, 0) for name in self._resources], caps), vacancy
 
-    def _most_used(self, empty: Vector) -> Vector | None:
-        """What the pods that fit an empty node, one batch at a time, use together."""
+    def _most_used(self, empty: Vector) -> tuple[Vector, Vector] | None:
+        """What the pods that fit an empty node, one batch at a time, use together; and that of the node."""
         pairs = zip(self._requests, self._most, strict=True)
         counts = [pods_that_fit(request, empty, most) for request, most in pairs]
-        return used_together(self._requests, counts) if any(counts) else None
+        caps = used_together(self._requests, counts)
+        return (caps, capped(empty, caps)) if any(counts) else None
 
 
 def _pair(key: _Key, entries: list[tuple[Vector, NodeName]]) -> tuple[NodeClass, NodeClass]:

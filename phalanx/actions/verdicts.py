@@ -23,7 +23,7 @@ class Explained(Struct, frozen=True):
 
 def execute(session: Session, outcome: Outcome) -> Explained:
     """Explain failures in the order of the agenda, as many as one cycle may; the others follow later."""
-    explainer = Explainer(session)
+    explainer = Explainer(session, [failure.demand for failure in outcome.failures.values()])
     fingerprints = Refusals(session)
     refusals: dict[GangId, Refusal] = {}
     for failure in outcome.failures.values():

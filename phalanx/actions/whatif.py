@@ -1,8 +1,12 @@
-"""The cluster as it would be without what this cycle set aside: whoever fits there waits because of that."""
+"""The cluster as it would be without what this cycle set aside: whoever fits there waits because of that.
+
+And the empty cluster with all nodes in service: who fits only there waits for nodes.
+"""
 
 from msgspec.structs import replace
 
 from phalanx.actions.demand import Demand
+from phalanx.actions.ideal import IdealCluster
 from phalanx.actions.problems import Problems
 from phalanx.framework.session import Session
 from phalanx.model.memory import Memory
@@ -21,6 +25,7 @@ class WhatIf:
         self._session = session
         self._unkept: Problems | None = None
         self._closed: Problems | None = None
+        self._in_service: IdealCluster | None = None
 
     def fits_without_claims(self, demand: Demand) -> bool:
         """Whether all of the demand had found room if none were kept for members that do not exist yet."""
@@ -38,6 +43,15 @@ class WhatIf:
         if self._closed is None:
             self._closed = self._problems(Memory(), {})
         return _fits(self._closed, demand)
+
+    def session_in_service(self, demand: Demand) -> Session | None:
+        """The empty cluster with all nodes in service, if the demand fits there."""
+        if self._is_anchored(demand):
+            return None
+        if self._in_service is None:
+            self._in_service = IdealCluster(self._session, in_service=True)
+        session = self._in_service.session_for(demand.gang)
+        return session if _fits(Problems(session), demand) else None
 
     def _is_anchored(self, demand: Demand) -> bool:
         """Whether it must be near nodes that its gang got in this cycle: no other session has those."""

@@ -6,7 +6,7 @@ from typing import Final
 from phalanx.actions.demand import Demand
 from phalanx.actions.shares import PIECES
 from phalanx.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, add, scale
-from phalanx.model.shares import GPU_MEMORY, GPU_SHARE, WHOLE
+from phalanx.model.shares import GPU_MEMORY, GPU_SHARE, WHOLE, is_device
 
 _BINARY_UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 _BYTES: Final = (MEMORY, EPHEMERAL_STORAGE)
@@ -54,10 +54,20 @@ def _bytes(number: int) -> str:
 
 
 def amounts(resources: Resources) -> str:
-    """All amounts that are not zero, by name; the number of pods only where nothing else is asked for."""
-    named = {name: number for name, number in sorted(resources.items()) if number}
+    """All amounts that are not zero, by name; the number of pods only where nothing else is asked for.
+
+    Parts of single devices are not told: the shares that are made of them are.
+    """
+    named = {name: number for name, number in sorted(resources.items()) if number and not is_device(name)}
     told = {name: number for name, number in named.items() if name != PODS} or named
     return ", ".join(amount(name, number) for name, number in told.items()) or "no resources"
+
+
+def more(resources: Resources) -> str:
+    """The same as what is to be added: "8 more nvidia.com/gpu"."""
+    return ", ".join(
+        " more ".join(text.split(" ", maxsplit=1)) for text in amounts(resources).split(", ") if resources
+    )
 
 
 def pods(count: int) -> str:

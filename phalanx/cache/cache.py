@@ -11,6 +11,7 @@ from typing import Any
 from phalanx.cache.changes import ChangeLog
 from phalanx.cache.claims import ClaimTables
 from phalanx.cache.events import Applied, Assumed, Changes, Deleted, Event, Relisted
+from phalanx.cache.foreign import ForeignWork
 from phalanx.cache.gangs import GangTable
 from phalanx.cache.nodes import NodeTable
 from phalanx.cache.pods import PodTable
@@ -36,6 +37,7 @@ class Cache:
         self._version = 0
         self._nodes = NodeTable()
         self._gangs = GangTable(scheduler_name=scheduler_name)
+        self._foreign = ForeignWork(scheduler_name=scheduler_name)
         self._claims = ClaimTables()
         self._surroundings = Surroundings(
             namespace_changed=self._gangs.namespace_changed, class_changed=self._class_changed
@@ -107,6 +109,7 @@ class Cache:
                 self._nodes.take(*after, log)
             if before is not None:
                 self._nodes.release(*before, log)
+        self._foreign.replace(old, new)
         self._gangs.replace(old, new, log)
 
     def _class_changed(self, name: str, log: ChangeLog) -> None:
@@ -125,6 +128,7 @@ class Cache:
             gangs=self._gangs.view(),
             queues=self._surroundings.queue_tree(),
             queue_usage=self._gangs.usage(),
+            foreign=self._foreign.view(),
             namespace_labels=self._surroundings.namespaces.by_name(),
             topologies=self._surroundings.all_topologies(self._nodes.nodes()),
             claims=self._claims.view(),
@@ -161,6 +165,7 @@ class Cache:
         pods = self._pods.values()
         self._pods.check()
         self._nodes.check(pods)
+        self._foreign.check(pods)
         self._gangs.check(pods)
         self._claims.check()
 

@@ -28,11 +28,12 @@ from phalanx.model.snapshot import Snapshot
 class Session:
     """`nodes` and `gangs` are sorted by key, so that no decision depends on how they were read.
 
-    `faults`: what is wrong with the nodes that no new pod may use, whichever it is. `circumstances`: what the
+    `faults`: what is wrong with the nodes that no new pod may use, whichever it is; `overlook_faults` is for
+    questions about a cluster on which nothing is. `circumstances`: what the
     answers of this cycle depend on besides capacity, gangs and queues; refusals hold while it stays the same.
     """
 
-    def __init__(self, snapshot: Snapshot, config: SchedulerConfig) -> None:
+    def __init__(self, snapshot: Snapshot, config: SchedulerConfig, *, overlook_faults: bool = False) -> None:
         self.snapshot = snapshot
         self.config = config
         self.cycle = snapshot.memory.cycle + 1
@@ -42,7 +43,7 @@ class Session:
         self.ledger = Ledger(snapshot, self.queues)
         self.topologies = Topologies(snapshot.topologies, self.nodes, config.default_topology)
         self.plugins = Plugins(load_plugins(config))
-        self.faults = MappingProxyType(_faults(self.nodes, self.plugins))
+        self.faults = MappingProxyType({} if overlook_faults else _faults(self.nodes, self.plugins))
         self._changes = Changes()
         self.circumstances: list[object] = []
         self._verdicts: dict[GangId, Verdict] = {}

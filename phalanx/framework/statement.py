@@ -14,7 +14,7 @@ from phalanx.framework.states import GangState, PodState, check_gang, check_pod
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, Evict, Placement
 from phalanx.model.gangs import Gang
-from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Device, Pod
 from phalanx.model.resources import Resources, add, scale, subtract
 from phalanx.model.shares import (
@@ -35,6 +35,9 @@ _NO_HOMES: Final[Mapping[NodeName, Mapping[str, str]]] = {}
 
 Seats = Sequence[tuple[NodeName, Sequence[Pod]]]
 """Which pods go to which node."""
+
+Usage = Mapping[NodeName, Resources]
+"""What something uses on each node."""
 
 
 class Kept(Struct, frozen=True):
@@ -143,6 +146,20 @@ class Statement:
                     message=message,
                 )
             )
+
+    def end(self, *, queue: QueueName, used: Usage, booked: Usage) -> None:
+        """As if what uses this had ended, of which `booked` is on the queue's account. Always rolled back.
+
+        Nothing that is decided may rest on it: it only serves to ask what would fit then.
+        """
+        for node, amounts in used.items():
+            if node in self._session.nodes:
+                self._set(self._changes.free, node, add(self._session.free(node), amounts))
+                self._changes.nodes.append(node)
+        ledger = self._session.ledger
+        for node, amounts in booked.items():
+            for account in ledger.accounts(queue, node):
+                self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
 
     def roll_back(self) -> None:
         """Undo all that this statement did so far; later statements must have been rolled back before."""

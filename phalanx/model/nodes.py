@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from phalanx.model.names import NodeName
 from phalanx.model.reasons import Problem
@@ -15,6 +15,10 @@ READY: Final = "Ready"
 
 TOPOLOGY_UNKNOWN: Final = "NodeNotInNWTopologyCM"
 """The condition that is True while the node's place in the network is not known."""
+
+
+STATE_TAINTS: Final = "node.kubernetes.io/"
+"""How the keys of taints begin by which Kubernetes says what is wrong with a node, a cordon included."""
 
 
 class TaintEffect(StrEnum):
@@ -53,6 +57,12 @@ class Node(Struct, frozen=True, gc=False):
     def is_ready(self) -> bool:
         """Whether its kubelet is heard and says that all is well; a node that says nothing of it is ready."""
         return self.conditions.get(READY, "True") == "True"
+
+    @property
+    def in_service(self) -> "Node":
+        """The same node as if nobody had cordoned it and nothing were wrong with it."""
+        taints = tuple(taint for taint in self.taints if not taint.key.startswith(STATE_TAINTS))
+        return structs.replace(self, unschedulable=False, conditions={}, taints=taints)
 
     @property
     def has_unknown_topology(self) -> bool:

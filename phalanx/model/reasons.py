@@ -1,10 +1,14 @@
 """Why a gang is not placed: a closed list of reasons, and the one form in which everything refuses."""
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
 from phalanx.model.names import GangId
+
+NODES: Final = "nodes"
+"""How the subject of evidence about nodes begins: its `count` says how many they are."""
 
 
 class Standing(StrEnum):
@@ -43,6 +47,7 @@ class Reason(StrEnum):
     RECOVERING = "Recovering"
     ROOM_KEPT = "RoomKept"
     BREAKER_OPEN = "BreakerOpen"
+    NODES_OUT_OF_SERVICE = "NodesOutOfService"
 
     @property
     def standing(self) -> Standing:

@@ -43,9 +43,10 @@ class Snapshot(Struct, frozen=True):
 
     `gangs` holds every gang with a member that names our scheduler, finished ones included while their pods
     exist. `queue_usage` is what assumed, bound and running pods of each queue (its own, not its
-    descendants') use per node. `claims` is keyed by "namespace/name". `namespace_labels` holds every
-    namespace. `topologies` always holds one under "", the default for gangs that name none.
-    `capacity_version` grows whenever something that could let a refused gang fit has changed.
+    descendants') use per node. `foreign` is what pods of other schedulers that may end use per node, by who
+    made them, such as "Job team/x" or "pod team/y". `claims` is keyed by "namespace/name".
+    `namespace_labels` holds every namespace. `topologies` always holds one under "", the default for gangs
+    that name none. `capacity_version` grows whenever something that could let a refused gang fit has changed.
     """
 
     now: int
@@ -54,6 +55,7 @@ class Snapshot(Struct, frozen=True):
     gangs: Mapping[GangId, Gang] = {}
     queues: Mapping[QueueName, Queue] = {}
     queue_usage: Mapping[QueueName, Mapping[NodeName, Resources]] = {}
+    foreign: Mapping[str, Mapping[NodeName, Resources]] = {}
     namespace_labels: Mapping[str, Mapping[str, str]] = {}
     topologies: Mapping[str, Topology] = {}
     claims: Mapping[str, Claim] = {}

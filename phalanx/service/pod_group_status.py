@@ -6,11 +6,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from phalanx.kube.text import shortened
 from phalanx.kube.timestamps import time_of
+from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES
 from phalanx.model.decisions import Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.pods import Pod, PodPhase
-from phalanx.model.reasons import Verdict
+from phalanx.model.reasons import NODES, Verdict
 from phalanx.model.wire.phalanx import (
     CertificateStatus,
     Condition,
@@ -126,12 +128,23 @@ def _scheduled(phase: str, verdict: Verdict | None, *, started: bool, now_ms: in
     if done is not None and started:
         status, reason, message = "True", phase, done
     elif verdict is not None:
-        status, reason, message = "False", verdict.reason.value, verdict.message
+        status, reason, message = "False", verdict.reason.value, _in_full(verdict)
     else:
         status, reason, message = "False", phase, done or ""
     return Condition(
         type=SCHEDULED, status=status, reason=reason, message=message, last_transition_time=time_of(now_ms)
     )
+
+
+def _in_full(verdict: Verdict) -> str:
+    """What is wrong, then the evidence, findings about one subject together, then what would change it."""
+    facts: dict[str, list[str]] = {}
+    for each in verdict.evidence:
+        finding = f"{each.count} {each.finding}" if each.subject.startswith(NODES) else each.finding
+        facts.setdefault(each.subject, []).append(finding)
+    evidence = "; ".join(f"{subject}: {', '.join(findings)}" for subject, findings in facts.items())
+    whole = ". ".join(filter(None, (verdict.message.rstrip("."), evidence, verdict.next_step)))
+    return shortened(whole, CONDITION_MESSAGE_MAX_BYTES)
 
 
 def _placement(placement: Placement | None) -> PlacementStatus | None:

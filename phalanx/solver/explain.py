@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from phalanx.model.rules import Budget, SameDomain, SubgroupRule
 from phalanx.solver.feasibility import Asker, bare
-from phalanx.solver.missing_room import missing_room
+from phalanx.solver.missing_room import homes, missing_room
 from phalanx.solver.problem import Assignment, Placed, Problem, SolveLimits
 from phalanx.solver.relaxations import (
     CAPACITY,
@@ -23,6 +23,7 @@ from phalanx.solver.relaxations import (
     without_capacity,
     without_eligibility,
 )
+from phalanx.solver.rulebook import read_rules
 from phalanx.solver.usage import budget_use
 
 DEFAULT_LIMITS = SolveLimits()
@@ -33,6 +34,7 @@ class Explanation(Struct, frozen=True):
 
     `possible_when_empty`: whether it fits on nodes with nothing on them; None when not asked or not known.
     `most`: per role, the most pods that fit now, all roles scaled down alike; `most_proven` if no more do.
+    `best_domain`: that of the required level where they fit, empty where none is required or nothing fits.
     `conflict`: names of rules (and "eligibility", "capacity") that cannot be kept together; `irreducible`
     when every one of them is needed for the conflict. Empty when there is no node at all.
     `relaxations`: single changes, each of which makes it fit, in the order in which to offer them.
@@ -44,6 +46,7 @@ class Explanation(Struct, frozen=True):
     conflict: tuple[str, ...]
     irreducible: bool
     relaxations: tuple[Relaxation, ...]
+    best_domain: tuple[str, ...] = ()
 
 
 class Most(Struct, frozen=True):
@@ -71,7 +74,13 @@ def explain(
         conflict=conflict,
         irreducible=irreducible,
         relaxations=tuple(_relaxations(core, vacant, most, asker)),
+        best_domain=_domain(core, most.assignments),
     )
+
+
+def _domain(core: Problem, placed: Sequence[Assignment]) -> tuple[str, ...]:
+    depth = read_rules(core).required_depth
+    return next((path[:depth] for path in homes(core, placed)), ())
 
 
 def fits_when_empty(empty: Problem, *, limits: SolveLimits = DEFAULT_LIMITS) -> bool | None:

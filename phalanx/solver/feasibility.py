@@ -11,9 +11,9 @@ from phalanx.solver.problem import Answer, Placed, Problem, SolveLimits
 class Asker:
     """Answers while there are solves left; afterwards nothing is known."""
 
-    def __init__(self, limits: SolveLimits) -> None:
+    def __init__(self, limits: SolveLimits, *, solves: int = EXPLANATION_SOLVES_MAX) -> None:
         self._limits = SolveLimits(deterministic=limits.deterministic * EXPLANATION_EFFORT_PART)
-        self._left = EXPLANATION_SOLVES_MAX
+        self._left = solves
 
     def answer(self, problem: Problem) -> Answer | None:
         """The solver's answer; None without solves left."""

@@ -1,7 +1,9 @@
 """How much more room, and where, would make a problem fit.
 
-What fits now stays where it is; the pods that are left over are placed as if the nodes were empty, where the
-least must be freed. Where not even that is enough, they are put on a node that is not there yet.
+Of one role, the domain and the nodes where the least must be freed. Of several, or where other rules stand
+in the way of that, what fits now stays where it is, and the pods that are left over are placed as if the
+nodes were empty, where little must be freed. Where not even that is enough, they are put on a node that is
+not there yet.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +14,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources, add, scale, subtract
 from phalanx.model.rules import Budget, Rule
 from phalanx.solver.feasibility import Asker
+from phalanx.solver.least_room import least_room
 from phalanx.solver.problem import Assignment, NodeClass, Placed, Problem
 from phalanx.solver.relaxations import NEW_NODE, NodeRoom, Relaxation, RelaxationKind, with_free
 from phalanx.solver.rulebook import read_rules
@@ -24,7 +27,12 @@ SHARE = 1000
 def missing_room(
     core: Problem, vacant: Problem | None, now: Sequence[Assignment], asker: Asker
 ) -> Iterator[Relaxation]:
-    """Candidates, the one that keeps what fits now first. `vacant` is the problem on empty nodes."""
+    """Candidates, the least first where that is known. `vacant` is the problem on empty nodes."""
+    least = least_room(core, vacant) if vacant is not None else []
+    if least:
+        anywhere = all(rule.nodes is None for rule in core.rules if isinstance(rule, Budget))
+        pods = _beyond_what_fits(core, least) if anywhere else 0
+        yield structs.replace(_freed(core, least), pods=pods)
     for kept in dict.fromkeys((tuple(now), ())):
         if vacant is not None:
             rest = _left_over(core, vacant, kept)
@@ -32,6 +40,19 @@ def missing_room(
             if isinstance(answer, Placed):
                 yield _freed(core, [*kept, *answer.assignments])
     yield from _added(core, now)
+
+
+def _beyond_what_fits(core: Problem, assignments: Sequence[Assignment]) -> int:
+    """How many of these pods of the one role the nodes cannot take now."""
+    free_now = _free_by_node(core)
+    request = core.roles[0].request
+    beyond = 0
+    for one in assignments:
+        free = free_now.get(one.node, (0,) * len(request))
+        counts = [have // need for need, have in zip(request, free, strict=True) if need > 0]
+        fit = min(counts, default=one.count)
+        beyond += max(0, one.count - fit)
+    return beyond
 
 
 def _left_over(core: Problem, vacant: Problem, kept: Sequence[Assignment]) -> Problem:
@@ -49,7 +70,7 @@ def _left_over(core: Problem, vacant: Problem, kept: Sequence[Assignment]) -> Pr
         roles=roles,
         classes=tuple(_priced(core, part, free_now) for part in _single(beside.classes)),
         rules=tuple(_spent(core, rule, kept) for rule in beside.rules),
-        anchors=(*core.anchors, *_home(core, kept)),
+        anchors=(*core.anchors, *homes(core, kept)),
     )
 
 
@@ -83,9 +104,9 @@ def _spent(core: Problem, rule: Rule, kept: Sequence[Assignment]) -> Rule:
     return structs.replace(rule, remaining=subtract(rule.remaining, limited))
 
 
-def _home(core: Problem, kept: Sequence[Assignment]) -> tuple[tuple[str, ...], ...]:
-    """The path of a node that is kept in use: it stands for all of them where a level is required."""
-    nodes = {one.node for one in kept}
+def homes(core: Problem, placed: Sequence[Assignment]) -> tuple[tuple[str, ...], ...]:
+    """The path of a node that is in use: it stands for all of them where a level is required."""
+    nodes = {one.node for one in placed}
     paths = (group.path for group in core.classes if not nodes.isdisjoint(group.nodes))
     return tuple(path for path, _ in zip(paths, range(1), strict=False))
 
@@ -99,8 +120,8 @@ def _freed(core: Problem, assignments: Sequence[Assignment]) -> Relaxation:
         more = {name: amount - free[name] for name, amount in used.items() if amount > free[name]}
         if more:
             room.append(NodeRoom(node=node, amounts=more))
-    homes = _home(core, assignments)
-    return _relaxation(core, homes[0] if homes else (), room)
+    paths = homes(core, assignments)
+    return _relaxation(core, paths[0] if paths else (), room)
 
 
 def _added(core: Problem, now: Sequence[Assignment]) -> Iterator[Relaxation]:
@@ -112,7 +133,7 @@ def _added(core: Problem, now: Sequence[Assignment]) -> Iterator[Relaxation]:
         amounts = add(amounts, scale(request, missing))
     depth = read_rules(core).required_depth
     labelled = (group.path for group in core.classes if len(group.path) >= depth)
-    for home in (*core.anchors, *_home(core, now), *labelled, ()):
+    for home in (*core.anchors, *homes(core, now), *labelled, ()):
         if len(home) >= depth:
             needed = {name: amount for name, amount in amounts.items() if amount > 0}
             yield _relaxation(core, home, [NodeRoom(node=NEW_NODE, amounts=needed)])

@@ -45,7 +45,8 @@ class Relaxation(Struct, frozen=True):
 
     widen-level: `rule` is required at the wider `level`. prefer-level: `rule` is only a wish. raise-budget:
     `rule` has `amounts` more. drop-eligibility: every role may use every node. lower-minimum: `minimums` per
-    role. add-room: `room` on nodes, `amounts` in total, all in `domain` of `level` (empty for anywhere).
+    role. add-room: `room` on nodes, `amounts` in total, all in `domain` of `level` (empty for anywhere);
+    where `pods` is not 0, any nodes there that take so many more pods will do, and less room will not.
     """
 
     kind: RelaxationKind
@@ -55,6 +56,7 @@ class Relaxation(Struct, frozen=True):
     minimums: tuple[int, ...] = ()
     domain: tuple[str, ...] = ()
     room: tuple[NodeRoom, ...] = ()
+    pods: int = 0
 
 
 def relaxed(problem: Problem, change: Relaxation) -> Problem:

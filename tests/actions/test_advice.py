@@ -1,10 +1,12 @@
 """The next step: which changes are offered, in which words."""
 
+from msgspec.structs import replace
+
 from phalanx.actions import advice
 from phalanx.actions.demand import Demand, demands_of
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
-from phalanx.model.names import GangId
+from phalanx.model.names import GangId, NodeName
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.resources import GPU
@@ -43,8 +45,21 @@ def waiting(*relaxations: Relaxation) -> str:
 
 
 def test_room_is_told_with_its_nodes_while_they_are_few() -> None:
-    assert waiting(room("a", "b")) == "Fits when 2 nvidia.com/gpu more are free on a, b"
-    assert waiting(room("a", "b", "c", "d")) == "Fits when 4 nvidia.com/gpu more are free on 4 nodes"
+    assert waiting(room("a", "b")) == "Fits when 2 more nvidia.com/gpu are free on a, b"
+    many = room("a", "b", "c", "d")
+    assert waiting(many) == "Fits when 4 more nvidia.com/gpu are free on 4 nodes"
+    assert waiting(replace(many, pods=2, level="rack", domain=("z", "r"))) == (
+        "Fits when nodes in rack z/r have room for 2 more pods (at least 4 more nvidia.com/gpu)"
+    )
+
+
+def test_every_missing_amount_is_told() -> None:
+    change = Relaxation(
+        RelaxationKind.ADD_ROOM,
+        amounts={GPU: 1, "cpu": 1500, "memory": 1 << 30},
+        room=(NodeRoom(node=NodeName("a"), amounts={}),),
+    )
+    assert waiting(change) == "Fits when 1500m more cpu, 1Gi more memory, 1 more nvidia.com/gpu are free on a"
 
 
 def test_a_node_that_is_not_there_is_not_waited_for() -> None:

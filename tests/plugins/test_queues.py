@@ -175,7 +175,7 @@ def test_a_limit_on_pods_counts_pods() -> None:
     result = scenario.gang("a", 2, queue="q").gang("b", 2, queue="q").decide()
     assert result.placed() == ["a"]
     assert result.verdict("b").next_step.startswith(
-        "Fits once work gives back 1 pod of the limit of queue q;"
+        "Fits when gang team/a ends or work gives back 1 pod of the limit of queue q."
     )
 
 

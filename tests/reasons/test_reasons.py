@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from phalanx.limits import CYCLE_EXPLANATIONS_MAX, PARTIAL_GANG_GRACE_MS
 from phalanx.model.gangs import Recovery, RecoveryMode, TopologyWish
+from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
 from phalanx.model.pods import PodPhase, Requirement, Term
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
@@ -104,8 +105,11 @@ def test_queue_limit() -> None:
     assert found.evidence == (
         Evidence("limit of queue q", "4 nvidia.com/gpu needed, 2 nvidia.com/gpu left"),
         Evidence("conflict of limit of queue q", "each of them is part of it"),
+        Evidence("gang team/old", "its end gives back 6 cpu, 6Gi memory, 6 nvidia.com/gpu"),
     )
-    assert found.next_step.startswith("Fits once work gives back 2 nvidia.com/gpu of the limit of queue q;")
+    assert found.next_step.startswith(
+        "Fits when gang team/old ends or work gives back 2 nvidia.com/gpu of the limit of queue q. "
+    )
 
 
 def test_above_queue_limit() -> None:
@@ -137,13 +141,47 @@ def test_volume_not_bound() -> None:
 
 
 def test_no_eligible_node() -> None:
-    scenario = roomy().nodes("c", 3, gpu=8, cordoned=True).gang("g", 1, selector={"group": "c"})
+    scenario = roomy().nodes("c", 3, gpu=4, cordoned=True).gang("g", 1, selector={"group": "x"})
     found = verdict(scenario)
     assert found.reason is Reason.NO_ELIGIBLE_NODE
+    assert found.reason.standing is Standing.IMPOSSIBLE
     assert found.evidence == (
         Evidence("nodes", "node selector does not match", 4),
         Evidence("nodes", "cordoned", 3),
     )
+
+
+def test_nodes_out_of_service() -> None:
+    """All that is wrong is lifted for the question: cordons, faults and their taints, an unknown place."""
+    not_ready = Taint("node.kubernetes.io/not-ready", TaintEffect.NO_SCHEDULE)
+    scenario = (
+        Scenario("rack").nodes("a", 2, gpu=8, within="a").nodes("b", 2, gpu=8, cordoned=True, within="a")
+    )
+    scenario.nodes("c", gpu=8, conditions={"Ready": "False"}, taints=[not_ready], within="a")
+    scenario.nodes("d", gpu=8, conditions={TOPOLOGY_UNKNOWN: "True"}, within="a")
+    found = verdict(scenario.gang("old", 1, gpu=8, on=["a-0"]).gang("g", 6, gpu=8, required="rack"))
+    assert found.reason is Reason.NODES_OUT_OF_SERVICE
+    assert found.reason.standing is Standing.WAITING
+    assert found.message.endswith(
+        "while nodes are out of service: 2 cordoned, 1 condition NodeNotInNWTopologyCM is True, "
+        "1 condition Ready is False"
+    )
+    assert found.next_step == "Uncordon or repair nodes: it can start when enough of these 4 are back"
+    assert Evidence("nodes out of service", "cordoned", 2) in found.evidence
+    scenario.change("g", min_member=7).role("g", 1, gpu=8)
+    assert verdict(scenario).reason is Reason.ABOVE_CLUSTER_CAPACITY
+
+
+def test_a_gang_that_may_use_only_cordoned_nodes_waits_for_them() -> None:
+    scenario = roomy().nodes("c", 3, gpu=8, cordoned=True).gang("g", 1, selector={"group": "c"})
+    assert verdict(scenario).reason is Reason.NODES_OUT_OF_SERVICE
+
+
+def test_what_fits_the_nodes_that_are_in_service_waits_for_room_not_for_nodes() -> None:
+    scenario = roomy().nodes("c", 3, gpu=8, cordoned=True).gang("old", 4, gpu=8, bound=4)
+    found = verdict(scenario.gang("g", 1, gpu=8))
+    assert found.reason is Reason.INSUFFICIENT_CAPACITY
+    assert Evidence("nodes", "cordoned", 3) in found.evidence
 
 
 def test_no_eligible_node_in_an_empty_cluster() -> None:
@@ -155,7 +193,8 @@ def test_insufficient_capacity() -> None:
     assert found.reason is Reason.INSUFFICIENT_CAPACITY
     assert found.message.startswith("room for 12 of 16 pods now")
     assert found.next_step == (
-        "Fits when 4 nvidia.com/gpu more are free on m-0; to start now, lower minMember to 12"
+        "Fits when gang team/old ends or 4 more nvidia.com/gpu are free on n-0. "
+        "To start now, lower minMember to 12"
     )
     assert found.evidence[0] == Evidence("conflict of capacity", "each of them is part of it")
     assert Evidence(GPU, "16 nvidia.com/gpu needed, 12 nvidia.com/gpu free") in found.evidence

@@ -6,7 +6,7 @@ import pytest
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Placement
 from phalanx.model.gangs import Gang
-from phalanx.model.reasons import Reason, Verdict
+from phalanx.model.reasons import Evidence, Reason, Verdict
 from phalanx.model.wire.phalanx import Counts, PodGroupStatus
 from phalanx.service.pod_group_status import Told, status_of, status_without_members
 from tests.service.members import (
@@ -112,6 +112,19 @@ def test_a_verdict_is_shown_while_somebody_waits() -> None:
     running = status(gang(RUNNING, RUNNING), told)
     assert (running.reason, running.message, running.next_step, running.queue_position) == (None,) * 4
     assert running.conditions[0].status == "True"
+
+
+def test_the_condition_tells_what_is_wrong_the_evidence_and_what_would_help() -> None:
+    evidence = (
+        Evidence("rack a", "room for 1 of 2 pods"),
+        Evidence("nodes", "cordoned", 3),
+        Evidence("nodes", "too little nvidia.com/gpu free"),
+    )
+    found = status(gang(WAITING, WAITING), Told(verdict=msgspec.structs.replace(REFUSED, evidence=evidence)))
+    assert found.conditions[0].message == (
+        "needs 2, 1 is free. rack a: room for 1 of 2 pods; nodes: 3 cordoned, "
+        "1 too little nvidia.com/gpu free. Free 1 more."
+    )
 
 
 def test_placement_and_certificate_outlive_the_cycle_that_made_them() -> None:

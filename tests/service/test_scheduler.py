@@ -167,7 +167,7 @@ async def test_a_node_that_is_healthy_again_is_used() -> None:
         add_node(world, "n1", 2)
         lose(world, "n1")
         gang(world, "train", size=2)
-        await world.until(lambda: status(world, "train").get("reason") == "NoEligibleNode")
+        await world.until(lambda: status(world, "train").get("reason") == "NodesOutOfService")
         ready = [{"type": "Ready", "status": "True"}]
         world.overwrite_status("/api/v1/nodes/n1", conditions=ready)
         await world.until(lambda: set(world.nodes_of_pods()) == {"train-0", "train-1"})

@@ -18,8 +18,12 @@ Placement = tuple[tuple[int, ...], ...]
 
 def optimum(problem: Problem) -> tuple[int, ...] | None:
     """The lexicographically least objective of any allowed placement; None when there is none."""
-    allowed = (one for one in _placements(problem) if _keeps_rules(problem, one))
-    return min((_objective(problem, one) for one in allowed), default=None)
+    return min((_objective(problem, one) for one in placements_of(problem)), default=None)
+
+
+def placements_of(problem: Problem) -> Iterator[Placement]:
+    """Every allowed placement."""
+    return (one for one in _placements(problem) if _keeps_rules(problem, one))
 
 
 def best_placements(problem: Problem) -> list[Placement]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from hypothesis import assume, given
+from hypothesis import strategies as st
 from msgspec import structs
 
 from phalanx.model.rules import Budget, SameDomain
@@ -10,8 +11,8 @@ from phalanx.solver.engine import place
 from phalanx.solver.explain import Explanation, explain, only
 from phalanx.solver.feasibility import bare
 from phalanx.solver.problem import NodeClass, Placed, Problem
-from phalanx.solver.relaxations import RelaxationKind, relaxed
-from tests.solver.oracle import optimum
+from phalanx.solver.relaxations import NEW_NODE, RelaxationKind, relaxed
+from tests.solver.oracle import optimum, placements_of
 from tests.solver.problems import bounded, node, problems, role
 
 GPU = ("nvidia.com/gpu",)
@@ -136,3 +137,52 @@ def with_counts(core: Problem, counts: Sequence[int]) -> Problem:
     """Exactly so many pods per role."""
     roles = zip(core.roles, counts, strict=True)
     return structs.replace(core, roles=tuple(structs.replace(one, minimum=n, maximum=n) for one, n in roles))
+
+
+def least_by_listing(core: Problem, vacant: Problem) -> int | None:
+    """The least that must be freed of the one resource, over every placement on the empty nodes."""
+    free = [group.free[0] for group in core.classes for _ in group.nodes]
+    need = core.roles[0].request[0]
+    placements = [one[0] for one in placements_of(vacant)]
+    return min(
+        (
+            sum(max(0, count * need - have) for count, have in zip(counts, free, strict=True))
+            for counts in placements
+        ),
+        default=None,
+    )
+
+
+@st.composite
+def busy(draw: st.DrawFn) -> tuple[Problem, Problem]:
+    """One role of one resource on up to five nodes in three racks, as it is now and with nothing on them."""
+    sizes = draw(st.lists(st.integers(1, 9), min_size=1, max_size=5))
+    paths = [("s", draw(st.sampled_from("xyz"))) for _ in sizes]
+    rules = draw(st.sampled_from(((), (SameDomain("required", "rack"),))))
+
+    def problem(free: Sequence[int]) -> Problem:
+        classes = [
+            node(name, (amount,), path) for name, amount, path in zip("abcde", free, paths, strict=False)
+        ]
+        return Problem(GPU, ("spine", "rack"), roles, tuple(classes), rules)
+
+    roles = (role("worker", (draw(st.integers(1, 4)),), draw(st.integers(1, 4))),)
+    return problem([draw(st.integers(0, size)) for size in sizes]), problem(sizes)
+
+
+@bounded(200)
+@given(busy())
+def test_the_room_that_is_named_is_the_least(problems: tuple[Problem, Problem]) -> None:
+    """No choice of nodes, in any domain of the required level, frees less; and that much is enough."""
+    now, empty = problems
+    assume(optimum(now) is None)
+    found = [one for one in explain(now, empty=empty).relaxations if one.kind is RelaxationKind.ADD_ROOM]
+    least = least_by_listing(now, empty)
+    if least is None:
+        assert [one.room[0].node for one in found] == [NEW_NODE]
+        return
+    assert [dict(one.amounts) for one in found] == [{GPU[0]: least}]
+    assert optimum(relaxed(now, found[0])) is not None
+    there = [group for group in now.classes if group.path[: len(found[0].domain)] == found[0].domain]
+    fit = sum(group.free[0] // now.roles[0].request[0] for group in there)
+    assert fit + found[0].pods == now.roles[0].minimum, "so many more anywhere there are enough"

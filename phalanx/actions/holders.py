@@ -1,0 +1,128 @@
+"""Who holds room now, and what the end of each would give back."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.actions.fullness import devices_of
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Kept, Usage, total_requests
+from phalanx.model.decisions import Bind
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
+from phalanx.model.pods import Device, Pod
+from phalanx.model.resources import CPU, NONE, Resources, add, scale
+from phalanx.model.shares import asks_for_share, held_with, total_held
+
+_NO_QUEUE: Final = QueueName("")
+
+Cost = tuple[int, int, str]
+"""Devices of all kinds, cores, name: whoever holds least is sent away most cheaply."""
+
+
+class Seated(Struct, frozen=True, gc=False):
+    """A member on a node, and the device on which it has a share."""
+
+    pod: Pod
+    node: NodeName
+    device: Device | None = None
+
+
+class Holder(Struct, frozen=True):
+    """Who holds room. `gang` is None, and `queue` empty, where it is work of another scheduler.
+
+    `booked` is what of it is on the account of the queue: the members that are ours.
+    """
+
+    name: str
+    gang: GangId | None
+    queue: QueueName
+    used: Usage
+    booked: Usage
+    total: Resources
+    total_booked: Resources
+    cost: Cost
+
+    @property
+    def key(self) -> str:
+        """Nobody else has it; two gangs may have one name."""
+        return self.gang or self.name
+
+
+def holders_of(session: Session) -> list[Holder]:
+    """Whoever holds room on nodes after this cycle, the cheapest first.
+
+    Of a gang the room that is kept for members it lost is included.
+    """
+    seats = {bind.pod: bind for placement in session.placements for bind in placement.binds}
+    kept: dict[GangId, list[Kept]] = {}
+    for each in session.kept:
+        kept.setdefault(each.gang.id, []).append(each)
+    ours = [
+        _holder(gang, holding, kept.get(gang.id, ()), session)
+        for gang in session.gangs.values()
+        if (holding := _holding(gang, seats)) or gang.id in kept
+    ]
+    foreign = [_made(name, None, _NO_QUEUE, used, {}) for name, used in session.snapshot.foreign.items()]
+    return sorted([*ours, *foreign], key=lambda each: each.cost)
+
+
+def _holder(
+    gang: Gang,
+    holding: Sequence[Seated],
+    kept: Iterable[Kept],
+    session: Session,
+) -> Holder:
+    ours = [each for each in holding if each.pod.scheduler_name == session.config.scheduler_name]
+    booked = _usage(ours)
+    plain = len(ours) == len(holding) and not any(map(asks_for_share, booked.values()))
+    used = dict(booked) if plain else _usage(holding, with_devices=True)
+    for each in kept:
+        for node, pods in each.seats:
+            booked[node] = add(booked.get(node, NONE), total_requests(pods))
+            used[node] = add(used.get(node, NONE), total_held(pods, each.devices))
+    kind = "pod" if gang.kind is GangKind.POD else "gang"
+    return _made(f"{kind} {gang}", gang.id, gang.queue, used, booked)
+
+
+def _made(name: str, gang: GangId | None, queue: QueueName, used: Usage, booked: Usage) -> Holder:
+    total = _total(used)
+    total_booked = total if booked is used else _total(booked)
+    cost = (devices_of(total), total.get(CPU, 0), name)
+    return Holder(name, gang, queue, used, booked, total, total_booked, cost)
+
+
+def _holding(gang: Gang, seats: Mapping[PodUid, Bind]) -> list[Seated]:
+    """Members with a node, those placed in this cycle among them."""
+    holding = []
+    for pod in gang.members:
+        bind = seats.get(pod.uid)
+        if pod.node is not None and pod.holds_node:
+            holding.append(Seated(pod, pod.node, pod.device))
+        elif bind is not None:
+            holding.append(Seated(pod, bind.node, bind.device))
+    return holding
+
+
+def _usage(seated: Sequence[Seated], *, with_devices: bool = False) -> dict[NodeName, Resources]:
+    counts: Counter[tuple[NodeName, ShapeKey, Device | None]] = Counter()
+    requests: dict[ShapeKey, Resources] = {}
+    for each in seated:
+        counts[each.node, each.pod.shape.key, each.device if with_devices else None] += 1
+        requests[each.pod.shape.key] = each.pod.shape.requests
+    usage: dict[NodeName, Resources] = {}
+    for (node, shape, device), count in counts.items():
+        amounts = held_with(requests[shape], device) if with_devices else requests[shape]
+        usage[node] = add(usage.get(node, NONE), scale(amounts, count))
+    return usage
+
+
+def _total(usage: Usage) -> Resources:
+    if len(usage) == 1:
+        return next(iter(usage.values()))
+    total: Resources = {}
+    for amounts in usage.values():
+        total = add(total, amounts)
+    return total
