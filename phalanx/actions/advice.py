@@ -5,7 +5,7 @@ from typing import Final
 
 from phalanx.actions import words
 from phalanx.actions.demand import Demand
-from phalanx.model.rules import SameDomain, SubgroupRule
+from phalanx.model.rules import SameDomain, SubgroupRule, SubgroupSegments
 from phalanx.solver.explain import Explanation
 from phalanx.solver.problem import Problem
 from phalanx.solver.relaxations import NEW_NODE, Relaxation, RelaxationKind
@@ -58,9 +58,9 @@ def _order(demand: Demand, problem: Problem, change: Relaxation) -> str:
             return f"require {change.level} instead of {level}{of_part}"
         case RelaxationKind.PREFER_LEVEL:
             _, of_part = _level_of(problem, change.rule)
-            if of_part:
+            if any(isinstance(rule, SubgroupSegments) and rule.name == change.rule for rule in problem.rules):
                 return f"require no {change.level}{of_part}"
-            return f"make {change.level} the preferred level, not the required one"
+            return f"make {change.level} the preferred level{of_part}, not the required one"
         case RelaxationKind.RAISE_BUDGET:
             return f"raise the {change.rule} by {words.amounts(change.amounts)}"
         case RelaxationKind.DROP_ELIGIBILITY:

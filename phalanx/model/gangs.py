@@ -38,7 +38,8 @@ class SubgroupSpec(Struct, frozen=True):
     """A named part of a gang. `min_member` of its members, those of parts inside it included, start together.
 
     `required` is a level: all of its members lie in one domain of it, or, with a `segment` above 0, each
-    domain holds a multiple of so many of them. `parent` is the part around it, empty for none.
+    domain holds a multiple of so many of them. `preferred`: in the fewest domains down to it. `parent` is the
+    part around it, empty for none.
     """
 
     name: str
@@ -46,6 +47,7 @@ class SubgroupSpec(Struct, frozen=True):
     parent: str = ""
     required: str | None = None
     segment: int = 0
+    preferred: str | None = None
 
 
 class Minimum(Struct, frozen=True):

@@ -321,11 +321,6 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
     ),
     ({"priorityClassName": "gone"}, Reason.INVALID_OBJECT, "spec.priorityClassName"),
     (
-        {"subGroups": [{"name": "a", "minMember": 1, "topology": {"preferred": "rack"}}]},
-        Reason.UNSUPPORTED_FIELD,
-        "spec.subGroups[a].topology.preferred",
-    ),
-    (
         {"subGroups": [{"name": "a", "minMember": 1, "topology": {"name": "other", "required": "rack"}}]},
         Reason.UNSUPPORTED_FIELD,
         "spec.subGroups[a].topology.name",

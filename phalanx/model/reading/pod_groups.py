@@ -100,6 +100,7 @@ def _subgroup(part: SubGroup) -> SubgroupSpec:
         parent=part.parent or "",
         required=part.topology.required if part.topology is not None else None,
         segment=max(part.segment_size or 0, 0),
+        preferred=part.topology.preferred if part.topology is not None else None,
     )
 
 
