@@ -82,7 +82,8 @@ def _level_of(problem: Problem, name: str) -> tuple[str, str]:
 
 def _lower(demand: Demand, fit: int) -> str:
     """Only a whole gang of one shape can be told how small it must be."""
-    whole = len(demand.batches) == 1 and demand.count == demand.gang.min_member
+    gang = demand.gang
+    whole = len(demand.batches) == 1 and demand.count == gang.min_member and not gang.min_subgroups
     return f"lower minMember to {fit}" if whole and fit else ""
 
 
