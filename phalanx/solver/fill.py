@@ -71,6 +71,8 @@ def fill(
     spending = _spent(rows, row, counts)
     for role in role_order(rows):
         missing = want[role] - int(counts[:, role].sum())
+        if missing <= 0:
+            continue
         fits = _fits(left, requests[role], rows.fits[row, role], missing)
         if only is not None:
             fits = np.where(only, fits, 0)
