@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from msgspec import structs
 
+from phalanx.model.names import NodeName
 from phalanx.model.rules import (
     Budget,
     FewestDomains,
@@ -225,6 +226,18 @@ def test_greedy_search_gathers_subgroups_that_wish_so(
     assert isinstance(answer, Placed)
     assert {one.node for one in answer.assignments if one.role == 0} == racks
     assert answer.certificate.proven
+
+
+def test_nothing_at_all_is_the_best_where_segments_find_no_domain() -> None:
+    """Every node lacks the level; CP-SAT leaves all groups empty, and that is an answer."""
+    nodes = structs.replace(node("a", (2,), ("x",), roles=2), nodes=tuple(map(NodeName, "abcd")))
+    roles = tuple(
+        structs.replace(role(name, (size,), 0, 1), subgroups=("left",)) for name, size in (("s", 1), ("l", 2))
+    )
+    rules = (SubgroupSegments("segments", "left", "spine", 1),)
+    answer = place(Problem(("cpu",), ("zone", "spine"), roles, (nodes,), rules))
+    assert isinstance(answer, Placed)
+    assert (answer.defects, answer.assignments, answer.certificate.proven) == ((), (), True)
 
 
 def test_constraints_have_unique_names() -> None:
