@@ -266,6 +266,10 @@ SCOPES_SEARCHED_MAX: Final = 256
 BOND_TRIES_MAX: Final = 256
 """Domains that greedy search tries for the subgroups of one gang, all together; CP-SAT takes over then."""
 
+SUBGROUPS_TRIED_MAX: Final = 16
+"""Subgroups tried one after the other where the first choice of those to start with finds no room: problems
+to solve for one gang, each as large as the gang's minimum at most."""
+
 DOMAINS_TRIED_MAX: Final = 16
 """Domains of one level tried by themselves, tightest first: the first that could hold all usually does."""
 

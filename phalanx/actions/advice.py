@@ -7,7 +7,7 @@ from phalanx.actions import words
 from phalanx.actions.demand import Demand
 from phalanx.actions.endings import Ending
 from phalanx.model.resources import PODS
-from phalanx.model.rules import SameDomain, SubgroupRule
+from phalanx.model.rules import SameDomain, SubgroupRule, SubgroupSegments
 from phalanx.model.shares import asks_for_share
 from phalanx.solver.explain import Explanation
 from phalanx.solver.problem import Problem
@@ -93,9 +93,9 @@ def _order(demand: Demand, problem: Problem, change: Relaxation) -> str:
             return f"require {change.level} instead of {level}{of_part}"
         case RelaxationKind.PREFER_LEVEL:
             _, of_part = _level_of(problem, change.rule)
-            if of_part:
+            if any(isinstance(rule, SubgroupSegments) and rule.name == change.rule for rule in problem.rules):
                 return f"require no {change.level}{of_part}"
-            return f"make {change.level} the preferred level, not the required one"
+            return f"make {change.level} the preferred level{of_part}, not the required one"
         case RelaxationKind.RAISE_BUDGET:
             return f"raise the {change.rule} by {words.amounts(change.amounts)}"
         case RelaxationKind.DROP_ELIGIBILITY:
@@ -117,7 +117,8 @@ def _level_of(problem: Problem, name: str) -> tuple[str, str]:
 
 def _lower(demand: Demand, fit: int) -> str:
     """Only a whole gang of one shape can be told how small it must be."""
-    whole = len(demand.batches) == 1 and demand.count == demand.gang.min_member
+    gang = demand.gang
+    whole = len(demand.batches) == 1 and demand.count == gang.min_member and not gang.min_subgroups
     return f"lower minMember to {fit}" if whole and fit else ""
 
 

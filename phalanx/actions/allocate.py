@@ -5,14 +5,15 @@ from typing import Final
 
 from phalanx.actions import admit, claims
 from phalanx.actions.agenda import Agenda
-from phalanx.actions.demand import Demand, without
+from phalanx.actions.demand import Demand, start_of, without
 from phalanx.actions.failures import Failures
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.placing import Placing, put, seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.refusals import Refusals
 from phalanx.framework.session import Session
-from phalanx.model.names import NodeName
+from phalanx.limits import SUBGROUPS_TRIED_MAX
+from phalanx.model.names import GangId, NodeName
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Answer, Placed
 
@@ -24,7 +25,7 @@ def execute(session: Session, agenda: Agenda, failures: Failures) -> Outcome:
     attempts = _Attempts(session, failures)
     skipped = []
     for demand in agenda:
-        if demand.gang.id in attempts.outcome.failures:
+        if attempts.is_held_back(demand):
             skipped.append(demand)
         else:
             attempts.attempt(demand)
@@ -43,9 +44,22 @@ class _Attempts:
         self._problems = Problems(session)
         self._refusals = Refusals(session)
         self._hopeless: set[Hashable] = set()
+        self._chosen_anew: set[GangId] = set()
+
+    def is_held_back(self, demand: Demand) -> bool:
+        """Whether the gang's minimum failed. That one subgroup finds no room keeps no other one waiting."""
+        failure = self.outcome.failures.get(demand.gang.id)
+        if demand.part and failure is not None:
+            return failure.demand.stage < demand.stage
+        return failure is not None
 
     def attempt(self, demand: Demand) -> None:
-        """Place the demand, or note that it failed."""
+        """Place the demand, or note that it failed.
+
+        A gang that started with other subgroups than the first ones gets the rest in the next cycle.
+        """
+        if demand.gang.id in self._chosen_anew:
+            return
         is_claim = demand.cause == claims.CAUSE
         refusal = None if is_claim else self._refusals.recall(demand)
         if refusal is not None:
@@ -67,7 +81,7 @@ class _Attempts:
             else:
                 self._fail(failure)
         for demand in skipped:
-            if demand.gang.id not in self.outcome.failures:
+            if not self.is_held_back(demand):
                 self.attempt(demand)
 
     def _solve(self, demand: Demand) -> None:
@@ -77,14 +91,32 @@ class _Attempts:
         avoided = self._failures.nodes_to_avoid(demand.gang.id)
         for avoiding in (avoided, _NOWHERE) if avoided else (_NOWHERE,):
             rest = self._place(rest, avoiding) if rest is not None else None
-        if rest is not None:
+        if rest is not None and not self._starts_with_others(demand):
             self._fail(Failure(rest))
+
+    def _starts_with_others(self, demand: Demand) -> bool:
+        """Whether the gang starts with other subgroups: one after the other, without those with no room."""
+        kept: list[str] = []
+        for name in demand.candidates[:SUBGROUPS_TRIED_MAX]:
+            trial, is_enough = start_of(demand.gang, [*kept, name])
+            if self.outcome.is_exhausted:
+                return False
+            answer = self._ask(trial, _NOWHERE) if trial.batches else None
+            if answer is not None or not trial.batches:
+                kept.append(name)
+            if answer is not None and is_enough:
+                self._seat(trial, answer)
+                self._chosen_anew.add(demand.gang.id)
+                return True
+        return False
 
     def _place(self, demand: Demand, avoiding: frozenset[NodeName]) -> Demand | None:
         """What is left of the demand."""
         answer = self._ask(demand, avoiding)
-        if answer is None:
-            return demand
+        return demand if answer is None else self._seat(demand, answer)
+
+    def _seat(self, demand: Demand, answer: Placed) -> Demand | None:
+        """What the answer leaves of the demand."""
         seats = seats_of(self._session, demand, answer.assignments)
         self._put(Placing(demand, seats, answer.certificate))
         if sum(each.count for each in answer.assignments) == demand.count:
@@ -114,7 +146,10 @@ class _Attempts:
             self._put(Placing(demand, seats_of(self._session, demand, answer.assignments)))
 
     def _fail(self, failure: Failure) -> None:
-        self.outcome.failures[failure.demand.gang.id] = failure
+        """The first failure of a gang counts, but that not all of it was tried must not be forgotten."""
+        known = self.outcome.failures.get(failure.demand.gang.id)
+        if known is None or (known.tried and not failure.tried):
+            self.outcome.failures[failure.demand.gang.id] = failure
 
     def _put(self, placing: Placing) -> None:
         self.outcome.steps.append((placing, put(self._session, placing)))

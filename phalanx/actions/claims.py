@@ -17,7 +17,15 @@ from msgspec import Struct
 from phalanx.actions.demand import Demand, Stage, batches_of
 from phalanx.framework.session import Session
 from phalanx.limits import CLAIM_MS, CLAIM_WITHOUT_MEMBERS_MS
-from phalanx.model.gangs import Gang, GangKind, lineages, missing_by_role, missing_by_subgroup
+from phalanx.model.gangs import (
+    Gang,
+    GangKind,
+    lineages,
+    missing_by_role,
+    missing_by_subgroup,
+    outer_subgroups,
+    whole_subgroups,
+)
 from phalanx.model.memory import Part, Seated
 from phalanx.model.names import GangId, PodUid, ShapeKey
 from phalanx.model.pods import Pod, PodShape
@@ -95,7 +103,9 @@ def _kind(pod: Pod) -> Kind:
 def demand_of(gang: Gang, seated: Seated, demanded: Sequence[Pod]) -> Demand | None:
     """Stand-ins for what the gang lacks to its minimum beyond the pods that are demanded for it already."""
     there = [*(pod for pod in gang.members if pod.counts_for_gang), *demanded]
-    wishes = _wishes(gang, there)
+    if gang.minimum.is_reached(there):
+        return None
+    wishes = _wishes(gang, seated, there)
     total = max(gang.min_member - len(there), len(wishes))
     wishes += [("", "")] * (total - len(wishes))
     lost = _lost(seated, there)
@@ -106,13 +116,21 @@ def demand_of(gang: Gang, seated: Seated, demanded: Sequence[Pod]) -> Demand | N
     return Demand(gang, Stage.REPAIR, CAUSE, batches_of(stand_ins, whole=False)) if stand_ins else None
 
 
-def _wishes(gang: Gang, there: Sequence[Pod]) -> list[Wish]:
-    """What lacks members: subgroups where the gang has any, the innermost first, else roles."""
+def _wishes(gang: Gang, seated: Seated, there: Sequence[Pod]) -> list[Wish]:
+    """What lacks members: subgroups where the gang has any, the innermost first, else roles.
+
+    Where only some of them must start together, room is kept for as many of those that had started.
+    """
     if not gang.subgroups:
         by_role = missing_by_role(there, gang.roles)
         return [(role, "") for role, count in by_role.items() for _ in range(count)]
     around = lineages(gang.subgroups)
     lacking = missing_by_subgroup(there, gang.subgroups)
+    if gang.min_subgroups:
+        outer, whole = outer_subgroups(gang.subgroups), whole_subgroups(there, gang.subgroups)
+        had = [outer[part.subgroup] for part in seated.parts if part.subgroup in outer]
+        kept = sorted(dict.fromkeys(had), key=lambda name: name not in whole)[: gang.min_subgroups]
+        lacking = {name: count for name, count in lacking.items() if outer[name] in kept}
     wishes: list[Wish] = []
     for name in sorted(lacking, key=lambda name: (-len(around[name]), name)):
         inside = sum(name in around[wish] for _, wish in wishes)

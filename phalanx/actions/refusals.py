@@ -42,7 +42,7 @@ class Refusals:
 
 def _content(gang: Gang) -> bytes:
     head = (gang.id, gang.resource_version, gang.queue, gang.min_member, gang.priority, gang.started)
-    wish = (gang.roles, gang.topology, gang.subgroups)
+    wish = (gang.roles, gang.topology, gang.subgroups, gang.min_subgroups)
     members = [
         (
             pod.uid,

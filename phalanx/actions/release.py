@@ -13,7 +13,7 @@ from msgspec import Struct
 from phalanx.framework.session import Session
 from phalanx.framework.states import GangState
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
-from phalanx.model.gangs import Gang, missing_by_role, missing_by_subgroup
+from phalanx.model.gangs import Gang, missing_by_role, missing_by_subgroup, whole_subgroups
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence, Reason, Verdict
@@ -88,6 +88,9 @@ def _held_verdict(gang: Gang, held: list[Pod]) -> Verdict:
 def _reached(gang: Gang) -> str:
     """How far the gang got: in all, or, where that would do, of the first part that lacks members."""
     counted = [pod for pod in gang.members if pod.counts_for_gang]
+    if gang.min_subgroups:
+        whole = len(whole_subgroups(counted, gang.subgroups))
+        return f"{whole} of {gang.min_subgroups} subgroups, with {len(counted)} members in all,"
     if len(counted) < gang.min_member:
         return f"{len(counted)} of {gang.min_member} members"
     lacking = missing_by_role(counted, gang.roles)

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from phalanx.actions.demand import Demand
 from phalanx.actions.explain import Explainer
 from phalanx.actions.findings import Finding
 from phalanx.actions.outcome import Failure, Outcome
@@ -44,7 +45,7 @@ def _judge(failure: Failure, explainer: Explainer, fingerprints: Refusals) -> Re
     if not failure.tried:
         return Refusal(fingerprint="", verdict=_not_tried(gang), explained=False)
     finding = explainer.explain(failure.demand, may_think=explainer.count < CYCLE_EXPLANATIONS_MAX)
-    verdict = _explained(gang, finding) if finding else _not_explained(gang)
+    verdict = _explained(failure.demand, finding) if finding else _not_explained(gang)
     return Refusal(
         fingerprint=fingerprints.fingerprint(failure.demand),
         verdict=verdict,
@@ -52,12 +53,12 @@ def _judge(failure: Failure, explainer: Explainer, fingerprints: Refusals) -> Re
     )
 
 
-def _explained(gang: Gang, finding: Finding) -> Verdict:
+def _explained(demand: Demand, finding: Finding) -> Verdict:
     return Verdict(
-        gang=gang.id,
-        group=str(gang),
+        gang=demand.gang.id,
+        group=str(demand.gang),
         reason=finding.reason,
-        message=finding.message,
+        message=f"subgroup {demand.part}: {finding.message}" if demand.part else finding.message,
         evidence=finding.evidence,
         next_step=finding.next_step,
     )

@@ -67,9 +67,10 @@ def _in_words(certificate: Certificate) -> str:
 
 
 def _term(term: str) -> str:
-    """`domains:rack` counts racks."""
+    """`domains:rack` counts racks; `subgroup-domains:rack` those of each subgroup that prefers few."""
     kind, _, level = term.partition(":")
-    return f"{level}s" if level else kind
+    of_subgroups = " of subgroups" if kind == "subgroup-domains" else ""
+    return f"{level}s{of_subgroups}" if level else kind
 
 
 def _waiting(verdicts: Iterable[Verdict]) -> Table:

@@ -38,7 +38,8 @@ class SubgroupSpec(Struct, frozen=True):
     """A named part of a gang. `min_member` of its members, those of parts inside it included, start together.
 
     `required` is a level: all of its members lie in one domain of it, or, with a `segment` above 0, each
-    domain holds a multiple of so many of them. `parent` is the part around it, empty for none.
+    domain holds a multiple of so many of them. `preferred`: in the fewest domains down to it. `parent` is the
+    part around it, empty for none.
     """
 
     name: str
@@ -46,20 +47,31 @@ class SubgroupSpec(Struct, frozen=True):
     parent: str = ""
     required: str | None = None
     segment: int = 0
+    preferred: str | None = None
 
 
 class Minimum(Struct, frozen=True):
-    """How many members are enough to start: in all, of each role, and of each subgroup."""
+    """How many members are enough to start: in all, of each role, and of each subgroup.
+
+    With `of_subgroups` above 0 so many outer subgroups are enough. Members of those that lack some of their
+    own minimum then count for nothing.
+    """
 
     members: int
     roles: tuple[RoleSpec, ...] = ()
     subgroups: tuple[SubgroupSpec, ...] = ()
+    of_subgroups: int = 0
 
     def is_reached(self, counted: Sequence[Pod]) -> bool:
         """Whether these members are enough."""
-        if len(counted) < self.members or missing_by_role(counted, self.roles):
-            return False
-        return not missing_by_subgroup(counted, self.subgroups)
+        if not self.of_subgroups:
+            return not missing_by_subgroup(counted, self.subgroups) and self._has_members(counted)
+        whole = whole_subgroups(counted, self.subgroups)
+        inside = members_within(counted, self.subgroups, whole)
+        return len(whole) >= self.of_subgroups and self._has_members(inside)
+
+    def _has_members(self, counted: Sequence[Pod]) -> bool:
+        return len(counted) >= self.members and not missing_by_role(counted, self.roles)
 
 
 class RecoveryMode(StrEnum):
@@ -86,7 +98,8 @@ class Gang(Struct, frozen=True, gc=False):
     """One gang with all its known members (waiting, bound, running, ended).
 
     `members` are in the order in which they count: higher priority, lower index, older, name. `roles` is
-    empty when the PodGroup declares none. `priority` is the PodGroup's, or else the lowest of its members.
+    empty when the PodGroup declares none. `min_subgroups` of the subgroups without a parent must start
+    together, 0 for all of them. `priority` is the PodGroup's, or else the lowest of its members.
     `created` is in seconds since the epoch: the PodGroup's, or the oldest member's. `started` tells whether
     minMember was reached once in the API; such a gang stays started while some member counts. With none left
     it begins anew (`begins_anew`), whole as the first time. `problems` make the gang unplaceable until its
@@ -104,6 +117,7 @@ class Gang(Struct, frozen=True, gc=False):
     members: tuple[Pod, ...]
     roles: tuple[RoleSpec, ...] = ()
     subgroups: tuple[SubgroupSpec, ...] = ()
+    min_subgroups: int = 0
     topology: TopologyWish = TopologyWish()
     started: bool = False
     begins_anew: bool = False
@@ -115,7 +129,7 @@ class Gang(Struct, frozen=True, gc=False):
     @property
     def minimum(self) -> Minimum:
         """What it takes to start."""
-        return Minimum(self.min_member, self.roles, self.subgroups)
+        return Minimum(self.min_member, self.roles, self.subgroups, self.min_subgroups)
 
     @property
     def active(self) -> int:
@@ -167,3 +181,21 @@ def lineages(subgroups: Sequence[SubgroupSpec]) -> dict[str, tuple[str, ...]]:
             name = parents[name]
         found[subgroup.name] = tuple(names)
     return found
+
+
+def outer_subgroups(subgroups: Sequence[SubgroupSpec]) -> dict[str, str]:
+    """Per subgroup the one without a parent in which it lies: itself for an outer one."""
+    return {name: around[-1] for name, around in lineages(subgroups).items()}
+
+
+def whole_subgroups(counted: Iterable[Pod], subgroups: Sequence[SubgroupSpec]) -> tuple[str, ...]:
+    """The outer subgroups that have their minimum, and those inside them theirs, when these count."""
+    outer = outer_subgroups(subgroups)
+    lacking = [outer[name] for name in missing_by_subgroup(counted, subgroups)]
+    return tuple(part.name for part in subgroups if not part.parent and part.name not in lacking)
+
+
+def members_within(pods: Iterable[Pod], subgroups: Sequence[SubgroupSpec], names: Iterable[str]) -> list[Pod]:
+    """Those of the pods that lie in one of these outer subgroups, or in no subgroup at all."""
+    outer, known = outer_subgroups(subgroups), frozenset(names)
+    return [pod for pod in pods if outer.get(pod.subgroup) in known or pod.subgroup not in outer]

@@ -37,6 +37,17 @@ class SubgroupSegments(Struct, frozen=True, tag="subgroup-segments"):
     size: int
 
 
+class SubgroupFewest(Struct, frozen=True, tag="subgroup-fewest"):
+    """A wish: this subgroup, with its members that already run, in as few domains as possible.
+
+    The widest level first, down to this level.
+    """
+
+    name: str
+    subgroup: str
+    level: str
+
+
 class Budget(Struct, frozen=True, tag="budget"):
     """The pods placed on these nodes together use at most this much. `nodes` None means every node.
 
@@ -49,6 +60,9 @@ class Budget(Struct, frozen=True, tag="budget"):
 
 
 SubgroupRule = SubgroupDomain | SubgroupSegments
-"""Rules about a named part of a gang, those inside it included."""
+"""What must hold for a named part of a gang, those inside it included."""
 
-Rule = SameDomain | FewestDomains | SubgroupRule | Budget
+Wish = FewestDomains | SubgroupFewest
+"""What a placement is judged by, and never fails for."""
+
+Rule = SameDomain | SubgroupRule | Wish | Budget

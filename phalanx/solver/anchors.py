@@ -1,7 +1,7 @@
 """Where members of a subgroup run already, in the numbers that backends use for domains."""
 
 from phalanx.solver.rows import Rows
-from phalanx.solver.rulebook import Bond
+from phalanx.solver.rulebook import Bond, Gathering
 
 
 def anchored(rows: Rows, bond: Bond) -> dict[int, int]:
@@ -15,3 +15,9 @@ def homes(rows: Rows, bond: Bond) -> tuple[int, ...] | None:
     if not bond.anchors:
         return None
     return tuple(anchored(rows, bond)) if len(bond.anchors) == 1 else ()
+
+
+def inhabited(rows: Rows, gathering: Gathering, level: int) -> tuple[int, ...]:
+    """The domains of a level that have usable nodes and in which members run: lying there costs nothing."""
+    there = gathering.anchored(level)
+    return tuple(number for number, key in enumerate(rows.tree.keys[level]) if key in there) if there else ()

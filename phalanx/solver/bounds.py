@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from phalanx.solver.fewest import fewest
+from phalanx.solver.fewest_per_subgroup import FewestPerSubgroup
 from phalanx.solver.forest import Forest, forest_of
 from phalanx.solver.nodetable import NodeTable
 from phalanx.solver.objective import DOMAINS, UNPLACED, Scorer
@@ -34,18 +35,25 @@ class Relaxations:
         self._table = table
         self._scorer = scorer
         self._demands = [*_per_role(table.rows), *_per_resource(table.rows)]
+        self._subgroups = FewestPerSubgroup(table.rows)
 
     def bound(self, scope: Scope) -> tuple[int, ...]:
         """No placement inside the scope is lexicographically below this."""
         placed = sum(scope.room)
         wanted = sum(role.maximum for role in self._table.rows.problem.roles)
         opened = self._opened(scope, [(one.forest, one.maximum) for one in self._demands])
-        if placed < wanted or opened is None:
+        whole = placed == wanted and opened is not None
+        if opened is None or not whole:
             placed = min(placed, wanted - 1)
             opened = self._opened(scope, [(one.forest, one.minimum) for one in self._demands])
         if opened is None:
             raise AssertionError("a scope holds the minimums in total")
-        return self._scorer.values(placed=placed, opened=opened, price=_cheapest(self._table, scope, placed))
+        return self._scorer.values(
+            placed=placed,
+            opened=opened,
+            of_subgroups=self._subgroups.opened(scope, whole=whole),
+            price=_cheapest(self._table, scope, placed),
+        )
 
     def anywhere(self, room: int) -> tuple[int, ...]:
         """The simple bound on placements of at most so many pods, in whatever scope."""
@@ -77,7 +85,9 @@ class Relaxations:
         rows = self._table.rows
         placed = sum(role.maximum for role in rows.problem.roles) - unplaced
         price = _cheapest(self._table, scope, placed)
-        return self._scorer.values(placed=placed, opened=[0] * rows.book.preferred_depth, price=price)
+        of_subgroups = self._subgroups.opened(scope, whole=unplaced == 0)
+        opened = [0] * rows.book.preferred_depth
+        return self._scorer.values(placed=placed, opened=opened, of_subgroups=of_subgroups, price=price)
 
     def _opened(self, scope: Scope, demands: Sequence[tuple[Forest, int]]) -> list[int] | None:
         """Domains opened per level at least; None when the scope does not hold one of the demands."""

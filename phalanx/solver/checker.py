@@ -11,6 +11,7 @@ from phalanx.model.rules import (
     Rule,
     SameDomain,
     SubgroupDomain,
+    SubgroupFewest,
     SubgroupRule,
     SubgroupSegments,
 )
@@ -87,7 +88,7 @@ def _broken(rule: Rule, problem: Problem, assignments: Sequence[Assignment], hom
             return _cut_up(rule, problem, assignments, home)
         case Budget():
             return _overspent(rule, problem, assignments)
-        case FewestDomains():
+        case FewestDomains() | SubgroupFewest():
             return iter(())
 
 

@@ -124,29 +124,51 @@ def budget(model: CountingModel) -> None:
 @constraint("domain-opened")
 def domain_opened(model: CountingModel) -> None:
     """Pods lie only in domains that are opened, and an opened domain's outer domain is opened."""
-    for level, opened in model.opened.items():
+    _only_opened(model, range(len(model.problem.roles)), model.opened)
+
+
+@constraint("subgroup-opened")
+def subgroup_opened(model: CountingModel) -> None:
+    """The same for the domains that a subgroup opens, where it wishes for few."""
+    for gathering, opened in model.gathered:
+        _only_opened(model, gathering.roles, opened)
+
+
+def _only_opened(model: CountingModel, roles: Sequence[int], per_level: dict[int, Opened]) -> None:
+    for level, opened in per_level.items():
         for domain, groups in _groups_by_domain(model, level):
             if domain not in opened:
                 continue
-            for role in range(len(model.problem.roles)):
+            for role in roles:
                 pods = model.pods_of(role, groups)
                 most = min(model.problem.roles[role].maximum, model.most(pods))
                 model.cp.add(model.total(pods) <= most * opened[domain])
             outer = int(model.rows.tree.parent[level][domain])
-            if level - 1 in model.opened and outer in model.opened[level - 1]:
-                model.cp.add_implication(opened[domain], model.opened[level - 1][outer])
+            if level - 1 in per_level and outer in per_level[level - 1]:
+                model.cp.add_implication(opened[domain], per_level[level - 1][outer])
 
 
 @constraint("domains-cover-roles")
 def domains_cover_roles(model: CountingModel) -> None:
     """Redundant, for the bound: the opened domains together hold each role's minimum."""
-    for level, opened in model.opened.items():
-        for role, demand in enumerate(model.problem.roles):
+    _cover_roles(model, range(len(model.problem.roles)), model.opened)
+
+
+@constraint("subgroup-opened-covers")
+def subgroup_opened_covers(model: CountingModel) -> None:
+    """Redundant, for the bound: the domains that a subgroup opens hold the minimums of its roles."""
+    for gathering, opened in model.gathered:
+        _cover_roles(model, gathering.roles, opened)
+
+
+def _cover_roles(model: CountingModel, roles: Sequence[int], per_level: dict[int, Opened]) -> None:
+    for level, opened in per_level.items():
+        for role in roles:
             held = {
                 domain: model.most(model.pods_of(role, groups))
                 for domain, groups in _groups_by_domain(model, level)
             }
-            _cover(model, opened, held, demand.minimum)
+            _cover(model, opened, held, model.problem.roles[role].minimum)
 
 
 @constraint("domains-cover-amounts")

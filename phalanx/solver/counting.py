@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 from ortools.sat.python import cp_model
 
 from phalanx.limits import MODEL_SUM_MAX
+from phalanx.solver.anchors import inhabited
 from phalanx.solver.groups import Group
 from phalanx.solver.nodetable import NodeTable
 from phalanx.solver.rows import TooLarge
@@ -14,6 +16,7 @@ class CountingModel:
     """Variables: `pods[role, group]`; `used[group, pattern]`: nodes with a pattern; `opened[level][domain]`.
 
     Only groups with more than one pattern have `used`; only closed domains of preferred levels are opened.
+    `gathered` are the wishes of subgroups, each with what it opens, `[level][domain]` too.
     """
 
     def __init__(self, table: NodeTable, groups: Sequence[Group]) -> None:
@@ -34,7 +37,14 @@ class CountingModel:
             if len(group.patterns) > 1
             for pattern in range(len(group.patterns))
         }
-        self.opened = {level: self._openable(level) for level in self.levels}
+        self.opened = {
+            level: self._openable(level, np.flatnonzero(table.rows.tree.open[level]).tolist())
+            for level in self.levels
+        }
+        self.gathered = [
+            (one, {lvl: self._openable(lvl, inhabited(table.rows, one, lvl)) for lvl in range(one.depth)})
+            for one in table.rows.book.gatherings
+        ]
 
     @property
     def levels(self) -> range:
@@ -64,7 +74,8 @@ class CountingModel:
         self._most[variable.index] = most
         return variable
 
-    def _openable(self, level: int) -> dict[int, cp_model.IntVar]:
+    def _openable(self, level: int, there: Sequence[int]) -> dict[int, cp_model.IntVar]:
+        """A variable for each domain of the level but those where members run."""
+        known = frozenset(there)
         domains = dict.fromkeys(group.domains[level] for group in self.groups)
-        closed = [domain for domain in domains if not self.rows.tree.open[level][domain]]
-        return {domain: self._count(1) for domain in closed}
+        return {domain: self._count(1) for domain in domains if domain not in known}

@@ -12,7 +12,9 @@ def hint(model: CountingModel, found: Found) -> None:
     """Gives every variable its value in this placement, in place of earlier hints."""
     lines = {node: line for line, node in enumerate(found.nodes.tolist())}
     model.cp.clear_hints()  # type: ignore[no-untyped-call]
-    used_domains: set[tuple[int, int]] = set()
+    used_domains: set[tuple[int, int, int]] = set()
+    everyone = tuple(range(len(model.problem.roles)))
+    openers = [(everyone, model.opened), *((one.roles, opened) for one, opened in model.gathered)]
     for index, group in enumerate(model.groups):
         here = found.counts[[lines[node] for node in group.nodes if node in lines]]
         for role, count in enumerate(here.sum(axis=0).tolist()):
@@ -21,11 +23,13 @@ def hint(model: CountingModel, found: Found) -> None:
         if len(group.patterns) > 1:
             for pattern, count in enumerate(_patterns_used(group, here)):
                 model.cp.add_hint(model.used[index, pattern], count)
-        if here.any():
-            used_domains.update((level, group.domains[level]) for level in model.opened)
-    for level, opened in model.opened.items():
-        for domain, variable in opened.items():
-            model.cp.add_hint(variable, (level, domain) in used_domains)
+        for number, (roles, per_level) in enumerate(openers):
+            if here[:, list(roles)].any():
+                used_domains.update((number, level, group.domains[level]) for level in per_level)
+    for number, (_, per_level) in enumerate(openers):
+        for level, opened in per_level.items():
+            for domain, variable in opened.items():
+                model.cp.add_hint(variable, (number, level, domain) in used_domains)
 
 
 def solution(model: CountingModel, solver: cp_model.CpSolver) -> Found:

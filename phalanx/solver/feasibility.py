@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from phalanx.limits import EXPLANATION_EFFORT_PART, EXPLANATION_SOLVES_MAX
-from phalanx.model.rules import FewestDomains
+from phalanx.model.rules import Wish
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Answer, Placed, Problem, SolveLimits
 
@@ -37,5 +37,5 @@ def bare(problem: Problem) -> Problem:
     if any(any(price) for price in {group.price for group in classes}):
         free_of_charge = (0,) * len(roles)
         classes = tuple(structs.replace(group, price=free_of_charge) for group in classes)
-    rules = tuple(rule for rule in problem.rules if not isinstance(rule, FewestDomains))
+    rules = tuple(rule for rule in problem.rules if not isinstance(rule, Wish))
     return structs.replace(problem, roles=roles, classes=classes, rules=rules)

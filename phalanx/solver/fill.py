@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from phalanx.solver.nodetable import Counts, NodeTable
-from phalanx.solver.rows import BoolArray, IntArray, Rows, requests_of
+from phalanx.solver.rows import FITS_MAX, BoolArray, IntArray, Rows, requests_of
 
 
 class Spending:
@@ -71,6 +71,8 @@ def fill(
     spending = _spent(rows, row, counts)
     for role in role_order(rows):
         missing = want[role] - int(counts[:, role].sum())
+        if missing <= 0:
+            continue
         fits = _fits(left, requests[role], rows.fits[row, role], missing)
         if only is not None:
             fits = np.where(only, fits, 0)
@@ -78,6 +80,16 @@ def fill(
         counts[:, role] += taken
         left -= taken[:, None] * requests[role]
     return counts
+
+
+def fits_beside(table: NodeTable, nodes: IntArray, counts: Counts, roles: Sequence[int]) -> IntArray:
+    """Per selected node, and a column per role, how many more of its pods fit beside these, alone."""
+    rows = table.rows
+    row = table.row[nodes]
+    requests = requests_of(rows.problem)
+    left = rows.free[row] - counts @ requests
+    fits = [_fits(left, requests[role], rows.fits[row, role], FITS_MAX) for role in roles]
+    return np.stack(fits, axis=1)
 
 
 def _spent(rows: Rows, row: IntArray, counts: Counts) -> Spending:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from phalanx.limits import DOMAINS_TRIED_MAX
-from phalanx.solver.bonded import search_bonded
+from phalanx.solver.bonded import closer_subgroups, search_bonded
 from phalanx.solver.fill import fill, role_weights
 from phalanx.solver.nodetable import Found, NodeTable
 from phalanx.solver.rows import BoolArray, IntArray
@@ -24,7 +24,7 @@ def search(table: NodeTable, scope: Scope) -> Found | None:
         return None
     for level in range(scope.depth, table.rows.book.preferred_depth):
         found = _narrow(table, found, level)
-    return found
+    return closer_subgroups(table, found) if table.rows.book.gatherings else found
 
 
 def _fill_minimums_then_surplus(table: NodeTable, nodes: IntArray) -> Found | None:

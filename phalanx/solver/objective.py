@@ -1,11 +1,13 @@
 """The objective of a placement, evaluated in one place, from the problem itself.
 
-It is lexicographic, smaller is better: pods not placed, then domains spanned per level from the widest down
-to the preferred one, then the total price. Backends may order what is left as they like.
+It is lexicographic, smaller is better: pods not placed, then domains that the gang spans per level from the
+widest down to the preferred one, then the same for its subgroups, added up over those that wish so, then the
+total price. Backends may order what is left as they like.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import zip_longest
 
 from phalanx.model.names import NodeName
 from phalanx.solver.problem import Assignment, NodeClass, Problem
@@ -13,6 +15,7 @@ from phalanx.solver.rulebook import read_rules
 
 UNPLACED = "unplaced"
 DOMAINS = "domains:"
+OF_SUBGROUPS = "subgroup-domains:"
 PRICE = "price"
 
 NOWHERE = NodeName("")
@@ -23,9 +26,11 @@ DomainKey = tuple[str, ...]
 def terms_of(problem: Problem) -> tuple[str, ...]:
     """The names of the terms that can differ between two placements of this problem, most important first."""
     elastic = (UNPLACED,) if any(role.minimum < role.maximum for role in problem.roles) else ()
-    preferred = problem.levels[: read_rules(problem).preferred_depth]
+    book = read_rules(problem)
+    preferred = (DOMAINS + level for level in problem.levels[: book.preferred_depth])
+    of_subgroups = (OF_SUBGROUPS + level for level in problem.levels[: book.gathered_depth])
     priced = (PRICE,) if any(any(price) for price in {group.price for group in problem.classes}) else ()
-    return (*elastic, *(DOMAINS + level for level in preferred), *priced)
+    return (*elastic, *preferred, *of_subgroups, *priced)
 
 
 def domain_key(path: Sequence[str], level: int, node: NodeName) -> DomainKey:
@@ -60,8 +65,12 @@ class Scorer:
         self.problem = problem
         self._homes = homes
         self._wanted = sum(role.maximum for role in problem.roles)
-        depth = read_rules(problem).preferred_depth
-        self._anchored = [anchored_domains(problem, level) for level in range(depth)]
+        book = read_rules(problem)
+        self._anchored = [anchored_domains(problem, level) for level in range(book.preferred_depth)]
+        self._gathered = [
+            (frozenset(one.roles), [one.anchored(level) for level in range(one.depth)])
+            for one in book.gatherings
+        ]
 
     @cached_property
     def _home(self) -> Mapping[NodeName, NodeClass]:
@@ -71,22 +80,43 @@ class Scorer:
 
     def score(self, assignments: Sequence[Assignment]) -> tuple[int, ...]:
         """The value of each term for these assignments."""
-        home, depth = self._home, len(self._anchored)
-        paths = ((home[one.node].path, one.node) for one in assignments)
-        places = {(path[:depth], node if len(path) < depth else NOWHERE) for path, node in paths}
-        opened = [
-            len({domain_key(path, level, node) for path, node in places} - anchored)
-            for level, anchored in enumerate(self._anchored)
+        home = self._home
+        per_subgroup = [
+            self._opened([one.node for one in assignments if one.role in roles], anchored)
+            for roles, anchored in self._gathered
         ]
         return self.values(
             placed=sum(one.count for one in assignments),
-            opened=opened,
+            opened=self._opened([one.node for one in assignments], self._anchored),
+            of_subgroups=[sum(counts) for counts in zip_longest(*per_subgroup, fillvalue=0)],
             price=sum(one.count * home[one.node].price[one.role] for one in assignments),
         )
 
-    def values(self, *, placed: int, opened: Sequence[int], price: int) -> tuple[int, ...]:
-        """The terms' values from pods placed, domains opened per level beside the anchors', and price."""
+    def _opened(self, nodes: Sequence[NodeName], anchored: Sequence[set[DomainKey]]) -> list[int]:
+        """How many domains per level these nodes are in, those with anchors left out."""
+        depth = len(anchored)
+        paths = ((self._home[node].path, node) for node in nodes)
+        places = {(path[:depth], node if len(path) < depth else NOWHERE) for path, node in paths}
+        return [
+            len({domain_key(path, level, node) for path, node in places} - there)
+            for level, there in enumerate(anchored)
+        ]
+
+    def values(
+        self, *, placed: int, opened: Sequence[int], price: int, of_subgroups: Sequence[int] = ()
+    ) -> tuple[int, ...]:
+        """The terms' values from pods placed, domains opened per level beside the anchors', and price.
+
+        `of_subgroups` counts the domains opened per level by each subgroup that wishes for few; 0 where it
+        ends.
+        """
         values = {UNPLACED: self._wanted - placed, PRICE: price}
-        for level, (count, anchored) in enumerate(zip(opened, self._anchored, strict=False)):
-            values[DOMAINS + self.problem.levels[level]] = count + len(anchored)
+        for level, (count, there) in enumerate(zip(opened, self._anchored, strict=False)):
+            values[DOMAINS + self.problem.levels[level]] = count + len(there)
+        for _, anchored in self._gathered:
+            for level, there in enumerate(anchored):
+                term = OF_SUBGROUPS + self.problem.levels[level]
+                values[term] = values.get(term, 0) + len(there)
+        for level, count in enumerate(of_subgroups):
+            values[OF_SUBGROUPS + self.problem.levels[level]] += count
         return tuple(values[term] for term in self.terms)

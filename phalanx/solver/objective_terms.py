@@ -4,7 +4,7 @@ from ortools.sat.python import cp_model
 
 from phalanx.limits import OBJECTIVE_COEFFICIENT_MAX
 from phalanx.solver.counting import CountingModel
-from phalanx.solver.objective import DOMAINS, PRICE, UNPLACED, anchored_domains
+from phalanx.solver.objective import DOMAINS, OF_SUBGROUPS, PRICE, UNPLACED, anchored_domains
 from phalanx.solver.rows import TooLarge
 
 
@@ -14,6 +14,8 @@ def objective_term(model: CountingModel, name: str) -> cp_model.LinearExpr:
         return sum(role.maximum for role in model.problem.roles) - model.total(list(model.pods.values()))
     if name == PRICE:
         return _price(model)
+    if name.startswith(OF_SUBGROUPS):
+        return _of_subgroups(model, model.problem.levels.index(name.removeprefix(OF_SUBGROUPS)))
     return _domains(model, model.problem.levels.index(name.removeprefix(DOMAINS)))
 
 
@@ -30,3 +32,10 @@ def _domains(model: CountingModel, level: int) -> cp_model.LinearExpr:
     if level in model.opened:
         return anchored + model.total(list(model.opened[level].values()))
     return model.cp.new_constant(anchored or 1) + 0
+
+
+def _of_subgroups(model: CountingModel, level: int) -> cp_model.LinearExpr:
+    """Domains spanned by each subgroup that wishes for few: those where it runs, and those it opens."""
+    deep = [(one, opened[level]) for one, opened in model.gathered if level in opened]
+    variables = [each for _, opened in deep for each in opened.values()]
+    return sum(len(one.anchored(level)) for one, _ in deep) + model.total(variables)

@@ -9,7 +9,14 @@ from msgspec import Struct, structs
 
 from phalanx.model.names import NodeName
 from phalanx.model.resources import NONE, Resources, add
-from phalanx.model.rules import Budget, FewestDomains, Rule, SubgroupRule
+from phalanx.model.rules import (
+    Budget,
+    FewestDomains,
+    Rule,
+    SubgroupDomain,
+    SubgroupFewest,
+    SubgroupSegments,
+)
 from phalanx.solver.problem import NodeClass, Problem
 
 ELIGIBILITY: Final = "eligibility"
@@ -103,10 +110,12 @@ def with_minimums(problem: Problem, minimums: Sequence[int]) -> Problem:
 
 
 def no_rule(rule: Rule) -> Rule | None:
-    """What is left of a rule that is dropped: a budget without limits, a wish of the gang, or nothing."""
+    """What is left of a rule that is dropped: a budget without limits, a wish, or nothing."""
     if isinstance(rule, Budget):
         return structs.replace(rule, remaining=NONE)
-    if isinstance(rule, SubgroupRule):
+    if isinstance(rule, SubgroupDomain):
+        return SubgroupFewest(name=rule.name, subgroup=rule.subgroup, level=rule.level)
+    if isinstance(rule, SubgroupSegments):
         return None
     return FewestDomains(name=rule.name, level=rule.level)
 

@@ -8,6 +8,7 @@ from phalanx.model.rules import (
     Budget,
     FewestDomains,
     SameDomain,
+    SubgroupFewest,
     SubgroupRule,
     SubgroupSegments,
 )
@@ -28,22 +29,44 @@ class Bond(Struct, frozen=True):
     anchors: Mapping[tuple[str, ...], int]
 
 
+class Gathering(Struct, frozen=True):
+    """The wish that a subgroup lies in few domains, with the indices of the roles that lie in it.
+
+    `depth` is how many levels, from the widest, have its domains counted. `anchors` are the paths of domains
+    where members already run.
+    """
+
+    depth: int
+    roles: tuple[int, ...]
+    anchors: tuple[tuple[str, ...], ...]
+
+    def anchored(self, level: int) -> set[tuple[str, ...]]:
+        """The domains of this level that members already run in."""
+        return {path[: level + 1] for path in self.anchors}
+
+
 class Rulebook(Struct, frozen=True):
     """Levels are indices into `Problem.levels`, the deepest that a rule of the kind names; None without one.
 
     `budgets` keeps the order of the problem's Budget rules, which NodeClass.budgets refers to. `bonds` are
-    the rules about subgroups that have pods to place.
+    the rules about subgroups that have pods to place, `gatherings` the wishes.
     """
 
     required: int | None
     preferred: int | None
     budgets: tuple[Budget, ...]
     bonds: tuple[Bond, ...] = ()
+    gatherings: tuple[Gathering, ...] = ()
 
     @property
     def depth(self) -> int:
         """How many levels matter to the rules, counted from the widest."""
-        return max(self.gang_depth, *(bond.level + 1 for bond in self.bonds), 0)
+        return max(self.gang_depth, self.gathered_depth, *(bond.level + 1 for bond in self.bonds))
+
+    @property
+    def gathered_depth(self) -> int:
+        """How many levels, from the widest, have the domains of some subgroup counted by the objective."""
+        return max((one.depth for one in self.gatherings), default=0)
 
     @property
     def gang_depth(self) -> int:
@@ -81,6 +104,7 @@ def read_rules(problem: Problem) -> Rulebook:
         preferred=max(preferred, default=None),
         budgets=tuple(rule for rule in problem.rules if isinstance(rule, Budget)),
         bonds=tuple(bond for bond in _bonds(problem) if bond.roles),
+        gatherings=tuple(one for one in _gatherings(problem) if one.roles),
     )
 
 
@@ -96,10 +120,25 @@ def _bonds(problem: Problem) -> Iterator[Bond]:
             yield Bond(
                 rule=rule,
                 level=level,
-                roles=tuple(i for i, role in enumerate(problem.roles) if rule.subgroup in role.subgroups),
+                roles=_roles_in(problem, rule.subgroup),
                 size=rule.size if isinstance(rule, SubgroupSegments) else 0,
                 anchors=anchors,
             )
+
+
+def _gatherings(problem: Problem) -> Iterator[Gathering]:
+    for rule in problem.rules:
+        if isinstance(rule, SubgroupFewest):
+            paths = {one.path for one in problem.subgroup_anchors if one.subgroup == rule.subgroup}
+            yield Gathering(
+                depth=problem.levels.index(rule.level) + 1,
+                roles=_roles_in(problem, rule.subgroup),
+                anchors=tuple(sorted(paths)),
+            )
+
+
+def _roles_in(problem: Problem, subgroup: str) -> tuple[int, ...]:
+    return tuple(index for index, role in enumerate(problem.roles) if subgroup in role.subgroups)
 
 
 def pods_allowed(problem: Problem, budget: Budget, role: RoleDemand) -> int:

@@ -4,12 +4,18 @@ A required level is thereby handled once, for every backend: each of its domains
 level holds by itself. Narrower scopes split a search that no level forces into one domain.
 """
 
+from collections.abc import Sequence
+from typing import Final
+
 import numpy as np
 from msgspec import Struct
 
 from phalanx.solver.nodetable import NodeTable
 from phalanx.solver.rows import BoolArray, IntArray, Rows, requests_of
 from phalanx.solver.rulebook import pods_allowed
+
+EVERY_ROLE: Final = slice(None)
+"""Selects all roles of a problem."""
 
 _SUM_BITS = 44
 """Amounts are cut to this many bits before they are summed over nodes: 2^19 nodes stay below 2^63."""
@@ -49,12 +55,15 @@ def scopes_of(table: NodeTable, depth: int) -> list[Scope]:
     return sorted(scopes, key=lambda scope: tuple(size[scope.home].tolist()))
 
 
-def scaled_usable(rows: Rows, resource: int) -> tuple[IntArray, int]:
-    """What the roles could use of a resource on one node of each row, shifted right so that sums stay exact.
+def scaled_usable(
+    rows: Rows, resource: int, roles: Sequence[int] | slice = EVERY_ROLE
+) -> tuple[IntArray, int]:
+    """What roles could use of a resource on one node of each row, shifted right so that sums stay exact.
 
     Rounded up where bits are lost: sums are then never too small. Returns the amounts and the shift.
     """
-    usable = np.minimum(rows.free[:, resource], rows.fits @ requests_of(rows.problem)[:, resource])
+    requests = requests_of(rows.problem)[roles, resource]
+    usable = np.minimum(rows.free[:, resource], rows.fits[:, roles] @ requests)
     shift = max(0, int(usable.max(initial=0)).bit_length() - _SUM_BITS)
     return (usable >> shift) + (1 if shift else 0), shift
 

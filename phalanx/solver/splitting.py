@@ -21,7 +21,8 @@ def split(groups: Sequence[Group], pods: Sequence[Sequence[int]], used: Sequence
             nodes.append(node)
             counts.append(taken)
     order = np.argsort(nodes, kind="stable")
-    return Found(nodes=np.array(nodes, dtype=np.int64)[order], counts=np.array(counts, dtype=np.int64)[order])
+    table = np.array(counts, dtype=np.int64).reshape(len(nodes), len(pods[0]))
+    return Found(nodes=np.array(nodes, dtype=np.int64)[order], counts=table[order])
 
 
 def _patterns(group: Group, wanted: Sequence[int], times: Sequence[int]) -> list[Pattern]:

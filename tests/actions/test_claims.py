@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from phalanx.limits import CLAIM_MS, CLAIM_WITHOUT_MEMBERS_MS
-from phalanx.model.gangs import GangKind
+from phalanx.model.gangs import GangKind, SubgroupSpec
 from phalanx.model.names import PodUid
 from phalanx.model.pods import PodPhase
 from phalanx.model.reasons import Reason
@@ -144,3 +144,21 @@ def test_the_claim_stays_within_the_required_domain() -> None:
     scenario = Scenario("rack").nodes("n", 1, gpu=8, within="r").nodes("m", 1, gpu=8, within="s")
     scenario.gang("g", 1, min=2, gpu=8, on=("n-0",), required="rack", started=True).gang("filler", 1, gpu=8)
     assert scenario.decide().nodes("filler") == ["m-0"]
+
+
+@pytest.mark.parametrize(("started_with", "kept"), [("ab", 1), ("abc", 1), ("aabb", 2)])
+def test_room_is_kept_for_as_many_lost_subgroups_as_are_missing(started_with: str, kept: int) -> None:
+    """One pod each on a node of its own; all but those of a are lost, and two whole subgroups are needed."""
+    count = len(started_with)
+    scenario = Scenario("rack").nodes("n", count, gpu=8).queue("a").queue("b")
+    scenario.gang("g", count, min=2, gpu=8, bound=count, queue="a", started=True)
+    least = 2 if "aa" in started_with else 1
+    parts = tuple(SubgroupSpec(name, least) for name in sorted({*started_with}))
+    named = zip(scenario.members("g"), started_with, strict=True)
+    members = tuple(replace(pod, subgroup=name) for pod, name in named)
+    scenario.change("g", members=members, subgroups=parts, min_subgroups=2)
+    scenario.take(scenario.decide())
+    scenario.change("g", members=tuple(pod for pod in members if pod.subgroup == "a"))
+    scenario.capacity_version += 1
+    decided = scenario.gang("filler", count, min=1, gpu=8, queue="b").decide()
+    assert len(decided.nodes("filler")) == count - started_with.count("a") - kept

@@ -1,7 +1,10 @@
 """Gangs that hold nodes and never started: completed, or released whole after a grace period."""
 
+from msgspec.structs import replace
+
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
+from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Reason
 from tests.builders import Scenario
@@ -106,3 +109,16 @@ def test_it_can_be_switched_off() -> None:
     scenario = broken()
     scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
     assert scenario.decide(SchedulerConfig(actions=())).evicted() == []
+
+
+def test_a_gang_with_too_few_whole_subgroups_is_broken_however_many_members_it_has() -> None:
+    scenario = Scenario().nodes("n", 3, gpu=8).gang("g", 3, min=2, gpu=8, bound=3, started=False)
+    names = zip(scenario.members("g"), ("a", "b", "c"), strict=True)
+    members = tuple(replace(pod, subgroup=name) for pod, name in names)
+    parts = tuple(SubgroupSpec(name, least) for name, least in (("a", 1), ("b", 2), ("c", 2)))
+    scenario.change("g", members=members, subgroups=parts, min_subgroups=2)
+    scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
+    result = scenario.decide()
+    assert result.evicted() == ["g-0", "g-1", "g-2"]
+    message = "only 1 of 2 subgroups, with 3 members in all, of team/g got a node"
+    assert result.result.evictions[0].message == message

@@ -9,7 +9,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="binds are sent before a whole placement exists",
         issues=("Volcano #6010", "Volcano #2462", "scheduler-plugins #930"),
         module="phalanx.actions.demand",
-        edits={"batches_of(chosen, whole=True)": "batches_of(chosen, whole=False)"},
+        edits={'"start", batches_of(chosen, whole=True)': '"start", batches_of(chosen, whole=False)'},
         caught_by=Played("named:scheduler_plugins_930"),
     ),
     Mutant(
@@ -24,11 +24,27 @@ GANGS: Final[tuple[Mutant, ...]] = (
         issues=("scheduler-plugins #930", "Volcano #2462"),
         module="phalanx.actions.demand",
         edits={
-            "    missing = gang.min_member - gang.active - len(chosen)\n    if missing > 0:": (
+            "    missing = needed.members - len(chosen)\n    if missing > 0:": (
                 "    missing = 0\n    if missing > 0:"
             )
         },
         caught_by=Played("named:scheduler_plugins_930"),
+    ),
+    Mutant(
+        name="a later subgroup begins with some of its pods",
+        issues=("KAI-Scheduler design min-subgroups",),
+        module="phalanx.actions.demand",
+        edits={
+            "stage, cause, batches_of(chosen, whole=True)": "stage, cause, batches_of(chosen, whole=False)"
+        },
+        caught_by=Played("plays_world_topology:some_subgroups_are_enough"),
+    ),
+    Mutant(
+        name="a gang that starts with other subgroups gets their pods twice",
+        issues=("KAI-Scheduler design min-subgroups",),
+        module="phalanx.actions.allocate",
+        edits={"                self._chosen_anew.add(demand.gang.id)\n": ""},
+        caught_by=Played("plays_world_topology:some_subgroups_are_enough"),
     ),
     Mutant(
         name="an edited PodGroup is not read again",
@@ -103,9 +119,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         module="phalanx.actions.demand",
         edits={
             "    started = gang.started or gang.minimum.is_reached(counted)\n": "    started = False\n",
-            "    missing = gang.min_member - gang.active - len(chosen)\n": (
-                "    missing = gang.min_member - len(chosen)\n"
-            ),
+            "    missing = needed.members - len(chosen)\n": "    missing = gang.min_member - len(chosen)\n",
         },
         caught_by=Played("plays_views:failed_member_is_replaced"),
     ),

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
+from phalanx.model.names import LABEL_SUBGROUP
 from phalanx.sim.faults.edits import delete, put_condition
 from phalanx.sim.store import Key, Object
 from phalanx.sim.workloads import gang, node, pod, pod_group
@@ -105,6 +106,31 @@ def an_unknown_place_is_no_place() -> str | None:
         _create(world, "g", 2, gpus="6")
         await at_rest(world)
         return None
+
+    return watched(act)
+
+
+def some_subgroups_are_enough() -> str | None:
+    """Two of three subgroups must start; the first, which is too large, gets the room that comes later."""
+
+    async def act(world: World) -> str | None:
+        sizes = {"a": 5, "b": 2, "c": 2}
+        await opened(world, *(node(f"n{n}") for n in range(6)))
+        parts = [{"name": name, "minMember": size} for name, size in sizes.items()]
+        world.create([pod_group("g", min_member=4, minSubGroups=2, subGroups=parts)])
+        for name, size in sizes.items():
+            for index in range(size):
+                made = pod(f"{name}-{index}", group="g", requests=FULL)
+                made["metadata"]["labels"][LABEL_SUBGROUP] = name
+                world.create([made])
+        await asyncio.sleep(16.0)
+        bound = {name: sum(bool(node_of(world, f"{name}-{n}")) for n in range(sizes[name])) for name in sizes}
+        if bound != {"a": 0, "b": 2, "c": 2}:
+            return f"bound are {bound}"
+        world.create([node(f"n{n}") for n in range(6, 9)])
+        await at_rest(world)
+        waits = [f"a-{n}" for n in range(5) if not node_of(world, f"a-{n}")]
+        return f"{waits} wait, and there is room" if waits else None
 
     return watched(act)
 

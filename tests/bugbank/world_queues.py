@@ -92,7 +92,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="the first gang that does not fit stops the line",
         issues=("Kueue #11502",),
         module="phalanx.actions.allocate",
-        edits={"if demand.gang.id in attempts.outcome.failures:": "if attempts.outcome.failures:"},
+        edits={"if attempts.is_held_back(demand):": "if attempts.outcome.failures:"},
         caught_by=Played("plays_world_queues:a_large_gang_does_not_stop_the_small_ones"),
     ),
     Mutant(

@@ -77,13 +77,11 @@ def test_a_pod_group_names_each_of_its_fields_that_are_refused() -> None:
     spec = msgspec.convert(example("podgroup-every-field.yaml")["spec"], wire.PodGroupSpec)
     assert not_implemented.of_pod_group(spec) == (
         "spec.startWhen: Reserved",
-        "spec.minSubGroups",
         "spec.startBy",
         "spec.runtime",
         "spec.disruption",
         "spec.roles[leader].requests",
         "spec.roles[worker].requests",
-        "spec.subGroups[decode-left].topology.preferred",
         "spec.subGroups[decode-left].topology.name",
     )
 
@@ -102,7 +100,9 @@ def test_a_queue_names_each_of_its_fields_that_are_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["podgroup-minimal", "podgroup-roles", "job-with-podgroup"])
+@pytest.mark.parametrize(
+    "name", ["podgroup-minimal", "podgroup-roles", "podgroup-min-subgroups", "job-with-podgroup"]
+)
 def test_what_is_implemented_is_not_refused(name: str) -> None:
     (document,) = ours(FOLDER / "examples" / "valid" / f"{name}.yaml")
     assert not_implemented.of_pod_group(msgspec.convert(document["spec"], wire.PodGroupSpec)) == ()

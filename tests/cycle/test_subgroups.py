@@ -1,6 +1,7 @@
 """Whole cycles over gangs with subgroups: what is bound keeps every part's rule, and no part starts alone."""
 
 from collections import Counter
+from itertools import combinations
 from typing import Any
 
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.memory import Memory
 from phalanx.model.snapshot import Level, Topology
+from phalanx.model.wire.objects import PodGroup
 from tests.model.written import label, node, pod, pod_group
 
 RACKS = {"": Topology("", (Level("rack", "rack"),))}
@@ -98,3 +100,77 @@ def cuts(racks: list[int], count: int, segment: int) -> list[list[int]]:
         for taken in range(0, min(count, racks[0]) + 1, segment)
         for left in cuts(racks[1:], count - taken, segment)
     ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.integers(0, 6), min_size=1, max_size=5),
+    st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    st.integers(1, 4),
+    st.integers(0, 2),
+    st.booleans(),
+)
+def test_some_subgroups_start_and_the_others_come_whole(
+    cores: list[int], sizes: list[int], least: int, more: int, in_a_rack: bool
+) -> None:
+    """Racks of one node; each part asks for a rack of its own, or for cores anywhere, one per member."""
+    least = min(least, len(sizes))
+    minimum = sum(sorted(sizes)[:least]) + more
+    wish = {"topology": {"required": "rack"}} if in_a_rack else {}
+    specs = [{"name": f"s{i}", "minMember": size, **wish} for i, size in enumerate(sizes)]
+    group = pod_group("g", minMember=minimum, minSubGroups=least, subGroups=specs)
+    whole = cycles(cores, sizes, group)
+    assert all(count in (0, size) for count, size in zip(whole, sizes, strict=True))
+    begun = [size for count, size in zip(whole, sizes, strict=True) if count]
+    assert not begun or (len(begun) >= least and sum(begun) >= minimum)
+    could = [
+        chosen
+        for count in range(least, len(sizes) + 1)
+        for chosen in combinations(sizes, count)
+        if sum(chosen) >= minimum and packs(list(chosen), cores, in_a_rack=in_a_rack)
+    ]
+    assert could or not begun
+    assert begun or not could or more
+    if begun and not in_a_rack:
+        left = sum(cores) - sum(begun)
+        assert all(size > left for count, size in zip(whole, sizes, strict=True) if not count)
+
+
+def packs(sizes: list[int], cores: list[int], *, in_a_rack: bool) -> bool:
+    """Whether all of them fit at once: every way is tried."""
+    if not in_a_rack:
+        return sum(sizes) <= sum(cores)
+    if not sizes:
+        return True
+    return any(
+        packs(sizes[1:], [*cores[:rack], room - sizes[0], *cores[rack + 1 :]], in_a_rack=True)
+        for rack, room in enumerate(cores)
+        if room >= sizes[0]
+    )
+
+
+def cycles(cores: list[int], sizes: list[int], group: PodGroup) -> list[int]:
+    """How many pods of each part have nodes once nothing more is placed; no part is ever there in part."""
+    cache = Cache(scheduler_name="phalanx")
+    for index, free in enumerate(cores):
+        status = {"allocatable": {"cpu": str(free), "pods": "20"}}
+        cache.apply(Applied(node(f"n{index}", labels={"rack": f"r{index}"}, status=status)))
+    cache.apply(Applied(group))
+    parts_of = {f"s{i}-{index}": f"s{i}" for i, size in enumerate(sizes) for index in range(size)}
+    pods = {
+        name: {"uid": name, "labels": {label("pod-group"): "g", label("subgroup"): part}}
+        for name, part in parts_of.items()
+    }
+    for name, fields in pods.items():
+        cache.apply(Applied(pod(name, requests={"cpu": 1}, **fields)))
+    placed: Counter[str] = Counter()
+    while True:
+        snapshot = replace(cache.snapshot(now=0, seed=0, memory=Memory()), topologies=RACKS)
+        placements = decide(snapshot, SchedulerConfig()).placements
+        if not placements:
+            return [placed[f"s{i}"] for i in range(len(sizes))]
+        for bind in (bind for placement in placements for bind in placement.binds):
+            fields = pods.pop(bind.name)
+            placed[parts_of[bind.name]] += 1
+            bound = {"nodeName": bind.node, "status": {"phase": "Running"}}
+            cache.apply(Applied(pod(bind.name, requests={"cpu": 1}, **fields, **bound)))

@@ -321,11 +321,6 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
     ),
     ({"priorityClassName": "gone"}, Reason.INVALID_OBJECT, "spec.priorityClassName"),
     (
-        {"subGroups": [{"name": "a", "minMember": 1, "topology": {"preferred": "rack"}}]},
-        Reason.UNSUPPORTED_FIELD,
-        "spec.subGroups[a].topology.preferred",
-    ),
-    (
         {"subGroups": [{"name": "a", "minMember": 1, "topology": {"name": "other", "required": "rack"}}]},
         Reason.UNSUPPORTED_FIELD,
         "spec.subGroups[a].topology.name",
@@ -368,7 +363,27 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
         Reason.GROUP_CONTRADICTION,
         "spec.subGroups[0].minMember: 4 is no multiple of segmentSize 3",
     ),
-    ({"minSubGroups": 1}, Reason.UNSUPPORTED_FIELD, "spec.minSubGroups"),
+    (
+        {"minSubGroups": 1},
+        Reason.GROUP_CONTRADICTION,
+        "spec.minSubGroups: 1 is not between 1 and the 0 subgroups without a parent",
+    ),
+    (
+        {"minSubGroups": 0, "subGroups": [{"name": "a", "minMember": 1}]},
+        Reason.GROUP_CONTRADICTION,
+        "spec.minSubGroups: 0 is not between 1 and the 1",
+    ),
+    (
+        {
+            "minMember": 4,
+            "minSubGroups": 2,
+            "subGroups": [
+                {"name": name, "minMember": least} for name, least in (("a", 3), ("b", 2), ("c", 4))
+            ],
+        },
+        Reason.GROUP_CONTRADICTION,
+        "spec.minMember: 4 is less than the 5 that the subgroups need at least",
+    ),
     ({"startWhen": "Reserved"}, Reason.UNSUPPORTED_FIELD, "spec.startWhen"),
     ({"startBy": "2026-01-01T00:00:00Z"}, Reason.UNSUPPORTED_FIELD, "spec.startBy"),
     ({"runtime": {"max": "1h"}}, Reason.UNSUPPORTED_FIELD, "spec.runtime"),

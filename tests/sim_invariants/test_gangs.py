@@ -75,6 +75,52 @@ def test_min_member_was_raised_unheard() -> None:
     assert violations(history, WholeGangs) == ["S3"]
 
 
+def with_subgroups(stage: Stage, **spec: object) -> None:
+    """Subgroups a, b and c of two members each."""
+    parts = [{"name": name, "minMember": 2} for name in "abc"]
+    stage.create(node("n1"), node("n2"), pod_group("g", min_member=4, subGroups=parts, **spec))
+    for name in ("a_0", "a_1", "b_0", "b_1", "c_0", "c_1"):
+        made = owned(name.replace("_", "-"))
+        made["metadata"]["labels"]["scheduling.phalanx.dev/subgroup"] = name[0]  # type: ignore[index]
+        stage.create(made)
+
+
+@pytest.mark.parametrize(
+    ("spec", "decided", "expected"),
+    [
+        ({}, ("a_0", "a_1", "b_0", "b_1"), ["S3"]),
+        ({"minSubGroups": 2}, ("a_0", "a_1", "b_0", "b_1"), []),
+        ({"minSubGroups": 2}, ("a_0", "a_1", "b_0", "c_0"), ["S3"]),
+        ({"minSubGroups": 1}, ("a_0", "a_1"), ["S3"]),
+        ({"minSubGroups": 1}, ("a_0", "a_1", "b_0"), ["S3"]),
+        ({"minSubGroups": 3}, ("a_0", "a_1", "b_0", "b_1", "c_0", "c_1"), []),
+    ],
+)
+def test_a_start_needs_whole_subgroups(
+    spec: dict[str, object], decided: tuple[str, ...], expected: list[str]
+) -> None:
+    async def history(stage: Stage) -> None:
+        with_subgroups(stage, **spec)
+        host = await stage.leader()
+        host.decide(**dict.fromkeys(decided, "n1"))
+
+    assert sorted({*violations(history, WholeGangs)}) == expected
+
+
+@pytest.mark.parametrize(("later", "expected"), [(("c-0", "c-1"), []), (("c-0",), ["S3"])])
+def test_a_later_subgroup_begins_whole(later: tuple[str, ...], expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        with_subgroups(stage, minSubGroups=2)
+        host = await stage.leader()
+        host.decide(a_0="n1", a_1="n1", b_0="n1", b_1="n1")
+        for name in ("a-0", "a-1", "b-0", "b-1"):
+            await host.bind(name, "n1")
+        await host.hear()
+        host.place(dict.fromkeys(later, "n2"), cause="surplus")
+
+    assert sorted({*violations(history, WholeGangs)}) == expected
+
+
 @pytest.mark.parametrize(("pause_s", "expected"), [(12, []), (45, ["S3"])])
 def test_partly_bound_for_long(pause_s: float, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:

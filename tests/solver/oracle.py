@@ -7,6 +7,7 @@ from phalanx.model.rules import (
     FewestDomains,
     SameDomain,
     SubgroupDomain,
+    SubgroupFewest,
     SubgroupRule,
     SubgroupSegments,
 )
@@ -131,6 +132,7 @@ def _objective(problem: Problem, placement: Placement) -> tuple[int, ...]:
                 named = len(path) > level
                 domains.add(("anchor", *path[: level + 1]) if named else ("unlabelled", name))
         terms.append(len(domains))
+    terms.extend(_of_subgroups(problem, placement))
     if any(any(group.price) for group in problem.classes):
         terms.append(
             sum(
@@ -140,3 +142,25 @@ def _objective(problem: Problem, placement: Placement) -> tuple[int, ...]:
             )
         )
     return tuple(terms)
+
+
+def _of_subgroups(problem: Problem, placement: Placement) -> list[int]:
+    """Per level, the domains in which subgroups that wish for few lie or run, added up."""
+    spans: dict[int, int] = {}
+    for rule in problem.rules:
+        inside = [
+            counts
+            for role, counts in zip(problem.roles, placement, strict=True)
+            if isinstance(rule, SubgroupFewest) and rule.subgroup in role.subgroups
+        ]
+        if not isinstance(rule, SubgroupFewest) or not inside:
+            continue
+        anchors = [one.path for one in problem.subgroup_anchors if one.subgroup == rule.subgroup]
+        for level in range(problem.levels.index(rule.level) + 1):
+            domains = {("domain", *path[: level + 1]) for path in anchors}
+            for node, (name, index) in enumerate(_nodes(problem)):
+                if any(counts[node] for counts in inside):
+                    path = problem.classes[index].path
+                    domains.add(("domain", *path[: level + 1]) if len(path) > level else ("node", name))
+            spans[level] = spans.get(level, 0) + len(domains)
+    return [spans[level] for level in sorted(spans)]

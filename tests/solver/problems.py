@@ -13,6 +13,7 @@ from phalanx.model.rules import (
     Rule,
     SameDomain,
     SubgroupDomain,
+    SubgroupFewest,
     SubgroupRule,
     SubgroupSegments,
 )
@@ -93,7 +94,7 @@ def problems(draw: st.DrawFn, *, roles: int = 3, pods: int = 6) -> Problem:
 
 @st.composite
 def bonded_problems(draw: st.DrawFn) -> Problem:
-    """Two or three roles in up to three subgroups, one inside another, with rules of their own."""
+    """Two or three roles in up to three subgroups, one inside another, with rules and wishes of their own."""
     problem = draw(problems(roles=3, pods=6))
     tree = {"a": ("a",), "b": ("b",), "c": ("a", "c")}
     roles = tuple(
@@ -102,14 +103,20 @@ def bonded_problems(draw: st.DrawFn) -> Problem:
     )
     used = sorted({name for role in roles for name in role.subgroups}) or ["a"]
     bond = _bond(used, problem.levels)
-    bonds = draw(st.lists(bond, min_size=1, max_size=3, unique_by=lambda one: one.name))
+    bonds = draw(st.lists(bond, max_size=3, unique_by=lambda one: one.name))
+    wishes = [
+        SubgroupFewest(f"{name} in few", name, draw(st.sampled_from(problem.levels)))
+        for name in used
+        if draw(st.booleans())
+    ]
     anchors = tuple(
         SubgroupAnchor(
             draw(st.sampled_from("abc")), draw(_path(len(problem.levels))), draw(st.integers(1, 2))
         )
         for _ in range(draw(st.sampled_from((0, 0, 0, 1, 2))))
     )
-    return structs.replace(problem, roles=roles, rules=(*problem.rules, *bonds), subgroup_anchors=anchors)
+    rules = (*problem.rules, *bonds, *wishes)
+    return structs.replace(problem, roles=roles, rules=rules, subgroup_anchors=anchors)
 
 
 @st.composite

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import assume, given
 from msgspec import structs
 
-from phalanx.model.rules import Budget, FewestDomains, SubgroupDomain, SubgroupSegments
+from phalanx.model.names import NodeName
+from phalanx.model.rules import (
+    Budget,
+    FewestDomains,
+    Rule,
+    SubgroupDomain,
+    SubgroupFewest,
+    SubgroupSegments,
+)
 from phalanx.solver import cpsat
 from phalanx.solver import groups as groups_module
 from phalanx.solver.bounds import Relaxations
@@ -21,7 +29,7 @@ from phalanx.solver.greedy import search
 from phalanx.solver.groups import groups_of
 from phalanx.solver.nodetable import NodeTable, assignments_of, nodes_of
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import Placed, Problem, SolveLimits, Unplaceable
+from phalanx.solver.problem import Placed, Problem, SolveLimits, SubgroupAnchor, Unplaceable
 from phalanx.solver.rows import rows_of
 from phalanx.solver.scopes import Scope, scopes_of
 from tests.hash_seeds import printed
@@ -190,6 +198,48 @@ def test_no_placement_is_only_proven_when_a_second_configuration_agrees(
     assert place(problem) == Unplaceable(proven=False, by="cp-sat")
 
 
+WISH = SubgroupFewest("wish", "left", "rack")
+SIZES = (("s0", "r0", 3), ("s0", "r1", 5), ("s1", "r2", 4), ("s1", "r3", 4), ("s1", "r4", 9))
+
+
+@pytest.mark.parametrize(
+    ("count", "rules", "anchors", "racks"),
+    [
+        (4, (WISH,), (), {"r2"}),
+        (9, (WISH,), (), {"r4"}),
+        (12, (WISH,), (), {"r2", "r4"}),
+        (4, (WISH,), (SubgroupAnchor("left", ("s1", "r4"), 2),), {"r4"}),
+        (6, (WISH, SubgroupDomain("hard", "left", "spine")), (), {"r4"}),
+        (12, (WISH, SubgroupSegments("hard", "left", "rack", 4)), (), {"r2", "r4"}),
+        (12, (WISH, SubgroupDomain("hard", "all", "spine")), (), {"r2", "r4"}),
+    ],
+)
+def test_greedy_search_gathers_subgroups_that_wish_so(
+    count: int, rules: tuple[Rule, ...], anchors: tuple[SubgroupAnchor, ...], racks: set[str]
+) -> None:
+    """Beside others of the gang, on one node per rack; the bound without search proves it."""
+    nodes = tuple(node(rack, (size,), (spine, rack), roles=2) for spine, rack, size in SIZES)
+    left = structs.replace(role("left", (1,), count), subgroups=("left", "all"))
+    levels = ("spine", "rack")
+    given = Problem(("cpu",), levels, (left, role("other", (1,), 1)), nodes, rules, subgroup_anchors=anchors)
+    answer = place(given, limits=SolveLimits(deterministic=0.0))
+    assert isinstance(answer, Placed)
+    assert {one.node for one in answer.assignments if one.role == 0} == racks
+    assert answer.certificate.proven
+
+
+def test_nothing_at_all_is_the_best_where_segments_find_no_domain() -> None:
+    """Every node lacks the level; CP-SAT leaves all groups empty, and that is an answer."""
+    nodes = structs.replace(node("a", (2,), ("x",), roles=2), nodes=tuple(map(NodeName, "abcd")))
+    roles = tuple(
+        structs.replace(role(name, (size,), 0, 1), subgroups=("left",)) for name, size in (("s", 1), ("l", 2))
+    )
+    rules = (SubgroupSegments("segments", "left", "spine", 1),)
+    answer = place(Problem(("cpu",), ("zone", "spine"), roles, (nodes,), rules))
+    assert isinstance(answer, Placed)
+    assert (answer.defects, answer.assignments, answer.certificate.proven) == ((), (), True)
+
+
 def test_constraints_have_unique_names() -> None:
     assert "budget" in CONSTRAINTS
     with pytest.raises(ValueError, match="two constraints are named budget"):
@@ -201,6 +251,7 @@ def test_every_constraint_says_something(name: str) -> None:
     """Each constraint adds to the model of a problem that needs it."""
     problem = needy()
     bonds = (SubgroupDomain("d", "left", "spine"), SubgroupSegments("s", "left", "rack", 2))
+    bonds = (*bonds, SubgroupFewest("w", "left", "rack"))
     roles = (structs.replace(problem.roles[0], subgroups=("left",)), *problem.roles[1:])
     problem = structs.replace(problem, rules=(*problem.rules, *bonds), roles=roles)
     table = nodes_of(rows_of(problem))

@@ -41,6 +41,10 @@ def _levels_differ(topology: dict[str, Any]) -> bool:
     return "required" not in topology or topology["required"] != topology.get("preferred")
 
 
+def _levels_of_subgroup_differ(group: dict[str, Any]) -> bool:
+    return "segmentSize" in group or _levels_differ(group.get("topology", {}))
+
+
 def _role_minimum_fits(role: dict[str, Any]) -> bool:
     return bool(role.get("minMember", 0) <= role["count"])
 
@@ -118,6 +122,9 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "minSubGroups must not be larger than the number of subGroups that have no parent": _min_sub_groups_fit,
     "set required, preferred or both, or leave topology out": _wishes_something,
     "preferred must be a narrower level than required, not the same one": _levels_differ,
+    "without segmentSize, preferred must be a narrower level than required, not the same one": (
+        _levels_of_subgroup_differ
+    ),
     "minMember of a role must not be larger than its count": _role_minimum_fits,
     "parent must be the name of another entry of subGroups": _parents_exist,
     "a subgroup must not be its own parent": _no_own_parents,

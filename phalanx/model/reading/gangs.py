@@ -67,7 +67,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
     min_member = _min_member(key, members, group)
     minimum = Minimum(min_member)
     if group is not None:
-        minimum = Minimum(min_member, group.roles, group.subgroups)
+        minimum = Minimum(min_member, group.roles, group.subgroups, group.min_subgroups)
     start = _start(members, minimum, group, context.before.get(identity))
     return Gang(
         id=identity,
@@ -82,6 +82,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         members=members,
         roles=minimum.roles,
         subgroups=minimum.subgroups,
+        min_subgroups=minimum.of_subgroups,
         topology=group.topology if group is not None else TopologyWish(),
         started=start is _Start.STARTED,
         begins_anew=start is _Start.ANEW,

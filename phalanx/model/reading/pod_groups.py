@@ -31,6 +31,7 @@ class PodGroup(Struct, frozen=True, gc=False):
     preemption_policy: str | None = None
     roles: tuple[RoleSpec, ...] = ()
     subgroups: tuple[SubgroupSpec, ...] = ()
+    min_subgroups: int = 0
     topology: TopologyWish = TopologyWish()
     controller: Controller | None = None
     started: bool = False
@@ -54,6 +55,7 @@ def read_pod_group(written: WirePodGroup) -> PodGroup:
         preemption_policy=spec.preemption_policy,
         roles=tuple(_role(role) for role in spec.roles),
         subgroups=tuple(_subgroup(part) for part in spec.sub_groups),
+        min_subgroups=max(spec.min_sub_groups or 0, 0),
         topology=TopologyWish(wish.name or "", wish.required, wish.preferred) if wish else TopologyWish(),
         controller=controller_of(meta.owner_references),
         started=written.status.started_at is not None,
@@ -100,6 +102,7 @@ def _subgroup(part: SubGroup) -> SubgroupSpec:
         parent=part.parent or "",
         required=part.topology.required if part.topology is not None else None,
         segment=max(part.segment_size or 0, 0),
+        preferred=part.topology.preferred if part.topology is not None else None,
     )
 
 
@@ -159,6 +162,11 @@ def _subgroup_faults(spec: PodGroupSpec) -> Iterator[str]:
             yield f"{path}.segmentSize: {part.segment} without topology.required, the level that it is about"
         elif part.segment and part.min_member % part.segment:
             yield f"{path}.minMember: {part.min_member} is no multiple of segmentSize {part.segment}"
-    needed = sum(part.min_member for part in parts if not part.parent)
+    outer = sorted(part.min_member for part in parts if not part.parent)
+    some = spec.min_sub_groups
+    if some is not None and not 1 <= some <= len(outer):
+        yield f"spec.minSubGroups: {some} is not between 1 and the {len(outer)} subgroups without a parent"
+        return
+    needed = sum(outer[:some])
     if spec.min_member < needed:
         yield f"spec.minMember: {spec.min_member} is less than the {needed} that the subgroups need at least"

@@ -10,10 +10,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import fields
 
-from phalanx.model.wire.phalanx import FlavorSpec, PodGroupSpec, QueueSpec, Role, TopologyWish
+from phalanx.model.wire.phalanx import FlavorSpec, PodGroupSpec, QueueSpec, Role
 
 FIELDS: Final[dict[type[Struct], frozenset[str]]] = {
-    PodGroupSpec: frozenset({"min_sub_groups", "start_by", "runtime", "disruption"}),
+    PodGroupSpec: frozenset({"start_by", "runtime", "disruption"}),
     Role: frozenset({"requests"}),
     QueueSpec: frozenset({"guarantee", "cells", "ordering", "backfill", "user_label", "reclaim"}),
     FlavorSpec: frozenset({"guarantee"}),
@@ -32,9 +32,8 @@ def of_pod_group(spec: PodGroupSpec) -> tuple[str, ...]:
     paths = [*_refused(spec, "spec")]
     for role in spec.roles:
         paths.extend(_refused(role, f"spec.roles[{role.name}]"))
-    for part in spec.sub_groups:
-        if part.topology is not None:
-            paths.extend(_refused_of_part(part.topology, f"spec.subGroups[{part.name}].topology"))
+    named = (part.name for part in spec.sub_groups if part.topology is not None and part.topology.name)
+    paths.extend(f"spec.subGroups[{name}].topology.name" for name in named)
     return tuple(paths)
 
 
@@ -44,14 +43,6 @@ def of_queue(spec: QueueSpec) -> tuple[str, ...]:
     for flavor in spec.flavors:
         paths.extend(_refused(flavor, f"spec.flavors[{flavor.name}]"))
     return tuple(paths)
-
-
-def _refused_of_part(wish: TopologyWish, path: str) -> Iterator[str]:
-    """A part of a gang knows only a required level, of the gang's own topology."""
-    if wish.preferred is not None:
-        yield f"{path}.preferred"
-    if wish.name is not None:
-        yield f"{path}.name"
 
 
 def _refused(value: Struct, path: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from phalanx.model.names import (
     LABEL_POD_GROUP,
     LABEL_QUEUE,
     LABEL_ROLE,
+    LABEL_SUBGROUP,
 )
 from phalanx.model.quantities import InvalidQuantity
 from phalanx.model.resources import Resources
@@ -56,6 +57,7 @@ class PodFact(Struct, frozen=True, gc=False):
     scheduler: str
     gang: GangKey
     role: str
+    subgroup: str
     min_member: int
     queue: str
     controller: str
@@ -143,8 +145,19 @@ class NodeFact(Struct, frozen=True, gc=False):
         return ""
 
 
+class SubgroupFact(NamedTuple):
+    """A subgroup as its PodGroup declares it; `parent` is empty for an outer one."""
+
+    name: str
+    min_member: int
+    parent: str
+
+
 class GroupFact(Struct, frozen=True, gc=False):
-    """One version of a PodGroup's spec. `topology` is the name, `required` the level; empty without."""
+    """One version of a PodGroup's spec. `topology` is the name, `required` the level; empty without.
+
+    `min_subgroups` is 0 where all must start together.
+    """
 
     uid: str
     namespace: str
@@ -154,6 +167,8 @@ class GroupFact(Struct, frozen=True, gc=False):
     topology: str
     required: str
     controller: str
+    subgroups: tuple[SubgroupFact, ...]
+    min_subgroups: int
     spec: Object
     is_deleting: bool
 
@@ -176,6 +191,7 @@ def pod_fact(pod: Object, before: PodFact | None, same_containers: bool) -> PodF
         scheduler=spec.get("schedulerName") or "",
         gang=_gang_key(meta, labels, controller, min_member),
         role=labels.get(LABEL_ROLE, ""),
+        subgroup=labels.get(LABEL_SUBGROUP, ""),
         min_member=min_member,
         queue=labels.get(LABEL_QUEUE, ""),
         controller=controller,
@@ -217,6 +233,11 @@ def group_fact(group: Object) -> GroupFact:
         topology=wish.get("name") or "",
         required=wish.get("required") or "",
         controller=next((one.get("uid", "") for one in owners if one.get("controller")), ""),
+        subgroups=tuple(
+            SubgroupFact(part.get("name", ""), _whole(part.get("minMember")), part.get("parent") or "")
+            for part in spec.get("subGroups") or ()
+        ),
+        min_subgroups=_whole(spec.get("minSubGroups")),
         spec=spec,
         is_deleting=bool(meta.get("deletionTimestamp")),
     )

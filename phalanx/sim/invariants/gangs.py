@@ -1,6 +1,6 @@
 """S3, S5, S10: a gang gets its nodes whole, in one domain where it must, and with its own members only."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.snapshot import Snapshot
@@ -8,7 +8,8 @@ from phalanx.sim.hosts import State
 from phalanx.sim.invariants.bounds import PARTIAL_S, PARTIAL_SLACK_S, TROUBLE_S
 from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.check import Check, Scene
-from phalanx.sim.invariants.facts import GangKey, NodeFact, PodFact
+from phalanx.sim.invariants.facts import GangKey, GroupFact, NodeFact, PodFact
+from phalanx.sim.invariants.minimums import begun_in_part, short_of
 from phalanx.sim.invariants.topology import Tree
 from phalanx.sim.invariants.truth import GangFact, Truth
 
@@ -18,6 +19,9 @@ _THINKING_S = 2.0
 
 class WholeGangs(Check):
     """S3: binds follow a decision, the first of a gang a complete placement; none is partly bound for long.
+
+    Complete is minMember, with as many whole subgroups as must start together. Where that is some of them
+    only, each other one begins with a complete placement too.
 
     "Long" is PARTIAL_S with its slack. It counts anew while there is trouble, and for TROUBLE_S after that: a
     write about the gang was refused, lost or unknown; no process leads; the leader is frozen, cut off, new,
@@ -45,38 +49,65 @@ class WholeGangs(Check):
                 self._planned[host, bind.pod] = placement
                 self._targets[host, bind.pod] = bind.node
                 self._decided.setdefault((host, placement.gang), []).append(bind.pod)
-            if placement.cause == "start":
-                self._check_complete(host, placement)
+            self._check_complete(host, placement)
 
     def _check_complete(self, host: str, placement: Placement) -> None:
         first = self.truth.pods.get(placement.binds[0].pod) if placement.binds else None
         if first is None:
             return
-        needed = self._needed(host, first.gang)
+        groups = self._groups(host, first.gang)
         planned = {bind.pod for bind in placement.binds}
-        others = self._others(host, first.gang, planned) + self._gone_since(host, placement, planned)
-        if len(planned) + others < needed:
-            placed = f"{len(planned)} members placed and {others} bound"
-            self.violated(placement.group, f"{placed} of {needed} in cycle {placement.cycle} of {host}")
+        there = self._others(host, first.gang, planned)
+        gone = self._gone_since(host, placement, planned)
+        if placement.cause == "start":
+            needed, others = self._needed(first.gang, groups), len(there) + gone
+            if len(planned) + others < needed:
+                placed = f"{len(planned)} members placed and {others} bound"
+                self.violated(placement.group, f"{placed} of {needed} in cycle {placement.cycle} of {host}")
+        if not gone:
+            self._check_subgroups(host, placement, groups, [pod.subgroup for pod in there])
 
-    def _needed(self, host: str, key: GangKey) -> int:
+    def _check_subgroups(
+        self, host: str, placement: Placement, groups: Sequence[GroupFact], there: Sequence[str]
+    ) -> None:
+        """A start places enough subgroups, and those that may come later get their first members whole."""
+        known = [self.truth.pods.get(bind.pod) for bind in placement.binds]
+        planned = [pod.subgroup for pod in known if pod is not None]
+        if len(planned) < len(known) or not all(group.subgroups for group in groups):
+            return
+        where = f"in cycle {placement.cycle} of {host}"
+        short = [short_of(group, [*planned, *there]) for group in groups]
+        if placement.cause == "start" and short and all(short):
+            self.violated(placement.group, f"starts with {short[0]} {where}")
+        halves = [begun_in_part(group, planned, there) for group in groups]
+        if halves and all(halves):
+            self.violated(placement.group, f"{halves[0]} {where}")
+
+    def _needed(self, key: GangKey, groups: Sequence[GroupFact]) -> int:
         """The smallest minMember that the cycle may have seen."""
         if key.kind != "group":
             return self.truth.min_member(key)
-        groups = self.truth.groups_since(key, self._heard(host, "podgroups"))
-        return min((group.min_member for group in groups if group is not None), default=0)
+        return min((group.min_member for group in groups), default=0)
 
-    def _others(self, host: str, key: GangKey, planned: Iterable[str]) -> int:
+    def _groups(self, host: str, key: GangKey) -> list[GroupFact]:
+        """The versions of the PodGroup that the cycle may have seen."""
+        if key.kind != "group":
+            return []
+        versions = self.truth.groups_since(key, self._heard(host, "podgroups"))
+        return [group for group in versions if group is not None]
+
+    def _others(self, host: str, key: GangKey, planned: Iterable[str]) -> list[PodFact]:
         """Members beside the planned ones that the cycle may have counted."""
         heard, skip = self._heard(host, "pods"), set(planned)
-        count = 0
+        found = []
         for pod in self.truth.members(key):
             then = self.truth.pod_at(pod.uid, heard)
             counted = pod.counts or (isinstance(then, PodFact) and then.counts)
             is_news = self.truth.pod_changed_at(pod.uid) > heard
             assumed = (pod.waits or is_news) and (host, pod.uid) in self._planned
-            count += pod.uid not in skip and (counted or assumed)
-        return count
+            if pod.uid not in skip and (counted or assumed):
+                found.append(pod)
+        return found
 
     def _gone_since(self, host: str, placement: Placement, planned: Iterable[str]) -> int:
         """Members whose binds were under way, and that somebody removed while the cycle was thinking."""

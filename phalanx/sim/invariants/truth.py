@@ -23,6 +23,7 @@ from phalanx.sim.invariants.facts import (
     pod_fact,
 )
 from phalanx.sim.invariants.history import UNKNOWN, History, Unknown
+from phalanx.sim.invariants.minimums import short_of
 from phalanx.sim.replica import Process, Replica
 from phalanx.sim.store import Change, ChangeType, Key, Store
 
@@ -193,11 +194,12 @@ class Truth:
         if uid != gang.uid:
             gang.uid, gang.has_started, gang.partial_since = uid, uid in self._started, None
         needed = self.min_member(gang.key)
-        if not gang.has_started and gang.active >= needed > 0:
+        is_short = gang.active < needed or (group is not None and self._lacks_subgroups(gang, group))
+        if not gang.has_started and needed > 0 and not is_short:
             gang.has_started = True
             self._started[uid] = None
-        self._look_whether_broken(gang, needed)
-        if 0 < gang.active < needed and not gang.has_started:
+        self._look_whether_broken(gang, is_short=is_short)
+        if gang.active > 0 and is_short and not gang.has_started:
             if gang.partial_since is None:
                 gang.partial_since = self._clock.monotonic()
             self.partial[gang.key] = gang
@@ -205,8 +207,12 @@ class Truth:
             gang.partial_since = None
             self.partial.pop(gang.key, None)
 
-    def _look_whether_broken(self, gang: GangFact, needed: int) -> None:
-        is_below = gang.has_started and gang.active < needed
+    def _lacks_subgroups(self, gang: GangFact, group: GroupFact) -> bool:
+        counted = [self.pods[uid].subgroup for uid in gang.pods if self.pods[uid].counts]
+        return bool(group.subgroups) and bool(short_of(group, counted))
+
+    def _look_whether_broken(self, gang: GangFact, *, is_short: bool) -> None:
+        is_below = gang.has_started and is_short
         is_finishing = any(self.pods[uid].phase == "Succeeded" for uid in gang.pods)
         if is_below and gang.key.kind != "pod" and not is_finishing:
             since = self.broken.setdefault(gang.key, self._clock.monotonic())

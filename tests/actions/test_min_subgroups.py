@@ -1,0 +1,140 @@
+"""Gangs that need only some of their subgroups: which start together, which come later, and what is told."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from phalanx.actions.demand import Demand, Stage, demands_of, start_of
+from phalanx.cache.cache import Cache
+from phalanx.cache.events import Applied
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import Memory
+from phalanx.model.reasons import Problem
+from tests.model.written import label, pod, pod_group
+
+BOUND = {"nodeName": "n", "status": {"phase": "Running"}}
+
+
+def part(name: str, minimum: int, **spec: Any) -> dict[str, Any]:
+    return {"name": name, "minMember": minimum, **spec}
+
+
+def gang(
+    waiting: Mapping[str, int],
+    *,
+    bound: Mapping[str, int] | None = None,
+    started: str | None = None,
+    **spec: Any,
+) -> Gang:
+    """So many waiting and bound pods per subgroup; "" is none."""
+    cache = Cache(scheduler_name="phalanx")
+    group = pod_group("g", **spec)
+    cache.apply(Applied(replace(group, status=replace(group.status, started_at=started))))
+    for names, state in ((bound or {}, BOUND), (waiting, {})):
+        for name, count in names.items():
+            labels = {label("pod-group"): "g", **({label("subgroup"): name} if name else {})}
+            for index in range(count):
+                uid = f"{name or 'none'}-{'b' if state else 'w'}{index}"
+                cache.apply(Applied(pod(uid, uid=uid, labels=labels, **state)))
+    (found,) = cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
+    assert found.problems == ()
+    return found
+
+
+def counts(demand: Demand) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for batch in demand.batches:
+        found[batch.subgroup] = found.get(batch.subgroup, 0) + len(batch.pods)
+    return found
+
+
+def told(found: Gang) -> list[tuple[Stage, bool, dict[str, int]]]:
+    demands = demands_of(found)
+    assert not isinstance(demands, Problem), demands
+    return [(demand.stage, demand.is_whole, counts(demand)) for demand in demands]
+
+
+THREE = [part("a", 2), part("b", 3), part("c", 2)]
+
+
+def test_the_first_complete_subgroups_start_and_each_other_one_comes_whole() -> None:
+    found = gang({"a": 1, "b": 4, "c": 2}, minMember=5, minSubGroups=2, subGroups=THREE)
+    assert told(found) == [
+        (Stage.START, True, {"b": 3, "c": 2}),
+        (Stage.SURPLUS, False, {"b": 1}),
+    ]
+    found = gang({"a": 2, "b": 3, "c": 3}, minMember=5, minSubGroups=2, subGroups=THREE)
+    assert told(found) == [
+        (Stage.START, True, {"a": 2, "b": 3}),
+        (Stage.SURPLUS, True, {"c": 2}),
+    ]
+
+
+def test_more_subgroups_start_where_the_first_ones_have_too_few_members() -> None:
+    found = gang({"a": 2, "b": 3, "c": 2}, minMember=6, minSubGroups=2, subGroups=THREE)
+    assert told(found) == [(Stage.START, True, {"a": 2, "b": 3, "c": 2})]
+
+
+def test_members_in_no_subgroup_count_and_come_before_another_subgroup() -> None:
+    found = gang({"": 1, "a": 2, "b": 3, "c": 2}, minMember=6, minSubGroups=2, subGroups=THREE)
+    assert told(found) == [(Stage.START, True, {"a": 2, "b": 3, "": 1}), (Stage.SURPLUS, True, {"c": 2})]
+
+
+def test_too_few_complete_subgroups_wait_and_say_so() -> None:
+    found = demands_of(gang({"a": 2, "b": 1, "c": 1}, minMember=5, minSubGroups=2, subGroups=THREE))
+    assert isinstance(found, Problem)
+    assert found.message == (
+        "1 of at least 2 subgroups have their members; subgroup b needs 3 more, and 1 wait"
+    )
+    assert "lower minSubGroups" in found.next_step
+
+
+def test_a_nested_subgroup_must_be_whole_too() -> None:
+    nested = [part("a", 3), part("a-lead", 1, parent="a"), part("b", 2)]
+    found = gang({"a": 3, "b": 2}, minMember=2, minSubGroups=1, subGroups=nested)
+    assert told(found) == [(Stage.START, True, {"b": 2})]
+    found = gang({"a": 2, "a-lead": 1, "b": 2}, minMember=2, minSubGroups=1, subGroups=nested)
+    assert told(found)[0] == (Stage.START, True, {"a": 2, "a-lead": 1})
+
+
+def test_a_subgroup_that_has_begun_is_completed_first() -> None:
+    found = gang({"a": 2, "b": 3, "c": 1}, bound={"c": 1}, minMember=4, minSubGroups=2, subGroups=THREE)
+    assert told(found) == [(Stage.REPAIR, True, {"a": 2, "c": 1}), (Stage.SURPLUS, True, {"b": 3})]
+
+
+def test_a_begun_subgroup_gets_back_what_it_lost_and_a_lost_one_comes_whole() -> None:
+    """It started with a and b; a lost a member and b all."""
+    started = {"started": "2026-01-01T00:00:00Z", "minMember": 4, "minSubGroups": 2, "subGroups": THREE}
+    found = gang({"a": 1, "b": 2}, bound={"a": 1}, **started)
+    assert told(found) == [(Stage.REPAIR, False, {"a": 1})]
+    found = gang({"a": 1, "b": 3, "c": 2}, bound={"a": 1}, **started)
+    assert told(found) == [
+        (Stage.REPAIR, False, {"a": 1}),
+        (Stage.REPAIR, True, {"b": 3}),
+        (Stage.SURPLUS, True, {"c": 2}),
+    ]
+
+
+def test_pods_of_a_subgroup_that_is_not_complete_wait_and_say_so() -> None:
+    found = demands_of(gang({"c": 1}, bound={"a": 2, "b": 3}, minMember=4, minSubGroups=2, subGroups=THREE))
+    assert isinstance(found, Problem)
+    assert found.message == "subgroup c needs 2 more, and 1 wait"
+
+
+def test_members_of_half_a_subgroup_start_nothing() -> None:
+    """Five bound members, but one whole subgroup only."""
+    found = gang({}, bound={"a": 1, "b": 3, "c": 1}, minMember=5, minSubGroups=2, subGroups=THREE)
+    assert not found.started
+    found = gang({}, bound={"a": 2, "b": 3}, minMember=5, minSubGroups=2, subGroups=THREE)
+    assert found.started
+    found = gang({}, bound={"a": 2, "c": 2, "b": 1}, minMember=5, minSubGroups=2, subGroups=THREE)
+    assert not found.started
+
+
+def test_others_start_with_no_more_than_their_minimums_until_they_are_enough() -> None:
+    found = gang({"a": 3, "b": 3, "c": 2}, minMember=5, minSubGroups=2, subGroups=THREE)
+    alone, is_enough = start_of(found, ["a"])
+    assert (counts(alone), is_enough) == ({"a": 2}, False)
+    both, is_enough = start_of(found, ["a", "c"])
+    assert (counts(both), is_enough) == ({"a": 3, "c": 2}, True)
