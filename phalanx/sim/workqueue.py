@@ -61,7 +61,7 @@ class WorkQueue:
 
     def _work(self) -> None:
         self._turn = None
-        batch = list(self._keys)[:SIM_WORK_PER_TURN]
+        batch = list(itertools.islice(self._keys, SIM_WORK_PER_TURN))
         for key in batch:
             del self._keys[key]
         for key in batch:
