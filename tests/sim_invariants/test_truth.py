@@ -53,7 +53,8 @@ def test_levels_follow_the_labels_of_nodes_and_the_topologies() -> None:
         stage.create(topology(rack="my/rack"))
         look()
         stage.client.delete(
-            stage.key("default", RESOURCES["Topology"], ""), uid=stage.uid("default", RESOURCES["Topology"], "")
+            stage.key("default", RESOURCES["Topology"], ""),
+            uid=stage.uid("default", RESOURCES["Topology"], ""),
         )
         look()
 
