@@ -7,12 +7,13 @@ from typing import Final
 import pytest
 
 from phalanx.cache.events import Event
+from phalanx.service.cycles import Cycles
 from phalanx.service.own_objects import OwnObjects
 from phalanx.service.view import View
 from phalanx.sim.drills.holdings import holdings
 from phalanx.sim.drills.load import LoadPlan, load_plans
 from phalanx.sim.drills.load_faults import LoadFault, Program
-from phalanx.sim.drills.loads import BOUNDS, Burst, Load, Size
+from phalanx.sim.drills.loads import BOUNDS, Burst, Events, Load, Size
 from phalanx.sim.invariants.all import ALL_CHECKS
 from phalanx.sim.invariants.marking import ProcessMarks
 from phalanx.sim.world import World, WorldSettings, in_world
@@ -84,6 +85,20 @@ def test_a_pod_that_is_lost_is_found() -> None:
 
 def test_a_pod_that_starves_is_found() -> None:
     assert problem_of_racks(patience_s=0.01).startswith("a pod waited")
+
+
+def test_cycles_that_wait_for_silence_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    wait = Cycles._wait_for_a_reason
+
+    async def wait_for_silence(self: Cycles) -> None:
+        await wait(self)
+        while self._view.reason.is_set():
+            self._view.reason.clear()
+            await asyncio.sleep(1.0)
+
+    monkeypatch.setattr(Cycles, "_wait_for_a_reason", wait_for_silence)
+    plan = LoadPlan("events", 1, lambda s: Events(SMALL, patience_s=s), LoadFault("none", nothing, 5.0))
+    assert (plan.outcome(()).problem or "").startswith("a pod waited")
 
 
 def test_a_fault_that_misses_is_found() -> None:
