@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.progress import progress
-from phalanx.limits import SIM_SEEDS_MAX
+from phalanx.sim.limits import SIM_SEEDS_MAX
 
 if TYPE_CHECKING:
     from phalanx.sim.campaign.jobs import TraceJob

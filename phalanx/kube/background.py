@@ -33,7 +33,10 @@ Write = Callable[[], Awaitable[None]]
 
 
 class Bounds(Struct, frozen=True):
-    """How much at once. `limit` names the constant in limits.py that bounds `waiting`."""
+    """How much at once. `waiting` counts writes that rest before another attempt too.
+
+    `limit` names the constant in limits.py that bounds `waiting`.
+    """
 
     concurrency: int
     waiting: int
@@ -90,9 +93,8 @@ class BackgroundWriter:
             first=BACKGROUND_BACKOFF_FIRST_S, longest=BACKGROUND_BACKOFF_LONGEST_S, jitter=self._jitter
         )
         self._enqueue(_Item(key, write, on_lost, backoff))
-        if len(self._waiting) > self._bounds.waiting:
-            self._waiting.pop(next(iter(self._waiting))).on_lost()
-            self._reports.limit_hit(self._bounds.limit)
+        if len(self._waiting) + len(self._resting) > self._bounds.waiting:
+            self._lose_oldest()
 
     def drop(self, key: Hashable) -> bool:
         """Forget a write that waits; False when one about `key` is being sent just now.
@@ -179,6 +181,12 @@ class BackgroundWriter:
         self._reports.written(self._what, outcome)
         _log.info("write lost", what=self._what, key=str(item.key), outcome=outcome, why=why)
         item.on_lost()
+
+    def _lose_oldest(self) -> None:
+        """One that rests was asked for before most that wait, and has failed already."""
+        table = self._resting or self._waiting
+        table.pop(next(iter(table))).on_lost()
+        self._reports.limit_hit(self._bounds.limit)
 
     def _again(self, item: _Item) -> None:
         """Unless it was dropped or a newer write took its place meanwhile."""

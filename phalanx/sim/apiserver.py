@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from phalanx.clock import Clock
-from phalanx.limits import SIM_HISTORY_CHANGES
 from phalanx.ports import Response
 from phalanx.sim.api import discovery, errors, patches
 from phalanx.sim.api.errors import ApiError
@@ -25,6 +24,7 @@ from phalanx.sim.api.registry import Deleted, Registry
 from phalanx.sim.api.requests import Request, Target, target_of
 from phalanx.sim.api.shapes import check_options, check_shape
 from phalanx.sim.api.watches import Deliver, Watch, open_watch
+from phalanx.sim.limits import SIM_HISTORY_CHANGES
 from phalanx.sim.store import Change, ChangeType, Entry, Object, Store
 
 _JSON_HEADERS: Final = {"content-type": "application/json"}

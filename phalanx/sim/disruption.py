@@ -7,12 +7,12 @@ controlled pods and says SyncFailed, as the real one does for Jobs, and does not
 from functools import partial
 from typing import Any
 
-from phalanx.limits import SIM_DISRUPTION_PENDING_S
 from phalanx.sim.api.budgets import with_allowed_condition
 from phalanx.sim.api.kinds import BUDGETS
 from phalanx.sim.api.objects import is_deleting, is_ready, seconds_of, set_condition
 from phalanx.sim.api.selectors import label_selector
 from phalanx.sim.client import Client
+from phalanx.sim.limits import SIM_DISRUPTION_PENDING_S
 from phalanx.sim.store import Change, Key, Object
 from phalanx.sim.workqueue import WorkQueue
 

@@ -13,11 +13,12 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from phalanx.limits import HTTP_SHUTDOWN_TIMEOUT_S, SIM_REQUEST_BYTES_MAX
+from phalanx.limits import HTTP_SHUTDOWN_TIMEOUT_S
 from phalanx.ports import Response
 from phalanx.sim.api.errors import unauthorized
 from phalanx.sim.api.requests import Request
 from phalanx.sim.apiserver import ApiServer, json_response
+from phalanx.sim.limits import SIM_REQUEST_BYTES_MAX
 from phalanx.sim.stream import WatchStream
 
 _LOOPBACK = "127.0.0.1"

@@ -12,7 +12,7 @@ from contextvars import Context
 from typing import Any
 
 from phalanx.clock import Random
-from phalanx.sim.hosts import HOST
+from phalanx.sim.hosts import HOST, Host
 
 
 class NothingLeft(RuntimeError):
@@ -46,6 +46,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         """Simulated seconds since the loop was made."""
         return self._now
+
+    def timers_of(self, host: Host) -> int:
+        """How many timers wait that the program of this host has set."""
+        return sum(
+            handle._context.get(HOST) is host  # type: ignore[attr-defined]
+            for handle in self._scheduled
+            if not handle.cancelled()
+        )
 
     def outside(self, act: Callable[..., Any], *arguments: Any) -> Any:
         """Call something that belongs to no host: timers that it sets go on when the caller's host stops."""

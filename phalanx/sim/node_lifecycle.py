@@ -8,10 +8,10 @@ import asyncio
 from functools import partial
 from typing import Any, Final
 
-from phalanx.limits import SIM_NODE_GRACE_S
 from phalanx.sim.api.objects import is_deleting, set_condition
 from phalanx.sim.client import Client
 from phalanx.sim.kubelet import Kubelets
+from phalanx.sim.limits import SIM_NODE_GRACE_S
 from phalanx.sim.store import Change, Key, Object
 from phalanx.sim.workqueue import WorkQueue
 

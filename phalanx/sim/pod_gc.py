@@ -8,9 +8,9 @@ node that is not there. A node that is back by then keeps its pods.
 
 from functools import partial
 
-from phalanx.limits import SIM_POD_GC_QUARANTINE_S
 from phalanx.sim.api.objects import disruption_target, is_deleting, set_condition
 from phalanx.sim.client import Client
+from phalanx.sim.limits import SIM_POD_GC_QUARANTINE_S
 from phalanx.sim.store import Change, ChangeType, Key, Object
 from phalanx.sim.workqueue import WorkQueue
 

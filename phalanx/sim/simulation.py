@@ -151,7 +151,7 @@ class _Run:
         await asyncio.sleep(REST_S)
         world.at_rest()
         self.outcomes = tracker.outcomes()
-        _delete_everything(world)
+        delete_everything(world)
         await asyncio.sleep(EMPTYING_S)
         world.at_end()
 
@@ -234,7 +234,7 @@ def _has_ended(job: Object) -> bool:
     return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
 
 
-def _delete_everything(world: World) -> None:
+def delete_everything(world: World) -> None:
     for resource in _WORKLOAD_KINDS:
         _delete_all(world, resource)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from phalanx.limits import SIM_HISTORY_CHANGES
+from phalanx.sim.limits import SIM_HISTORY_CHANGES
 
 Object = dict[str, Any]
 """A Kubernetes object as JSON."""

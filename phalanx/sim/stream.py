@@ -4,11 +4,11 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
-from phalanx.limits import SIM_BOOKMARK_BEFORE_END_S, SIM_BOOKMARK_PERIOD_S, SIM_WATCH_QUEUE_LINES
 from phalanx.ports import Response
 from phalanx.sim.api.requests import Request
 from phalanx.sim.api.watches import Watch
 from phalanx.sim.apiserver import ApiServer
+from phalanx.sim.limits import SIM_BOOKMARK_BEFORE_END_S, SIM_BOOKMARK_PERIOD_S, SIM_WATCH_QUEUE_LINES
 
 
 class WatchStream:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from phalanx.limits import SIM_VIOLATIONS_KEPT
+from phalanx.sim.limits import SIM_VIOLATIONS_KEPT
 from phalanx.sim.simulation import Summary
 
 

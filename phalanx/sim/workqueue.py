@@ -5,9 +5,9 @@ import itertools
 from collections.abc import Callable
 from contextlib import suppress
 
-from phalanx.limits import SIM_WORK_PER_TURN
 from phalanx.sim.api.errors import ApiError
 from phalanx.sim.client import Client
+from phalanx.sim.limits import SIM_WORK_PER_TURN
 from phalanx.sim.store import Key
 
 
@@ -61,7 +61,7 @@ class WorkQueue:
 
     def _work(self) -> None:
         self._turn = None
-        batch = list(self._keys)[:SIM_WORK_PER_TURN]
+        batch = list(itertools.islice(self._keys, SIM_WORK_PER_TURN))
         for key in batch:
             del self._keys[key]
         for key in batch:

@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from phalanx.clock import Random
 from phalanx.framework.config import SchedulerConfig
-from phalanx.limits import SIM_HISTORY_CHANGES
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.observe.metrics import Metrics
@@ -19,6 +18,7 @@ from phalanx.sim.client import Client
 from phalanx.sim.clocks import WorldClock
 from phalanx.sim.cluster import Controllers
 from phalanx.sim.invariants.check import Check, Checks, Marks, Scene, Violations
+from phalanx.sim.limits import SIM_HISTORY_CHANGES
 from phalanx.sim.loop import VirtualLoop
 from phalanx.sim.network import Exchange
 from phalanx.sim.replica import Replica, Surroundings

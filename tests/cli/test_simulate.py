@@ -58,6 +58,11 @@ def test_bad_input_is_named(arguments: list[str], message: str, capsys: pytest.C
     assert message in capsys.readouterr().err
 
 
+def test_the_full_load_is_asked_for_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["drill", "--full"]) == 2
+    assert "--full: only load has sizes" in capsys.readouterr().err
+
+
 def test_a_part_of_a_drill_is_played(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drill", "views", "--every", "700", "-o", "json"]) == 0
     [tally] = json.loads(capsys.readouterr().out)

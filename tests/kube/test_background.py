@@ -128,3 +128,19 @@ async def test_trouble_without_end_is_given_up_and_told(monkeypatch: pytest.Monk
         assert lost == ["a"]
         assert reports.counts["status gave-up"] == 1
         assert reports.depths["status"] == 0
+
+
+async def test_writes_that_rest_count_for_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that throttles for minutes must not make us keep more than the bound says."""
+    monkeypatch.setattr("phalanx.kube.background.BACKGROUND_BACKOFF_FIRST_S", 1000.0)
+    monkeypatch.setattr("phalanx.kube.background.BACKGROUND_BACKOFF_LONGEST_S", 1000.0)
+    journal, reports, lost = Journal(), Reports(), list[int]()
+    async with writing(reports) as writer:
+        for number in range(90):
+            writer.put(number, journal.fail(str(number)), on_lost=lambda number=number: lost.append(number))
+        while len(journal.lines) < 90:
+            await asyncio.sleep(0)
+        for number in range(90, 120):
+            writer.put(number, journal.write(str(number)))
+        assert lost == list(range(20)), "the oldest go first"
+        assert reports.counts["limit STATUS_WAITING_MAX"] == 20

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from phalanx.limits import SIM_WORK_PER_TURN
 from phalanx.sim.api.errors import ApiError
 from phalanx.sim.api.objects import set_condition
+from phalanx.sim.limits import SIM_WORK_PER_TURN
 from phalanx.sim.store import Key
 from phalanx.sim.workloads import pod
 from phalanx.sim.workqueue import WorkQueue

@@ -1,11 +1,11 @@
-"""A part of all drills, spread over every act. The whole is `make soak`."""
+"""A part of all drills of faults, spread over every act. The whole is `make soak`; load: test_load.py."""
 
 from itertools import islice
 from typing import Final
 
 import pytest
 
-from phalanx.sim.drills.all import DRILLS, plans_of
+from phalanx.sim.drills.all import ACT_DRILLS, plans_of
 from phalanx.sim.invariants.all import ALL_CHECKS
 
 EVERY: Final = {"races": 10}
@@ -15,7 +15,7 @@ PARTS: Final = 2
 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("drill", DRILLS)
+@pytest.mark.parametrize("drill", ACT_DRILLS)
 def test_every_act_comes_to_its_end(drill: str, part: int) -> None:
     every = EVERY.get(drill, 100)
     plans = islice(plans_of(drill, seed=1, checks=ALL_CHECKS), part * every, None, every * PARTS)

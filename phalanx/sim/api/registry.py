@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from phalanx.limits import SIM_NAME_ATTEMPTS
 from phalanx.sim.api import errors
 from phalanx.sim.api.admission import admit_create
 from phalanx.sim.api.budgets import budget_of, may_ignore, may_ignore_budgets, spent
@@ -27,6 +26,7 @@ from phalanx.sim.api.requests import Target
 from phalanx.sim.api.rules import SPECIAL, Rules, general_rules, spec_of
 from phalanx.sim.api.schemas import conformed
 from phalanx.sim.api.shapes import check_shape
+from phalanx.sim.limits import SIM_NAME_ATTEMPTS
 from phalanx.sim.store import Entry, Key, Object, Store
 
 _RULES: Final[Mapping[str, Rules]] = {

@@ -1,1 +1,1 @@
-"""Exhaustive drills: one short act, played again and again, with a fault at every point where one can be."""
+"""Drills: acts with a fault at every point where one can be, again and again; and load, with faults in it."""

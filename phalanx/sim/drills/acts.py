@@ -16,16 +16,22 @@ GANG: Final = 16
 _SETTLE_S: Final = 4.0
 
 
+async def _nothing_more(_world: World) -> str | None:
+    return None
+
+
 class Act(Struct, frozen=True):
     """`prepare` is awaited undisturbed. `begin` starts what is drilled; what it returns says if that is done.
 
-    `within_s`: simulated seconds after which an act with one fault must be done.
+    `within_s`: simulated seconds after which an act with one fault must be done. `afterwards` is awaited
+    then, and says what is wrong with what is left, if anything is.
     """
 
     name: str
     prepare: Callable[[World], Coroutine[Any, Any, None]]
     begin: Callable[[World], Callable[[], bool]]
     within_s: float
+    afterwards: Callable[[World], Coroutine[Any, Any, str | None]] = _nothing_more
 
 
 def cluster() -> list[Object]:

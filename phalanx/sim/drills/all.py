@@ -5,7 +5,8 @@ from typing import Final
 
 from phalanx.sim.drills.acts import ACTS, Act
 from phalanx.sim.drills.crashes import crash_plans
-from phalanx.sim.drills.plan import Plan
+from phalanx.sim.drills.load import FULL, TENTH, load_plans
+from phalanx.sim.drills.plan import Plan, Playable
 from phalanx.sim.drills.races import race_plans
 from phalanx.sim.drills.replies import reply_plans
 from phalanx.sim.drills.views import view_plans
@@ -13,16 +14,27 @@ from phalanx.sim.invariants.check import Check
 
 Plans = Callable[[Act, int, tuple[type[Check], ...]], Iterator[Plan]]
 
-DRILLS: Final[Mapping[str, Plans]] = {
+ACT_DRILLS: Final[Mapping[str, Plans]] = {
     "crashes": lambda act, seed, checks: crash_plans(act, seed=seed, checks=checks),
     "replies": lambda act, seed, checks: reply_plans(act, seed=seed, checks=checks),
     "races": lambda act, seed, checks: race_plans(act, seed=seed, checks=checks),
     "views": lambda act, seed, _checks: view_plans(act, seed=seed),
 }
-"""F1, F3, F9 at every bind, and F2 of the fault matrix."""
+"""F1, F3, F9 at every bind, and F2 of the fault matrix: each act with each of their faults."""
+
+LOAD: Final = "load"
+"""F13, which has its own acts."""
 
 
-def plans_of(drill: str, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
-    """Every plan of a drill, act by act. The same arguments give the same plans. Raises KeyError."""
+def plans_of(
+    drill: str, *, seed: int, checks: tuple[type[Check], ...], full: bool = False
+) -> Iterator[Playable]:
+    """Every plan of a drill, act by act. The same arguments give the same plans. Raises KeyError.
+
+    `full`: the load of the fault matrix, not a tenth of it.
+    """
+    if drill == LOAD:
+        yield from load_plans(seed=seed, size=FULL if full else TENTH)
+        return
     for act in ACTS:
-        yield from DRILLS[drill](act, seed, checks)
+        yield from ACT_DRILLS[drill](act, seed, checks)

@@ -76,6 +76,8 @@ class _Performance:
             self.problem = f"not done after {self._act.within_s} s"
         self.steps = host.steps - before
         await asyncio.sleep(self._watched_s)
+        if self.problem is None:
+            self.problem = await self._act.afterwards(world)
 
     def _hear(self, host: str) -> Callable[[Exchange], None]:
         def hear(exchange: Exchange) -> None:

@@ -1,4 +1,6 @@
-"""One fault at one point of one act."""
+"""What a drill plays, one after the other."""
+
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -7,8 +9,23 @@ from phalanx.sim.drills.drill import Arm, Outcome, play
 from phalanx.sim.invariants.check import Check
 
 
+class Playable(Protocol):
+    """`name` says in words what is played."""
+
+    @property
+    def name(self) -> str:
+        """See the class."""
+        ...
+
+    def outcome(self, checks: tuple[type[Check], ...]) -> Outcome:
+        """Play it once."""
+        ...
+
+
 class Plan(Struct, frozen=True):
-    """`name` says it in words; `arm` sets the fault up right before the act begins.
+    """One fault at one point of one act.
+
+    `name` says it in words; `arm` sets the fault up right before the act begins.
 
     `watched_s`: simulated seconds for which the checks look on after the act has come to its end.
     """

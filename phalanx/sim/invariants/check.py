@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from phalanx.limits import SIM_VIOLATIONS_KEPT
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.sim.clocks import WorldClock
@@ -13,6 +12,7 @@ from phalanx.sim.invariants.bounds import OPEN_CALLS_MAX
 from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.marks import ACCESS_MARK, MARKS
 from phalanx.sim.invariants.truth import Truth
+from phalanx.sim.limits import SIM_VIOLATIONS_KEPT
 from phalanx.sim.network import Exchange
 from phalanx.sim.replica import Replica
 from phalanx.sim.store import Change, Store

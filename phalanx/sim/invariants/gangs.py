@@ -10,7 +10,6 @@ from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.check import Check, Scene
 from phalanx.sim.invariants.facts import GangKey, GroupFact, NodeFact, PodFact
 from phalanx.sim.invariants.minimums import begun_in_part, short_of
-from phalanx.sim.invariants.topology import Tree
 from phalanx.sim.invariants.truth import GangFact, Truth
 
 _THINKING_S = 2.0
@@ -213,9 +212,11 @@ class OneDomain(Check):
         here = self._domains(call.node, heard, group.topology, group.required)
         if here is None:
             return
+        seen: set[str] = set()
         for other in self.truth.members(pod.gang):
-            if other.uid == pod.uid or not other.counts or other.is_over:
+            if other.uid == pod.uid or not other.counts or other.is_over or other.node in seen:
                 continue
+            seen.add(other.node)
             there = self._domains(other.node, heard, group.topology, group.required)
             if there and not here & there:
                 self.violated(
@@ -231,8 +232,7 @@ class OneDomain(Check):
 
     def _domains(self, node: str, heard: int, topology: str, level: str) -> set[tuple[str, ...]] | None:
         """The domains in which the node lies or lay; None when that cannot be told."""
-        tree = Tree.of(self.scene.store, topology)
-        labels = tree.labels_down_to(level)
+        labels = self.truth.trees.of(topology).labels_down_to(level)
         if labels is None:
             return None
         versions: list[NodeFact | None] = self.truth.nodes_since(node, heard)

@@ -119,7 +119,7 @@ class GangMarks(Check):
 
     def __init__(self, scene: Scene, truth: Truth) -> None:
         super().__init__(scene, truth)
-        self._broken: dict[GangKey, frozenset[str]] = {}
+        self._broken: dict[GangKey, set[str]] = {}
         self._partial: dict[GangKey, float] = {}
         self._evicted: dict[str, None] = {}
 
@@ -129,6 +129,7 @@ class GangMarks(Check):
         moved = self.truth.changed_pod
         if moved is None:
             return
+        self._note_gone(moved)
         gang = self.truth.gangs.get(moved.pod.gang)
         if gang is not None and moved.pod.is_ours:
             self._member(change, moved, gang)
@@ -150,12 +151,19 @@ class GangMarks(Check):
                 self._partial[key] = since
                 self.saw("gang-partly-bound")
 
+    def _note_gone(self, moved: PodChange) -> None:
+        """A member of a broken gang that does not count any more has not been there all the time."""
+        before, after = moved.before, moved.after
+        if before is None or before.gang not in self._broken:
+            return
+        if after is None or after.gang != before.gang or not after.counts:
+            self._broken[before.gang].discard(before.uid)
+
     def _wholeness(self, gang: GangFact) -> None:
         if gang.key in self.truth.broken:
             if gang.key not in self._broken:
                 self.saw("gang-broken")
-            kept = frozenset(pod.uid for pod in self.truth.members(gang.key) if pod.counts)
-            self._broken[gang.key] = self._broken.get(gang.key, kept) & kept
+                self._broken[gang.key] = {pod.uid for pod in self.truth.members(gang.key) if pod.counts}
         elif gang.key in self._broken and gang.active >= self.truth.min_member(gang.key) > 0:
             self.saw("gang-repaired" if self._broken.pop(gang.key) else "gang-restarted")
 

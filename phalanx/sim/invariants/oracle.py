@@ -10,7 +10,6 @@ from typing import Final
 
 from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE
 from phalanx.sim.invariants.facts import TOPOLOGY_UNKNOWN, GroupFact, NodeFact, PodFact
-from phalanx.sim.invariants.topology import Tree
 from phalanx.sim.invariants.truth import QUEUES, GangFact, Truth
 from phalanx.sim.store import Key, Object, Store
 
@@ -79,7 +78,7 @@ class Oracle:
 
     def _knows_levels(self, group: GroupFact) -> bool:
         """Whether its topology has the levels for which it wishes: else it waits."""
-        wish, tree = group.spec.get("topology") or {}, Tree.of(self._store, group.topology)
+        wish, tree = group.spec.get("topology") or {}, self._truth.trees.of(group.topology)
         wanted = [str(wish[name]) for name in ("required", "preferred") if wish.get(name)]
         return all(tree.labels_down_to(level) is not None for level in wanted)
 
@@ -119,7 +118,7 @@ class Oracle:
         without: Collection[str],
     ) -> str:
         level = group.required if group is not None else ""
-        labels = Tree.of(self._store, group.topology).labels_down_to(level) if group and level else []
+        labels = self._truth.trees.of(group.topology).labels_down_to(level) if group and level else []
         if labels is None:
             return ""
         selector = self._spec_of(pod).get("nodeSelector") or {}

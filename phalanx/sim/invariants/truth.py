@@ -24,6 +24,7 @@ from phalanx.sim.invariants.facts import (
 )
 from phalanx.sim.invariants.history import UNKNOWN, History, Unknown
 from phalanx.sim.invariants.minimums import short_of
+from phalanx.sim.invariants.topology import Trees
 from phalanx.sim.replica import Process, Replica
 from phalanx.sim.store import Change, ChangeType, Key, Store
 
@@ -37,8 +38,8 @@ TOPOLOGIES = "topologies.scheduling.phalanx.dev"
 class GangFact:
     """One gang as it is: all pods that look for it, members or not. `active` members count for minMember.
 
-    `has_started`: minMember was reached once, for this PodGroup. `partial_since`: since when some but too few
-    are bound.
+    `succeeded`: how many of the pods have. `has_started`: minMember was reached once, for this PodGroup.
+    `partial_since`: since when some but too few are bound.
     """
 
     def __init__(self, key: GangKey) -> None:
@@ -46,8 +47,14 @@ class GangFact:
         self.uid = ""
         self.pods: dict[str, None] = {}
         self.active = 0
+        self.succeeded = 0
         self.has_started = False
         self.partial_since: float | None = None
+
+    def count(self, pod: PodFact, times: int) -> None:
+        """Add one of its pods, or with -1 take it away: to look at all, each time, would take too long."""
+        self.active += times * pod.counts
+        self.succeeded += times * (pod.phase == "Succeeded")
 
     def __str__(self) -> str:
         return f"{self.key.namespace}/{self.key.name}"
@@ -72,11 +79,12 @@ class Truth:
 
     `partial`: gangs that have not started and are partly bound. `broken`: since when gangs that have started
     are below their minimum and not about to finish. `bad_nodes` and
-    `good_nodes`: since when nodes are faulty or gone, or well.
+    `good_nodes`: since when nodes are faulty or gone, or well. `trees`: which labels make up a level.
     """
 
     def __init__(self, store: Store, clock: WorldClock, replicas: tuple[Replica, ...]) -> None:
         self.store = store
+        self.trees = Trees(store)
         self.pods: dict[str, PodFact] = {}
         self.nodes: dict[str, NodeFact] = {}
         self.groups: dict[tuple[str, str], GroupFact] = {}
@@ -176,7 +184,7 @@ class Truth:
         if before is not None and (after is None or after.gang != before.gang):
             gang = self.gangs[before.gang]
             del gang.pods[before.uid]
-            gang.active -= before.counts
+            gang.count(before, -1)
             self._look_at(gang)
             if not gang.pods:
                 del self.gangs[before.gang]
@@ -184,7 +192,9 @@ class Truth:
         if after is not None:
             gang = self.gangs.setdefault(after.gang, GangFact(after.gang))
             gang.pods[after.uid] = None
-            gang.active += after.counts - (before.counts if before is not None else False)
+            if before is not None:
+                gang.count(before, -1)
+            gang.count(after, 1)
             self._look_at(gang)
 
     def _look_at(self, gang: GangFact) -> None:
@@ -208,13 +218,14 @@ class Truth:
             self.partial.pop(gang.key, None)
 
     def _lacks_subgroups(self, gang: GangFact, group: GroupFact) -> bool:
+        if not group.subgroups:
+            return False
         counted = [self.pods[uid].subgroup for uid in gang.pods if self.pods[uid].counts]
-        return bool(group.subgroups) and bool(short_of(group, counted))
+        return bool(short_of(group, counted))
 
     def _look_whether_broken(self, gang: GangFact, *, is_short: bool) -> None:
         is_below = gang.has_started and is_short
-        is_finishing = any(self.pods[uid].phase == "Succeeded" for uid in gang.pods)
-        if is_below and gang.key.kind != "pod" and not is_finishing:
+        if is_below and gang.key.kind != "pod" and not gang.succeeded:
             since = self.broken.setdefault(gang.key, self._clock.monotonic())
             # To a scheduler, pods that come after all were gone are a loss of which it has just heard.
             self.broken[gang.key] = since if gang.pods else self._clock.monotonic()

@@ -1,0 +1,62 @@
+"""What the truth counts along, instead of looking at everything anew, is what a look would find."""
+
+from phalanx.sim.invariants.binds import OneBindPerPod
+from phalanx.sim.workloads import gang, node, pod_group
+from tests.sim_invariants.stage import RESOURCES, Stage, play
+
+RACK = "cloud.provider.com/topology-rack"
+
+
+def topology(**levels: str) -> dict[str, object]:
+    written = [{"name": name, "nodeLabel": label} for name, label in levels.items()]
+    return {
+        "apiVersion": "scheduling.phalanx.dev/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": "default"},
+        "spec": {"levels": written},
+    }
+
+
+def test_a_gang_finishes_only_as_long_as_a_succeeded_member_is_there() -> None:
+    broken: list[bool] = []
+
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod_group("g", min_member=2), *gang("g", {"w": 2}))
+        host = await stage.leader()
+        for name in ("g-w-0", "g-w-1"):
+            await host.bind(name, "n1")
+        stage.status("g-w-0", phase="Succeeded")
+        stage.status("g-w-1", phase="Failed")
+        broken.append(bool(stage.checks.truth.broken))
+        stage.delete("g-w-0")
+        broken.append(bool(stage.checks.truth.broken))
+
+    play(history, OneBindPerPod)
+    assert broken == [False, True]
+
+
+def test_levels_follow_the_labels_of_nodes_and_the_topologies() -> None:
+    labels: list[list[str] | None] = []
+
+    async def history(stage: Stage) -> None:
+        def look() -> None:
+            labels.append(stage.checks.truth.trees.of("").labels_down_to("rack"))
+
+        stage.create(node("n1"))
+        look()
+        stage.create(node("n2", labels={RACK: "r1"}))
+        look()
+        stage.condition("n2", "Ready", "False")
+        look()
+        stage.delete("n2", "nodes")
+        look()
+        stage.create(topology(rack="my/rack"))
+        look()
+        stage.client.delete(
+            stage.key("default", RESOURCES["Topology"], ""),
+            uid=stage.uid("default", RESOURCES["Topology"], ""),
+        )
+        look()
+
+    play(history, OneBindPerPod)
+    assert labels == [None, [RACK], [RACK], None, ["my/rack"], None]
