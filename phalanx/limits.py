@@ -13,6 +13,10 @@ CYCLE_STUCK_S: Final = 120.0
 PARTIAL_GANG_GRACE_MS: Final = 10_000
 """Milliseconds that a gang which has not started may stay partly bound before it is released whole."""
 
+EVICTION_CHECK_MS: Final = 10_000
+"""Milliseconds after an eviction until a cycle looks whether it came to pass: a pod that is not deleted then,
+whatever the API server answered, is evicted again. Deleting takes well under a second."""
+
 # --- speaking to the API server -----------------------------------------------------------------------------
 
 HTTP_CONNECTIONS_MAX: Final = 128

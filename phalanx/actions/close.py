@@ -12,6 +12,7 @@ from phalanx.framework.decay import decayed
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
 from phalanx.framework.states import PodState
+from phalanx.limits import EVICTION_CHECK_MS
 from phalanx.model.decisions import CycleResult, CycleStats, QueueReport
 from phalanx.model.memory import Memory
 from phalanx.model.resources import NONE, Resources, add
@@ -53,11 +54,12 @@ def execute(
 
 
 def _wake_at(session: Session, ends: Iterable[int | None]) -> int | None:
-    """When the next of these times comes, or the next hold of a pod is over."""
+    """When the next of these times comes, a hold of a pod ends, or an eviction should have come to pass."""
     now = session.snapshot.now
     pods = (pod for gang in session.gangs.values() for pod in gang.members if pod.is_waiting)
     holds = [pod.hold.until for pod in pods if pod.hold is not None and pod.hold.until > now]
-    return min([*holds, *(end for end in ends if end is not None)], default=None)
+    checks = [now + EVICTION_CHECK_MS] if session.evictions else []
+    return min([*holds, *checks, *(end for end in ends if end is not None)], default=None)
 
 
 def _stats(session: Session, outcome: Outcome, failures: Failures) -> CycleStats:

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from phalanx.framework.config import SchedulerConfig
-from phalanx.limits import NODE_LOSS_GRACE_MS
+from phalanx.limits import EVICTION_CHECK_MS, NODE_LOSS_GRACE_MS
 from phalanx.model.gangs import Recovery, RecoveryMode
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Taint
@@ -202,3 +202,21 @@ def test_a_finishing_gang_is_left_alone(*, started: bool) -> None:
 def test_the_action_can_be_switched_off() -> None:
     scenario = lose_node(cluster(Recovery(on_node_loss=REPLACE, grace_ms=0)))
     assert scenario.decide(SchedulerConfig(actions=())).evicted() == []
+
+
+# --- evictions that do not come to pass ---------------------------------------------------------------------
+
+
+def test_a_cycle_looks_whether_its_evictions_came_to_pass() -> None:
+    scenario = lose_node(cluster(BY_NODE[RESTART]))
+    scenario.memory = scenario.decide().result.memory
+    scenario.now += NODE_LOSS_GRACE_MS
+    evicting = scenario.decide()
+    assert evicting.evicted() == ["g-0", "g-1"]
+    assert evicting.result.wake_at == scenario.now + EVICTION_CHECK_MS
+    scenario.memory = evicting.result.memory
+    scenario.now += EVICTION_CHECK_MS
+    edit(scenario, 0, deleting=True)
+    assert scenario.decide().evicted() == ["g-1"]
+    edit(scenario, 1, deleting=True)
+    assert scenario.decide().result.wake_at is None
