@@ -14,7 +14,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.topology import Path
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
-from phalanx.model.rules import Budget, Rule, SameDomain
+from phalanx.model.rules import Budget, FewestDomains, Rule, SameDomain
 from phalanx.solver.problem import NodeClass, Problem, RoleDemand
 
 
@@ -95,22 +95,30 @@ class Problems:
 
 
 def _only_domain(demand: Demand, lens: Lens, table: ClassTable) -> Path | None:
-    """The tightest domain, for interchangeable pods that must share one of the deepest level.
+    """The tightest domain of the deepest level, for interchangeable pods that lie nowhere better.
 
-    All domains that hold as many of them are equally good, so the others need not be looked at. None where
-    there is more to choose from.
+    Where they must share one, all domains that hold as many of them are equally good. Where they only should,
+    none is better than one that holds all. Then the other domains need not be looked at. None where there is
+    more to choose from.
     """
-    if len(demand.batches) != 1 or table.has_prices or not _share_a_leaf(lens.frame):
+    if len(demand.batches) != 1 or table.has_prices or not _is_alike_to_rules(lens.frame):
         return None
     (batch,) = demand.batches
-    return table.tightest(least=max(1, batch.minimum), most=len(batch.pods))
+    deepest = lens.frame.levels[-1]
+    must_share = any(isinstance(rule, SameDomain) and rule.level == deepest for rule in lens.frame.rules)
+    least = max(1, batch.minimum) if must_share else len(batch.pods)
+    return table.tightest(least=least, most=len(batch.pods))
 
 
-def _share_a_leaf(frame: Frame) -> bool:
-    """Whether all that is asked is one domain of the deepest level, and that nobody lies in one already."""
+def _is_alike_to_rules(frame: Frame) -> bool:
+    """Whether rules and members that run tell no domains apart, but ask for few."""
     others = [rule for rule in frame.rules if not isinstance(rule, Budget)]
-    shares = bool(others) and all(isinstance(rule, SameDomain) for rule in others)
-    return shares and not frame.anchors and all(nodes is None for nodes in frame.scopes)
+    asks_for_few = (
+        bool(frame.levels)
+        and bool(others)
+        and all(isinstance(rule, SameDomain | FewestDomains) for rule in others)
+    )
+    return asks_for_few and not frame.anchors and all(nodes is None for nodes in frame.scopes)
 
 
 def _key(demand: Demand, lens: Lens) -> Hashable:

@@ -74,7 +74,7 @@ def test_full_nodes_are_left_out() -> None:
 def test_domains_tell_nodes_apart_down_to_the_level_that_is_asked_for() -> None:
     assert {each.path for each in classes(uneven().gang("g", 8, gpu=1))} == {()}
     assert {each.path for each in classes(uneven().gang("g", 8, gpu=1, required="zone"))} == {("z",)}
-    racks = classes(uneven().gang("g", 8, gpu=1, required="zone", preferred="rack"))
+    racks = classes(uneven().gang("g", 64, gpu=1, required="zone", preferred="rack"))
     assert [each.path for each in racks] == [("z", "r0"), ("z", "r1")]
 
 
