@@ -162,3 +162,20 @@ def test_room_is_kept_for_as_many_lost_subgroups_as_are_missing(started_with: st
     scenario.capacity_version += 1
     decided = scenario.gang("filler", count, min=1, gpu=8, queue="b").decide()
     assert len(decided.nodes("filler")) == count - started_with.count("a") - kept
+
+
+def test_no_room_is_kept_for_a_lost_subgroup_that_another_has_replaced() -> None:
+    """It started with a and b, lost b, got c, and then lost half of a: one is missing, and two were lost."""
+    scenario = Scenario("rack").nodes("n", 6, gpu=8).queue("a").queue("b")
+    scenario.gang("g", 6, min=4, gpu=8, bound=6, queue="a", started=True)
+    named = zip(scenario.members("g"), "aabbcc", strict=True)
+    a0, a1, b0, b1, c0, c1 = (replace(pod, subgroup=name) for pod, name in named)
+    parts = tuple(SubgroupSpec(name, 2) for name in "abc")
+    scenario.change("g", members=(a0, a1, b0, b1), subgroups=parts, min_subgroups=2)
+    for members in ((a0, a1), (a0, a1, replace(c0, node=None), replace(c1, node=None))):
+        scenario.take(scenario.decide()).change("g", members=members)
+    scenario.take(scenario.decide())
+    scenario.change("g", members=(a0, c0, c1))
+    scenario.capacity_version += 1
+    decided = scenario.gang("filler", 6, min=1, gpu=8, queue="b").decide()
+    assert len(decided.nodes("filler")) == 2
