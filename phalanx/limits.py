@@ -272,7 +272,8 @@ BOND_TRIES_MAX: Final = 256
 
 SUBGROUPS_TRIED_MAX: Final = 16
 """Subgroups tried one after the other where the first choice of those to start with finds no room: problems
-to solve for one gang, each as large as the gang's minimum at most."""
+to solve for one gang, each as large as the gang's minimum at most. A cycle may solve as many above its own
+bounds, once."""
 
 DOMAINS_TRIED_MAX: Final = 16
 """Domains of one level tried by themselves, tightest first: the first that could hold all usually does."""

@@ -91,16 +91,22 @@ class _Attempts:
         avoided = self._failures.nodes_to_avoid(demand.gang.id)
         for avoiding in (avoided, _NOWHERE) if avoided else (_NOWHERE,):
             rest = self._place(rest, avoiding) if rest is not None else None
-        if rest is not None and not self._starts_with_others(demand):
+        if rest is None:
+            return
+        if demand.candidates and self.outcome.is_exhausted:
+            self._fail(Failure(rest, tried=False))
+        elif not self._starts_with_others(demand):
             self._fail(Failure(rest))
 
     def _starts_with_others(self, demand: Demand) -> bool:
-        """Whether the gang starts with other subgroups: one after the other, without those with no room."""
+        """Whether the gang starts with other subgroups: one after the other, without those with no room.
+
+        Goes through all that may be tried, though the cycle be exhausted by that: a gang that is cut short
+        again and again would never come to the last ones, and nobody behind it to anything.
+        """
         kept: list[str] = []
         for name in demand.candidates[:SUBGROUPS_TRIED_MAX]:
             trial, is_enough = start_of(demand.gang, [*kept, name])
-            if self.outcome.is_exhausted:
-                return False
             answer = self._ask(trial, _NOWHERE) if trial.batches else None
             if answer is not None or not trial.batches:
                 kept.append(name)

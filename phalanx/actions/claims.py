@@ -119,7 +119,8 @@ def demand_of(gang: Gang, seated: Seated, demanded: Sequence[Pod]) -> Demand | N
 def _wishes(gang: Gang, seated: Seated, there: Sequence[Pod]) -> list[Wish]:
     """What lacks members: subgroups where the gang has any, the innermost first, else roles.
 
-    Where only some of them must start together, room is kept for as many of those that had started.
+    Where only some of them must start together, room is kept for as many of those that had started as are
+    missing.
     """
     if not gang.subgroups:
         by_role = missing_by_role(there, gang.roles)
@@ -129,8 +130,9 @@ def _wishes(gang: Gang, seated: Seated, there: Sequence[Pod]) -> list[Wish]:
     if gang.min_subgroups:
         outer, whole = outer_subgroups(gang.subgroups), whole_subgroups(there, gang.subgroups)
         had = [outer[part.subgroup] for part in seated.parts if part.subgroup in outer]
-        kept = sorted(dict.fromkeys(had), key=lambda name: name not in whole)[: gang.min_subgroups]
-        lacking = {name: count for name, count in lacking.items() if outer[name] in kept}
+        missing = max(0, gang.min_subgroups - len(whole))
+        lost = [name for name in dict.fromkeys(had) if name not in whole][:missing]
+        lacking = {name: count for name, count in lacking.items() if outer[name] in lost}
     wishes: list[Wish] = []
     for name in sorted(lacking, key=lambda name: (-len(around[name]), name)):
         inside = sum(name in around[wish] for _, wish in wishes)

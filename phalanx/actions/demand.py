@@ -138,7 +138,7 @@ def start_of(gang: Gang, names: Sequence[str]) -> tuple[Demand, bool]:
     chosen = _choose(gang, inside, needed)
     is_enough = len(names) >= gang.min_subgroups and _shortage(gang, chosen, needed) is None
     if not is_enough:
-        chosen = _choose(gang, inside, replace(needed, members=0))
+        chosen = _choose(gang, inside, replace(needed, members=0, roles={}))
     return _minimum(gang, chosen, started=False), is_enough
 
 
@@ -178,7 +178,7 @@ def _enough(gang: Gang, parts: _Parts, members: Sequence[Pod]) -> tuple[str, ...
     begun = sum(name in parts.begun for name in parts.complete)
     for count in range(max(gang.min_subgroups, begun), len(parts.complete)):
         first = parts.complete[:count]
-        if len(members_within(members, gang.subgroups, first)) >= gang.min_member:
+        if gang.minimum.is_reached(members_within(members, gang.subgroups, first)):
             return first
     return parts.complete
 

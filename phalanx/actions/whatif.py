@@ -9,6 +9,8 @@ from phalanx.actions.demand import Demand
 from phalanx.actions.ideal import IdealCluster
 from phalanx.actions.problems import Problems
 from phalanx.framework.session import Session
+from phalanx.framework.states import PodState
+from phalanx.model.gangs import lineages
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import NodeState
@@ -55,7 +57,14 @@ class WhatIf:
 
     def _is_anchored(self, demand: Demand) -> bool:
         """Whether it must be near nodes that its gang got in this cycle: no other session has those."""
-        return demand.gang.topology.required is not None and bool(self._session.seats_of(demand.gang))
+        gang = demand.gang
+        placed = [pod for pod in gang.members if self._session.pod_state(pod) is PodState.ALLOCATED]
+        if gang.topology.required is not None:
+            return bool(placed)
+        required = {part.name for part in gang.subgroups if part.required is not None}
+        around = lineages(gang.subgroups)
+        wanted = {name for batch in demand.batches for name in around.get(batch.subgroup, ())} & required
+        return any(not wanted.isdisjoint(around.get(pod.subgroup, ())) for pod in placed)
 
     def _kept(self) -> dict[NodeName, Resources]:
         kept: dict[NodeName, Resources] = {}

@@ -9,8 +9,8 @@ from phalanx.limits import JUDGED_NODES_KEPT
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import Node, NodeState
-from phalanx.model.pods import Device, Pod
-from phalanx.model.shares import free_devices
+from phalanx.model.pods import Pod
+from phalanx.model.shares import asks_for_share, free_devices, size_on
 
 
 class CachePlanCheck:
@@ -59,7 +59,7 @@ class CachePlanCheck:
         short = [each for each, amount in state.free.items() if amount < 0 < asked.get(each, 0)]
         if short:
             return f"node {name} has too little {short[0]} since the plan was made"
-        return _device_problem(pod.device, state) if pod.device is not None else None
+        return _device_problem(pod, state) if asks_for_share(asked) else None
 
     def _rejection(self, pod: Pod, state: NodeState) -> str | None:
         name, key = state.node.name, pod.shape.key
@@ -84,7 +84,10 @@ class CachePlanCheck:
         return None
 
 
-def _device_problem(device: Device, state: NodeState) -> str | None:
+def _device_problem(pod: Pod, state: NodeState) -> str | None:
+    device = pod.device
+    if device is None or device.taken < size_on(pod.shape.requests, state.node.allocatable):
+        return f"pod {pod} asks for more of a GPU since the plan was made"
     left = free_devices(state, state.free)
     if device.index < len(left) and left[device.index] >= 0:
         return None

@@ -1,15 +1,22 @@
 """What one cycle may solve is bounded; whoever was not tried comes next, before anyone who was."""
 
+from itertools import chain
+from typing import Final
+
 import pytest
+from msgspec.structs import replace
 
 from phalanx.actions import allocate, outcome
 from phalanx.actions.outcome import THOROUGH
 from phalanx.model.certificates import Certificate
+from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.reasons import Reason
 from phalanx.solver.cpsat import BY
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Answer, Placed, Problem, Unplaceable
 from tests.builders import Decided, Scenario
+
+SIZES: Final = {"large": 5, "one": 2, "two": 3}
 
 
 def until_quiet(scenario: Scenario) -> list[Decided]:
@@ -49,6 +56,42 @@ def test_searches_are_counted_by_themselves(monkeypatch: pytest.MonkeyPatch) -> 
     for index in range(5):
         scenario.gang(f"g{index}", 1 + index, gpu=1)
     assert [len(cycle.placed()) for cycle in until_quiet(scenario)] == [2, 2, 1, 0]
+
+
+def _three_subgroups(scenario: Scenario) -> None:
+    """Of which two must start: a large one that fits no rack, and two of which each fits one."""
+    parts = tuple(SubgroupSpec(name, size, required="rack") for name, size in SIZES.items())
+    scenario.gang("g", sum(SIZES.values()), min=5, gpu=1, subgroups=parts, min_subgroups=2)
+    named = zip(scenario.members("g"), chain(*([name] * size for name, size in SIZES.items())), strict=True)
+    scenario.change("g", members=tuple(replace(pod, subgroup=name) for pod, name in named))
+
+
+@pytest.mark.parametrize("most", [3, 2])
+def test_other_subgroups_that_were_not_tried_are_tried_in_the_next_cycle(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """The cycle is exhausted by the first choice, which is too large, or by the gang before."""
+    monkeypatch.setattr(outcome, "CYCLE_SOLVES_MAX", most)
+    scenario = Scenario("rack")
+    for rack in ("one", "two", "three"):
+        scenario.nodes(rack, gpu=4, within=rack)
+    for index in range(2):
+        scenario.gang(f"too-large-{index}", 13 + index, gpu=1, priority=1)
+    _three_subgroups(scenario)
+    first = scenario.decide()
+    assert first.reasons()["g"] is Reason.NOT_TRIED_YET
+    assert first.result.wake_at == scenario.now
+    assert len(scenario.take(first).decide().nodes("g")) == 5
+
+
+def test_all_other_subgroups_are_tried_in_one_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is cut short in every cycle would come to nothing, and keep all behind it from their turn."""
+    monkeypatch.setattr(outcome, "CYCLE_SOLVES_MAX", 2)
+    scenario = Scenario("rack")
+    for rack in ("one", "two", "three"):
+        scenario.nodes(rack, gpu=4, within=rack)
+    _three_subgroups(scenario)
+    assert len(scenario.decide().nodes("g")) == 5
 
 
 def test_the_slow_backend_has_the_name_that_is_counted() -> None:

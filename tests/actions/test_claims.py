@@ -162,3 +162,40 @@ def test_room_is_kept_for_as_many_lost_subgroups_as_are_missing(started_with: st
     scenario.capacity_version += 1
     decided = scenario.gang("filler", count, min=1, gpu=8, queue="b").decide()
     assert len(decided.nodes("filler")) == count - started_with.count("a") - kept
+
+
+def test_no_room_is_kept_for_a_lost_subgroup_that_another_has_replaced() -> None:
+    """It started with a and b, lost b, got c, and then lost half of a: one is missing, and two were lost."""
+    scenario = Scenario("rack").nodes("n", 6, gpu=8).queue("a").queue("b")
+    scenario.gang("g", 6, min=4, gpu=8, bound=6, queue="a", started=True)
+    named = zip(scenario.members("g"), "aabbcc", strict=True)
+    a0, a1, b0, b1, c0, c1 = (replace(pod, subgroup=name) for pod, name in named)
+    parts = tuple(SubgroupSpec(name, 2) for name in "abc")
+    scenario.change("g", members=(a0, a1, b0, b1), subgroups=parts, min_subgroups=2)
+    for members in ((a0, a1), (a0, a1, replace(c0, node=None), replace(c1, node=None))):
+        scenario.take(scenario.decide()).change("g", members=members)
+    scenario.take(scenario.decide())
+    scenario.change("g", members=(a0, c0, c1))
+    scenario.capacity_version += 1
+    decided = scenario.gang("filler", 6, min=1, gpu=8, queue="b").decide()
+    assert len(decided.nodes("filler")) == 2
+
+
+@pytest.mark.parametrize(
+    ("named", "reason"), [("aaa", Reason.INSUFFICIENT_CAPACITY), ("aab", Reason.ROOM_KEPT)]
+)
+def test_room_in_another_rack_is_not_kept_from_a_subgroup_that_is_placed_now(
+    named: str, reason: Reason
+) -> None:
+    """Two members fill the small rack; room is kept in the other one, where only another part may go."""
+    scenario = Scenario("rack").nodes("small", 1, gpu=2, within="r1").nodes("n", 2, gpu=1, within="r2")
+    scenario.queue("a").queue("b").gang("g", 2, gpu=1, on=["n-0", "n-1"], queue="a")
+    scenario.take(scenario.decide()).change("g", members=scenario.members("g")[:1])
+    scenario.capacity_version += 1
+    parts = tuple(SubgroupSpec(name, 1, required="rack") for name in sorted({*named}))
+    scenario.gang("late", 3, min=2, gpu=1, queue="b", subgroups=parts, min_subgroups=1)
+    pairs = zip(scenario.members("late"), named, strict=True)
+    scenario.change("late", members=tuple(replace(pod, subgroup=name) for pod, name in pairs))
+    decided = scenario.decide()
+    assert decided.where("late") == {"small": 2}
+    assert decided.verdict("late").reason is reason

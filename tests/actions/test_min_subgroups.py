@@ -25,15 +25,17 @@ def gang(
     *,
     bound: Mapping[str, int] | None = None,
     started: str | None = None,
+    role_of: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Gang:
-    """So many waiting and bound pods per subgroup; "" is none."""
+    """So many waiting and bound pods per subgroup; "" is none. `role_of`: that of all its pods."""
     cache = Cache(scheduler_name="phalanx")
     group = pod_group("g", **spec)
     cache.apply(Applied(replace(group, status=replace(group.status, started_at=started))))
     for names, state in ((bound or {}, BOUND), (waiting, {})):
         for name, count in names.items():
             labels = {label("pod-group"): "g", **({label("subgroup"): name} if name else {})}
+            labels |= {label("role"): role_of[name]} if role_of else {}
             for index in range(count):
                 uid = f"{name or 'none'}-{'b' if state else 'w'}{index}"
                 cache.apply(Applied(pod(uid, uid=uid, labels=labels, **state)))
@@ -138,3 +140,35 @@ def test_others_start_with_no_more_than_their_minimums_until_they_are_enough() -
     assert (counts(alone), is_enough) == ({"a": 2}, False)
     both, is_enough = start_of(found, ["a", "c"])
     assert (counts(both), is_enough) == ({"a": 3, "c": 2}, True)
+
+
+def test_more_subgroups_start_where_the_first_ones_lack_a_role() -> None:
+    """Only members of c lead."""
+    roles = [{"name": "lead", "count": 2, "minMember": 1}, {"name": "work", "count": 5, "minMember": 0}]
+    found = gang(
+        {"a": 2, "b": 3, "c": 2},
+        role_of={"a": "work", "b": "work", "c": "lead"},
+        minMember=2,
+        minSubGroups=1,
+        subGroups=THREE,
+        roles=roles,
+    )
+    assert told(found)[0] == (Stage.START, True, {"a": 2, "b": 3, "c": 2})
+
+
+def test_the_minimum_of_a_role_is_asked_for_when_the_subgroups_are_enough() -> None:
+    """Two of a would do, were not five workers needed; b may have three of them."""
+    roles = [{"name": "work", "count": 8, "minMember": 5}]
+    found = gang(
+        {"a": 4, "b": 4},
+        role_of={"a": "work", "b": "work"},
+        minMember=5,
+        minSubGroups=2,
+        subGroups=THREE,
+        roles=roles,
+    )
+    alone, is_enough = start_of(found, ["a"])
+    assert (counts(alone), is_enough) == ({"a": 2}, False)
+    both, is_enough = start_of(found, ["a", "b"])
+    assert is_enough
+    assert both.count >= 5

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from phalanx.limits import CYCLE_EXPLANATIONS_MAX, PARTIAL_GANG_GRACE_MS
-from phalanx.model.gangs import Recovery, RecoveryMode, TopologyWish
+from phalanx.model.gangs import Recovery, RecoveryMode, SubgroupSpec, TopologyWish
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
 from phalanx.model.pods import PodPhase, Requirement, Term
 from phalanx.model.queues import Flavor
@@ -54,6 +54,22 @@ def test_scheduling_gated() -> None:
 def test_scheduling_gated_when_only_gated_members_are_left() -> None:
     scenario = roomy().gang("g", 2, min=2, gpu=1, bound=2).role("g", 1, gated=True)
     assert verdict(scenario).reason is Reason.SCHEDULING_GATED
+
+
+@pytest.mark.parametrize("gated", [True, False])
+def test_scheduling_gated_while_a_subgroup_that_is_needed_has_gates(gated: bool) -> None:
+    """As many are ready as the gang needs, but not of two subgroups."""
+    scenario = roomy().gang("g", 4, min=4).role("g", 2, gated=gated)
+    parts = tuple(SubgroupSpec(name, 2) for name in "ab")
+    named = zip(scenario.members("g"), "aaaabb", strict=True)
+    members = tuple(replace(pod, subgroup=name) for pod, name in named)
+    scenario.change("g", members=members, subgroups=parts, min_subgroups=2)
+    assert scenario.decide().reasons() == ({"g": Reason.SCHEDULING_GATED} if gated else {})
+
+
+def test_gates_are_not_to_blame_where_their_pods_would_not_help() -> None:
+    scenario = roomy().gang("g", 1, min=3, role="ps").role("g", 2, gated=True, role="ps")
+    assert verdict(scenario.role("g", 0, min=1, role="chief")).reason is Reason.MEMBERS_MISSING
 
 
 def test_members_missing() -> None:

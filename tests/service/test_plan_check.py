@@ -93,6 +93,10 @@ def shares(*asked: str, index: str | None = None) -> dict[str, Any]:
     return {"annotations": {**share, **({label("gpu-index"): index} if index is not None else {})}}
 
 
+def gpu_memory(asked: str) -> dict[str, Any]:
+    return {"annotations": {label("gpu-memory"): asked}}
+
+
 @pytest.mark.parametrize(
     ("meta", "said"),
     [
@@ -115,6 +119,37 @@ def test_a_device_that_somebody_else_took_meanwhile(meta: dict[str, Any], said: 
     assert CachePlanCheck(cache, config).gang(placement) is None
     cache.apply(Applied(pod("other", uid="other", nodeName="n", meta=meta)))
     cache.check_invariants()
+    assert CachePlanCheck(cache, config).gang(placement) == said
+
+
+ASKS_FOR_MORE = "pod team/new asks for more of a GPU since the plan was made"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "memory", "said"),
+    [
+        (shares("200"), shares("200"), "81920", None),
+        (shares("200"), shares("100"), "81920", None),
+        (shares("200"), shares("201"), "81920", ASKS_FOR_MORE),
+        ({}, shares("200"), "81920", ASKS_FOR_MORE),
+        (gpu_memory("20Gi"), gpu_memory("20Gi"), "81920", None),
+        (gpu_memory("20Gi"), gpu_memory("21Gi"), "81920", ASKS_FOR_MORE),
+        (gpu_memory("20Gi"), gpu_memory("20Gi"), "40960", ASKS_FOR_MORE),
+    ],
+)
+def test_a_pod_that_asks_for_more_of_a_device_meanwhile(
+    before: dict[str, Any], after: dict[str, Any], memory: str, said: str | None
+) -> None:
+    """Annotations change at any time, and a device turns out to have less memory than was said."""
+    config = SchedulerConfig()
+    cache = Cache(scheduler_name=config.scheduler_name)
+    labels = {**SHARING, "nvidia.com/gpu.memory": "81920"}
+    cache.apply_all(map(Applied, (node("n", labels=labels, status=ROOM), pod("new", uid="new", meta=before))))
+    (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
+    cache.apply(Applied(pod("new", uid="new", meta=after)))
+    cache.apply(Applied(node("n", labels={**labels, "nvidia.com/gpu.memory": memory}, status=ROOM)))
+    (bind,) = placement.binds
+    cache.apply(Assumed(bind.pod, bind.node, bind.device))
     assert CachePlanCheck(cache, config).gang(placement) == said
 
 
