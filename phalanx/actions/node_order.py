@@ -33,13 +33,15 @@ class NodeOrders:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._fullness = Fullness(session)
-        self._emptiest = _EmptiestFirst(self._fullness)
+        self._emptiest = {
+            on_devices: _EmptiestFirst(self._fullness, on_devices) for on_devices in (True, False)
+        }
         self._by_domain: dict[str, NodeOrder] = {}
 
-    def order(self, objective: Objective, topology: Topology | None) -> NodeOrder:
-        """The order for gangs of this objective that mean this topology."""
+    def order(self, objective: Objective, topology: Topology | None, *, on_devices: bool) -> NodeOrder:
+        """The order for pods of this objective that mean this topology; `on_devices`: they ask for some."""
         if objective is Objective.SPREAD:
-            return self._emptiest
+            return self._emptiest[on_devices]
         if objective is Objective.LARGEST_HOLE and topology is not None and topology.levels:
             if topology.name not in self._by_domain:
                 self._by_domain[topology.name] = _FullestDomainFirst(self._session, topology, self._fullness)
@@ -48,11 +50,15 @@ class NodeOrders:
 
 
 class _EmptiestFirst:
-    def __init__(self, fullness: Fullness) -> None:
+    """Work without devices stays off device nodes here too."""
+
+    def __init__(self, fullness: Fullness, on_devices: bool) -> None:
         self._fullness = fullness
+        self._on_devices = on_devices
 
     def of(self, node: NodeName) -> Vector:
-        return tuple([-amount for amount in self._fullness.of(node)])
+        devices, *others = self._fullness.of(node)
+        return (-devices if self._on_devices else devices, *(-amount for amount in others))
 
 
 class _FullestDomainFirst:

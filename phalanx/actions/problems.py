@@ -1,6 +1,6 @@
 """Turns a demand and the session as it is now into a placement problem for the solver."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -79,7 +79,7 @@ class Problems:
     def _table(self, lens: Lens) -> ClassTable:
         table = self._tables.get(lens.key)
         if table is None:
-            order = self._orders.order(lens.ties, lens.frame.topology)
+            order = self._orders.order(lens.ties, lens.frame.topology, on_devices=_on_devices(lens.pods))
             table = ClassTable(self._session, lens, order)
             self._tables[lens.key] = table
         return table
@@ -92,6 +92,10 @@ class Problems:
         largest = self._largest_free
         needs = pod.shape.requests.items()
         return max(1, min((largest.get(name, 0) // need for name, need in needs if need > 0), default=1))
+
+
+def _on_devices(pods: Iterable[Pod]) -> bool:
+    return any("/" in name for pod in pods for name, need in pod.shape.requests.items() if need > 0)
 
 
 def _only_domain(demand: Demand, lens: Lens, table: ClassTable) -> Path | None:

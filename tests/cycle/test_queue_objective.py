@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.model.queues import Objective
-from phalanx.model.resources import GPU
+from phalanx.model.resources import CPU, GPU
 from tests.builders import Scenario
 from tests.solver.problems import bounded
 
@@ -43,6 +43,14 @@ def test_a_queue_without_an_objective_has_that_of_its_parent() -> None:
 def test_its_own_objective_counts_before_that_of_the_parent() -> None:
     scenario = _half_full(Objective.PACK, org=Objective.SPREAD).gang("work", 1, gpu=1, queue="team")
     assert scenario.decide().where("work") == {"busy": 1}
+
+
+def test_work_without_devices_is_spread_off_the_device_nodes() -> None:
+    scenario = (
+        Scenario().nodes("gpu", 2, gpu=8).nodes("plain", 2, gpu=0).nodes("half", gpu=0, used={CPU: 32_000})
+    )
+    scenario.queue("q", objective=Objective.SPREAD)
+    assert scenario.gang("work", 3, cpu=1, queue="q").decide().where("work") == {"half": 1, "plain": 2}
 
 
 def test_the_largest_hole_is_of_a_domain_and_not_of_a_node() -> None:
