@@ -12,7 +12,7 @@ from phalanx.actions.demand import demands_of
 from phalanx.actions.endings import Endings
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
-from phalanx.model.gangs import GangKind
+from phalanx.model.gangs import GangKind, SubgroupSpec
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
 from phalanx.model.resources import GPU, subtract
@@ -151,6 +151,21 @@ def test_gangs_that_wish_for_more_are_not_told_to_wait_for_each_other(name: str)
     for each in ("one", "two"):
         scenario.gang(each, 3, min=2, gpu=2, on=["n-0", "n-0"])
     assert named(scenario.decide().verdict(name)) == []
+
+
+def test_a_gang_that_starts_in_this_cycle_is_not_told_to_wait_for_its_own_end() -> None:
+    """What comes later of it is asked for whole, like a start, but the gang holds room by then."""
+    scenario = Scenario().nodes("n", 1, gpu=3).gang("big", 1, gpu=2, on=["n-0"]).gang("g", 2, min=1, gpu=1)
+    first, second = scenario.members("g")
+    scenario.change(
+        "g",
+        members=(replace(first, subgroup="a"), replace(second, subgroup="b")),
+        subgroups=(SubgroupSpec("a", 1), SubgroupSpec("b", 1)),
+        min_subgroups=1,
+    )
+    decided = scenario.decide()
+    assert decided.nodes("g") == ["n-0"]
+    assert named(decided.verdict("g")) == ["big"]
 
 
 def test_asking_leaves_the_session_as_it_was() -> None:
