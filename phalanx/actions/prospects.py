@@ -205,6 +205,6 @@ def _over_budget(frame: Frame, demand: Demand) -> Resources:
     for rule in frame.rules:
         if isinstance(rule, Budget) and rule.nodes is None:
             for name, left in rule.remaining.items():
-                if asked.get(name, 0) > left:
-                    over[name] = max(over.get(name, 0), asked.get(name, 0) - left)
+                if asked.get(name, 0) > max(0, left):
+                    over[name] = max(over.get(name, 0), asked[name] - left)
     return over

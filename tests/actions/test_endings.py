@@ -85,6 +85,21 @@ def test_who_uses_the_limit_of_the_queue_is_named() -> None:
     )
 
 
+def test_a_limit_that_is_exceeded_must_be_raised_by_the_excess_too() -> None:
+    scenario = Scenario().nodes("n", 4, gpu=8).queue("q", limit={GPU: 2})
+    scenario.gang("mine", 1, gpu=5, on=["n-0"], queue="q").gang("g", 1, gpu=1, queue="q")
+    verdict = scenario.gang("none", 1, queue="q").decide().verdict("g")
+    assert scenario.decide().placed() == ["none"]
+    assert "it leaves 0 nvidia.com/gpu" in verdict.message
+    assert verdict.evidence[0].finding == "1 nvidia.com/gpu needed, 3 nvidia.com/gpu used beyond it"
+    assert verdict.next_step == (
+        "Fits when gang team/mine ends or work gives back 4 nvidia.com/gpu of the limit of queue q. "
+        "To start now, raise the limit of queue q by 4 nvidia.com/gpu"
+    )
+    assert scenario.queue("q", limit={GPU: 5}).decide().placed() == ["none"]
+    assert scenario.queue("q", limit={GPU: 6}).decide().placed() == ["g", "none"]
+
+
 def test_two_that_use_the_limit_of_the_queue() -> None:
     scenario = Scenario().nodes("n", 4, gpu=8).queue("q", limit={GPU: 8})
     for name in ("one", "two", "three"):
