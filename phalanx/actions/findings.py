@@ -50,7 +50,7 @@ class Case(Struct, frozen=True):
     @property
     def while_waiting(self) -> str:
         """The next step of what only has to wait."""
-        return advice.while_waiting(self.demand, self.problem, self.facts, self.ending)
+        return advice.while_waiting(self.demand, self.problem, self.facts, self.session, self.ending)
 
 
 def no_eligible_node(demand: Demand, batch: Batch, session: Session) -> Finding:

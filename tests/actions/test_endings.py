@@ -141,6 +141,12 @@ def test_members_of_other_schedulers_are_not_on_the_account_of_the_queue() -> No
     assert named(scenario.decide().verdict("g")) == []
 
 
+def test_what_is_used_beyond_a_node_must_be_given_back_too() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=2).gang("old", 1, gpu=1, on=["n-0"])
+    scenario.foreign("Job team/x", "n-0", gpu=4).gang("g", 1, gpu=1)
+    assert next_step(scenario) == "Fits when Job team/x ends or 4 more nvidia.com/gpu are free on n-0"
+
+
 def test_nobody_is_named_where_all_must_end() -> None:
     scenario = Scenario().nodes("n", 20, gpu=8)
     for index in range(20):
