@@ -6,7 +6,8 @@ from typing import Final
 from phalanx.actions import words
 from phalanx.actions.demand import Demand
 from phalanx.actions.endings import Ending
-from phalanx.model.resources import PODS
+from phalanx.framework.session import Session
+from phalanx.model.resources import PODS, Resources, add
 from phalanx.model.rules import SameDomain, SubgroupRule, SubgroupSegments
 from phalanx.model.shares import asks_for_share
 from phalanx.solver.explain import Explanation
@@ -23,16 +24,18 @@ GANGS_NAMED_MAX: Final = 3
 """Gangs that are named; the evidence has all of them."""
 
 
-def while_waiting(demand: Demand, problem: Problem, facts: Explanation, ending: Ending = ()) -> str:
+def while_waiting(
+    demand: Demand, problem: Problem, facts: Explanation, session: Session, ending: Ending = ()
+) -> str:
     """What to wait for, and in a second sentence what would let it start at once."""
     changes = {change.kind: change for change in facts.relaxations}
-    events = " or ".join(_events(changes, ending))
+    events = " or ".join(_events(changes, session, ending))
     awaited = f"Fits when {events}" if events else "Wait for work to end"
     at_once = list(_changes(demand, problem, changes, but=RelaxationKind.ADD_ROOM))[:CHANGES_MAX]
     return f"{awaited}. To start now, {', or '.join(at_once)}" if at_once else awaited
 
 
-def _events(changes: Mapping[RelaxationKind, Relaxation], ending: Ending) -> Iterator[str]:
+def _events(changes: Mapping[RelaxationKind, Relaxation], session: Session, ending: Ending) -> Iterator[str]:
     """Each of what may happen by itself that would make it fit."""
     room, budget = changes.get(RelaxationKind.ADD_ROOM), changes.get(RelaxationKind.RAISE_BUDGET)
     if ending:
@@ -40,7 +43,7 @@ def _events(changes: Mapping[RelaxationKind, Relaxation], ending: Ending) -> Ite
     if budget is not None:
         yield f"work gives back {words.amounts(budget.amounts)} of the {budget.rule}"
     elif room is not None and not _needs_a_node(room) and not asks_for_share(room.amounts):
-        yield _room(room)
+        yield _room(room, session)
 
 
 def _who_ends(names: Sequence[str]) -> str:
@@ -54,15 +57,25 @@ def _who_ends(names: Sequence[str]) -> str:
     return f"at most {len(names)} end ({words.listed(named)})"
 
 
-def _room(room: Relaxation) -> str:
+def _room(room: Relaxation, session: Session) -> str:
     """On nodes that are named, or, where these are many, on any that take so many pods more."""
-    amounts = words.more(room.amounts)
+    if room.pods and len(room.room) > NODES_NAMED_MAX:
+        least = words.more(room.amounts)
+        return f"nodes{_domain(room)} have room for {words.more({PODS: room.pods})} (at least {least})"
+    amounts = words.more(add(room.amounts, _excess(room, session)))
     if len(room.room) <= NODES_NAMED_MAX:
         nodes = words.listed(each.node for each in room.room)
         return f"{amounts} are free{_domain(room)} on {nodes}"
-    if not room.pods:
-        return f"{amounts} are free{_domain(room)} on {len(room.room)} nodes"
-    return f"nodes{_domain(room)} have room for {words.more({PODS: room.pods})} (at least {amounts})"
+    return f"{amounts} are free{_domain(room)} on {len(room.room)} nodes"
+
+
+def _excess(room: Relaxation, session: Session) -> Resources:
+    """What is used beyond what these nodes have, of what is missing there: it must be given back first."""
+    total: Resources = {}
+    for each in room.room:
+        free = session.free(each.node)
+        total = add(total, {name: -free[name] for name in each.amounts if free.get(name, 0) < 0})
+    return total
 
 
 def when_impossible(demand: Demand, problem: Problem, facts: Explanation) -> str:

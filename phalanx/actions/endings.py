@@ -4,8 +4,10 @@ Each answer was tried: the demand is solved with the room and the share of limit
 rules. Counting rules out most gangs before; those that are left are tried in the order of what they hold.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from heapq import nsmallest
 from itertools import combinations, islice
 from typing import Final
 
@@ -54,13 +56,40 @@ class Endings:
     def _holders(self) -> list[Holder]:
         return holders_of(self._session)
 
+    @cached_property
+    def _by_node(self) -> dict[NodeName, list[Holder]]:
+        found: dict[NodeName, list[Holder]] = {}
+        for each in self._holders:
+            for node in each.used:
+                found.setdefault(node, []).append(each)
+        return found
+
     def find(self, demand: Demand, *, besides: frozenset[GangId], room: Relaxation | None) -> Ending:
         """Who must end, without the gangs `besides`; empty where nobody is found whose end is enough.
 
         `room` is what is missing where it is known: where single gangs are not enough, it says which to take.
         """
-        holders = [each for each in self._holders if each.gang not in besides]
-        return _Search(self._session, self._problems, demand, holders, self._limits).find(room)
+        crowd = _Crowd(self._holders, self._by_node, besides)
+        return _Search(self._session, self._problems, demand, crowd, self._limits).find(room)
+
+
+class _Crowd:
+    """Those whose end comes into question for one demand. `by_node` has those `besides` too."""
+
+    def __init__(
+        self,
+        holders: Sequence[Holder],
+        by_node: Mapping[NodeName, Sequence[Holder]],
+        besides: frozenset[GangId],
+    ) -> None:
+        self.holders = [each for each in holders if each.gang not in besides] if besides else holders
+        self._by_node = by_node
+        self._besides = besides
+
+    def on(self, nodes: Iterable[NodeName]) -> list[Holder]:
+        """Who holds room on some of these nodes, each once."""
+        there = {each.key: each for node in nodes for each in self._by_node.get(node, ())}
+        return [each for each in there.values() if each.gang not in self._besides]
 
 
 class _Search:
@@ -71,31 +100,28 @@ class _Search:
         session: Session,
         problems: Problems,
         demand: Demand,
-        holders: Sequence[Holder],
+        crowd: _Crowd,
         limits: SolveLimits,
     ) -> None:
         self._session = session
         self._problems = problems
         self._demand = demand
-        self._holders = holders
+        self._crowd = crowd
         self._prospects = Prospects(session, demand)
-        self._reach = {each.key: self._prospects.reach(each) for each in holders}
+        kinds = {each.kind: each for each in crowd.holders}
+        self._reach = {kind: self._prospects.reach(each) for kind, each in kinds.items()}
+        self._most: dict[Path, list[Holder]] = {}
         self._asker = Asker(limits, solves=ENDING_SOLVES_MAX)
-
-    @cached_property
-    def _by_home(self) -> dict[Path, list[Holder]]:
-        """Who holds room in each domain where pods may go."""
-        found: dict[Path, list[Holder]] = {}
-        for each in self._holders:
-            for home in dict.fromkeys(map(self._prospects.home_of, each.used)):
-                if home is not None:
-                    found.setdefault(home, []).append(each)
-        return found
 
     def find(self, room: Relaxation | None) -> Ending:
         """The answer."""
         home = room.domain if room is not None else ()
-        singles = [each for each in self._holders if self._prospects.may_gain(each) and self._may_do(each)]
+        able = {kind for kind, reach in self._reach.items() if self._prospects.is_enough(reach)}
+        singles = [
+            each
+            for each in self._crowd.holders
+            if each.kind in able and self._prospects.may_gain(each) and self._prospects.allow([each])
+        ]
         singles.sort(key=lambda each: (each.cost[0], not self._is_in(each, home), each.cost))
         for each in singles[:ENDINGS_TRIED_MAX]:
             if self._fits_without([each]):
@@ -107,7 +133,7 @@ class _Search:
 
     def _may_do(self, *ended: Holder) -> bool:
         """Whether counting leaves a chance that the end of these is enough."""
-        reaches = [self._reach[each.key] for each in ended]
+        reaches = [self._reach[each.kind] for each in ended]
         return self._prospects.is_enough(*reaches) and self._prospects.allow(ended)
 
     def _is_in(self, holder: Holder, home: Path) -> bool:
@@ -131,7 +157,7 @@ class _Search:
         likely = [
             pair
             for pair in pairs.values()
-            if self._prospects.is_enough(*(self._reach[each.key] for each in pair))
+            if self._prospects.is_enough(*(self._reach[each.kind] for each in pair))
         ]
         likely.sort(key=lambda pair: (sum(each.cost[0] for each in pair), pair[0].cost, pair[1].cost))
         return (pair for pair in likely[:ENDING_PAIRS_COUNTED_MAX] if self._prospects.allow(pair))
@@ -140,7 +166,9 @@ class _Search:
         """Per domain that lacks little, those that give back most there; and those that use the limits."""
         if self._prospects.over:
             yield self._by_limits()[:ENDING_PAIRED_MAX]
-        most = [sorted(reaches)[-2:] for reaches in zip(*self._reach.values(), strict=True)]
+        counts = Counter(each.kind for each in self._crowd.holders)
+        two_each = [reach for kind, reach in self._reach.items() for _ in range(min(2, counts[kind]))]
+        most = [sorted(reaches)[-2:] for reaches in zip(*two_each, strict=True)]
         if not self._prospects.is_enough(*zip(*most, strict=True)):
             return
         for home in self._prospects.nearest_domains(ENDING_DOMAINS_MAX):
@@ -148,13 +176,16 @@ class _Search:
 
     def _giving_most(self, home: Path) -> list[Holder]:
         """Some of those that hold room in this domain, whoever's end lets most pods more fit there first."""
-        there = sorted(self._by_home.get(home, ()), key=lambda each: (-sum(self._reach[each.key]), each.cost))
-        some = there[: 2 * ENDING_PAIRED_MAX]
-        return sorted(some, key=lambda each: (-self._prospects.gain(each, home), each.cost))
+        if home not in self._most:
+            there = self._crowd.on(self._prospects.nodes_in(home))
+            sums = {kind: sum(reach) for kind, reach in self._reach.items()}
+            some = nsmallest(2 * ENDING_PAIRED_MAX, there, key=lambda each: (-sums[each.kind], each.cost))
+            self._most[home] = sorted(some, key=lambda each: (-self._prospects.gain(each, home), each.cost))
+        return self._most[home]
 
     def _by_limits(self) -> list[Holder]:
         """Those that use the limits which the demand exceeds, whoever uses most of them first."""
-        sharing = [each for each in self._holders if self._prospects.shares_limits(each)]
+        sharing = [each for each in self._crowd.holders if self._prospects.shares_limits(each)]
         over = self._prospects.over
         return sorted(
             sharing,
@@ -180,7 +211,7 @@ class _Search:
         payers = self._by_limits()[:ENDINGS_NEEDED_MAX] if self._prospects.over else []
         counts = range(len(payers))
         paying = next((count for count in counts if self._prospects.pay(payers[:count])), len(payers))
-        first = [*payers[:paying], *(_cover(self._holders, room.room) if room is not None else ())]
+        first = [*payers[:paying], *(_cover(self._crowd, room.room) if room is not None else ())]
         for home in self._prospects.nearest_domains(ENDING_DOMAINS_MAX):
             order = {each.key: each for each in (*first, *self._giving_most(home))}
             yield list(order.values())[:ENDINGS_NEEDED_MAX]
@@ -204,15 +235,12 @@ class _Search:
         return tuple(sorted(chosen, key=_cost))
 
 
-def _cover(holders: Sequence[Holder], rooms: Sequence[NodeRoom]) -> list[Holder]:
+def _cover(crowd: _Crowd, rooms: Sequence[NodeRoom]) -> list[Holder]:
     """Greedy: whoever holds most of what is still missing, until nothing is; empty where that fails."""
     missing = {(room.node, name): amount for room in rooms for name, amount in room.amounts.items()}
     wanted = {room.node: room.amounts for room in rooms}
-    held = {
-        index: _of_wanted(each, wanted)
-        for index, each in enumerate(holders)
-        if not wanted.keys().isdisjoint(each.used)
-    }
+    holders = sorted(crowd.on(wanted), key=_cost)
+    held = {index: _of_wanted(each, wanted) for index, each in enumerate(holders)}
     chosen: list[Holder] = []
     while missing and held and len(chosen) < ENDINGS_NEEDED_MAX:
         best = max(held, key=lambda index: _covered(held[index], missing))

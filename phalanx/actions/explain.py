@@ -73,7 +73,7 @@ class Explainer:
         """
         if not demand.is_whole:
             return self._partial
-        holds = any(pod.holds_node for pod in demand.gang.members)
+        holds = self._session.seats_of(demand.gang) or any(pod.holds_node for pod in demand.gang.members)
         return frozenset((demand.gang.id,)) if holds else frozenset()
 
     @property

@@ -50,7 +50,7 @@ class Case(Struct, frozen=True):
     @property
     def while_waiting(self) -> str:
         """The next step of what only has to wait."""
-        return advice.while_waiting(self.demand, self.problem, self.facts, self.ending)
+        return advice.while_waiting(self.demand, self.problem, self.facts, self.session, self.ending)
 
 
 def no_eligible_node(demand: Demand, batch: Batch, session: Session) -> Finding:
@@ -279,14 +279,19 @@ def _asked(demand: Demand, rule: Budget) -> str:
 
 
 def _left(demand: Demand, rule: Budget) -> str:
-    return words.listed(words.amount(name, rule.remaining[name]) for name in _limited(demand, rule))
+    return words.listed(words.amount(name, max(0, rule.remaining[name])) for name in _limited(demand, rule))
 
 
 def _against(demand: Demand, rule: Budget) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
             subject=rule.name,
-            finding=f"{words.amount(name, asked)} needed, {words.amount(name, rule.remaining[name])} left",
+            finding=f"{words.amount(name, asked)} needed, {_rest(name, rule.remaining[name])}",
         )
         for name, asked in _limited(demand, rule).items()
     )
+
+
+def _rest(name: str, left: int) -> str:
+    """A limit that was lowered may be exceeded already."""
+    return f"{words.amount(name, -left)} used beyond it" if left < 0 else f"{words.amount(name, left)} left"

@@ -22,6 +22,10 @@ Cost = tuple[int, int, str]
 """Devices of all kinds, cores, name: whoever holds least is sent away most cheaply."""
 
 
+Kinds = dict[tuple[int, frozenset[tuple[str, int]]], int]
+"""A number for each pair of a count of nodes and a total."""
+
+
 class Seated(Struct, frozen=True, gc=False):
     """A member on a node, and the device on which it has a share."""
 
@@ -33,7 +37,8 @@ class Seated(Struct, frozen=True, gc=False):
 class Holder(Struct, frozen=True):
     """Who holds room. `gang` is None, and `queue` empty, where it is work of another scheduler.
 
-    `booked` is what of it is on the account of the queue: the members that are ours.
+    `booked` is what of it is on the account of the queue: the members that are ours. Those of one `kind`
+    hold the same in total, on as many nodes.
     """
 
     name: str
@@ -44,6 +49,7 @@ class Holder(Struct, frozen=True):
     total: Resources
     total_booked: Resources
     cost: Cost
+    kind: int
 
     @property
     def key(self) -> str:
@@ -60,12 +66,14 @@ def holders_of(session: Session) -> list[Holder]:
     kept: dict[GangId, list[Kept]] = {}
     for each in session.kept:
         kept.setdefault(each.gang.id, []).append(each)
+    kinds: Kinds = {}
     ours = [
-        _holder(gang, holding, kept.get(gang.id, ()), session)
+        _holder(gang, holding, kept.get(gang.id, ()), session, kinds)
         for gang in session.gangs.values()
         if (holding := _holding(gang, seats)) or gang.id in kept
     ]
-    foreign = [_made(name, None, _NO_QUEUE, used, {}) for name, used in session.snapshot.foreign.items()]
+    others = session.snapshot.foreign.items()
+    foreign = [_made(name, None, _NO_QUEUE, used, {}, kinds) for name, used in others]
     return sorted([*ours, *foreign], key=lambda each: each.cost)
 
 
@@ -74,6 +82,7 @@ def _holder(
     holding: Sequence[Seated],
     kept: Iterable[Kept],
     session: Session,
+    kinds: Kinds,
 ) -> Holder:
     ours = [each for each in holding if each.pod.scheduler_name == session.config.scheduler_name]
     booked = _usage(ours)
@@ -84,14 +93,17 @@ def _holder(
             booked[node] = add(booked.get(node, NONE), total_requests(pods))
             used[node] = add(used.get(node, NONE), total_held(pods, each.devices))
     kind = "pod" if gang.kind is GangKind.POD else "gang"
-    return _made(f"{kind} {gang}", gang.id, gang.queue, used, booked)
+    return _made(f"{kind} {gang}", gang.id, gang.queue, used, booked, kinds)
 
 
-def _made(name: str, gang: GangId | None, queue: QueueName, used: Usage, booked: Usage) -> Holder:
+def _made(
+    name: str, gang: GangId | None, queue: QueueName, used: Usage, booked: Usage, kinds: Kinds
+) -> Holder:
     total = _total(used)
     total_booked = total if booked is used else _total(booked)
     cost = (devices_of(total), total.get(CPU, 0), name)
-    return Holder(name, gang, queue, used, booked, total, total_booked, cost)
+    kind = kinds.setdefault((len(used), frozenset(total.items())), len(kinds))
+    return Holder(name, gang, queue, used, booked, total, total_booked, cost, kind)
 
 
 def _holding(gang: Gang, seats: Mapping[PodUid, Bind]) -> list[Seated]:
@@ -107,6 +119,8 @@ def _holding(gang: Gang, seats: Mapping[PodUid, Bind]) -> list[Seated]:
 
 
 def _usage(seated: Sequence[Seated], *, with_devices: bool = False) -> dict[NodeName, Resources]:
+    if len(seated) == 1 and not with_devices:
+        return {seated[0].node: seated[0].pod.shape.requests}
     counts: Counter[tuple[NodeName, ShapeKey, Device | None]] = Counter()
     requests: dict[ShapeKey, Resources] = {}
     for each in seated:

@@ -36,6 +36,7 @@ class Prospects:
         self._fit: dict[NodeName, Counts] = {}
         self._lacks: dict[NodeName, list[tuple[str, int]]] = {}
         self._totals: dict[Path, Counts] = {}
+        self._nodes_in: dict[Path, list[NodeName]] = {}
         for node in session.nodes:
             self._count(node)
         self._limits = [
@@ -62,6 +63,10 @@ class Prospects:
     def home_of(self, node: NodeName) -> Path | None:
         """The domain of the required level in which a node lies; None where no pod may go there."""
         return self._homes.get(node) if node in self._fit else None
+
+    def nodes_in(self, home: Path) -> Sequence[NodeName]:
+        """The nodes of the domain where pods may go."""
+        return self._nodes_in[home]
 
     def may_gain(self, holder: Holder) -> bool:
         """Whether it gives back enough for one more pod of some batch somewhere; costs next to nothing."""
@@ -124,6 +129,7 @@ class Prospects:
         self._fit[node] = tuple(count for count, _ in fit)
         before = self._totals.get(home, (0,) * len(fit))
         self._totals[home] = tuple(total + count for total, (count, _) in zip(before, fit, strict=True))
+        self._nodes_in.setdefault(home, []).append(node)
         lacks = []
         for leftover, needs, (_, binding) in zip(self._leftover, self._needs, fit, strict=True):
             for name, need in needs if binding else ():
@@ -199,6 +205,6 @@ def _over_budget(frame: Frame, demand: Demand) -> Resources:
     for rule in frame.rules:
         if isinstance(rule, Budget) and rule.nodes is None:
             for name, left in rule.remaining.items():
-                if asked.get(name, 0) > left:
-                    over[name] = max(over.get(name, 0), asked.get(name, 0) - left)
+                if asked.get(name, 0) > max(0, left):
+                    over[name] = max(over.get(name, 0), asked[name] - left)
     return over

@@ -20,7 +20,7 @@ class QueueLimits:
     name: Final = "queue-limits"
 
     def rules(self, gang: Gang, session: Session) -> tuple[Rule, ...]:
-        """What is left of each limit now."""
+        """What is left of each limit now; negative where more is used than it allows."""
         return tuple(
             rule for queue in session.queues.path(gang.queue) for rule in _budgets_of(queue, session)
         )
@@ -41,5 +41,5 @@ def _budgets_of(queue: Queue, session: Session) -> list[Rule]:
 
 
 def _budget(name: str, limit: Resources, used: Resources, nodes: frozenset[NodeName] | None) -> Budget:
-    remaining = {resource: max(0, amount - used.get(resource, 0)) for resource, amount in limit.items()}
+    remaining = {resource: amount - used.get(resource, 0) for resource, amount in limit.items()}
     return Budget(name=name, remaining=remaining, nodes=nodes)

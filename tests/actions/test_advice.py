@@ -41,12 +41,16 @@ def room(*nodes: str) -> Relaxation:
 
 
 def waiting(*relaxations: Relaxation) -> str:
-    return advice.while_waiting(demand(Scenario().gang("g", 4)), NOTHING, facts(*relaxations))
+    scenario = Scenario().gang("g", 4)
+    for name in "abcd":
+        scenario.nodes(name, 1)
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    return advice.while_waiting(demand(scenario), NOTHING, facts(*relaxations), session)
 
 
 def test_room_is_told_with_its_nodes_while_they_are_few() -> None:
-    assert waiting(room("a", "b")) == "Fits when 2 more nvidia.com/gpu are free on a, b"
-    many = room("a", "b", "c", "d")
+    assert waiting(room("a-0", "b-0")) == "Fits when 2 more nvidia.com/gpu are free on a-0, b-0"
+    many = room("a-0", "b-0", "c-0", "d-0")
     assert waiting(many) == "Fits when 4 more nvidia.com/gpu are free on 4 nodes"
     assert waiting(replace(many, pods=2, level="rack", domain=("z", "r"))) == (
         "Fits when nodes in rack z/r have room for 2 more pods (at least 4 more nvidia.com/gpu)"
@@ -57,9 +61,11 @@ def test_every_missing_amount_is_told() -> None:
     change = Relaxation(
         RelaxationKind.ADD_ROOM,
         amounts={GPU: 1, "cpu": 1500, "memory": 1 << 30},
-        room=(NodeRoom(node=NodeName("a"), amounts={}),),
+        room=(NodeRoom(node=NodeName("a-0"), amounts={}),),
     )
-    assert waiting(change) == "Fits when 1500m more cpu, 1Gi more memory, 1 more nvidia.com/gpu are free on a"
+    assert (
+        waiting(change) == "Fits when 1500m more cpu, 1Gi more memory, 1 more nvidia.com/gpu are free on a-0"
+    )
 
 
 def test_a_node_that_is_not_there_is_not_waited_for() -> None:

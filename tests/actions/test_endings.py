@@ -12,7 +12,7 @@ from phalanx.actions.demand import demands_of
 from phalanx.actions.endings import Endings
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
-from phalanx.model.gangs import GangKind
+from phalanx.model.gangs import GangKind, SubgroupSpec
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
 from phalanx.model.resources import GPU, subtract
@@ -85,6 +85,21 @@ def test_who_uses_the_limit_of_the_queue_is_named() -> None:
     )
 
 
+def test_a_limit_that_is_exceeded_must_be_raised_by_the_excess_too() -> None:
+    scenario = Scenario().nodes("n", 4, gpu=8).queue("q", limit={GPU: 2})
+    scenario.gang("mine", 1, gpu=5, on=["n-0"], queue="q").gang("g", 1, gpu=1, queue="q")
+    verdict = scenario.gang("none", 1, queue="q").decide().verdict("g")
+    assert scenario.decide().placed() == ["none"]
+    assert "it leaves 0 nvidia.com/gpu" in verdict.message
+    assert verdict.evidence[0].finding == "1 nvidia.com/gpu needed, 3 nvidia.com/gpu used beyond it"
+    assert verdict.next_step == (
+        "Fits when gang team/mine ends or work gives back 4 nvidia.com/gpu of the limit of queue q. "
+        "To start now, raise the limit of queue q by 4 nvidia.com/gpu"
+    )
+    assert scenario.queue("q", limit={GPU: 5}).decide().placed() == ["none"]
+    assert scenario.queue("q", limit={GPU: 6}).decide().placed() == ["g", "none"]
+
+
 def test_two_that_use_the_limit_of_the_queue() -> None:
     scenario = Scenario().nodes("n", 4, gpu=8).queue("q", limit={GPU: 8})
     for name in ("one", "two", "three"):
@@ -126,6 +141,12 @@ def test_members_of_other_schedulers_are_not_on_the_account_of_the_queue() -> No
     assert named(scenario.decide().verdict("g")) == []
 
 
+def test_what_is_used_beyond_a_node_must_be_given_back_too() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=2).gang("old", 1, gpu=1, on=["n-0"])
+    scenario.foreign("Job team/x", "n-0", gpu=4).gang("g", 1, gpu=1)
+    assert next_step(scenario) == "Fits when Job team/x ends or 4 more nvidia.com/gpu are free on n-0"
+
+
 def test_nobody_is_named_where_all_must_end() -> None:
     scenario = Scenario().nodes("n", 20, gpu=8)
     for index in range(20):
@@ -151,6 +172,21 @@ def test_gangs_that_wish_for_more_are_not_told_to_wait_for_each_other(name: str)
     for each in ("one", "two"):
         scenario.gang(each, 3, min=2, gpu=2, on=["n-0", "n-0"])
     assert named(scenario.decide().verdict(name)) == []
+
+
+def test_a_gang_that_starts_in_this_cycle_is_not_told_to_wait_for_its_own_end() -> None:
+    """What comes later of it is asked for whole, like a start, but the gang holds room by then."""
+    scenario = Scenario().nodes("n", 1, gpu=3).gang("big", 1, gpu=2, on=["n-0"]).gang("g", 2, min=1, gpu=1)
+    first, second = scenario.members("g")
+    scenario.change(
+        "g",
+        members=(replace(first, subgroup="a"), replace(second, subgroup="b")),
+        subgroups=(SubgroupSpec("a", 1), SubgroupSpec("b", 1)),
+        min_subgroups=1,
+    )
+    decided = scenario.decide()
+    assert decided.nodes("g") == ["n-0"]
+    assert named(decided.verdict("g")) == ["big"]
 
 
 def test_asking_leaves_the_session_as_it_was() -> None:

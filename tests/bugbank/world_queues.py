@@ -14,7 +14,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="a limit is compared with what comes, not with what is there",
         issues=("Kueue #11210",),
         module="phalanx.plugins.queue_limits",
-        edits={"max(0, amount - used.get(resource, 0))": "amount"},
+        edits={"amount - used.get(resource, 0)": "amount"},
         caught_by=Played("plays_world_queues:what_runs_counts_against_limits"),
     ),
     Mutant(
