@@ -64,32 +64,32 @@ class Endings:
                 found.setdefault(node, []).append(each)
         return found
 
-    def find(self, demand: Demand, *, besides: frozenset[GangId], room: Relaxation | None) -> Ending:
-        """Who must end, without the gangs `besides`; empty where nobody is found whose end is enough.
+    def find(self, demand: Demand, *, spared: frozenset[GangId], room: Relaxation | None) -> Ending:
+        """Who must end, without the gangs `spared`; empty where nobody is found whose end is enough.
 
         `room` is what is missing where it is known: where single gangs are not enough, it says which to take.
         """
-        crowd = _Crowd(self._holders, self._by_node, besides)
+        crowd = _Crowd(self._holders, self._by_node, spared)
         return _Search(self._session, self._problems, demand, crowd, self._limits).find(room)
 
 
 class _Crowd:
-    """Those whose end comes into question for one demand. `by_node` has those `besides` too."""
+    """Those whose end comes into question for one demand. `by_node` has those `spared` too."""
 
     def __init__(
         self,
         holders: Sequence[Holder],
         by_node: Mapping[NodeName, Sequence[Holder]],
-        besides: frozenset[GangId],
+        spared: frozenset[GangId],
     ) -> None:
-        self.holders = [each for each in holders if each.gang not in besides] if besides else holders
+        self.holders = [each for each in holders if each.gang not in spared] if spared else holders
         self._by_node = by_node
-        self._besides = besides
+        self._spared = spared
 
     def on(self, nodes: Iterable[NodeName]) -> list[Holder]:
         """Who holds room on some of these nodes, each once."""
         there = {each.key: each for node in nodes for each in self._by_node.get(node, ())}
-        return [each for each in there.values() if each.gang not in self._besides]
+        return [each for each in there.values() if each.gang not in self._spared]
 
 
 class _Search:

@@ -59,10 +59,10 @@ class Explainer:
         A demand equal to one that was explained costs next to nothing; others need leave to think.
         """
         wanted = smallest(demand)
-        besides = self._own_room(demand)
-        key = (self._problems.key(wanted), besides)
+        spared = self._own_room(demand)
+        key = (self._problems.key(wanted), spared)
         if key not in self._known and may_think:
-            self._known[key] = self._find(wanted, besides)
+            self._known[key] = self._find(wanted, spared)
         return self._known.get(key)
 
     def _own_room(self, demand: Demand) -> frozenset[GangId]:
@@ -81,8 +81,8 @@ class Explainer:
         """How many distinct demands were explained so far."""
         return len(self._known)
 
-    def _find(self, demand: Demand, besides: frozenset[GangId]) -> Finding:
-        finding = self._find_in_cluster(demand, besides)
+    def _find(self, demand: Demand, spared: frozenset[GangId]) -> Finding:
+        finding = self._find_in_cluster(demand, spared)
         if finding.reason in _OF_NODES and self._what_if.fits_without_breaker(demand):
             return findings.breaker_open(demand, self._session)
         if finding.reason in _OF_ROOM and self._what_if.fits_without_claims(demand):
@@ -101,7 +101,7 @@ class Explainer:
         there = self._what_if.session_in_service(demand)
         return findings.nodes_out_of_service(demand, self._session, there) if there is not None else None
 
-    def _find_in_cluster(self, demand: Demand, besides: frozenset[GangId]) -> Finding:
+    def _find_in_cluster(self, demand: Demand, spared: frozenset[GangId]) -> Finding:
         nowhere = evidence.nowhere_eligible(demand, self._session)
         if nowhere is not None:
             return findings.no_eligible_node(demand, nowhere, self._session)
@@ -110,7 +110,7 @@ class Explainer:
             facts = explain(question.empty, limits=_LIMITS)
             return _impossible(Case(demand, question.empty, facts, self._session))
         facts = explain(question.now, empty=question.empty, limits=_LIMITS)
-        ending = self._endings.find(demand, besides=besides, room=_missing_room(facts))
+        ending = self._endings.find(demand, spared=spared, room=_missing_room(facts))
         return _waiting(Case(demand, question.now, facts, self._session, ending))
 
 

@@ -196,7 +196,7 @@ def test_asking_leaves_the_session_as_it_was() -> None:
     free, amounts = {node: session.free(node) for node in session.nodes}, dict(session.ledger.amounts)
     demands = demands_of(session.gangs[GangId("gang-g")])
     assert not isinstance(demands, Problem)
-    (found,) = Endings(session, limits=SolveLimits()).find(demands[0], besides=frozenset(), room=None)
+    (found,) = Endings(session, limits=SolveLimits()).find(demands[0], spared=frozenset(), room=None)
     assert found.name == "gang team/old"
     assert {node: session.free(node) for node in session.nodes} == free
     assert session.ledger.amounts == amounts
