@@ -92,8 +92,8 @@ def _holder(
         for node, pods in each.seats:
             booked[node] = add(booked.get(node, NONE), total_requests(pods))
             used[node] = add(used.get(node, NONE), total_held(pods, each.devices))
-    kind = "pod" if gang.kind is GangKind.POD else "gang"
-    return _made(f"{kind} {gang}", gang.id, gang.queue, used, booked, kinds)
+    what = "pod" if gang.kind is GangKind.POD else "gang"
+    return _made(f"{what} {gang}", gang.id, gang.queue, used, booked, kinds)
 
 
 def _made(
