@@ -66,7 +66,6 @@ def _show_status(status: PodGroupStatus, console: Console) -> None:
         raise ActFailed(f"the next step is not to {_ADVICE} but: {status.next_step}")
     console.print(_command(f"kubectl get podgroup {_GANG} -o yaml"))
     fields = {
-        "phase": status.phase,
         "reason": status.reason,
         "message": status.message,
         "nextStep": status.next_step,
@@ -87,7 +86,6 @@ async def _show_event(cluster: DemoCluster, console: Console) -> None:
 async def _follow_advice(cluster: DemoCluster, console: Console) -> None:
     change = msgspec.json.encode(_CHANGE).decode()
     console.print(_command(f"kubectl patch podgroup {_GANG} --type=merge -p '{change}'"))
-    console.print()
     await cluster.patch("PodGroup", _GANG, _CHANGE)
     await cluster.until(lambda: _runs(cluster), what=f"{_GANG} runs after its PodGroup was changed")
 
