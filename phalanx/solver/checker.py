@@ -36,8 +36,9 @@ def check(problem: Problem, placed: Placed) -> tuple[str, ...]:
 
 
 def _malformed(problem: Problem, assignments: Sequence[Assignment], home: Home) -> Iterator[str]:
-    pairs = Counter((one.role, one.node) for one in assignments)
-    yield from (f"role {role} is assigned to {node} twice" for (role, node), n in pairs.items() if n > 1)
+    if len({(one.role, one.node) for one in assignments}) < len(assignments):
+        pairs = Counter((one.role, one.node) for one in assignments)
+        yield from (f"role {role} is assigned to {node} twice" for (role, node), n in pairs.items() if n > 1)
     for one in assignments:
         if not 0 <= one.role < len(problem.roles):
             yield f"there is no role {one.role}"

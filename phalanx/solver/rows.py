@@ -135,6 +135,10 @@ def _usable(problem: Problem, book: Rulebook, fits: IntArray) -> tuple[list[int]
     groups, nodes = [], []
     for index in np.flatnonzero(fits.any(axis=1)).tolist():
         group = problem.classes[index]
+        if not required and len(group.path) >= depth and group.nodes:
+            groups.append(index)
+            nodes.append(group.nodes)
+            continue
         here = group.path[:required]
         if len(here) < required or not homes <= {here} or not group.nodes:
             continue
@@ -144,18 +148,29 @@ def _usable(problem: Problem, book: Rulebook, fits: IntArray) -> tuple[list[int]
     return groups, nodes
 
 
+def _leaves(
+    depth: int, groups: Sequence[NodeClass], nodes: Sequence[tuple[NodeName, ...]]
+) -> tuple[list[int], list[tuple[tuple[str, ...], NodeName]]]:
+    """The number of each row's deepest domain; and, by this number, a path and a node that lie in it."""
+    numbers: dict[DomainKey, int] = {}
+    leaf: list[int] = []
+    examples: list[tuple[tuple[str, ...], NodeName]] = []
+    for group, names in zip(groups, nodes, strict=True):
+        path = group.path
+        key = path[:depth] if len(path) >= depth else domain_key(path, depth - 1, names[0])
+        number = numbers.get(key)
+        if number is None:
+            number = numbers[key] = len(numbers)
+            examples.append((path, names[0]))
+        leaf.append(number)
+    return leaf, examples
+
+
 def _domains(
     problem: Problem, depth: int, groups: Sequence[NodeClass], nodes: Sequence[tuple[NodeName, ...]]
 ) -> tuple[tuple[IntArray, ...], Tree]:
     """The rows' domains of each level and the tree of all domains, from each row's class and nodes."""
-    leaves: dict[DomainKey, int] = {}
-    last = depth - 1
-    homes = [(group.path, names[0]) for group, names in zip(groups, nodes, strict=True)]
-    leaf = [
-        leaves.setdefault(path[:depth] if len(path) >= depth else domain_key(path, last, node), len(leaves))
-        for path, node in homes
-    ]
-    examples = [home for _, home in sorted(dict(zip(leaf, homes, strict=True)).items())]
+    leaf, examples = _leaves(depth, groups, nodes)
     domain: list[IntArray] = []
     parent: list[IntArray] = []
     opened: list[BoolArray] = []

@@ -109,11 +109,10 @@ def _opened(forest: Forest, table: Table) -> list[int]:
 def _joined(before: IntArray, part: IntArray, *, is_open: bool) -> IntArray:
     """The table with one more domain: left out, or used with each number of inner domains."""
     after = before.copy()
-    for inner in np.ndindex(part.shape):
-        used = (0 if is_open else 1, *inner)
-        if any(take >= size for take, size in zip(used, before.shape, strict=True)):
-            continue
-        target = tuple(slice(take, None) for take in used)
-        source = tuple(slice(None, size - take) for take, size in zip(used, before.shape, strict=True))
-        np.maximum(after[target], before[source] + part[inner], out=after[target])
+    opened, (outer, *sizes) = (0 if is_open else 1), before.shape
+    fitting = part[tuple([slice(size) for size in sizes])]
+    for inner, most in zip(np.ndindex(fitting.shape), fitting.ravel().tolist(), strict=True):
+        target = after[(slice(opened, None), *[slice(take, None) for take in inner])]
+        rest = [slice(size - take) for take, size in zip(inner, sizes, strict=True)]
+        np.maximum(target, before[(slice(outer - opened), *rest)] + most, out=target)
     return after
