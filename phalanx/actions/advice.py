@@ -12,7 +12,7 @@ from phalanx.model.rules import SameDomain, SubgroupRule, SubgroupSegments
 from phalanx.model.shares import asks_for_share
 from phalanx.solver.explain import Explanation
 from phalanx.solver.problem import Problem
-from phalanx.solver.relaxations import NEW_NODE, Relaxation, RelaxationKind
+from phalanx.solver.relaxations import Relaxation, RelaxationKind
 
 CHANGES_MAX: Final = 3
 """Changes that a sentence can hold; the solver lists the best ones first."""
@@ -42,7 +42,7 @@ def _events(changes: Mapping[RelaxationKind, Relaxation], session: Session, endi
         yield _who_ends([each.name for each in ending])
     if budget is not None:
         yield f"work gives back {words.amounts(budget.amounts)} of the {budget.rule}"
-    elif room is not None and not _needs_a_node(room) and not asks_for_share(room.amounts):
+    elif room is not None and not room.needs_a_node and not asks_for_share(room.amounts):
         yield _room(room, session)
 
 
@@ -133,10 +133,6 @@ def _lower(demand: Demand, fit: int) -> str:
     gang = demand.gang
     whole = len(demand.batches) == 1 and demand.count == gang.min_member and not gang.min_subgroups
     return f"lower minMember to {fit}" if whole and fit else ""
-
-
-def _needs_a_node(room: Relaxation) -> bool:
-    return any(each.node == NEW_NODE for each in room.room)
 
 
 def _domain(room: Relaxation) -> str:

@@ -25,7 +25,7 @@ from phalanx.model.reasons import Reason, Standing
 from phalanx.model.rules import Budget, SameDomain, SubgroupRule
 from phalanx.solver.explain import Explanation, explain, fits_when_empty
 from phalanx.solver.problem import SolveLimits
-from phalanx.solver.relaxations import NEW_NODE, Relaxation, RelaxationKind
+from phalanx.solver.relaxations import Relaxation, RelaxationKind
 
 _OF_ROOM: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.NO_DOMAIN_FITS)
 """Reasons that may have another behind them: that the room is kept for somebody."""
@@ -117,7 +117,7 @@ class Explainer:
 def _missing_room(facts: Explanation) -> Relaxation | None:
     """What is missing on nodes that are there."""
     for change in facts.relaxations:
-        if change.kind is RelaxationKind.ADD_ROOM and all(each.node != NEW_NODE for each in change.room):
+        if change.kind is RelaxationKind.ADD_ROOM and not change.needs_a_node:
             return change
     return None
 

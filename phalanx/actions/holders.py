@@ -1,7 +1,7 @@
 """Who holds room now, and what the end of each would give back."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -80,14 +80,16 @@ def holders_of(session: Session) -> list[Holder]:
 def _holder(
     gang: Gang,
     holding: Sequence[Seated],
-    kept: Iterable[Kept],
+    kept: Sequence[Kept],
     session: Session,
     kinds: Kinds,
 ) -> Holder:
     ours = [each for each in holding if each.pod.scheduler_name == session.config.scheduler_name]
     booked = _usage(ours)
     plain = len(ours) == len(holding) and not any(map(asks_for_share, booked.values()))
-    used = dict(booked) if plain else _usage(holding, with_devices=True)
+    used = booked if plain else _usage(holding, with_devices=True)
+    if kept and plain:
+        used = dict(booked)
     for each in kept:
         for node, pods in each.seats:
             booked[node] = add(booked.get(node, NONE), total_requests(pods))

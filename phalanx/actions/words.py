@@ -58,16 +58,19 @@ def amounts(resources: Resources) -> str:
 
     Parts of single devices are not told: the shares that are made of them are.
     """
-    named = {name: number for name, number in sorted(resources.items()) if number and not is_device(name)}
-    told = {name: number for name, number in named.items() if name != PODS} or named
-    return ", ".join(amount(name, number) for name, number in told.items()) or "no resources"
+    return ", ".join(_each(resources))
 
 
 def more(resources: Resources) -> str:
-    """The same as what is to be added: "8 more nvidia.com/gpu"."""
-    return ", ".join(
-        " more ".join(text.split(" ", maxsplit=1)) for text in amounts(resources).split(", ") if resources
-    )
+    """The same as what is to be added: "8 more nvidia.com/gpu"; empty for nothing."""
+    told = _each(resources) if resources else []
+    return ", ".join(" more ".join(text.split(" ", maxsplit=1)) for text in told)
+
+
+def _each(resources: Resources) -> list[str]:
+    named = {name: number for name, number in sorted(resources.items()) if number and not is_device(name)}
+    told = {name: number for name, number in named.items() if name != PODS} or named
+    return [amount(name, number) for name, number in told.items()] or ["no resources"]
 
 
 def pods(count: int) -> str:

@@ -25,7 +25,7 @@ def least_room(core: Problem, vacant: Problem) -> list[Assignment]:
     book = read_rules(core)
     if len(core.roles) != 1 or book.bonds:
         return []
-    free_now = {node: group.free for group in core.classes for node in group.nodes}
+    free_now = free_by_node(core)
     nodes: list[NodeName] = []
     seats: dict[Path, list[Seat]] = {}
     for group in vacant.classes:
@@ -36,6 +36,11 @@ def least_room(core: Problem, vacant: Problem) -> list[Assignment]:
                 mine.extend((cost, len(nodes), pod) for pod, cost in _costs(core, group, free_now.get(node)))
                 nodes.append(node)
     return _assignments(_cheapest(seats, core.roles[0].minimum), nodes)
+
+
+def free_by_node(problem: Problem) -> dict[NodeName, tuple[int, ...]]:
+    """What each node of the problem has free."""
+    return {node: group.free for group in problem.classes for node in group.nodes}
 
 
 def _is_near(core: Problem, home: Path) -> bool:

@@ -14,7 +14,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources, add, scale, subtract
 from phalanx.model.rules import Budget, Rule
 from phalanx.solver.feasibility import Asker
-from phalanx.solver.least_room import least_room
+from phalanx.solver.least_room import free_by_node, least_room
 from phalanx.solver.problem import Assignment, NodeClass, Placed, Problem
 from phalanx.solver.relaxations import NEW_NODE, NodeRoom, Relaxation, RelaxationKind, with_free
 from phalanx.solver.rulebook import read_rules
@@ -44,7 +44,7 @@ def missing_room(
 
 def _beyond_what_fits(core: Problem, assignments: Sequence[Assignment]) -> int:
     """How many of these pods of the one role the nodes cannot take now."""
-    free_now = _free_by_node(core)
+    free_now = free_by_node(core)
     request = core.roles[0].request
     beyond = 0
     for one in assignments:
@@ -58,7 +58,7 @@ def _beyond_what_fits(core: Problem, assignments: Sequence[Assignment]) -> int:
 def _left_over(core: Problem, vacant: Problem, kept: Sequence[Assignment]) -> Problem:
     """The pods that are not among the kept ones, beside these on otherwise empty nodes."""
     used = node_use(core, kept)
-    free_now = _free_by_node(with_free(core, _negative(used)))
+    free_now = free_by_node(with_free(core, _negative(used)))
     beside = with_free(vacant, _negative(used))
     placed = [sum(one.count for one in kept if one.role == index) for index in range(len(core.roles))]
     roles = tuple(
@@ -80,10 +80,6 @@ def _single(classes: Sequence[NodeClass]) -> list[NodeClass]:
 
 def _negative(amounts: dict[NodeName, Resources]) -> dict[NodeName, Resources]:
     return {node: scale(used, -1) for node, used in amounts.items()}
-
-
-def _free_by_node(problem: Problem) -> dict[NodeName, tuple[int, ...]]:
-    return {node: group.free for group in problem.classes for node in group.nodes}
 
 
 def _priced(core: Problem, group: NodeClass, free_now: dict[NodeName, tuple[int, ...]]) -> NodeClass:
@@ -113,7 +109,7 @@ def homes(core: Problem, placed: Sequence[Assignment]) -> tuple[tuple[str, ...],
 
 def _freed(core: Problem, assignments: Sequence[Assignment]) -> Relaxation:
     """The room that these pods need beyond what is free now."""
-    free_now = _free_by_node(core)
+    free_now = free_by_node(core)
     room = []
     for node, used in sorted(node_use(core, assignments).items()):
         free = dict(zip(core.resources, free_now.get(node, (0,) * len(core.resources)), strict=True))

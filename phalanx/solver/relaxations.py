@@ -65,6 +65,11 @@ class Relaxation(Struct, frozen=True):
     room: tuple[NodeRoom, ...] = ()
     pods: int = 0
 
+    @property
+    def needs_a_node(self) -> bool:
+        """Whether some of the room is on a node that is not there yet."""
+        return any(each.node == NEW_NODE for each in self.room)
+
 
 def relaxed(problem: Problem, change: Relaxation) -> Problem:
     """The problem after the change."""

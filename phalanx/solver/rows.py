@@ -132,19 +132,19 @@ def _usable(problem: Problem, book: Rulebook, fits: IntArray) -> tuple[list[int]
     """The class and the nodes of each row."""
     depth, required = book.depth, book.required_depth
     homes = {path[:required] for path in problem.anchors} if required else set()
-    groups, nodes = [], []
+    groups: list[int] = []
+    nodes: list[tuple[NodeName, ...]] = []
     for index in np.flatnonzero(fits.any(axis=1)).tolist():
         group = problem.classes[index]
-        if not required and len(group.path) >= depth and group.nodes:
+        here = group.path[:required]
+        if required and (len(here) < required or not homes <= {here}):
+            continue
+        if len(group.path) < depth:
+            groups += [index] * len(group.nodes)
+            nodes += [(node,) for node in group.nodes]
+        elif group.nodes:
             groups.append(index)
             nodes.append(group.nodes)
-            continue
-        here = group.path[:required]
-        if len(here) < required or not homes <= {here} or not group.nodes:
-            continue
-        for names in (group.nodes,) if len(group.path) >= depth else [(node,) for node in group.nodes]:
-            groups.append(index)
-            nodes.append(names)
     return groups, nodes
 
 

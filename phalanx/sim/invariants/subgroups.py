@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from phalanx.model.decisions import Bind, CycleResult, Placement
+from phalanx.model.decisions import CycleResult
 from phalanx.model.gangs import Gang, SubgroupSpec, lineages
-from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.names import NodeName, PodUid
 from phalanx.model.snapshot import Snapshot
 from phalanx.sim.invariants.check import Check
 
@@ -21,22 +21,19 @@ class SubgroupsTogether(Check):
     name = "S21"
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        placed: dict[GangId, list[Bind]] = {}
-        for placement in result.placements:
-            placed.setdefault(placement.gang, []).extend(placement.binds)
-        groups = {placement.gang: placement for placement in result.placements}
-        for name, binds in placed.items():
+        targets = {bind.pod: bind.node for placement in result.placements for bind in placement.binds}
+        for name in dict.fromkeys(placement.gang for placement in result.placements):
             gang = snapshot.gangs.get(name)
-            for part in gang.subgroups if gang is not None else ():
-                if gang is not None and part.required is not None:
-                    self._check(snapshot, gang, part, binds, groups[name])
+            if gang is not None:
+                for part in gang.subgroups:
+                    if part.required is not None:
+                        self._check(snapshot, gang, part, targets)
 
     def _check(
-        self, snapshot: Snapshot, gang: Gang, part: SubgroupSpec, binds: list[Bind], placement: Placement
+        self, snapshot: Snapshot, gang: Gang, part: SubgroupSpec, targets: dict[PodUid, NodeName]
     ) -> None:
-        targets = {bind.pod: bind.node for bind in binds}
         added, lying = _lying(snapshot, gang, part, targets)
-        what = f"{part.name} of {placement.group}"
+        what = f"{part.name} of {gang}"
         if any(not all(domain) for domain in added):
             self.violated(what, f"a member is placed in no {part.required}")
         elif part.segment:
