@@ -11,6 +11,14 @@ class CacheEvictionCheck:
         self._cache = cache
 
     def why_not(self, eviction: Evict) -> str | None:
-        """A gang of which a member has succeeded since is finishing: nothing is wrong with it any more."""
+        """A gang of which a member has succeeded since is finishing: nothing is wrong with it any more.
+
+        And what was wrong with it is no reason to evict a pod that belongs to another gang by now.
+        """
         gang = self._cache.gang(eviction.gang)
-        return f"gang {gang} is finishing" if gang is not None and gang.is_finishing else None
+        if gang is None:
+            return None
+        if gang.is_finishing:
+            return f"gang {gang} is finishing"
+        is_member = any(pod.uid == eviction.pod for pod in gang.members)
+        return None if is_member else f"the pod is no member of gang {gang} any more"

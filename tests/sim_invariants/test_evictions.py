@@ -27,14 +27,16 @@ def owned(name: str, **options: Any) -> dict[str, Any]:
     return made
 
 
-async def bound(stage: Stage, count: int, *, min_member: int = 3, **spec: Any) -> Actor:
+async def bound(
+    stage: Stage, count: int, *, min_member: int = 3, on_record: bool = True, **spec: Any
+) -> Actor:
     """A gang of three of which so many are bound, each to a node of its own, a while ago."""
     stage.create(*(node(f"n{number}") for number in range(4)))
     stage.create(pod_group("g", min_member=min_member, **spec), *(owned(f"a{n}") for n in range(3)))
     host = await stage.leader()
     for number in range(count):
         await host.bind(f"a{number}", f"n{number}")
-    if count >= min_member:
+    if count >= min_member and on_record:
         stage.status("g", GROUPS, startedAt="2026-01-01T00:00:00Z")
     await host.hear()
     await stage.pass_time(40)
@@ -112,6 +114,55 @@ def test_members_on_lost_nodes_are_replaced(name: str, expected: list[str]) -> N
         host = await bound(stage, 3, recovery={"onNodeLoss": "Replace"})
         stage.condition("n0", "Ready", "Unknown")
         await evict(stage, host, name)
+
+    assert violations(history, FewEvictions) == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [("a0", []), ("a1", ["S7", "S7"])])
+def test_a_gang_whose_status_does_not_say_yet_that_it_has_started(name: str, expected: list[str]) -> None:
+    """Its leader has seen it start, and replaces members on lost nodes; those on others stay."""
+
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 3, on_record=False, recovery={"onNodeLoss": "Replace"})
+        stage.condition("n0", "Ready", "Unknown")
+        await evict(stage, host, name)
+
+    assert violations(history, FewEvictions) == expected
+
+
+@pytest.mark.parametrize(("on_record", "expected"), [(False, []), (True, ["S7", "S7"])])
+def test_a_new_leader_cannot_know_that_it_has_started(on_record: bool, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 3, on_record=on_record)
+        stage.status("a2", phase="Failed")
+        await evict(stage, host, "a0", "a1")
+
+    assert violations(history, FewEvictions) == expected
+
+
+@pytest.mark.parametrize(("ago_s", "expected"), [(0, []), (10, ["S7"])])
+def test_a_member_that_has_just_moved_to_another_gang(ago_s: float, expected: list[str]) -> None:
+    """Into one that is finishing, while its own is restarted."""
+
+    def moved(item: dict[str, Any]) -> dict[str, Any]:
+        labels = {**item["metadata"]["labels"], "scheduling.phalanx.dev/pod-group": "h"}
+        return {**item, "metadata": {**item["metadata"], "labels": labels}}
+
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 3, recovery=RESTART)
+        other = owned("b0")
+        stage.create(pod_group("h", min_member=1), moved(other))
+        await host.bind("b0", "n3")
+        stage.status("h", GROUPS, startedAt="2026-01-01T00:00:00Z")
+        stage.status("b0", phase="Succeeded")
+        stage.condition("n0", "Ready", "Unknown")
+        choose(stage, host, "a0", "a1", "a2")
+        await host.hear()
+        stage.client.update(stage.key("a2"), moved)
+        if ago_s:
+            await host.hear()
+            await stage.pass_time(ago_s)
+        await host.evict("a2")
 
     assert violations(history, FewEvictions) == expected
 
@@ -274,3 +325,20 @@ def test_a_member_stays_on_a_lost_node(recovery: dict[str, str], lost_s: float, 
         await stage.pass_time(lost_s)
 
     assert violations(history, LostMembersGo) == expected
+
+
+@pytest.mark.parametrize("is_well_between", [True, False])
+def test_a_node_that_flaps_is_not_lost_all_the_while(is_well_between: bool) -> None:
+    """It is bad at each look."""
+
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 3, recovery={"onNodeLoss": "Replace", "gracePeriod": "10s"})
+        host.decided(CycleResult(cycle=1))
+        await stage.pass_time(70)
+        for _ in range(18):
+            if is_well_between:
+                stage.condition("n0", "Ready", "True")
+            stage.condition("n0", "Ready", "Unknown")
+            await stage.pass_time(5)
+
+    assert violations(history, LostMembersGo) == ([] if is_well_between else ["L10"])

@@ -48,6 +48,10 @@ class FewEvictions(Check):
     Such a gang is evicted whole, decided in one cycle; with Replace only members on lost nodes are. A gang
     with a member that has succeeded is finishing, and a pod without a controller would not come back: neither
     is evicted. Budgets are not asked, in this version: a release answers a fault, it is no preemption.
+
+    A gang that has started, of which the API does not say so yet, may be treated either way: its leader has
+    seen it start, a new one cannot know. A pod whose label has just moved it to another gang may still be
+    judged as a member of the one in which it was when that was decided.
     """
 
     name = "S7"
@@ -93,23 +97,31 @@ class FewEvictions(Check):
             return
         if (call.host, call.uid) not in self._decided:
             self.violated(pod, f"{call.host} evicts it and has not decided so")
-        why_not = self._why_not(call, pod)
-        if why_not:
-            self.violated(pod, f"evicted although {why_not}")
+        objections = [self._why_not(call, pod, gang) for gang in self._gangs_of(call, pod)]
+        if all(objections):
+            self.violated(pod, f"evicted although {objections[0]}")
 
-    def _why_not(self, call: Call, pod: PodFact) -> str:
+    def _gangs_of(self, call: Call, pod: PodFact) -> list[GangFact]:
+        """Its gang, and those in which it was since this was decided; none of which all pods are gone."""
+        decided = self.truth.heard(call, "pods", before_s=DECIDED_S)
+        versions = self.truth.pod_since(pod.uid, decided)
+        keys = dict.fromkeys([pod.gang, *(version.gang for version in versions if version is not None)])
+        return [self.truth.gangs[key] for key in keys if key in self.truth.gangs]
+
+    def _why_not(self, call: Call, pod: PodFact, gang: GangFact) -> str:
         if not pod.controller:
             return "nobody would make it again"
-        gang = self.truth.gangs[pod.gang]
         heard = self.truth.heard(call, "pods")
-        for other in self.truth.members(pod.gang):
+        for other in self.truth.members(gang.key):
             known = self.truth.pod_at(other.uid, heard)
             if isinstance(known, PodFact) and known.phase == "Succeeded":
                 return f"{other.name} has succeeded: the gang is finishing"
-        if not gang.has_started or not self._is_on_record(gang):
-            is_broken = gang.key in self.truth.partial or self._broke_lately(gang)
-            return "" if is_broken else "nothing is wrong with its gang"
-        answers = self._recovery(pod.gang)
+        is_broken = gang.key in self.truth.partial or self._broke_lately(gang)
+        if is_broken and not (gang.has_started and self._is_on_record(gang)):
+            return ""
+        if not gang.has_started:
+            return "nothing is wrong with its gang"
+        answers = self._recovery(gang.key)
         told = min(self.truth.heard(call, NODES, before_s=DECIDED_S), self.truth.revision_before(TROUBLE_S))
         if "Restart" in answers and (self._broke_lately(gang) or self._any_lost(gang, told)):
             return ""
@@ -294,7 +306,9 @@ class LostMembersGo(Check):
     """L10: where a gang asks for it, members on a lost node are evicted within its grace and LOST_MEMBERS_S.
 
     For the others Kubernetes' own policy holds, at which the embedded controllers are tested. Not judged
-    while many nodes are bad, nor within that time after a disturbance.
+    while many nodes are bad, nor within that time after a disturbance. A node that was well for a moment
+    between two looks is lost anew from then on, and the grace begins again: a flapping node that is bad at
+    each look has not been lost all the while.
     """
 
     name = "L10"
@@ -302,6 +316,7 @@ class LostMembersGo(Check):
     def __init__(self, scene: Scene, truth: Truth) -> None:
         super().__init__(scene, truth)
         self._lost: dict[str, float] = {}
+        self._looked = 0
         self._next = 10.0
         self._host = ""
 
@@ -318,9 +333,16 @@ class LostMembersGo(Check):
             for uid in self.truth.around_node(name):
                 pod = self.truth.pods.get(uid)
                 if pod is not None and self._is_stuck(pod):
-                    still[uid] = self._lost.get(uid, self.now)
+                    known = self._lost.get(uid, self.now)
+                    still[uid] = self.now if self._was_well(pod) else known
                     self._judge(pod, self.now - still[uid])
         self._lost = still
+        self._looked = self.scene.store.revision
+
+    def _was_well(self, pod: PodFact) -> bool:
+        """Whether its node was not lost at some moment since the last look."""
+        versions = self.truth.nodes_since(pod.node, self._looked)
+        return not all(is_lost(pod, [version]) for version in versions)
 
     def _is_stuck(self, pod: PodFact) -> bool:
         gang = self.truth.gangs[pod.gang]

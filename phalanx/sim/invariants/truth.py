@@ -381,6 +381,11 @@ class Truth:
         history = self._pod_histories.get(uid)
         return history.at(revision) if history is not None else UNKNOWN
 
+    def pod_since(self, uid: str, revision: int) -> list[PodFact | None]:
+        """A pod as of a revision and in all its later versions."""
+        history = self._pod_histories.get(uid)
+        return history.since(revision) if history is not None else [None]
+
     def node_at(self, name: str, revision: int) -> NodeFact | Unknown | None:
         """A node as of a revision."""
         history = self._node_histories.get(name)
