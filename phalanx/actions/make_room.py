@@ -12,13 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demand import Batch, Demand
+from phalanx.actions.limits import VICTIM_PRIORITIES_MAX, VICTIM_TRIALS_MAX
 from phalanx.actions.placing import seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.victim_problem import problem_of
 from phalanx.actions.victims import Victim
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Usage, total_requests
-from phalanx.limits import VICTIM_PRIORITIES_MAX, VICTIM_TRIALS_MAX
 from phalanx.model.gangs import Gang
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed

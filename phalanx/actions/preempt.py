@@ -12,19 +12,19 @@ from msgspec.structs import replace
 
 from phalanx.actions.agenda import rank_of
 from phalanx.actions.demand import Demand, Stage
-from phalanx.actions.make_room import Made, RoomMaker
-from phalanx.actions.nominations import Nominations
-from phalanx.actions.outcome import Failure, Outcome
-from phalanx.actions.victims import Victim, leaving, room_of, victims_for
-from phalanx.framework.session import Session
-from phalanx.framework.statement import Statement
-from phalanx.limits import (
+from phalanx.actions.limits import (
     NOMINATION_ATTEMPTS_MAX,
     NOMINATION_MS,
     NOMINATION_REST_MS,
     PREEMPTORS_PER_CYCLE_MAX,
     SHOWN_VICTIMS,
 )
+from phalanx.actions.make_room import Made, RoomMaker
+from phalanx.actions.nominations import Nominations
+from phalanx.actions.outcome import Failure, Outcome
+from phalanx.actions.victims import Victim, leaving, room_of, victims_for
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Statement
 from phalanx.model.decisions import Nominate
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from phalanx.actions.holders import Seated, total_of, usage_of
+from phalanx.actions.limits import NOMINATION_MS, SURPLUS_UNITS_MAX
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Usage
-from phalanx.limits import NOMINATION_MS, SURPLUS_UNITS_MAX
 from phalanx.model.gangs import DisruptionMode, Gang, GangKind
 from phalanx.model.names import QueueName
 from phalanx.model.pods import Pod

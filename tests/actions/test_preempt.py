@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
+from phalanx.actions.limits import NOMINATION_MS
 from phalanx.framework.config import ActionName, SchedulerConfig
-from phalanx.limits import NOMINATION_MS
 from phalanx.model.gangs import Disruption, DisruptionMode
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Controller
@@ -216,7 +216,7 @@ def test_members_made_anew_wait_until_the_old_ones_are_gone() -> None:
 
 
 def test_room_that_came_to_nothing_is_made_anew_a_few_times() -> None:
-    """The node whose gang was evicted is lost: the other one is taken, and in the end nobody is evicted more."""
+    """Each node is lost whose gang was evicted; after three of them nobody is evicted any more."""
     scenario = _full()
     scenario.nodes("c", 1, gpu=8)
     scenario.gang("low-2", 4, gpu=2, on=["c-0"] * 4)
