@@ -1,8 +1,9 @@
 """One cycle: a snapshot in, decisions out. Same snapshot, same configuration: same result, byte for byte."""
 
-from phalanx.actions import allocate, close, enqueue, recover, release, verdicts
+from phalanx.actions import allocate, close, enqueue, preempt, recover, release, verdicts
 from phalanx.actions.claims import find as find_claims
 from phalanx.actions.failures import find as find_failures
+from phalanx.actions.nominations import Nominations
 from phalanx.actions.troubles import find as find_troubles
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.session import Session
@@ -17,13 +18,16 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
     # 2. Take the gangs that may be tried, in order; the others get their verdict.
     troubles = find_troubles(session) if ActionName.RECOVER in config.actions else {}
     claims = find_claims(session)
-    agenda = enqueue.execute(session, troubles, claims)
+    nominations = Nominations(session)
+    agenda = enqueue.execute(session, troubles, claims, nominations)
     # 3. Try each: classes, solve, commit or roll back.
     failures = find_failures(session)
-    outcome = allocate.execute(session, agenda, failures)
+    outcome = allocate.execute(session, agenda, failures, nominations)
     # 4. Evict where policy allows.
     released = release.execute(session) if ActionName.RELEASE in config.actions else release.NOTHING
     recovered = recover.execute(session, troubles)
+    preempts = ActionName.PREEMPT in config.actions
+    preempted = preempt.execute(session, outcome, nominations) if preempts else preempt.NOTHING
     # 5. Say why, of all that was not placed.
     explained = verdicts.execute(session, outcome)
     # 6. Close: decisions, reports, memory.
@@ -32,6 +36,7 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
         outcome=outcome,
         released=released,
         recovered=recovered,
+        preempted=preempted,
         claims=claims,
         failures=failures,
         explained=explained,

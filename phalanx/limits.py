@@ -469,3 +469,9 @@ SCORED_NODES_MAX: Final = 20_000
 
 RELEASED_BY_S: Final = 60
 """Seconds after which a gang that never was whole is released: its grace, a new leader, the evictions."""
+
+VICTIM_DETERMINISTIC_LIMIT: Final = 1.0
+"""Deterministic units for the choice of the victims of one demand: about a second."""
+
+VICTIM_AMOUNTS_MAX: Final = 1 << 60
+"""Largest sum in a model of victims, so that nothing overflows 64 bits."""

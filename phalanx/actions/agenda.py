@@ -7,13 +7,13 @@ equal or higher rank; among the rest the tree of queues decides, level by level.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from phalanx.actions.demand import Demand, Stage
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
-from phalanx.model.names import QueueName
+from phalanx.model.names import GangId, QueueName
 
 Key = tuple[Any, ...]
 
@@ -21,17 +21,33 @@ Key = tuple[Any, ...]
 class Agenda:
     """Iterate over it once; whatever is placed between two steps is reflected in the next."""
 
-    def __init__(self, session: Session, demands: Iterable[Demand]) -> None:
+    def __init__(
+        self, session: Session, demands: Iterable[Demand], *, ahead: Collection[GangId] = ()
+    ) -> None:
+        """`ahead`: gangs that come first of all, where nothing of their queue is of higher rank."""
         self._session = session
         self._waiting: dict[QueueName, deque[tuple[Key, Demand]]] = {}
         self._queue_keys: dict[QueueName, Key] = {}
         lines: dict[QueueName, list[tuple[Key, Demand]]] = {}
         for demand in demands:
             lines.setdefault(demand.gang.queue, []).append((_order(demand, session), demand))
+        self._ahead = [
+            demand
+            for queue in sorted(lines)
+            for key, demand in sorted(lines[queue], key=lambda entry: entry[0])
+            if demand.gang.id in ahead
+            and demand.stage is not Stage.SURPLUS
+            and key[0] == min(other[0] for other, _ in lines[queue])
+        ]
+        first = {id(demand) for demand in self._ahead}
         for queue in sorted(lines):
+            lines[queue] = [entry for entry in lines[queue] if id(entry[1]) not in first]
+        for queue in sorted(queue for queue in lines if lines[queue]):
             self._waiting[queue] = deque(sorted(lines[queue], key=lambda entry: entry[0]))
 
     def __iter__(self) -> Iterator[Demand]:
+        yield from self._ahead
+        self._queue_keys.clear()
         while self._waiting:
             queue = self._next_queue()
             _, demand = self._waiting[queue].popleft()

@@ -7,12 +7,14 @@ from phalanx.actions import admit, claims
 from phalanx.actions.agenda import Agenda
 from phalanx.actions.demand import Demand, start_of, without
 from phalanx.actions.failures import Failures
+from phalanx.actions.nominations import Nominations
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.placing import Placing, put, seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.refusals import Refusals
 from phalanx.framework.session import Session
 from phalanx.limits import SUBGROUPS_TRIED_MAX
+from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Answer, Placed
@@ -20,9 +22,9 @@ from phalanx.solver.problem import Answer, Placed
 _NOWHERE: Final[frozenset[NodeName]] = frozenset()
 
 
-def execute(session: Session, agenda: Agenda, failures: Failures) -> Outcome:
+def execute(session: Session, agenda: Agenda, failures: Failures, nominations: Nominations) -> Outcome:
     """Try every demand; the surplus of a gang whose minimum failed is not tried."""
-    attempts = _Attempts(session, failures)
+    attempts = _Attempts(session, failures, nominations)
     skipped = []
     for demand in agenda:
         if attempts.is_held_back(demand):
@@ -37,9 +39,10 @@ def execute(session: Session, agenda: Agenda, failures: Failures) -> Outcome:
 class _Attempts:
     """The attempts of one cycle and what they learned from each other."""
 
-    def __init__(self, session: Session, failures: Failures) -> None:
+    def __init__(self, session: Session, failures: Failures, nominations: Nominations) -> None:
         self.outcome = Outcome()
         self._failures = failures
+        self._nominations = nominations
         self._session = session
         self._problems = Problems(session)
         self._refusals = Refusals(session)
@@ -62,6 +65,7 @@ class _Attempts:
             return
         is_claim = demand.cause == claims.CAUSE
         refusal = None if is_claim else self._refusals.recall(demand)
+        failed_before = demand.gang.id in self.outcome.failures
         if refusal is not None:
             self._fail(Failure(demand, carried=refusal))
         elif is_claim:
@@ -70,6 +74,8 @@ class _Attempts:
             self._fail(Failure(demand, tried=False))
         else:
             self._solve(demand)
+        if not failed_before and demand.gang.id in self.outcome.failures:
+            self._hold_its_room(demand.gang)
 
     def try_again(self, skipped: Iterable[Demand]) -> None:
         """Try what failed, and then what was skipped for that, since room is now left elsewhere."""
@@ -150,6 +156,12 @@ class _Attempts:
             answer = self._ask(demand, _NOWHERE)
         if answer is not None:
             self._put(Placing(demand, seats_of(self._session, demand, answer.assignments)))
+
+    def _hold_its_room(self, gang: Gang) -> None:
+        """Where room is being made for the gang, nobody else gets what of it is free already."""
+        if gang.id in self._nominations.open:
+            with self._session.statement() as statement:
+                self._nominations.hold_what_is_free(gang, statement)
 
     def _fail(self, failure: Failure) -> None:
         """The first failure of a gang counts, but that not all of it was tried must not be forgotten."""

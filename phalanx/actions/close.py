@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from phalanx.actions.claims import Claims
 from phalanx.actions.failures import Failures
 from phalanx.actions.outcome import Outcome
+from phalanx.actions.preempt import Preempted
 from phalanx.actions.recover import Recovered
 from phalanx.actions.release import Released
 from phalanx.actions.verdicts import Explained
@@ -24,17 +25,19 @@ def execute(
     outcome: Outcome,
     released: Released,
     recovered: Recovered,
+    preempted: Preempted,
     claims: Claims,
     failures: Failures,
     explained: Explained,
 ) -> CycleResult:
     """The result, with everything in the order of its key or of its decision."""
     placements = session.placements
-    ends = (released.wake_at, recovered.wake_at, claims.wake_at, session.health.wake_at)
+    ends = (released.wake_at, recovered.wake_at, preempted.wake_at, claims.wake_at, session.health.wake_at)
     return CycleResult(
         cycle=session.cycle,
         placements=placements,
         evictions=session.evictions,
+        nominations=preempted.nominated,
         verdicts=tuple(session.verdicts[gang] for gang in sorted(session.verdicts)),
         queues=_reports(session),
         memory=Memory(
@@ -42,6 +45,9 @@ def execute(
             refusals=dict(sorted(explained.refusals.items())),
             partial_since=dict(sorted(released.partial_since.items())),
             troubles=dict(sorted(recovered.troubles.items())),
+            nominations=preempted.nominations,
+            preempted=preempted.preempted,
+            postponed=preempted.postponed,
             seated=dict(sorted(claims.seated.items())),
             avoided=failures.avoided,
             failed=failures.failed,
@@ -106,6 +112,9 @@ def _kept_usage(session: Session) -> dict[str, Resources]:
         for queue in session.queues.path(each.gang.queue):
             for _, pods in each.seats:
                 kept[queue.name] = add(kept.get(queue.name, NONE), total_requests(pods))
+    for name, amounts in session.held:
+        for queue in session.queues.path(name):
+            kept[queue.name] = add(kept.get(queue.name, NONE), amounts)
     return kept
 
 

@@ -10,6 +10,7 @@ from phalanx.actions import words
 from phalanx.actions.agenda import Agenda
 from phalanx.actions.claims import Claims
 from phalanx.actions.demand import Demand, Stage, demands_of
+from phalanx.actions.nominations import Nominations
 from phalanx.actions.troubles import Troubles, restart_of
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
@@ -25,7 +26,7 @@ _CLAIMED_NEVERTHELESS: Final = (
 """What a gang soon overcomes; any other objection means that it does not come back as it is."""
 
 
-def execute(session: Session, troubles: Troubles, claims: Claims) -> Agenda:
+def execute(session: Session, troubles: Troubles, claims: Claims, nominations: Nominations) -> Agenda:
     """The demands of every gang that lacks members and that nothing holds back."""
     demands = tuple(_demands(session, troubles, claims))
     if all(demand.cause == claims_of.CAUSE for demand in demands):
@@ -35,7 +36,9 @@ def execute(session: Session, troubles: Troubles, claims: Claims) -> Agenda:
         session.circumstances.append(sorted(session.health.distrusted))
     if kept:
         session.circumstances.append(kept)
-    return Agenda(session, demands)
+    if nominations.open:
+        session.circumstances.append(sorted(nominations.open.items()))
+    return Agenda(session, demands, ahead=nominations.open)
 
 
 def _demands(session: Session, troubles: Troubles, claims: Claims) -> Iterator[Demand]:
@@ -43,7 +46,12 @@ def _demands(session: Session, troubles: Troubles, claims: Claims) -> Iterator[D
         claim = claims.open.get(gang.id)
         found: Problem | tuple[Demand, ...] = ()
         if any(pod.is_waiting for pod in gang.members):
-            found = _objection(gang, session) or _restart(gang, troubles) or demands_of(gang)
+            found = (
+                _objection(gang, session)
+                or _eviction(gang, session)
+                or _restart(gang, troubles)
+                or demands_of(gang)
+            )
         if isinstance(found, Problem):
             session.refuse(gang, verdict_of(gang, found))
             if claim is not None and found.reason in _CLAIMED_NEVERTHELESS:
@@ -76,6 +84,21 @@ def _objection(gang: Gang, session: Session) -> Problem | None:
         if problem is not None:
             return problem
     return None
+
+
+def _eviction(gang: Gang, session: Session) -> Problem | None:
+    """What is made anew of a gang that was evicted waits until all of the old one is gone."""
+    by = session.snapshot.memory.preempted.get(gang.id)
+    left = sum(1 for pod in gang.members if pod.holds_node) if by is not None else 0
+    if by is None or not left:
+        return None
+    beneficiary = session.gangs.get(by)
+    return Problem(
+        reason=Reason.PREEMPTED,
+        message=f"evicted in favour of {beneficiary or 'another gang'}: "
+        f"{words.pods(left)} must give back their nodes first",
+        next_step="It starts anew by itself when there is room",
+    )
 
 
 def _restart(gang: Gang, troubles: Troubles) -> Problem | None:

@@ -85,9 +85,9 @@ def _holder(
     kinds: Kinds,
 ) -> Holder:
     ours = [each for each in holding if each.pod.scheduler_name == session.config.scheduler_name]
-    booked = _usage(ours)
+    booked = usage_of(ours)
     plain = len(ours) == len(holding) and not any(map(asks_for_share, booked.values()))
-    used = booked if plain else _usage(holding, with_devices=True)
+    used = booked if plain else usage_of(holding, with_devices=True)
     if kept and plain:
         used = dict(booked)
     for each in kept:
@@ -101,8 +101,8 @@ def _holder(
 def _made(
     name: str, gang: GangId | None, queue: QueueName, used: Usage, booked: Usage, kinds: Kinds
 ) -> Holder:
-    total = _total(used)
-    total_booked = total if booked is used else _total(booked)
+    total = total_of(used)
+    total_booked = total if booked is used else total_of(booked)
     cost = (devices_of(total), total.get(CPU, 0), name)
     kind = kinds.setdefault((len(used), frozenset(total.items())), len(kinds))
     return Holder(name, gang, queue, used, booked, total, total_booked, cost, kind)
@@ -120,7 +120,8 @@ def _holding(gang: Gang, seats: Mapping[PodUid, Bind]) -> list[Seated]:
     return holding
 
 
-def _usage(seated: Sequence[Seated], *, with_devices: bool = False) -> dict[NodeName, Resources]:
+def usage_of(seated: Sequence[Seated], *, with_devices: bool = False) -> dict[NodeName, Resources]:
+    """What these use on each node; with the devices of shares where asked for."""
     if len(seated) == 1 and not with_devices:
         return {seated[0].node: seated[0].pod.shape.requests}
     counts: Counter[tuple[NodeName, ShapeKey, Device | None]] = Counter()
@@ -135,7 +136,8 @@ def _usage(seated: Sequence[Seated], *, with_devices: bool = False) -> dict[Node
     return usage
 
 
-def _total(usage: Usage) -> Resources:
+def total_of(usage: Usage) -> Resources:
+    """Over all nodes."""
     if len(usage) == 1:
         return next(iter(usage.values()))
     total: Resources = {}

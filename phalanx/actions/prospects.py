@@ -31,7 +31,7 @@ class Prospects:
         self._minimums: Counts = tuple(batch.minimum for batch in demand.batches)
         self._needs = [_needs(batch.pods[0]) for batch in demand.batches]
         self._judged = [session.eligibility(batch.pods[0]) for batch in demand.batches]
-        self._homes = _homes(session, frame)
+        self._homes = homes_of_level(session, frame)
         self._leftover: list[dict[str, int]] = [{} for _ in self._needs]
         self._fit: dict[NodeName, Counts] = {}
         self._lacks: dict[NodeName, list[tuple[str, int]]] = {}
@@ -182,7 +182,7 @@ def _needs(pod: Pod) -> tuple[tuple[str, int], ...]:
     return tuple((name, need) for name, need in pod.shape.requests.items() if need > 0)
 
 
-def _homes(session: Session, frame: Frame) -> dict[NodeName, Path]:
+def homes_of_level(session: Session, frame: Frame) -> dict[NodeName, Path]:
     """The domain of the required level in which each node lies; those that cannot be used are not there."""
     wanted = [frame.levels.index(rule.level) + 1 for rule in frame.rules if isinstance(rule, SameDomain)]
     depth = max(wanted, default=0)

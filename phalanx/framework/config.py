@@ -20,6 +20,7 @@ class ActionName(StrEnum):
 
     RELEASE = "release"
     RECOVER = "recover"
+    PREEMPT = "preempt"
 
 
 class PluginConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,7 +67,7 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
 
     scheduler_name: str = DEFAULT_SCHEDULER_NAME
     plugins: tuple[PluginConfig, ...] = ()
-    actions: tuple[ActionName, ...] = (ActionName.RELEASE, ActionName.RECOVER)
+    actions: tuple[ActionName, ...] = (ActionName.RELEASE, ActionName.RECOVER, ActionName.PREEMPT)
     default_topology: str | None = None
     tolerance: ToleranceConfig = ToleranceConfig()
     seed: int = 0

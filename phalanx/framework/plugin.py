@@ -6,9 +6,9 @@ actions act. A class attribute `Arguments` (a frozen msgspec Struct) declares wh
 set; the plugin is then made with one of it, otherwise with nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast, runtime_checkable
 
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
@@ -19,6 +19,9 @@ from phalanx.model.rules import Rule
 
 if TYPE_CHECKING:
     from phalanx.framework.session import Session
+
+NEVER: Final = 1 << 62
+"""Milliseconds: later than anything."""
 
 NodeFilter = Callable[[Node], str | None]
 """Why a pod may not run on this node, in words that fit behind "12 nodes: ", or None where it may."""
@@ -97,6 +100,27 @@ class OrdersQueues(Protocol):
 
 
 @runtime_checkable
+class AllowsEvictions(Protocol):
+    """Says who may be evicted for whom; it is enough that one plugin says so."""
+
+    def may_evict(self, victim: Gang, beneficiary: Gang, session: "Session") -> bool: ...
+
+
+@runtime_checkable
+class SparesGangs(Protocol):
+    """Says until when (ms) a gang may not be evicted for another one; 0 when it may be, NEVER when never."""
+
+    def spared_until(self, victim: Gang, session: "Session") -> int: ...
+
+
+@runtime_checkable
+class PricesVictims(Protocol):
+    """Says what is lost when these pods of a gang are evicted, >= 0; amounts of all plugins add up."""
+
+    def eviction_price(self, gang: Gang, pods: Sequence[Pod], session: "Session") -> int: ...
+
+
+@runtime_checkable
 class MakesRules(Protocol):
     """Gives the rules that join the pods of one placement."""
 
@@ -115,6 +139,9 @@ class Plugins:
         self.ranks = _those(plugins, RanksGangs)
         self.gang_orders = _those(plugins, OrdersGangs)
         self.queue_orders = _those(plugins, OrdersQueues)
+        self.eviction_rights = _those(plugins, AllowsEvictions)
+        self.shields = _those(plugins, SparesGangs)
+        self.eviction_prices = _those(plugins, PricesVictims)
         self.rule_makers = _those(plugins, MakesRules)
 
 

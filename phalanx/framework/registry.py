@@ -30,6 +30,9 @@ BUILT_IN: Final = MappingProxyType(
         "queue-limits": "phalanx.plugins.queue_limits:QueueLimits",
         "queue-priority": "phalanx.plugins.queue_priority:QueuePriority",
         "drf": "phalanx.plugins.drf:DominantShare",
+        "priority-preemption": "phalanx.plugins.priority_preemption:PriorityPreemption",
+        "disruption": "phalanx.plugins.disruption:DisruptionWishes",
+        "run-time-lost": "phalanx.plugins.run_time_lost:RunTimeLost",
         "priority": "phalanx.plugins.priority:Priority",
         "fifo": "phalanx.plugins.fifo:Fifo",
     }

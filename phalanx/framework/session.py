@@ -17,7 +17,7 @@ from phalanx.framework.states import GangState, PodState, check_gang, first_stat
 from phalanx.framework.topology import Topologies
 from phalanx.model.decisions import Evict, Placement
 from phalanx.model.gangs import Gang
-from phalanx.model.names import GangId, NodeName, ShapeKey
+from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Verdict
@@ -122,6 +122,11 @@ class Session:
     def kept(self) -> tuple[Kept, ...]:
         """Room that was taken for members which do not exist yet, in the order in which it was taken."""
         return tuple(self._changes.kept)
+
+    @property
+    def held(self) -> tuple[tuple[QueueName, Resources], ...]:
+        """What is on the account of queues for room that is being made."""
+        return tuple(self._changes.held)
 
     @property
     def verdicts(self) -> Mapping[GangId, Verdict]:

@@ -64,6 +64,7 @@ class Changes:
         self.placements: list[Placement] = []
         self.evictions: list[Evict] = []
         self.kept: list[Kept] = []
+        self.held: list[tuple[QueueName, Resources]] = []
 
 
 class Statement:
@@ -73,7 +74,12 @@ class Statement:
         self._session = session
         self._changes = changes
         self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
-        self._marks = len(changes.placements), len(changes.evictions), len(changes.kept)
+        self._marks = (
+            len(changes.placements),
+            len(changes.evictions),
+            len(changes.kept),
+            len(changes.held),
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -130,7 +136,24 @@ class Statement:
         taken = tuple((node, tuple(pods)) for node, pods in seats)
         self._changes.kept.append(Kept(gang, taken, devices))
 
-    def evict(self, *, gang: Gang, pods: Sequence[Pod], reason: str, message: str) -> None:
+    def hold(self, *, queue: QueueName, room: Usage, booked: Usage) -> None:
+        """Take room that is being made for a gang of this queue, and what of it counts on its account.
+
+        What is free may become negative: room that is held was not always free.
+        """
+        for node, amounts in room.items():
+            if node in self._session.nodes:
+                self._set(self._changes.free, node, subtract(self._session.free(node), amounts))
+                self._changes.nodes.append(node)
+        ledger = self._session.ledger
+        for node, amounts in booked.items():
+            self._changes.held.append((queue, amounts))
+            for account in ledger.accounts(queue, node):
+                self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), amounts))
+
+    def evict(
+        self, *, gang: Gang, pods: Sequence[Pod], reason: str, message: str, beneficiary: str = ""
+    ) -> None:
         """Release these bound pods; what they use stays taken until they are gone."""
         self._move_gang(gang, GangState.RELEASING)
         for pod in pods:
@@ -144,6 +167,7 @@ class Statement:
                     cycle=self._session.cycle,
                     reason=reason,
                     message=message,
+                    beneficiary=beneficiary,
                 )
             )
 
@@ -170,9 +194,9 @@ class Statement:
             else:
                 table[key] = old
         self._undo.clear()
-        placements, evictions, kept = self._marks
+        placements, evictions, kept, held = self._marks
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
-        del self._changes.kept[kept:]
+        del self._changes.kept[kept:], self._changes.held[held:]
 
     def _take(self, gang: Gang, seats: Seats) -> Devices:
         """Take the room of these seats; the devices that shares among them get."""

@@ -94,6 +94,21 @@ class Recovery(Struct, frozen=True, gc=False):
     grace_ms: int | None = None
 
 
+class DisruptionMode(StrEnum):
+    """ALL: the members of the minimum are evicted together or not at all. SINGLE: members may go alone."""
+
+    ALL = "All"
+    SINGLE = "Single"
+
+
+class Disruption(Struct, frozen=True, gc=False):
+    """What holds when others want the room of a gang. It is safe for so long (ms) after it began to run."""
+
+    mode: DisruptionMode = DisruptionMode.ALL
+    preemptible: bool = True
+    min_runtime_ms: int = 0
+
+
 class Gang(Struct, frozen=True, gc=False):
     """One gang with all its known members (waiting, bound, running, ended).
 
@@ -122,6 +137,7 @@ class Gang(Struct, frozen=True, gc=False):
     started: bool = False
     begins_anew: bool = False
     recovery: Recovery = Recovery()
+    disruption: Disruption = Disruption()
     preemption_policy: str = "PreemptLowerPriority"
     resource_version: str = ""
     problems: tuple[Problem, ...] = ()

@@ -8,6 +8,7 @@ from msgspec import Struct
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Verdict
+from phalanx.model.resources import Resources
 
 
 class Refusal(Struct, frozen=True):
@@ -51,6 +52,20 @@ class Avoided(Struct, frozen=True):
     failures: int
 
 
+class Nomination(Struct, frozen=True):
+    """Room that is being made for a gang by evicting others.
+
+    `seats`: what the gang will use per node; `victims`: the pods that were evicted for it. It holds until
+    then (ms); one without seats holds nothing, and only tells of the past. `attempts`: how often room was
+    made for the gang since it waits.
+    """
+
+    seats: Mapping[NodeName, Resources]
+    victims: tuple[PodUid, ...]
+    until: int
+    attempts: int
+
+
 class NodeScore(Struct, frozen=True):
     """Thousandths of a failure at this time (ms); it decays from then on."""
 
@@ -77,6 +92,11 @@ class Memory(Struct, frozen=True):
     `seated`: what started gangs consist of; of one that is not whole when the scheduler starts, members that
     are gone count as alike to those that are there, and the time of its claim begins anew.
 
+    `nominations`: for whom room is being made; lost, whoever is first in order takes what becomes free.
+    `preempted`: gangs that were evicted, and for which one; until they are placed again they claim nothing.
+    `postponed`: from when on (ms) a gang may look for victims again though nothing changed. Lost, a gang at
+    worst claims room that it need not, or looks in vain.
+
     `avoided`: nodes that failed a gang; rebuilt from the failed pods that still exist. `failed`: the failed
     pods that were seen already; rebuilt from the cluster. `scores`: failures of nodes; lost, they begin anew.
     `nodes`: since when nodes are good or bad; rebuilt from the cluster, as if none had ever changed.
@@ -88,6 +108,9 @@ class Memory(Struct, frozen=True):
     troubles: Mapping[GangId, Mapping[TroubleKind, int]] = {}
     seated: Mapping[GangId, Seated] = {}
     avoided: Mapping[GangId, Mapping[NodeName, Avoided]] = {}
+    nominations: Mapping[GangId, Nomination] = {}
+    preempted: Mapping[GangId, GangId] = {}
+    postponed: Mapping[GangId, int] = {}
     failed: tuple[PodUid, ...] = ()
     scores: Mapping[NodeName, NodeScore] = {}
     nodes: Mapping[NodeName, NodeRecord] = {}

@@ -46,6 +46,8 @@ class Reason(StrEnum):
     HELD_AFTER_FAILURE = "HeldAfterFailure"
     RECOVERING = "Recovering"
     ROOM_KEPT = "RoomKept"
+    ROOM_BEING_MADE = "RoomBeingMade"
+    PREEMPTED = "Preempted"
     BREAKER_OPEN = "BreakerOpen"
     NODES_OUT_OF_SERVICE = "NodesOutOfService"
 

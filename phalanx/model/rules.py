@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from phalanx.model.names import NodeName
+from phalanx.model.names import NodeName, QueueName
 from phalanx.model.resources import Resources
 
 
@@ -52,11 +52,13 @@ class Budget(Struct, frozen=True, tag="budget"):
     """The pods placed on these nodes together use at most this much. `nodes` None means every node.
 
     A resource that is absent from `remaining` is not limited. A negative amount forbids any further use.
+    `queue`: on whose account it is, descendants included; None where it is no queue's.
     """
 
     name: str
     remaining: Resources
     nodes: frozenset[NodeName] | None = None
+    queue: QueueName | None = None
 
 
 SubgroupRule = SubgroupDomain | SubgroupSegments

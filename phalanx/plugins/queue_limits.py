@@ -30,16 +30,18 @@ def _budgets_of(queue: Queue, session: Session) -> list[Rule]:
     budgets: list[Rule] = []
     if queue.limit:
         used = session.ledger.usage(queue.name)
-        budgets.append(_budget(f"limit of queue {queue.name}", queue.limit, used, None))
+        budgets.append(_budget(f"limit of queue {queue.name}", queue, queue.limit, used))
     for flavor in queue.flavors:
         if flavor.limit:
             used = session.ledger.usage(queue.name, flavor.name)
             nodes = session.ledger.flavor_nodes(queue.name, flavor.name)
             name = f"limit of queue {queue.name} for flavor {flavor.name}"
-            budgets.append(_budget(name, flavor.limit, used, nodes))
+            budgets.append(_budget(name, queue, flavor.limit, used, nodes))
     return budgets
 
 
-def _budget(name: str, limit: Resources, used: Resources, nodes: frozenset[NodeName] | None) -> Budget:
+def _budget(
+    name: str, queue: Queue, limit: Resources, used: Resources, nodes: frozenset[NodeName] | None = None
+) -> Budget:
     remaining = {resource: amount - used.get(resource, 0) for resource, amount in limit.items()}
-    return Budget(name=name, remaining=remaining, nodes=nodes)
+    return Budget(name=name, remaining=remaining, nodes=nodes, queue=queue.name)

@@ -79,7 +79,6 @@ def test_a_pod_group_names_each_of_its_fields_that_are_refused() -> None:
         "spec.startWhen: Reserved",
         "spec.startBy",
         "spec.runtime",
-        "spec.disruption",
         "spec.roles[leader].requests",
         "spec.roles[worker].requests",
         "spec.subGroups[decode-left].topology.name",

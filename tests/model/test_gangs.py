@@ -387,7 +387,8 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
     ({"startWhen": "Reserved"}, Reason.UNSUPPORTED_FIELD, "spec.startWhen"),
     ({"startBy": "2026-01-01T00:00:00Z"}, Reason.UNSUPPORTED_FIELD, "spec.startBy"),
     ({"runtime": {"max": "1h"}}, Reason.UNSUPPORTED_FIELD, "spec.runtime"),
-    ({"disruption": {"mode": "All"}}, Reason.UNSUPPORTED_FIELD, "spec.disruption"),
+    ({"disruption": {"mode": "Some"}}, Reason.INVALID_OBJECT, "spec.disruption.mode"),
+    ({"disruption": {"minRuntime": "soon"}}, Reason.INVALID_OBJECT, "spec.disruption.minRuntime"),
     ({"recovery": {"onNodeLoss": "Panic"}}, Reason.INVALID_OBJECT, "spec.recovery.onNodeLoss"),
     ({"recovery": {"gracePeriod": "soon"}}, Reason.INVALID_OBJECT, "spec.recovery.gracePeriod"),
     (

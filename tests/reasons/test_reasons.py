@@ -307,6 +307,23 @@ def test_room_kept() -> None:
     assert "kept for members that team/broken lost" in found.message
 
 
+def test_room_being_made() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=8).gang("low", 2, gpu=4, on=["n-0"] * 2)
+    found = verdict(scenario.gang("g", 1, gpu=8, priority=1))
+    assert found.reason is Reason.ROOM_BEING_MADE
+    assert "2 pods are evicted for it" in found.message
+
+
+def test_preempted() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=8).gang("low", 2, gpu=4, on=["n-0"] * 2, started=True)
+    scenario.gang("high", 1, gpu=8, priority=1)
+    scenario.memory = scenario.decide().result.memory
+    scenario.role("low", 1, gpu=4)
+    found = scenario.decide().verdict("low")
+    assert found.reason is Reason.PREEMPTED
+    assert "evicted in favour of team/high: 2 pods must give back their nodes first" in found.message
+
+
 def test_breaker_open() -> None:
     scenario = Scenario().nodes("good", 5).nodes("back", 1, gpu=8).nodes("bad", 9)
     for conditions in ({"Ready": "False"}, None):

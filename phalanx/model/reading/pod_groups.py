@@ -5,7 +5,16 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.model.gangs import Recovery, RecoveryMode, RoleSpec, SubgroupSpec, TopologyWish, lineages
+from phalanx.model.gangs import (
+    Disruption,
+    DisruptionMode,
+    Recovery,
+    RecoveryMode,
+    RoleSpec,
+    SubgroupSpec,
+    TopologyWish,
+    lineages,
+)
 from phalanx.model.pods import Controller
 from phalanx.model.reading.durations import milliseconds
 from phalanx.model.reading.metadata import controller_of, identity, seconds
@@ -16,6 +25,7 @@ from phalanx.model.wire.objects import PodGroup as WirePodGroup
 from phalanx.model.wire.phalanx import PodGroupSpec, Role, SubGroup
 
 _MODES: Final = {mode.value: mode for mode in RecoveryMode}
+_DISRUPTIONS: Final = {mode.value: mode for mode in DisruptionMode}
 
 
 class PodGroup(Struct, frozen=True, gc=False):
@@ -36,6 +46,7 @@ class PodGroup(Struct, frozen=True, gc=False):
     controller: Controller | None = None
     started: bool = False
     recovery: Recovery = Recovery()
+    disruption: Disruption = Disruption()
     resource_version: str = ""
     problems: tuple[Problem, ...] = ()
 
@@ -60,6 +71,7 @@ def read_pod_group(written: WirePodGroup) -> PodGroup:
         controller=controller_of(meta.owner_references),
         started=written.status.started_at is not None,
         recovery=_recovery(spec.recovery),
+        disruption=_disruption(spec.disruption),
         resource_version=meta.resource_version,
         problems=tuple(_problems(spec)),
     )
@@ -87,6 +99,26 @@ def _recovery_faults(written: wire.Recovery | None) -> Iterator[str]:
         yield "spec.recovery.gracePeriod: expected a duration such as 1m30s"
 
 
+def _disruption(written: wire.Disruption | None) -> Disruption:
+    """What makes no sense counts as unset, and is a problem of its own."""
+    if written is None:
+        return Disruption()
+    return Disruption(
+        mode=_DISRUPTIONS.get(written.mode or "", DisruptionMode.ALL),
+        preemptible=written.preemptible is not False,
+        min_runtime_ms=milliseconds(written.min_runtime or "") or 0,
+    )
+
+
+def _disruption_faults(written: wire.Disruption | None) -> Iterator[str]:
+    if written is None:
+        return
+    if written.mode is not None and written.mode not in _DISRUPTIONS:
+        yield f"spec.disruption.mode: expected one of {', '.join(_DISRUPTIONS)}"
+    if written.min_runtime is not None and milliseconds(written.min_runtime) is None:
+        yield "spec.disruption.minRuntime: expected a duration such as 1h30m"
+
+
 def _role(role: Role) -> RoleSpec:
     return RoleSpec(
         name=role.name,
@@ -111,7 +143,7 @@ def _problems(spec: PodGroupSpec) -> Iterator[Problem]:
         yield Problem(
             Reason.UNSUPPORTED_FIELD, f"PodGroup field {path} is not supported yet", "Remove the field"
         )
-    for message in _recovery_faults(spec.recovery):
+    for message in (*_recovery_faults(spec.recovery), *_disruption_faults(spec.disruption)):
         yield Problem(Reason.INVALID_OBJECT, f"PodGroup field {message}")
     faults = (*_number_faults(spec), *_role_faults(spec.roles), *_subgroup_faults(spec))
     for message in faults:

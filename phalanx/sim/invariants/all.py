@@ -21,6 +21,7 @@ from phalanx.sim.invariants.liveness import (
     WaitingIsExplained,
 )
 from phalanx.sim.invariants.marking import BindMarks, GangMarks, NodeMarks, ProcessMarks, WriteMarks
+from phalanx.sim.invariants.preemptions import PreemptionsHelp
 from phalanx.sim.invariants.processes import (
     KnowsAllBeforeDeciding,
     NobodyExits,
@@ -45,6 +46,7 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     NobodyExits,
     StatusIsTrue,
     SubgroupsTogether,
+    PreemptionsHelp,
     BudgetOfJobs,
     FailedNodesAvoided,
     Breaker,

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from phalanx.limits import NODE_LOSS_GRACE_MS
-from phalanx.model.decisions import CycleResult
+from phalanx.model.decisions import CycleResult, Evict
 from phalanx.model.snapshot import Snapshot
 from phalanx.sim.invariants.bounds import (
     AVOID_S,
@@ -43,11 +43,12 @@ def is_lost(pod: PodFact, nodes: list[NodeFact | None]) -> bool:
 
 
 class FewEvictions(Check):
-    """S7: we evict only gangs that never started and are partly bound, and as their `recovery` asks.
+    """S7: for no other gang we evict only those that never started and are partly bound, or by `recovery`.
 
     Such a gang is evicted whole, decided in one cycle; with Replace only members on lost nodes are. A gang
     with a member that has succeeded is finishing, and a pod without a controller would not come back: neither
-    is evicted. Budgets are not asked, in this version: a release answers a fault, it is no preemption.
+    is evicted. Budgets are not asked: a release answers a fault. What is evicted for another
+    gang is looked at by S22.
 
     A gang that has started, of which the API does not say so yet, may be treated either way: its leader has
     seen it start, a new one cannot know. A pod whose label has just moved it to another gang may still be
@@ -59,7 +60,7 @@ class FewEvictions(Check):
     def __init__(self, scene: Scene, truth: Truth) -> None:
         super().__init__(scene, truth)
         self._broken_at: dict[GangKey, float] = {}
-        self._decided: dict[tuple[str, str], None] = {}
+        self._decided: dict[tuple[str, str], Evict] = {}
 
     def on_change(self, change: Change) -> None:
         moved = self.truth.changed_pod
@@ -72,8 +73,9 @@ class FewEvictions(Check):
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         chosen: dict[str, None] = {}
         for eviction in result.evictions:
-            chosen[eviction.pod] = self._decided[host, eviction.pod] = None
-        for uid in chosen:
+            self._decided[host, eviction.pod] = eviction
+            chosen[eviction.pod] = None
+        for uid in [each.pod for each in result.evictions if not each.beneficiary]:
             pod = self.truth.pods.get(uid)
             if pod is not None and not pod.is_deleting:
                 self._check_whole(pod, chosen)
@@ -95,8 +97,11 @@ class FewEvictions(Check):
         pod = self.truth.pods.get(call.uid)
         if pod is None:
             return
-        if (call.host, call.uid) not in self._decided:
+        decided = self._decided.get((call.host, call.uid))
+        if decided is None:
             self.violated(pod, f"{call.host} evicts it and has not decided so")
+        elif decided.beneficiary:
+            return
         objections = [self._why_not(call, pod, gang) for gang in self._gangs_of(call, pod)]
         if all(objections):
             self.violated(pod, f"evicted although {objections[0]}")

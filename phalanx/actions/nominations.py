@@ -1,0 +1,89 @@
+"""Room that is being made: what was freed by evictions is kept for whom it was freed.
+
+A nomination says what the gang will use on which nodes, and who was evicted for that. Until those have ended
+the gang comes before all others, but for work of higher rank in its queue; and what is free already of its
+room is held, so that nobody else takes it. It is forgotten when the gang is placed, when all have ended and
+it still does not fit, or after its time.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from phalanx.actions.holders import Seated, usage_of
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Statement, Usage
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import Nomination
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.pods import Pod
+from phalanx.model.resources import Resources
+
+
+class Nominations:
+    """Those of one session that still count. `open`: by the gang for which room is being made."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        now = session.snapshot.now
+        self.open: Mapping[GangId, Nomination] = {
+            gang: each
+            for gang, each in session.snapshot.memory.nominations.items()
+            if each.seats and now < each.until and gang in session.gangs
+        }
+
+    def victims_left(self, gang: GangId) -> list[Pod]:
+        """The victims that still hold their nodes."""
+        return [self._holders[uid][1] for uid in self.open[gang].victims if uid in self._holders]
+
+    def gang_of(self, victim: Pod) -> Gang:
+        """The gang of a victim that still holds its node."""
+        return self._holders[victim.uid][0]
+
+    def hold_what_is_free(self, gang: Gang, statement: Statement) -> None:
+        """Take the part of its room that nobody holds any more."""
+        still = usage_of(_seated(self.victims_left(gang.id)), with_devices=True)
+        own = usage_of(_seated(self._of_queue(gang.queue, gang.id)), with_devices=True)
+        seats = self.open[gang.id].seats
+        statement.hold(queue=gang.queue, room=_beyond(seats, still), booked=_beyond(seats, own))
+
+    def hold_the_rest(self, gang: Gang, statement: Statement) -> None:
+        """Take the part that its victims hold, after their end was assumed."""
+        still = usage_of(_seated(self.victims_left(gang.id)), with_devices=True)
+        own = usage_of(_seated(self._of_queue(gang.queue, gang.id)), with_devices=True)
+        seats = self.open[gang.id].seats
+        statement.hold(queue=gang.queue, room=_common(seats, still), booked=_common(seats, own))
+
+    def _of_queue(self, queue: QueueName, gang: GangId) -> list[Pod]:
+        return [pod for pod in self.victims_left(gang) if self.gang_of(pod).queue == queue]
+
+    @cached_property
+    def _holders(self) -> dict[PodUid, tuple[Gang, Pod]]:
+        victims = {uid for each in self.open.values() for uid in each.victims}
+        if not victims:
+            return {}
+        return {
+            pod.uid: (gang, pod)
+            for gang in self._session.gangs.values()
+            for pod in gang.members
+            if pod.uid in victims and pod.holds_node
+        }
+
+
+def _seated(pods: Iterable[Pod]) -> list[Seated]:
+    return [Seated(pod, pod.node, pod.device) for pod in pods if pod.node is not None]
+
+
+def _beyond(seats: Usage, held: Usage) -> dict[NodeName, Resources]:
+    """What of the seats is more than what is held there."""
+    return {
+        node: {name: max(0, amount - held.get(node, {}).get(name, 0)) for name, amount in amounts.items()}
+        for node, amounts in seats.items()
+    }
+
+
+def _common(seats: Usage, held: Usage) -> dict[NodeName, Resources]:
+    """What of the seats is held there."""
+    return {
+        node: {name: min(amount, held.get(node, {}).get(name, 0)) for name, amount in amounts.items()}
+        for node, amounts in seats.items()
+    }

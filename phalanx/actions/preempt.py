@@ -1,0 +1,264 @@
+"""Step 4: make room for gangs that found none, by evicting those that may be evicted for them.
+
+Victims are chosen together with the placement: the least important ones with whose end the whole demand fits
+under all of its rules, and of those the cheapest set. Nothing is evicted unless a placement follows. What
+becomes free is kept for whom it was made (`nominations.py`).
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.actions.agenda import rank_of
+from phalanx.actions.demand import Demand, Stage
+from phalanx.actions.limits import (
+    NOMINATION_ATTEMPTS_MAX,
+    NOMINATION_MS,
+    NOMINATION_REST_MS,
+    PREEMPTORS_PER_CYCLE_MAX,
+    SHOWN_VICTIMS,
+)
+from phalanx.actions.make_room import Made, RoomMaker
+from phalanx.actions.nominations import Nominations
+from phalanx.actions.outcome import Failure, Outcome
+from phalanx.actions.victims import Victim, leaving, room_of, victims_for
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Statement
+from phalanx.model.decisions import Nominate
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import Nomination
+from phalanx.model.names import GangId
+from phalanx.model.pods import Pod
+from phalanx.model.reasons import Evidence, Reason, Verdict
+
+EVICTION_REASON = "Preempted"
+
+
+class Preempted(Struct, frozen=True):
+    """What the next cycle must know, the pods that get nodes once these are free, and when to look again."""
+
+    nominations: dict[GangId, Nomination] = {}
+    preempted: dict[GangId, GangId] = {}
+    postponed: dict[GangId, int] = {}
+    nominated: tuple[Nominate, ...] = ()
+    wake_at: int | None = None
+
+
+NOTHING = Preempted()
+
+
+def execute(session: Session, outcome: Outcome, nominations: Nominations) -> Preempted:
+    """Evict for as many of the demands that failed as one cycle may."""
+    step = _Preemption(session, outcome, nominations)
+    if session.may_evict:
+        step.evict_again()
+        step.make_room()
+    return step.close()
+
+
+class _Preemption:
+    def __init__(self, session: Session, outcome: Outcome, nominations: Nominations) -> None:
+        self._session = session
+        self._outcome = outcome
+        self._known = nominations
+        self._made: dict[GangId, tuple[Demand, Made]] = {}
+        self._postponed: dict[GangId, int] = {}
+        self._hopeless: set[Hashable] = set()
+
+    def evict_again(self) -> None:
+        """Whose eviction was decided and has not come to pass: it may have been lost on the way."""
+        for gang_id in self._still_nominated():
+            gang = self._session.gangs[gang_id]
+            left = [pod for pod in self._known.victims_left(gang_id) if not pod.deleting and not pod.assumed]
+            for victim in {self._known.gang_of(pod).id: self._known.gang_of(pod) for pod in left}.values():
+                pods = [pod for pod in left if self._known.gang_of(pod).id == victim.id]
+                self._evict(victim, pods, gang)
+
+    def make_room(self) -> None:
+        """Decide for whom, on a session as if all that is leaving were gone; then evict."""
+        with self._session.statement() as what_if:
+            for queue, used, booked in leaving(self._session):
+                what_if.end(queue=queue, used=used, booked=booked)
+            for gang_id in self._still_nominated():
+                self._assume_made(gang_id, what_if)
+            maker = RoomMaker(self._session)
+            for failure in self._outcome.failures.values():
+                if self._may_try(failure):
+                    self._try(failure.demand, maker, what_if)
+            what_if.roll_back()
+        for demand, made in self._made.values():
+            self._carry_out(demand, made)
+
+    def close(self) -> Preempted:
+        """What was decided, and what of the old is still true."""
+        now = self._session.snapshot.now
+        nominations = {gang: self._known.open[gang] for gang in self._still_nominated()}
+        nominations.update(self._resting())
+        for gang_id, (_, made) in self._made.items():
+            nominations[gang_id] = Nomination(
+                seats=made.usage,
+                victims=tuple(pod.uid for victim in made.victims for pod in victim.pods),
+                until=now + NOMINATION_MS,
+                attempts=self._attempts(gang_id) + 1,
+            )
+        for gang_id in nominations:
+            self._tell(gang_id)
+        ends = [each.until for each in nominations.values()] + list(self._postponed.values())
+        return Preempted(
+            nominations=dict(sorted(nominations.items())),
+            preempted=self._preempted(nominations),
+            postponed=dict(sorted(self._postponed.items())),
+            nominated=tuple(self._nominated()),
+            wake_at=min((max(end, now) for end in ends), default=None),
+        )
+
+    # --- who is helped --------------------------------------------------------------------------------------
+
+    def _still_nominated(self) -> list[GangId]:
+        """Those for whom room is being made, and who still wait for it."""
+        placed = {placement.gang for placement in self._session.placements}
+        return [
+            gang
+            for gang in self._known.open
+            if gang not in placed and gang not in self._made and self._known.victims_left(gang)
+        ]
+
+    def _may_try(self, failure: Failure) -> bool:
+        gang, now = failure.demand.gang, self._session.snapshot.now
+        if failure.demand.stage is Stage.SURPLUS or gang.id in self._still_nominated():
+            return False
+        due = self._session.snapshot.memory.postponed.get(gang.id)
+        if failure.carried is not None and (due is None or due > now):
+            if due is not None:
+                self._postponed[gang.id] = due
+            return False
+        if not failure.tried or len(self._made) >= PREEMPTORS_PER_CYCLE_MAX:
+            self._postponed[gang.id] = now
+            return False
+        rest = self._session.snapshot.memory.nominations.get(gang.id)
+        if rest is not None and rest.attempts >= NOMINATION_ATTEMPTS_MAX and now < self._rest_until(rest):
+            self._postponed[gang.id] = self._rest_until(rest)
+            return False
+        return True
+
+    def _rest_until(self, nomination: Nomination) -> int:
+        return nomination.until + NOMINATION_REST_MS
+
+    def _attempts(self, gang: GangId) -> int:
+        known = self._session.snapshot.memory.nominations.get(gang)
+        return known.attempts if known is not None and known.attempts < NOMINATION_ATTEMPTS_MAX else 0
+
+    def _resting(self) -> dict[GangId, Nomination]:
+        """Of those whose room came to nothing, how often that was; while they wait."""
+        memory = self._session.snapshot.memory.nominations
+        failed = self._outcome.failures
+        now = self._session.snapshot.now
+        return {
+            gang: replace(
+                each, seats={}, victims=(), until=min(each.until, now) if each.seats else each.until
+            )
+            for gang, each in memory.items()
+            if gang in failed and gang not in self._made and gang not in self._still_nominated()
+        }
+
+    def _try(self, demand: Demand, maker: RoomMaker, what_if: Statement) -> None:
+        gang, now = demand.gang, self._session.snapshot.now
+        key = (maker.key(demand), rank_of(gang, self._session))
+        if key in self._hopeless:
+            return
+        choosable = victims_for(gang, self._session)
+        taken = {pod.uid for _, made in self._made.values() for victim in made.victims for pod in victim.pods}
+        victims = [each for each in choosable.victims if not any(pod.uid in taken for pod in each.pods)]
+        made = maker.make(demand, victims) if victims else None
+        if made is not None:
+            self._made[gang.id] = (demand, made)
+            for victim in made.victims:
+                what_if.end(queue=victim.queue, used=victim.used, booked=victim.booked)
+            what_if.hold(queue=gang.queue, room=made.usage, booked=made.usage)
+        elif choosable.next_at is not None:
+            self._postponed[gang.id] = max(choosable.next_at, now + 1)
+        else:
+            self._hopeless.add(key)
+
+    def _assume_made(self, gang_id: GangId, what_if: Statement) -> None:
+        """As if the victims that are not being deleted yet were gone as well, and the room taken."""
+        gang = self._session.gangs[gang_id]
+        for pod in self._known.victims_left(gang_id):
+            if not pod.deleting:
+                victim = self._known.gang_of(pod)
+                used, booked = room_of([pod], self._session)
+                what_if.end(queue=victim.queue, used=used, booked=booked)
+        self._known.hold_the_rest(gang, what_if)
+
+    # --- what is done and told ------------------------------------------------------------------------------
+
+    def _carry_out(self, demand: Demand, made: Made) -> None:
+        by_gang: dict[GangId, list[Victim]] = {}
+        for victim in made.victims:
+            by_gang.setdefault(victim.gang.id, []).append(victim)
+        for victims in by_gang.values():
+            pods = [pod for victim in victims for pod in victim.pods]
+            self._evict(victims[0].gang, pods, demand.gang)
+
+    def _evict(self, victim: Gang, pods: Sequence[Pod], beneficiary: Gang) -> None:
+        message = f"evicted so that {beneficiary} of queue {beneficiary.queue} can start"
+        with self._session.statement() as statement:
+            statement.evict(
+                gang=victim, pods=pods, reason=EVICTION_REASON, message=message, beneficiary=str(beneficiary)
+            )
+
+    def _tell(self, gang_id: GangId) -> None:
+        """The verdict of a gang for which room is being made."""
+        gang = self._session.gangs.get(gang_id)
+        pods: list[Pod] = []
+        bound = ""
+        if gang_id in self._made:
+            made = self._made[gang_id][1]
+            pods, bound = [pod for victim in made.victims for pod in victim.pods], made.price
+        elif gang_id in self._known.open:
+            pods = self._known.victims_left(gang_id)
+        if gang is None or not pods or gang_id in self._session.verdicts:
+            return
+        names = sorted({str(pod) for pod in pods})
+        self._session.refuse(
+            gang,
+            Verdict(
+                gang=gang_id,
+                group=str(gang),
+                reason=Reason.ROOM_BEING_MADE,
+                message=f"room is being made: {len(pods)} pods are evicted for it and have not ended yet",
+                evidence=(
+                    *(Evidence(subject=name, finding="is being evicted") for name in names[:SHOWN_VICTIMS]),
+                    *((Evidence(subject="choice of victims", finding=bound),) if bound else ()),
+                ),
+                next_step="It starts when they have ended; their grace periods say how long that takes",
+            ),
+        )
+
+    def _preempted(self, nominations: dict[GangId, Nomination]) -> dict[GangId, GangId]:
+        """Gangs that were evicted, by whom, until they are placed again or it turns out that they stay."""
+        placed = {placement.gang for placement in self._session.placements}
+        found: dict[GangId, GangId] = {}
+        for gang_id, by in self._session.snapshot.memory.preempted.items():
+            gang = self._session.gangs.get(gang_id)
+            if gang is None or gang_id in placed:
+                continue
+            stays = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
+            if not stays or by in nominations:
+                found[gang_id] = by
+        for beneficiary, (_, made) in self._made.items():
+            found.update({gang.id: beneficiary for gang in made.gangs_ended})
+        return dict(sorted(found.items()))
+
+    def _nominated(self) -> Iterator[Nominate]:
+        for _, made in self._made.values():
+            for node, pods in made.seats:
+                for pod in pods:
+                    yield Nominate(
+                        pod=pod.uid,
+                        namespace=pod.namespace,
+                        name=pod.name,
+                        node=node,
+                        cycle=self._session.cycle,
+                    )

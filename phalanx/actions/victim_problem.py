@@ -1,0 +1,126 @@
+"""Turns a demand and those who may be evicted for it into the choice that the solver makes.
+
+Of the demand's rules it keeps the room on nodes, the domain that must hold all pods, and the limits of queues
+that count all nodes. A placement must obey the others as well, so whatever is chosen is tried afterwards.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from phalanx.actions.classes import asked_for, request_vectors
+from phalanx.actions.demand import Demand
+from phalanx.actions.frame import Frame, frame_of
+from phalanx.actions.prospects import homes_of_level
+from phalanx.actions.victims import Victim
+from phalanx.framework.session import Session
+from phalanx.model.names import GangId, NodeName
+from phalanx.model.resources import Resources
+from phalanx.model.rules import Budget
+from phalanx.solver.victims.problem import Allowance, Place, Unit, Vector, VictimProblem, Want
+from phalanx.solver.victims.room import pods_within
+
+
+def problem_of(session: Session, demand: Demand, victims: Sequence[Victim]) -> VictimProblem:
+    """The problem; its units are the victims, in their order."""
+    frame = frame_of(session, demand.gang)
+    asked = [batch.pods[0].shape.requests for batch in demand.batches]
+    resources = asked_for(asked)
+    wants = tuple(
+        Want(request, len(batch.pods))
+        for request, batch in zip(request_vectors(asked, resources), demand.batches, strict=True)
+    )
+    back = _given_back(victims, resources)
+    places, names = _places(session, demand, frame, wants, resources, back)
+    index = {name: position for position, name in enumerate(names)}
+    needs = _needs(victims)
+    units = tuple(
+        Unit(
+            cost=victim.cost,
+            gives=tuple(
+                (index[node], vector_of(amounts, resources))
+                for node, amounts in victim.used.items()
+                if node in index
+            ),
+            needs=needs.get(position, ()),
+        )
+        for position, victim in enumerate(victims)
+    )
+    return VictimProblem(
+        wants=wants,
+        places=places,
+        units=units,
+        allowances=_allowances(session, frame, victims, resources),
+        seed=session.snapshot.seed,
+    )
+
+
+def vector_of(amounts: Resources, resources: Sequence[str]) -> Vector:
+    """In the order of the resources."""
+    return tuple([amounts.get(name, 0) for name in resources])
+
+
+def _given_back(victims: Sequence[Victim], resources: Sequence[str]) -> dict[NodeName, list[int]]:
+    """Per node, what it gets back if all of them go."""
+    total: dict[NodeName, list[int]] = {}
+    for victim in victims:
+        for node, amounts in victim.used.items():
+            known = total.setdefault(node, [0] * len(resources))
+            for position, name in enumerate(resources):
+                known[position] += amounts.get(name, 0)
+    return total
+
+
+def _places(
+    session: Session,
+    demand: Demand,
+    frame: Frame,
+    wants: Sequence[Want],
+    resources: Sequence[str],
+    back: Mapping[NodeName, Sequence[int]],
+) -> tuple[tuple[Place, ...], list[NodeName]]:
+    """The nodes on which at least one pod would fit if all victims were gone."""
+    homes = homes_of_level(session, frame)
+    domains = {home: number for number, home in enumerate(sorted(set(homes.values())))}
+    judged = [session.eligibility(batch.pods[0]) for batch in demand.batches]
+    places: list[Place] = []
+    names: list[NodeName] = []
+    for node, home in homes.items():
+        free = vector_of(session.free(node), resources)
+        most = [have + more for have, more in zip(free, back.get(node, (0,) * len(free)), strict=True)]
+        takes = tuple(
+            0 if node in each.rejected else pods_within(most, want.request, want.count)
+            for each, want in zip(judged, wants, strict=True)
+        )
+        if any(takes):
+            places.append(Place(free=free, takes=takes, domain=domains[home]))
+            names.append(node)
+    return tuple(places), names
+
+
+def _needs(victims: Sequence[Victim]) -> dict[int, tuple[int, ...]]:
+    """A gang goes whole only after the members that can go alone."""
+    alone: dict[GangId, list[int]] = {}
+    needs: dict[int, tuple[int, ...]] = {}
+    for position, victim in enumerate(victims):
+        if victim.whole and victim.gang.id in alone:
+            needs[position] = tuple(alone[victim.gang.id])
+        else:
+            alone.setdefault(victim.gang.id, []).append(position)
+    return needs
+
+
+def _allowances(
+    session: Session, frame: Frame, victims: Sequence[Victim], resources: Sequence[str]
+) -> tuple[Allowance, ...]:
+    found = []
+    for rule in frame.rules:
+        if not isinstance(rule, Budget) or rule.nodes is not None:
+            continue
+        limited = [position for position, name in enumerate(resources) if name in rule.remaining]
+        names = [resources[position] for position in limited]
+        gives = tuple(
+            (position, vector_of(victim.total, names))
+            for position, victim in enumerate(victims)
+            if any(queue.name == rule.queue for queue in session.queues.path(victim.queue))
+        )
+        found.append(Allowance(tuple(limited), vector_of(rule.remaining, names), gives))
+    return tuple(each for each in found if each.resources)

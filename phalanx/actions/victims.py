@@ -1,0 +1,142 @@
+"""Who may be evicted for a demand, in which units, and what each unit holds and costs.
+
+A gang goes whole, or it loses members beyond its minimum, each a unit of its own; where its `disruption` says
+so, every member is. Members that end anyway are no victims, nor is a gang of which one has succeeded, nor gangs
+of this cycle: what is assumed or about to be bound is let alone until the API knows of it.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from phalanx.actions.holders import Seated, total_of, usage_of
+from phalanx.actions.limits import NOMINATION_MS, SURPLUS_UNITS_MAX
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Usage
+from phalanx.model.gangs import DisruptionMode, Gang, GangKind
+from phalanx.model.names import QueueName
+from phalanx.model.pods import Pod
+from phalanx.model.resources import Resources
+from phalanx.model.shares import asks_for_share
+
+
+class Victim(Struct, frozen=True):
+    """Pods of one gang that are evicted together. `whole`: they leave nothing of the gang that could go on.
+
+    `used`: what their nodes get back; `booked`: what of it is on the account of the queue, `total` of that.
+    """
+
+    gang: Gang
+    pods: tuple[Pod, ...]
+    whole: bool
+    cost: int
+    used: Usage
+    booked: Usage
+    total: Resources
+
+    @property
+    def queue(self) -> QueueName:
+        """Whose account it is on."""
+        return self.gang.queue
+
+
+class Choosable(Struct, frozen=True):
+    """Victims, and when (ms) others could be that are spared for now; None where time changes nothing."""
+
+    victims: tuple[Victim, ...]
+    next_at: int | None
+
+
+def victims_for(beneficiary: Gang, session: Session) -> Choosable:
+    """All units that may be evicted for this gang, those of one gang in a row, the whole one last."""
+    now = session.snapshot.now
+    found: list[Victim] = []
+    later: list[int] = []
+    for gang in session.gangs.values():
+        if not _is_allowed(gang, beneficiary, session):
+            continue
+        until = max((shield.spared_until(gang, session) for shield in session.plugins.shields), default=0)
+        if until <= now:
+            found.extend(_units_of(gang, session))
+        else:
+            later.append(until)
+    return Choosable(tuple(found), min(later, default=None))
+
+
+def leaving(session: Session) -> list[tuple[QueueName, Usage, Usage]]:
+    """What pods that are being deleted will give back: by queue, what they use, and what of it is booked.
+
+    Not those that are stuck: nobody knows when they end.
+    """
+    oldest = (session.snapshot.now - NOMINATION_MS) // 1000
+    found = []
+    for gang in session.gangs.values():
+        pods = [pod for pod in gang.members if pod.deleting and pod.holds_node and pod.ended > oldest]
+        if pods:
+            used, booked = room_of(pods, session)
+            found.append((gang.queue, used, booked))
+    return found
+
+
+def _is_allowed(gang: Gang, beneficiary: Gang, session: Session) -> bool:
+    if gang.id == beneficiary.id or gang.is_finishing or session.seats_of(gang):
+        return False
+    if session.snapshot.memory.preempted.get(beneficiary.id) == gang.id:
+        return False
+    rights = session.plugins.eviction_rights
+    return any(right.may_evict(gang, beneficiary, session) for right in rights)
+
+
+def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
+    holders = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
+    if not holders or any(pod.assumed or not _is_ours(pod, session) for pod in holders):
+        return
+    alone = holders if gang.disruption.mode is DisruptionMode.SINGLE else _surplus(gang, holders)
+    names = {pod.uid for pod in alone}
+    together = [pod for pod in holders if pod.uid not in names]
+    for pod in alone:
+        yield _victim(gang, [pod], session, whole=len(holders) == 1)
+    if together:
+        yield _victim(gang, together, session, whole=True)
+
+
+def _surplus(gang: Gang, holders: Sequence[Pod]) -> list[Pod]:
+    """Members without which the gang still has its minimum, those that count last first."""
+    if gang.kind is GangKind.POD or len(holders) <= gang.min_member:
+        return []
+    kept = [pod for pod in gang.members if pod.counts_for_gang]
+    found: list[Pod] = []
+    for pod in reversed(holders):
+        rest = [other for other in kept if other is not pod]
+        if len(found) < SURPLUS_UNITS_MAX and gang.minimum.is_reached(rest):
+            kept = rest
+            found.append(pod)
+    return found
+
+
+def _is_ours(pod: Pod, session: Session) -> bool:
+    return pod.scheduler_name == session.config.scheduler_name
+
+
+def _victim(gang: Gang, pods: Sequence[Pod], session: Session, *, whole: bool) -> Victim:
+    used, booked = room_of(pods, session)
+    prices = session.plugins.eviction_prices
+    return Victim(
+        gang=gang,
+        pods=tuple(pods),
+        whole=whole,
+        cost=1 + sum(plugin.eviction_price(gang, pods, session) for plugin in prices),
+        used=used,
+        booked=booked,
+        total=total_of(booked),
+    )
+
+
+def room_of(pods: Sequence[Pod], session: Session) -> tuple[Usage, Usage]:
+    """What their nodes get back, and what of it is on the account of their queue."""
+    seated = [Seated(pod, pod.node, pod.device) for pod in pods if pod.node is not None]
+    booked = usage_of([each for each in seated if _is_ours(each.pod, session)])
+    plain = not any(asks_for_share(each.pod.shape.requests) for each in seated)
+    if plain and all(_is_ours(each.pod, session) for each in seated):
+        return booked, booked
+    return usage_of(seated, with_devices=True), booked

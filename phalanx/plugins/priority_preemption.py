@@ -1,0 +1,23 @@
+"""Lets a gang evict gangs of lower priority of its own queue, unless its preemption policy is Never.
+
+Priorities compare within a queue only: between queues it is shares that count.
+"""
+
+from typing import Final
+
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+
+NEVER_PREEMPTS: Final = "Never"
+
+
+class PriorityPreemption:
+    """Strictly lower priority, so that nobody is evicted by whom it could evict."""
+
+    name: Final = "priority-preemption"
+
+    def may_evict(self, victim: Gang, beneficiary: Gang, session: Session) -> bool:
+        """Whether the priorities allow it."""
+        if beneficiary.preemption_policy == NEVER_PREEMPTS:
+            return False
+        return victim.queue == beneficiary.queue and victim.priority < beneficiary.priority

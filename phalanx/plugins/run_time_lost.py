@@ -1,0 +1,51 @@
+"""Prices the eviction of pods: what they have computed is lost, and each eviction is a nuisance by itself.
+
+A pod costs one for each minute that it has run, times its size: eight for each device and one for each core,
+rounded up. Days beyond the seventh count no more: by then whoever loses work without a checkpoint chose to.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.pods import Pod
+from phalanx.model.resources import CPU
+
+_MINUTES_MAX: Final = 7 * 24 * 60
+_SIZE_MAX: Final = 4096
+_PER_DEVICE: Final = 8
+
+
+class RunTimeLostArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """`per_eviction`: the price of a gang, or of a member that may go alone, though nothing be lost."""
+
+    per_eviction: int = 1000
+
+
+class RunTimeLost:
+    """Minutes times size, summed over the pods."""
+
+    name: Final = "run-time-lost"
+    Arguments = RunTimeLostArguments
+
+    def __init__(self, arguments: RunTimeLostArguments) -> None:
+        self._per_eviction = arguments.per_eviction
+
+    def eviction_price(self, gang: Gang, pods: Sequence[Pod], session: Session) -> int:
+        """The price of evicting these pods of the gang together."""
+        now = session.snapshot.now // 1000
+        lost = sum(_minutes(pod, now) * _size(pod) for pod in pods)
+        return self._per_eviction + lost
+
+
+def _minutes(pod: Pod, now: int) -> int:
+    return min(_MINUTES_MAX, max(0, now - pod.running_since) // 60) if pod.running_since else 0
+
+
+def _size(pod: Pod) -> int:
+    requests = pod.shape.requests
+    devices = sum(amount for name, amount in requests.items() if "/" in name)
+    return min(_SIZE_MAX, max(1, _PER_DEVICE * devices - (-requests.get(CPU, 0) // 1000)))

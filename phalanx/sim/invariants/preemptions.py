@@ -1,0 +1,95 @@
+"""Evictions of one gang for another: S22."""
+
+from collections.abc import Iterable
+
+from phalanx.model.decisions import CycleResult, Evict
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import Nomination
+from phalanx.model.names import NodeName, PodUid
+from phalanx.model.pods import Pod
+from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.snapshot import Snapshot
+from phalanx.sim.invariants.check import Check
+
+
+class PreemptionsHelp(Check):
+    """S22: whom we evict for another gang may go, leaves whole what stays, and a placement follows.
+
+    A victim is of lower priority and of the same queue, may be preempted, and is not finishing. Of its gang
+    all go, or those that stay are its minimum. On each node where the other gang will go, what is free, what
+    is being deleted and what is evicted are enough for it and for all others for whom room is made there.
+    """
+
+    name = "S22"
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        preempting = [each for each in result.evictions if each.beneficiary]
+        gone = {each.pod for each in result.evictions}
+        for eviction in preempting:
+            self._check_victim(eviction, snapshot)
+        for gang_id in dict.fromkeys(each.gang for each in preempting):
+            gang = snapshot.gangs.get(gang_id)
+            if gang is not None:
+                self._check_rest(gang, gone)
+        if preempting:
+            self._check_room(snapshot, result, gone)
+
+    def _check_victim(self, eviction: Evict, snapshot: Snapshot) -> None:
+        victim = snapshot.gangs.get(eviction.gang)
+        helped = [gang for gang in snapshot.gangs.values() if str(gang) == eviction.beneficiary]
+        if victim is None or not helped:
+            self.violated(eviction.name, f"evicted for {eviction.beneficiary}, and one of them is not there")
+            return
+        if not victim.disruption.preemptible or victim.is_finishing:
+            self.violated(eviction.name, f"evicted although {victim} is finishing or not preemptible")
+        if not any(_may_evict(gang, victim) for gang in helped):
+            self.violated(eviction.name, f"{eviction.beneficiary} may not evict {victim}")
+
+    def _check_rest(self, gang: Gang, gone: set[PodUid]) -> None:
+        stay = [pod for pod in gang.members if pod.counts_for_gang and pod.uid not in gone]
+        holds = any(pod.holds_node for pod in stay)
+        if holds and not gang.minimum.is_reached(stay) and gang.disruption.mode == "All":
+            self.violated(str(gang), f"{len(stay)} members stay, which are no minimum")
+
+    def _check_room(self, snapshot: Snapshot, result: CycleResult, gone: set[PodUid]) -> None:
+        back = _given_back(snapshot, gone)
+        known = snapshot.memory.nominations
+        new = {gang: each for gang, each in result.memory.nominations.items() if each != known.get(gang)}
+        taken = _taken(snapshot, result, new.values())
+        for gang, nomination in new.items():
+            for node, amounts in nomination.seats.items():
+                state = snapshot.nodes.get(node)
+                room = add(state.free, back.get(node, NONE)) if state is not None else NONE
+                if any(room.get(name, 0) < taken[node].get(name, 0) for name in amounts if amounts[name]):
+                    self.violated(gang, f"room is made for it on {node}, which has {room} for {taken[node]}")
+
+
+def _may_evict(gang: Gang, victim: Gang) -> bool:
+    return gang.queue == victim.queue and gang.priority > victim.priority
+
+
+def _given_back(snapshot: Snapshot, gone: set[PodUid]) -> dict[NodeName, Resources]:
+    back: dict[NodeName, Resources] = {}
+    for pod in _members(snapshot.gangs.values()):
+        if pod.node is not None and pod.holds_node and (pod.deleting or pod.uid in gone):
+            back[pod.node] = add(back.get(pod.node, NONE), pod.shape.requests)
+    return back
+
+
+def _taken(
+    snapshot: Snapshot, result: CycleResult, nominations: Iterable[Nomination]
+) -> dict[NodeName, Resources]:
+    """What the pods bound in this cycle, and those for whom room is made, use per node."""
+    taken: dict[NodeName, Resources] = {}
+    for nomination in nominations:
+        for node, amounts in nomination.seats.items():
+            taken[node] = add(taken.get(node, NONE), amounts)
+    targets = {bind.pod: bind.node for placement in result.placements for bind in placement.binds}
+    for pod in _members(snapshot.gangs.values()):
+        if pod.uid in targets:
+            taken[targets[pod.uid]] = add(taken.get(targets[pod.uid], NONE), pod.shape.requests)
+    return taken
+
+
+def _members(gangs: Iterable[Gang]) -> list[Pod]:
+    return [pod for gang in gangs for pod in gang.members]

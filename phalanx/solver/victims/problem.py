@@ -1,0 +1,80 @@
+"""The choice of victims as data. The solver knows no policy: actions say who may go and what that costs."""
+
+from msgspec import Struct
+
+Vector = tuple[int, ...]
+
+
+class Want(Struct, frozen=True):
+    """`count` interchangeable pods that must all find a place. All vectors have the same resources."""
+
+    request: Vector
+    count: int
+
+
+class Place(Struct, frozen=True):
+    """One node. `free` is negative where it is over-committed. `takes`: at most so many pods, per want.
+
+    `domain`: in which of the domains it lies of which one must hold all pods; 0 where none must.
+    """
+
+    free: Vector
+    takes: Vector
+    domain: int = 0
+
+
+class Unit(Struct, frozen=True):
+    """Pods that are evicted together or not at all.
+
+    `gives`: what that frees, by index of the place. `needs`: units, by index, that must go if this one does.
+    """
+
+    cost: int
+    gives: tuple[tuple[int, Vector], ...]
+    needs: tuple[int, ...] = ()
+
+
+class Allowance(Struct, frozen=True):
+    """What the wants may use together of each resource: `room`, and what each of these units gives back.
+
+    `resources` are indices into the vectors; the others have no bound.
+    """
+
+    resources: tuple[int, ...]
+    room: Vector
+    gives: tuple[tuple[int, Vector], ...]
+
+
+class Floor(Struct, frozen=True):
+    """What may be evicted at most of these units together: `room`, of vectors of its own."""
+
+    room: Vector
+    takes: tuple[tuple[int, Vector], ...]
+
+
+class VictimProblem(Struct, frozen=True):
+    """Choose units so that all wants fit, at the least cost.
+
+    It may leave out rules that a placement must obey as well: then a choice may turn out to be too small, and
+    the bound of its cost holds all the same.
+    """
+
+    wants: tuple[Want, ...]
+    places: tuple[Place, ...]
+    units: tuple[Unit, ...]
+    allowances: tuple[Allowance, ...] = ()
+    floors: tuple[Floor, ...] = ()
+    seed: int = 0
+
+
+class Choice(Struct, frozen=True):
+    """Indices of units, ascending; no choice costs less than `bound`."""
+
+    units: tuple[int, ...]
+    cost: int
+    bound: int
+
+    @property
+    def proven(self) -> bool:
+        """Whether none is cheaper."""
+        return self.cost == self.bound

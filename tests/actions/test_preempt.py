@@ -1,0 +1,241 @@
+"""Preemption inside a queue: who goes, for whom, and what becomes of the room."""
+
+from msgspec.structs import replace
+
+from phalanx.actions.limits import NOMINATION_MS
+from phalanx.framework.config import ActionName, SchedulerConfig
+from phalanx.model.gangs import Disruption, DisruptionMode
+from phalanx.model.names import GangId, NodeName
+from phalanx.model.pods import Controller
+from phalanx.model.reasons import Reason
+from phalanx.model.resources import GPU
+from tests.builders import Decided, Scenario
+
+JOB = Controller(kind="Job", name="job", uid="job-uid")
+WITHOUT = SchedulerConfig(actions=(ActionName.RELEASE, ActionName.RECOVER))
+
+
+def _full(**fields: object) -> Scenario:
+    """Two nodes of 8 GPUs, each full of one gang; a gang of higher priority wants one node."""
+    scenario = Scenario().nodes("a", 2, gpu=8)
+    for index in (0, 1):
+        scenario.gang(f"low-{index}", 4, gpu=2, on=[f"a-{index}"] * 4, **fields)
+    return scenario.gang("high", 4, gpu=2, priority=10)
+
+
+def _dying(scenario: Scenario, decided: Decided) -> Scenario:
+    """The evicted pods end, but hold their nodes still."""
+    scenario.memory = decided.result.memory
+    evicted = {each.pod for each in decided.result.evictions}
+    for name, gang in scenario._gangs.items():
+        members = tuple(
+            replace(pod, deleting=True, ended=scenario.now // 1000) if pod.uid in evicted else pod
+            for pod in gang.members
+        )
+        scenario._gangs[name] = replace(gang, members=members)
+    scenario.capacity_version += 1
+    return scenario
+
+
+def _gone(scenario: Scenario) -> Scenario:
+    """What was being deleted is gone and made anew."""
+    for name, gang in scenario._gangs.items():
+        members = tuple(
+            replace(pod, uid=f"{pod.uid}-again", node=None, deleting=False) if pod.deleting else pod
+            for pod in gang.members
+        )
+        scenario._gangs[name] = replace(gang, members=members)
+    scenario.capacity_version += 1
+    return scenario
+
+
+def test_one_gang_of_lower_priority_goes_whole() -> None:
+    decided = _full().decide()
+    assert sorted(decided.evicted()) == [f"low-0-{i}" for i in range(4)]
+    assert {each.beneficiary for each in decided.result.evictions} == {"team/high"}
+    assert decided.verdict("high").reason is Reason.ROOM_BEING_MADE
+    assert "proven to be the least" in str(decided.verdict("high").evidence)
+    assert decided.result.memory.preempted == {GangId("gang-low-0"): GangId("gang-high")}
+
+
+def test_nobody_goes_where_the_action_is_switched_off() -> None:
+    assert not _full().decide(WITHOUT).evicted()
+
+
+def test_equal_priority_evicts_nobody() -> None:
+    assert not _full(priority=10).decide().evicted()
+
+
+def test_a_gang_that_never_preempts_waits() -> None:
+    scenario = _full()
+    scenario.change("high", preemption_policy="Never")
+    decided = scenario.decide()
+    assert not decided.evicted()
+    assert decided.verdict("high").reason is Reason.INSUFFICIENT_CAPACITY
+
+
+def test_another_queue_is_no_prey_of_priority() -> None:
+    scenario = Scenario().queue("one").queue("two").nodes("a", 1, gpu=8)
+    scenario.gang("low", 4, gpu=2, on=["a-0"] * 4, queue="one").gang(
+        "high", 4, gpu=2, priority=10, queue="two"
+    )
+    assert not scenario.decide().evicted()
+
+
+def test_nothing_is_evicted_where_no_placement_follows() -> None:
+    scenario = _full().gang("too-large", 3, gpu=8, priority=20)
+    decided = scenario.decide()
+    assert decided.reasons()["too-large"] is Reason.ABOVE_CLUSTER_CAPACITY
+    assert {each.beneficiary for each in decided.result.evictions} == {"team/high"}
+
+
+def test_the_least_important_goes_though_it_costs_more() -> None:
+    scenario = Scenario().nodes("a", 2, gpu=8)
+    scenario.gang("lowest", 8, gpu=1, on=["a-0"] * 8, priority=1).gang(
+        "low", 1, gpu=8, on=["a-1"] * 1, priority=2
+    )
+    assert len(scenario.gang("high", 1, gpu=8, priority=3).decide().evicted()) == 8
+
+
+def test_free_and_freed_room_are_combined() -> None:
+    """Volcano #3291."""
+    scenario = Scenario().nodes("a", 1, gpu=8).nodes("b", 1, gpu=8)
+    decided = scenario.gang("low", 2, gpu=4, on=["a-0"] * 2).gang("high", 2, gpu=8, priority=10).decide()
+    assert sorted(decided.evicted()) == ["low-0", "low-1"]
+
+
+def test_the_rack_that_is_required_is_cleared_and_no_other() -> None:
+    """KAI #1591: the full rack of lower priority, though the cluster has room elsewhere."""
+    scenario = Scenario("rack").nodes("a", 2, gpu=8, within="r1").nodes("b", 2, gpu=8, within="r2")
+    scenario.gang("cheap", 1, gpu=8, on=["a-0"] * 1).gang("dear", 8, gpu=1, on=["b-0"] * 8).gang(
+        "same", 1, gpu=8, on=["b-1"] * 1, priority=10
+    )
+    decided = scenario.gang("high", 2, gpu=8, priority=10, required="rack").decide()
+    assert decided.evicted() == ["cheap-0"]
+
+
+def test_surplus_goes_before_a_minimum() -> None:
+    scenario = Scenario().nodes("a", 1, gpu=8)
+    scenario.gang("elastic", 8, gpu=1, min=4, on=["a-0"] * 8).gang("high", 2, gpu=1, priority=10)
+    assert sorted(scenario.decide().evicted()) == ["elastic-6", "elastic-7"]
+
+
+def test_members_that_may_go_alone_do() -> None:
+    scenario = Scenario().nodes("a", 1, gpu=8)
+    scenario.gang("loose", 8, gpu=1, on=["a-0"] * 8, disruption=Disruption(mode=DisruptionMode.SINGLE))
+    assert len(scenario.gang("high", 2, gpu=1, priority=10).decide().evicted()) == 2
+
+
+def test_what_is_not_preemptible_stays() -> None:
+    assert not _full(disruption=Disruption(preemptible=False)).decide().evicted()
+
+
+def test_a_gang_is_safe_until_it_ran_for_its_time() -> None:
+    scenario = _full(disruption=Disruption(min_runtime_ms=60_000))
+    for name in ("low-0", "low-1"):
+        members = tuple(replace(pod, running_since=scenario.now // 1000) for pod in scenario.members(name))
+        scenario.change(name, members=members)
+    decided = scenario.decide()
+    assert not decided.evicted()
+    assert decided.result.wake_at == scenario.now + 60_000
+    scenario.take(decided)
+    scenario.now += 60_000
+    assert len(scenario.decide().evicted()) == 4
+
+
+def test_the_limit_of_a_queue_is_made_room_in_too() -> None:
+    scenario = Scenario().queue("tenant", limit={GPU: 8}).nodes("a", 4, gpu=8)
+    scenario.gang("low", 4, gpu=2, on=["a-0"] * 4, queue="tenant")
+    decided = scenario.gang("high", 4, gpu=2, priority=10, queue="tenant").decide()
+    assert len(decided.evicted()) == 4
+
+
+def test_what_becomes_free_is_kept_for_whom_it_was_freed() -> None:
+    scenario = _full()
+    first = scenario.decide()
+    _dying(scenario, first)
+    scenario.gang("early", 1, gpu=2, priority=10, created=-1, preemption_policy="Never")
+    waiting = scenario.decide()
+    assert waiting.placed() == []
+    assert waiting.evicted() == []
+    assert waiting.reasons()["high"] is Reason.ROOM_BEING_MADE
+    scenario.memory = waiting.result.memory
+    assert _gone(scenario).decide().placed() == ["high"]
+
+
+def test_part_of_the_room_is_kept_while_the_rest_is_still_held() -> None:
+    scenario = _full()
+    first = scenario.decide()
+    _dying(scenario, first)
+    members = tuple(pod for pod in scenario.members("low-0") if pod.name != "low-0-0")
+    scenario.change("low-0", members=members)
+    scenario.gang("early", 1, gpu=2, priority=10, created=-1, preemption_policy="Never")
+    assert scenario.decide().placed() == []
+
+
+def test_what_is_freed_by_others_goes_to_others() -> None:
+    scenario = _full()
+    _dying(scenario, scenario.decide())
+    scenario.nodes("b", 1, gpu=2).gang("early", 1, gpu=2, priority=5)
+    assert scenario.decide().nodes("early") == ["b-0"]
+
+
+def test_an_eviction_that_was_lost_is_decided_again() -> None:
+    scenario = _full()
+    first = scenario.decide()
+    scenario.memory = first.result.memory
+    again = scenario.decide()
+    assert sorted(again.evicted()) == sorted(first.evicted())
+
+
+def test_who_was_evicted_claims_nothing_and_evicts_nobody() -> None:
+    scenario = _full()
+    _dying(scenario, scenario.decide())
+    second = scenario.decide()
+    scenario.memory = second.result.memory
+    third = _gone(scenario).decide()
+    assert third.placed() == ["high"]
+    scenario.take(third)
+    fourth = scenario.decide()
+    assert fourth.evicted() == []
+    assert fourth.reasons()["low-0"] is Reason.INSUFFICIENT_CAPACITY
+    assert not scenario.take(fourth).decide().result.placements
+
+
+def test_members_made_anew_wait_until_the_old_ones_are_gone() -> None:
+    scenario = _full()
+    _dying(scenario, scenario.decide())
+    scenario.nodes("b", 1, gpu=8)
+    new = tuple(
+        replace(pod, uid=f"{pod.uid}-new", node=None, deleting=False) for pod in scenario.members("low-0")
+    )
+    scenario.change("low-0", members=(*scenario.members("low-0"), *new))
+    decided = scenario.decide()
+    assert decided.where("high") == {"b": 4}
+    assert decided.reasons()["low-0"] is Reason.PREEMPTED
+
+
+def test_room_that_came_to_nothing_is_made_anew_a_few_times() -> None:
+    """Each node is lost whose gang was evicted; after three of them nobody is evicted any more."""
+    scenario = _full()
+    scenario.nodes("c", 1, gpu=8)
+    scenario.gang("low-2", 4, gpu=2, on=["c-0"] * 4)
+    evicted = []
+    for _ in range(6):
+        decided = scenario.decide()
+        evicted += decided.evicted()
+        _dying(scenario, decided)
+        _gone(scenario)
+        scenario.memory = decided.result.memory
+        lost = {NodeName(each) for each in {p.node for p in decided.result.nominations}}
+        for node in lost:
+            scenario._nodes[node] = replace(scenario._nodes[node], unschedulable=True)
+    assert len(evicted) == 12
+
+
+def test_room_is_not_kept_for_ever() -> None:
+    scenario = _full()
+    _dying(scenario, scenario.decide())
+    scenario.now += NOMINATION_MS
+    decided = scenario.decide()
+    assert sorted(decided.evicted()) == [f"low-1-{i}" for i in range(4)]

@@ -1,0 +1,166 @@
+"""Choices of victims against brute force on small clusters."""
+
+from itertools import combinations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phalanx.solver.victims.engine import choose
+from phalanx.solver.victims.greedy import cheapest_first, most_for_the_cost
+from phalanx.solver.victims.problem import Allowance, Floor, Place, Unit, VictimProblem, Want
+from phalanx.solver.victims.room import by_domain
+
+
+def _cheapest(problem: VictimProblem) -> int | None:
+    """The least cost of all sets of units, each of which is tried."""
+    best: int | None = None
+    for count in range(len(problem.units) + 1):
+        for chosen in combinations(range(len(problem.units)), count):
+            cost = sum(problem.units[unit].cost for unit in chosen)
+            if (best is None or cost < best) and _is_enough(problem, set(chosen)):
+                best = cost
+    return best
+
+
+def _is_enough(problem: VictimProblem, chosen: set[int]) -> bool:
+    if any(not set(problem.units[unit].needs) <= chosen for unit in chosen):
+        return False
+    for floor in problem.floors:
+        taken = [
+            sum(vector[i] for unit, vector in floor.takes if unit in chosen) for i in range(len(floor.room))
+        ]
+        if any(amount > most for amount, most in zip(taken, floor.room, strict=True)):
+            return False
+    for allowance in problem.allowances:
+        for position, index in enumerate(allowance.resources):
+            asked = sum(want.request[index] * want.count for want in problem.wants)
+            back = sum(vector[position] for unit, vector in allowance.gives if unit in chosen)
+            if asked > allowance.room[position] + back:
+                return False
+    free = [
+        tuple(
+            have
+            + sum(vector[i] for unit in chosen for place, vector in problem.units[unit].gives if place == p)
+            for i, have in enumerate(each.free)
+        )
+        for p, each in enumerate(problem.places)
+    ]
+    return any(
+        _has_place(problem, [free[p] for p in places], [problem.places[p].takes for p in places])
+        for places in by_domain(problem.places).values()
+    )
+
+
+def _has_place(problem: VictimProblem, free: list[tuple[int, ...]], takes: list[tuple[int, ...]]) -> bool:
+    """Pod by pod, each on each place."""
+    pods = [index for index, want in enumerate(problem.wants) for _ in range(want.count)]
+    seen: set[object] = set()
+
+    def go(position: int, free: tuple[tuple[int, ...], ...], used: tuple[tuple[int, ...], ...]) -> bool:
+        if position == len(pods):
+            return True
+        if (position, free, used) in seen:
+            return False
+        seen.add((position, free, used))
+        want = pods[position]
+        request = problem.wants[want].request
+        for place, have in enumerate(free):
+            is_room = all(a >= b or b == 0 for a, b in zip(have, request, strict=True))
+            if is_room and used[place][want] < takes[place][want]:
+                left = tuple(a - b for a, b in zip(have, request, strict=True))
+                more = tuple(count + (index == want) for index, count in enumerate(used[place]))
+                if go(
+                    position + 1,
+                    (*free[:place], left, *free[place + 1 :]),
+                    (*used[:place], more, *used[place + 1 :]),
+                ):
+                    return True
+        return False
+
+    return go(0, tuple(free), tuple((0,) * len(problem.wants) for _ in free))
+
+
+@st.composite
+def problems(draw: st.DrawFn, *, wants: int = 1) -> VictimProblem:
+    """Up to four places in one or two domains, and up to six units, some of which need another."""
+    number = st.integers(0, 4)
+    places = draw(
+        st.lists(
+            st.builds(
+                Place,
+                free=st.tuples(st.integers(-1, 3), number),
+                takes=st.tuples(*[st.integers(0, 3)] * wants),
+                domain=st.integers(0, 1),
+            ),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    vectors = st.tuples(number, number)
+    at = st.integers(0, len(places) - 1)
+    units = []
+    for index in range(draw(st.integers(0, 6))):
+        gives = draw(st.dictionaries(at, vectors, max_size=3))
+        needs = draw(st.sets(st.integers(0, index - 1), max_size=1)) if index else set()
+        units.append(Unit(draw(st.integers(1, 9)), tuple(sorted(gives.items())), tuple(sorted(needs))))
+    some = st.lists(
+        st.tuples(st.integers(0, max(0, len(units) - 1)), st.tuples(number)),
+        max_size=4,
+        unique_by=lambda e: e[0],
+    )
+    allowances = [Allowance((0,), (draw(st.integers(0, 6)),), tuple(draw(some)))] if units else []
+    floors = [Floor((draw(st.integers(0, 8)),), tuple(draw(some)))] if units else []
+    return VictimProblem(
+        wants=tuple(
+            Want(draw(st.tuples(st.integers(1, 3), number)), draw(st.integers(1, 3))) for _ in range(wants)
+        ),
+        places=tuple(places),
+        units=tuple(units),
+        allowances=tuple(allowances) if draw(st.booleans()) else (),
+        floors=tuple(floors) if draw(st.booleans()) else (),
+    )
+
+
+@given(problems())
+@settings(max_examples=400, deadline=None)
+def test_one_want_gets_the_cheapest_victims_and_the_proof_agrees(problem: VictimProblem) -> None:
+    choice, least = choose(problem), _cheapest(problem)
+    if least is None:
+        assert choice is None
+        return
+    assert choice is not None
+    assert choice.cost == least
+    assert choice.proven
+    assert _is_enough(problem, set(choice.units))
+
+
+@given(problems(wants=2))
+@settings(max_examples=200, deadline=None)
+def test_the_bound_holds_for_two_wants_too(problem: VictimProblem) -> None:
+    choice, least = choose(problem), _cheapest(problem)
+    if least is not None:
+        assert choice is not None
+        assert choice.bound <= least
+
+
+@given(problems())
+@settings(max_examples=200, deadline=None)
+def test_what_the_simple_rules_choose_is_enough(problem: VictimProblem) -> None:
+    for places in by_domain(problem.places).values():
+        for rule in (cheapest_first, most_for_the_cost):
+            choice = rule(problem, places)
+            assert choice is None or _is_enough(problem, set(choice.units))
+
+
+def test_one_victim_instead_of_ten() -> None:
+    """Volcano #5984: ten small gangs spread over a node are not better than the large one beside them."""
+    small = [Unit(cost=3, gives=((0, (1,)),)) for _ in range(10)]
+    problem = VictimProblem(
+        wants=(Want((10,), 1),),
+        places=(Place((0,), (1,)), Place((0,), (1,))),
+        units=(*small, Unit(cost=20, gives=((1, (10,)),))),
+    )
+    choice = choose(problem)
+    assert choice is not None
+    assert choice.units == (10,)
+    assert choice.proven
