@@ -1,8 +1,8 @@
 """Who may be evicted for a demand, in which units, and what each unit holds and costs.
 
 A gang goes whole, or it loses members beyond its minimum, each a unit of its own; where its `disruption` says
-so, every member is. Members that end anyway are no victims, nor is a gang of which one has succeeded, nor gangs
-of this cycle: what is assumed or about to be bound is let alone until the API knows of it.
+so, every member is. Members that end anyway are no victims, nor is a gang of which one has succeeded, nor are
+gangs of this cycle: what is assumed or about to be bound is let alone until the API knows of it.
 """
 
 from collections.abc import Iterator, Sequence

@@ -11,7 +11,7 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.model.names import LABEL_SUBGROUP
 from phalanx.sim.campaign.gangs import gang_jobs
 from phalanx.sim.campaign.generator import campaign
-from phalanx.sim.campaign.jobs import TraceJob, fitted, manifests, queues, synthetic_jobs
+from phalanx.sim.campaign.jobs import TraceJob, fitted, manifests, priority_classes, queues, synthetic_jobs
 from phalanx.sim.faults.fault import Fault
 from phalanx.sim.faults.profiles import PROFILES, plan
 from phalanx.sim.invariants.check import Check
@@ -71,7 +71,7 @@ def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenari
     return Scenario(
         seed=request.seed,
         seconds=request.hours * 3600,
-        cluster=(*nodes, *_queues(jobs, _random(request, "queues"))),
+        cluster=(*nodes, *priority_classes(jobs), *_queues(jobs, _random(request, "queues"))),
         submissions=_submissions(jobs, _random(request, "wishes")),
         faults=faults,
         checks=checks,

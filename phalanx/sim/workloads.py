@@ -49,6 +49,17 @@ def queue(name: str, **spec: Any) -> Manifest:
     return {"apiVersion": API_VERSION, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
+def priority_class(name: str, value: int) -> Manifest:
+    """A PriorityClass."""
+    metadata = {"name": name}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": metadata,
+        "value": value,
+    }
+
+
 def pod_group(name: str, *, min_member: int, namespace: str = "default", **spec: Any) -> Manifest:
     """A PodGroup; further fields of the spec as in the object."""
     metadata = {"name": name, "namespace": namespace}

@@ -18,6 +18,7 @@ _MEDIAN_S: Final = 240.0
 _SIGMA: Final = 1.0
 _FAILING_PERCENT: Final = 5
 _TENANTS: Final = 4
+_URGENT_PERCENT: Final = 10
 
 
 def gang_jobs(*, random: Random, hours: float, nodes: Iterable[Object], load: float) -> tuple[TraceJob, ...]:
@@ -45,4 +46,5 @@ def _drawn(index: int, cluster_gpus: int, seconds: float, random: Random) -> Tra
         gpus_per_pod=gpus,
         run_s=round(min(seconds, _MEDIAN_S * random.lognormvariate(0, _SIGMA)), 3),
         exit_code=1 if random.randrange(100) < _FAILING_PERCENT else 0,
+        urgent=random.randrange(100) < _URGENT_PERCENT,
     )

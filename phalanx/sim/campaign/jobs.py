@@ -19,7 +19,7 @@ from phalanx.sim.footprint import allocatable_of
 from phalanx.sim.kubelet import EXIT_CODE, FAILS_AFTER_SECONDS
 from phalanx.sim.store import Object
 from phalanx.sim.workloads import job as job_manifest
-from phalanx.sim.workloads import pod_group, queue
+from phalanx.sim.workloads import pod_group, priority_class, queue
 
 _HOUR_S: Final = 3600
 _GPUS_PER_POD: Final = 8
@@ -27,6 +27,8 @@ _COLUMNS: Final = ("timestamp", "duration", "num_gpus", "cluster")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _CORES_PER_GPU: Final = 4
 _GIB_PER_GPU: Final = 32
+_URGENT: Final = "urgent"
+_URGENT_VALUE: Final = 1000
 _RETRIES: Final = 10_000
 """Of a job that ends well: what breaks it is the simulator, so it is tried until it is done."""
 
@@ -42,6 +44,7 @@ class TraceJob(Struct, frozen=True):
     """One job: `pods` pods of `gpus_per_pod` GPUs that start together, a gang where there are several.
 
     submit_s: seconds since the start. run_s: until it ends, once all run. exit_code: 0 where it ends well.
+    urgent: of higher priority than the others.
     """
 
     name: str
@@ -51,6 +54,7 @@ class TraceJob(Struct, frozen=True):
     gpus_per_pod: int
     run_s: float
     exit_code: int = 0
+    urgent: bool = False
 
     @property
     def gpu_seconds(self) -> float:
@@ -214,12 +218,18 @@ def queues(jobs: Iterable[TraceJob]) -> tuple[Object, ...]:
     return tuple(queue(name) for name in sorted({job.queue: None for job in jobs}))
 
 
+def priority_classes(jobs: Iterable[TraceJob]) -> tuple[Object, ...]:
+    """The one that urgent jobs name, if there are any."""
+    return (priority_class(_URGENT, _URGENT_VALUE),) if any(job.urgent for job in jobs) else ()
+
+
 def manifests(job: TraceJob, *, namespace: str = "default") -> tuple[Object, ...]:
     """What its user creates: a PodGroup where there are several pods, and the Job. Queues come from `queues`.
 
     A job that ends badly does so once, its Job fails then; one that ends well is retried whatever happens.
     """
     is_gang = job.pods > 1
+    priority = {"priorityClassName": _URGENT} if job.urgent else {}
     whole = job_manifest(
         job.name,
         members=job.pods,
@@ -227,6 +237,7 @@ def manifests(job: TraceJob, *, namespace: str = "default") -> tuple[Object, ...
         group=job.name if is_gang else "",
         requests=_requests(job.gpus_per_pod),
         run_s=None if job.exit_code else job.run_s,
+        **priority,
     )
     whole["spec"]["backoffLimit"] = 0 if job.exit_code else _RETRIES
     metadata = whole["spec"]["template"]["metadata"]
@@ -236,7 +247,8 @@ def manifests(job: TraceJob, *, namespace: str = "default") -> tuple[Object, ...
     if not is_gang:
         metadata["labels"][LABEL_QUEUE] = job.queue
         return (whole,)
-    return pod_group(job.name, min_member=job.pods, namespace=namespace, queue=job.queue), whole
+    group = pod_group(job.name, min_member=job.pods, namespace=namespace, queue=job.queue, **priority)
+    return group, whole
 
 
 def _requests(gpus: int) -> dict[str, str]:

@@ -30,6 +30,8 @@ MARKS: Final[Mapping[str, str]] = {
     "events-late": "a host knew pods that were more than ten seconds old, and not what came since",
     "gang-partly-bound": "a gang was partly bound for more than ten seconds",
     "gang-released": "a gang that never started was evicted whole",
+    "gang-preempted": "a gang was evicted for one of higher priority",
+    "room-made": "a gang was bound for which others had been evicted",
     "gang-broken": "a gang that had started fell below its minimum",
     "gang-repaired": "a broken gang became whole again, with members that had never gone",
     "gang-restarted": "a broken gang became whole again with new members only",

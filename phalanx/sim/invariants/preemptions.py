@@ -23,6 +23,8 @@ class PreemptionsHelp(Check):
     name = "S22"
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        if any(each.gang in snapshot.memory.nominations for each in result.placements):
+            self.saw("room-made")
         preempting = [each for each in result.evictions if each.beneficiary]
         gone = {each.pod for each in result.evictions}
         for eviction in preempting:
@@ -32,6 +34,7 @@ class PreemptionsHelp(Check):
             if gang is not None:
                 self._check_rest(gang, gone)
         if preempting:
+            self.saw("gang-preempted")
             self._check_room(snapshot, result, gone)
 
     def _check_victim(self, eviction: Evict, snapshot: Snapshot) -> None:

@@ -1,0 +1,73 @@
+"""S22 can fail, and does not when it only looks like it."""
+
+from msgspec.structs import replace
+
+from phalanx.model.decisions import CycleResult, Evict
+from phalanx.model.gangs import Disruption
+from phalanx.model.memory import Memory, Nomination
+from phalanx.model.names import GangId, NodeName
+from phalanx.model.pods import PodPhase
+from phalanx.model.resources import GPU
+from phalanx.sim.invariants.preemptions import PreemptionsHelp
+from tests.builders import Scenario
+from tests.sim_invariants.stage import Stage, violations
+
+
+def cluster(**victim: object) -> Scenario:
+    """One node, full of a gang of two; another gang wants half of it."""
+    scenario = Scenario().nodes("n", gpu=8).gang("low", 2, gpu=4, on=["n-0"] * 2, **victim)
+    return scenario.gang("high", 1, gpu=4, priority=1)
+
+
+def verdicts(scenario: Scenario, *pods: int, gpus: int = 4) -> list[str]:
+    """When these members of the one gang are evicted for the other, which gets so many GPUs."""
+    snapshot = scenario.snapshot()
+    low = snapshot.gangs[GangId("gang-low")]
+    evictions = tuple(
+        Evict(low.members[i].uid, "team", f"low-{i}", low.id, 1, "Preempted", "", beneficiary="team/high")
+        for i in pods
+    )
+    victims = tuple(each.pod for each in evictions)
+    made = Nomination(seats={NodeName("n-0"): {GPU: gpus}}, victims=victims, until=1, attempts=1)
+    memory = Memory(nominations={GangId("gang-high"): made})
+    result = CycleResult(cycle=1, evictions=evictions, memory=memory)
+
+    async def history(stage: Stage) -> None:
+        stage.checks.on_cycle("host", snapshot, result)
+
+    return violations(history, PreemptionsHelp)
+
+
+def test_a_whole_gang_of_lower_priority_may_go() -> None:
+    assert verdicts(cluster(), 0, 1, gpus=8) == []
+
+
+def test_more_room_than_there_will_be_is_no_room() -> None:
+    assert verdicts(cluster(), 0, 1, gpus=9) == ["S22"]
+
+
+def test_half_a_gang_does_not_stay() -> None:
+    assert verdicts(cluster(), 0) == ["S22"]
+
+
+def test_surplus_goes_alone() -> None:
+    assert verdicts(cluster(min=1), 1) == []
+
+
+def test_equal_priority_does_not_go() -> None:
+    assert verdicts(cluster(priority=1), 0, 1) == ["S22", "S22"]
+
+
+def test_another_queue_does_not_go() -> None:
+    assert verdicts(cluster(queue="other"), 0, 1) == ["S22", "S22"]
+
+
+def test_what_is_not_preemptible_does_not_go() -> None:
+    assert verdicts(cluster(disruption=Disruption(preemptible=False)), 0, 1) == ["S22", "S22"]
+
+
+def test_a_finishing_gang_does_not_go() -> None:
+    scenario = cluster(min=1)
+    ended, other = scenario.members("low")
+    scenario.change("low", members=(replace(ended, phase=PodPhase.SUCCEEDED), other))
+    assert verdicts(scenario, 1) == ["S22"]
