@@ -43,7 +43,7 @@ def _demands(session: Session, troubles: Troubles, claims: Claims) -> Iterator[D
         claim = claims.open.get(gang.id)
         found: Problem | tuple[Demand, ...] = ()
         if any(pod.is_waiting for pod in gang.members):
-            found = _objection(gang, session) or _restart(gang, troubles) or demands_of(gang)
+            found = session.objection(gang) or _restart(gang, troubles) or demands_of(gang)
         if isinstance(found, Problem):
             session.refuse(gang, verdict_of(gang, found))
             if claim is not None and found.reason in _CLAIMED_NEVERTHELESS:
@@ -67,15 +67,6 @@ def _claim(gang: Gang, claim: Seated, demands: Iterable[Demand]) -> Iterator[Dem
     demand = claims_of.demand_of(gang, claim, demanded)
     if demand is not None:
         yield demand
-
-
-def _objection(gang: Gang, session: Session) -> Problem | None:
-    """The first objection that a plugin has."""
-    for plugin in session.plugins.checks:
-        problem = plugin.refuse_gang(gang, session)
-        if problem is not None:
-            return problem
-    return None
 
 
 def _restart(gang: Gang, troubles: Troubles) -> Problem | None:

@@ -35,7 +35,7 @@ class DominantShare:
         """Count once what there is."""
         self._totals = {
             name: amount
-            for name, amount in shared_capacity(session).items()
+            for name, amount in session.fair_shares.capacity.items()
             if amount > 0 and name not in self._ignored
         }
 
@@ -50,18 +50,3 @@ class DominantShare:
             if total and amount * of > most * total:
                 most, of = amount, total
         return Fraction(most, of * max(1, queue.weight))
-
-
-def shared_capacity(session: Session) -> dict[str, int]:
-    """What the queues share: allocatable of all nodes, less what pods of no queue use."""
-    totals: dict[str, int] = {}
-    for state in session.nodes.values():
-        for name, amount in state.node.allocatable.items():
-            totals[name] = totals.get(name, 0) + amount
-        for name, amount in state.used.items():
-            totals[name] = totals.get(name, 0) - amount
-    for usage in session.snapshot.queue_usage.values():
-        for node, amounts in usage.items():
-            for name, amount in amounts.items() if node in session.nodes else ():
-                totals[name] = totals.get(name, 0) + amount
-    return totals
