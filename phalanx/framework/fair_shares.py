@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.framework.water_filling import Wish, fill, speed_of
+from phalanx.framework.water_filling import Wish, dominant_share, fill
 from phalanx.model.names import QueueName
 from phalanx.model.resources import NONE, PODS, Resources, add
 
@@ -22,7 +22,7 @@ Wishes = Mapping[frozenset[str], Resources]
 
 NO_WISHES: Final[Wishes] = {}
 
-_IGNORED: Final = frozenset({PODS})
+IGNORED: Final = frozenset({PODS})
 """Nobody runs short of it, so it makes no share dominant."""
 
 
@@ -159,7 +159,7 @@ def _shares(claims: Sequence[_Claim], share: Resources, capacity: Resources) -> 
     wishes = [
         Wish(amounts, speed)
         for claim, amounts_beyond in zip(claims, beyond, strict=True)
-        for speed in [speed_of(_sum(amounts_beyond), claim.weight, capacity, _IGNORED)]
+        for speed in [_speed(claim.weight, _sum(amounts_beyond), capacity)]
         for amounts in amounts_beyond
     ]
     parts = iter(fill(wishes, room))
@@ -167,6 +167,13 @@ def _shares(claims: Sequence[_Claim], share: Resources, capacity: Resources) -> 
         _granted(claim.due, [(amounts, next(parts)) for amounts in amounts_beyond])
         for claim, amounts_beyond in zip(claims, beyond, strict=True)
     ]
+
+
+def _speed(weight: int, amounts: Resources, capacity: Resources) -> Fraction:
+    """At level 1 the dominant share of what is met of these amounts is the weight."""
+    counted = {name: amount for name, amount in amounts.items() if name not in IGNORED}
+    share = dominant_share(counted or amounts, capacity)
+    return weight / share if share else Fraction(weight)
 
 
 def _granted(due: Resources, parts: Iterable[tuple[Resources, int | Fraction]]) -> Resources:

@@ -23,18 +23,17 @@ class Wish(Struct, frozen=True):
     speed: Fraction
 
 
-def speed_of(amounts: Resources, weight: int, capacity: Resources, ignored: frozenset[str]) -> Fraction:
-    """At level 1 the dominant share of the amounts would be the weight.
+def dominant_share(amounts: Resources, capacity: Resources) -> Fraction:
+    """The largest part, over all resources, that the amounts are of what there is; at least 0.
 
-    Ignored resources count where nothing else is asked for, and what does not exist never.
+    Only what is asked for is looked at: nodes may offer thousands of resources that nobody wants.
     """
-    shares = {
-        name: Fraction(amount, capacity[name])
-        for name, amount in amounts.items()
-        if amount > 0 and capacity.get(name, 0) > 0
-    }
-    counted = [share for name, share in shares.items() if name not in ignored]
-    return weight / max(counted or shares.values(), default=Fraction(1))
+    most, of = 0, 1
+    for name, amount in amounts.items():
+        total = capacity.get(name, 0)
+        if total > 0 and amount * of > most * total:
+            most, of = amount, total
+    return Fraction(most, of)
 
 
 def fill(wishes: Sequence[Wish], room: Resources) -> list[int | Fraction]:
