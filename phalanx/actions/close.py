@@ -94,12 +94,16 @@ def _reports(session: Session) -> dict[str, QueueReport]:
             gangs[queue.name] += 1
             pods[queue.name] += waiting
     kept = _kept_usage(session)
+    shares = {queue.name: session.fair_shares.of(queue.name) for queue in session.queues}
     return {
         queue.name: QueueReport(
             allocated=_without(session.ledger.usage(queue.name), kept.get(queue.name, NONE)),
             pending_gangs=gangs[queue.name],
             pending_pods=pods[queue.name],
             problems=queue.problems,
+            guarantee=dict(sorted(shares[queue.name].guarantee.items())),
+            fair_share=dict(sorted(shares[queue.name].fair_share.items())),
+            unkept=session.fair_shares.problems(queue),
         )
         for queue in session.queues
     }

@@ -47,7 +47,7 @@ def _demands(session: Session, troubles: Troubles, claims: Claims) -> Iterator[D
         found: Problem | tuple[Demand, ...] = ()
         if any(pod.is_waiting for pod in gang.members):
             found = (
-                _objection(gang, session)
+                session.objection(gang)
                 or _eviction(gang, session)
                 or _restart(gang, troubles)
                 or demands_of(gang)

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, judge
+from phalanx.framework.entitlements import FairShares
 from phalanx.framework.health import NodeWatch, watch
 from phalanx.framework.ledger import Ledger
 from phalanx.framework.lost import may_lose_pods
@@ -20,7 +21,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
-from phalanx.model.reasons import Verdict
+from phalanx.model.reasons import Problem, Verdict
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
 
@@ -48,6 +49,7 @@ class Session:
         self.circumstances: list[object] = []
         self._verdicts: dict[GangId, Verdict] = {}
         self._eligibility: dict[ShapeKey, Eligibility] = {}
+        self._objections: dict[GangId, Problem | None] = {}
         for plugin in self.plugins.openers:
             plugin.open(self)
 
@@ -79,6 +81,13 @@ class Session:
             self._eligibility[key] = judge(pod, self)
         return self._eligibility[key]
 
+    def objection(self, gang: Gang) -> Problem | None:
+        """The first objection that a plugin has to trying the gang at all."""
+        if gang.id not in self._objections:
+            refusals = (plugin.refuse_gang(gang, self) for plugin in self.plugins.checks)
+            self._objections[gang.id] = next((each for each in refusals if each is not None), None)
+        return self._objections[gang.id]
+
     def refuse(self, gang: Gang, verdict: Verdict) -> None:
         """Give up on the gang for this cycle, or on what it has left to place."""
         check_gang(gang, self.gang_state(gang), GangState.REFUSED)
@@ -89,6 +98,11 @@ class Session:
     def may_evict(self) -> bool:
         """Whether anything may be evicted in this cycle."""
         return not self.health.is_open
+
+    @cached_property
+    def fair_shares(self) -> FairShares:
+        """What each queue is due, as things stood when the session was opened."""
+        return FairShares(self)
 
     @cached_property
     def health(self) -> NodeWatch:

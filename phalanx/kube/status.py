@@ -123,7 +123,12 @@ class StatusWriter:
         if wanted == queue.status and self._stays_as_seen(queue.metadata):
             return
         seen = queue.status
-        maps = {"allocated": seen.allocated, "fairShare": seen.fair_share, "borrowed": seen.borrowed}
+        maps = {
+            "allocated": seen.allocated,
+            "guarantee": seen.guarantee,
+            "fairShare": seen.fair_share,
+            "borrowed": seen.borrowed,
+        }
         self._put("Queue", queue.metadata, msgspec.to_builtins(wanted), maps)
 
     def _stays_as_seen(self, seen: ObjectMeta) -> bool:

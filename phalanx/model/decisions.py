@@ -66,12 +66,24 @@ class Nominate(Struct, frozen=True):
 
 
 class QueueReport(Struct, frozen=True):
-    """What a cycle saw of one queue: for the Queue's status and the metrics."""
+    """What a cycle saw of one queue: for the Queue's status and the metrics.
+
+    `guarantee`: as far as it can be kept; `unkept` says what cannot, and stops nobody. `fair_share`: what the
+    queue was due when the cycle began.
+    """
 
     allocated: Mapping[str, int]
     pending_gangs: int
     pending_pods: int
     problems: tuple[Problem, ...] = ()
+    guarantee: Mapping[str, int] = {}
+    fair_share: Mapping[str, int] = {}
+    unkept: tuple[Problem, ...] = ()
+
+    @property
+    def borrowed(self) -> dict[str, int]:
+        """What is allocated beyond the guarantee, by resource."""
+        return {name: max(0, used - self.guarantee.get(name, 0)) for name, used in self.allocated.items()}
 
 
 class CycleStats(Struct, frozen=True):

@@ -24,10 +24,11 @@ class Flavor(Struct, frozen=True):
     name: str
     node_selector: tuple[tuple[str, str], ...] = ()
     limit: Resources = NONE
+    guarantee: Resources = NONE
 
 
 class Queue(Struct, frozen=True):
-    """One queue. `limit` counts over all nodes, a flavor's limit over its nodes; both include descendants.
+    """One queue. `guarantee` and `limit` count over all nodes, a flavor's over its nodes, with descendants.
 
     `namespace_selector` None allows every namespace. `problems` (cycle, unknown parent, a field that is not
     implemented yet) stop this queue's gangs and no others; a queue whose parent is unknown, or that is part
@@ -39,6 +40,7 @@ class Queue(Struct, frozen=True):
     weight: int = 1
     priority: int = 0
     namespace_selector: Term | None = None
+    guarantee: Resources = NONE
     limit: Resources = NONE
     flavors: tuple[Flavor, ...] = ()
     objective: Objective | None = None

@@ -1,8 +1,12 @@
-"""Serves the sibling queue with the lowest weighted dominant share first.
+"""Serves sibling queues below their guarantee first, then the one with the lowest weighted dominant share.
 
-A queue's dominant share is the largest fraction, over all resources, of what our nodes can allocate, less
-what foreign pods hold, that the queue and its descendants use; it is divided by the queue's weight. Ghodsi
-et al., "Dominant Resource Fairness", NSDI 2011. Fractions are exact: no floating point decides who is next.
+A queue is below its guarantee while it uses less than is guaranteed of every guaranteed resource that its
+work waits for, over all nodes or on those of a flavor; whoever has the smallest part of it goes first.
+
+Beyond that, a queue's dominant share is the largest fraction, over all resources, of what our nodes can
+allocate, less what foreign pods hold, that the queue and its descendants use above the guarantee. It is
+divided by the queue's weight. Ghodsi et al., "Dominant Resource Fairness", NSDI 2011. Fractions are exact: no
+floating point decides who is next.
 """
 
 from fractions import Fraction
@@ -10,7 +14,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from phalanx.framework.fair_shares import QueueShare
 from phalanx.framework.session import Session
+from phalanx.framework.water_filling import dominant_share
 from phalanx.model.queues import Queue
 from phalanx.model.resources import PODS
 
@@ -35,33 +41,37 @@ class DominantShare:
         """Count once what there is."""
         self._totals = {
             name: amount
-            for name, amount in shared_capacity(session).items()
+            for name, amount in session.fair_shares.capacity.items()
             if amount > 0 and name not in self._ignored
         }
 
-    def queue_key(self, queue: Queue, session: Session) -> Fraction:
-        """The weighted dominant share.
-
-        Only what the queue uses is looked at: nodes may offer thousands of resources that nobody asks for.
-        """
-        most, of = 0, 1
-        for name, amount in session.ledger.usage(queue.name).items():
-            total = self._totals.get(name, 0)
-            if total and amount * of > most * total:
-                most, of = amount, total
-        return Fraction(most, of * max(1, queue.weight))
+    def queue_key(self, queue: Queue, session: Session) -> tuple[bool, Fraction]:
+        """Whether it is not below its guarantee, and the part of the guarantee or the weighted share."""
+        part = _guaranteed_part(queue, session)
+        if part is not None:
+            return False, part
+        guarantee = session.fair_shares.of(queue.name).guarantee
+        used = session.ledger.usage(queue.name)
+        above = {name: amount - guarantee.get(name, 0) for name, amount in used.items()}
+        return True, dominant_share(above, self._totals) / max(1, queue.weight)
 
 
-def shared_capacity(session: Session) -> dict[str, int]:
-    """What the queues share: allocatable of all nodes, less what pods of no queue use."""
-    totals: dict[str, int] = {}
-    for state in session.nodes.values():
-        for name, amount in state.node.allocatable.items():
-            totals[name] = totals.get(name, 0) + amount
-        for name, amount in state.used.items():
-            totals[name] = totals.get(name, 0) - amount
-    for usage in session.snapshot.queue_usage.values():
-        for node, amounts in usage.items():
-            for name, amount in amounts.items() if node in session.nodes else ():
-                totals[name] = totals.get(name, 0) + amount
-    return totals
+def _guaranteed_part(queue: Queue, session: Session) -> Fraction | None:
+    """The smallest part that it uses of a guarantee it is below; None when it is below none."""
+    parts = []
+    for flavor in ("", *(flavor.name for flavor in queue.flavors if flavor.guarantee)):
+        share = session.fair_shares.of(queue.name, flavor)
+        used = session.ledger.usage(queue.name, flavor or None)
+        ratios = [Fraction(used.get(name, 0), share.guarantee[name]) for name in _waited_for(share)]
+        if ratios and max(ratios) < 1:
+            parts.append(max(ratios))
+    return min(parts, default=None)
+
+
+def _waited_for(share: QueueShare) -> list[str]:
+    """The guaranteed resources of which the queue's work waits for more."""
+    return [
+        name
+        for name, amount in share.guarantee.items()
+        if amount > 0 and share.demand.get(name, 0) > share.used.get(name, 0)
+    ]

@@ -1,6 +1,6 @@
 """The status of a Queue, computed from what a cycle saw of it. Pure; somebody else writes it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from phalanx.kube.timestamps import time_of
@@ -12,14 +12,20 @@ from phalanx.model.wire.phalanx import Condition, QueueStatus
 READY: Final = "Ready"
 """The condition that is False while the queue contradicts itself or sets a field that is not implemented."""
 
+GUARANTEED: Final = "Guaranteed"
+"""The condition that is False while not all that the queue guarantees can be kept; only where it does any."""
+
 
 def status_of(report: QueueReport, *, now_ms: int) -> QueueStatus:
     """Amounts as Kubernetes quantities."""
     return QueueStatus(
         allocated=_quantities(report.allocated),
+        guarantee=_quantities(report.guarantee),
+        fair_share=_quantities(report.fair_share),
+        borrowed=_quantities(report.borrowed),
         pending_gangs=report.pending_gangs,
         pending_pods=report.pending_pods,
-        conditions=(_ready(report.problems, now_ms=now_ms),),
+        conditions=tuple(_conditions(report, now_ms=now_ms)),
     )
 
 
@@ -27,12 +33,19 @@ def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
     return {name: f"{amount}m" if name == CPU else str(amount) for name, amount in sorted(amounts.items())}
 
 
-def _ready(problems: Sequence[Problem], *, now_ms: int) -> Condition:
+def _conditions(report: QueueReport, *, now_ms: int) -> Iterator[Condition]:
+    yield _condition(READY, "Accepted", report.problems, now_ms=now_ms)
+    if report.guarantee or report.unkept:
+        yield _condition(GUARANTEED, "Kept", report.unkept, now_ms=now_ms)
+
+
+def _condition(kind: str, otherwise: str, problems: Sequence[Problem], *, now_ms: int) -> Condition:
+    """False because of the first problem; True for the other reason without any."""
     problem = problems[0] if problems else None
     return Condition(
-        type=READY,
+        type=kind,
         status="False" if problem else "True",
-        reason=problem.reason.value if problem else "Accepted",
+        reason=problem.reason.value if problem else otherwise,
         message=problem.message if problem else "",
         last_transition_time=time_of(now_ms),
     )

@@ -21,7 +21,15 @@ def test_everything_is_read() -> None:
         weight=3,
         priority=-1,
         limit={"nvidia.com/gpu": 8, "cpu": "100500u"},
-        flavors=[{"name": "h100", "nodeSelector": {"b": "2", "a": "1"}, "limit": {"memory": "1.5"}}],
+        guarantee={"nvidia.com/gpu": 4},
+        flavors=[
+            {
+                "name": "h100",
+                "nodeSelector": {"b": "2", "a": "1"},
+                "limit": {"memory": "1.5"},
+                "guarantee": {"cpu": "1"},
+            }
+        ],
         namespaceSelector={
             "matchLabels": {"team": "a"},
             "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}],
@@ -29,7 +37,8 @@ def test_everything_is_read() -> None:
     )
     assert (found.name, found.parent, found.weight, found.priority) == ("q", "root", 3, -1)
     assert found.limit == {"cpu": 100, "nvidia.com/gpu": 8}
-    assert found.flavors == (Flavor("h100", (("a", "1"), ("b", "2")), {"memory": 1}),)
+    assert found.flavors == (Flavor("h100", (("a", "1"), ("b", "2")), {"memory": 1}, {"cpu": 1000}),)
+    assert found.guarantee == {"nvidia.com/gpu": 4}
     assert found.namespace_selector == Term(
         (Requirement("team", "In", ("a",)), Requirement("old", "DoesNotExist"))
     )
@@ -44,14 +53,14 @@ def test_defaults() -> None:
 @pytest.mark.parametrize(
     ("spec", "reason", "says"),
     [
-        ({"guarantee": {"cpu": 1}}, Reason.UNSUPPORTED_FIELD, "spec.guarantee"),
+        ({"guarantee": {"cpu": "lots"}}, Reason.INVALID_OBJECT, "spec.guarantee[cpu]"),
         ({"cells": [{"level": "rack", "count": 1}]}, Reason.UNSUPPORTED_FIELD, "spec.cells"),
         ({"state": "Closed"}, Reason.UNSUPPORTED_FIELD, "spec.state"),
         ({"reclaim": {"minRuntime": "1h"}}, Reason.UNSUPPORTED_FIELD, "spec.reclaim"),
         (
-            {"flavors": [{"name": "a", "nodeSelector": {"a": "1"}, "guarantee": {"cpu": 1}}]},
-            Reason.UNSUPPORTED_FIELD,
-            "spec.flavors[a].guarantee",
+            {"flavors": [{"name": "a", "nodeSelector": {"a": "1"}, "guarantee": {"cpu": "few"}}]},
+            Reason.INVALID_OBJECT,
+            "spec.flavors[a].guarantee[cpu]",
         ),
         ({"weight": 0}, Reason.INVALID_OBJECT, "spec.weight"),
         ({"objective": "Sideways"}, Reason.INVALID_OBJECT, "spec.objective"),

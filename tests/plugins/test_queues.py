@@ -16,7 +16,7 @@ from phalanx.plugins.drf import DominantShare, DrfArguments
 from tests.builders import Scenario
 
 
-def share(weight: int, gpu: int, cpu: int, ignored: tuple[str, ...] = ()) -> Fraction:
+def share(weight: int, gpu: int, cpu: int, ignored: tuple[str, ...] = ()) -> tuple[bool, Fraction]:
     """The key of a queue that uses so much of 32 devices and 256 cores, over their common denominator."""
     scenario = Scenario().nodes("n", 4, gpu=8, cpu=64).queue("q", weight=weight)
     if gpu or cpu:
@@ -112,6 +112,59 @@ def test_a_queue_of_higher_priority_goes_before_a_lower_share() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).queue("first", priority=1).queue("second")
     scenario.gang("old", 4, gpu=1, bound=4, queue="first").gang("b", 4, gpu=1, queue="second")
     assert scenario.gang("a", 4, gpu=1, queue="first").decide().placed() == ["a"]
+
+
+def test_a_queue_below_its_guarantee_goes_before_lower_shares() -> None:
+    scenario = Scenario().nodes("n", 4, gpu=8).queue("mine", guarantee={GPU: 8}).queue("idle", weight=9)
+    scenario.gang("old", 4, gpu=1, bound=4, queue="mine").gang("a", 1, gpu=1, queue="idle")
+    assert scenario.gang("b", 1, gpu=1, queue="mine").decide().placed() == ["b", "a"]
+
+
+def test_of_two_below_their_guarantee_the_one_with_the_smaller_part_goes_first() -> None:
+    scenario = (
+        Scenario().nodes("n", 4, gpu=8).queue("half", guarantee={GPU: 4}).queue("third", guarantee={GPU: 9})
+    )
+    scenario.gang("old-h", 2, gpu=1, bound=2, queue="half").gang("old-t", 3, gpu=1, bound=3, queue="third")
+    scenario.gang("h", 1, gpu=1, queue="half").gang("t", 1, gpu=1, queue="third")
+    assert scenario.decide().placed() == ["t", "h"]
+
+
+def test_once_the_guarantee_is_reached_only_what_is_above_it_counts() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=8).queue("mine", guarantee={GPU: 4}).queue("other")
+    for index in range(8):
+        for name, queue in (("a", "mine"), ("b", "other")):
+            scenario.gang(f"{name}{index}", 1, gpu=1, cpu=0, memory=0, queue=queue)
+    assert scenario.decide().placed() == ["a0", "a1", "a2", "a3", "b0", "a4", "b1", "a5"]
+
+
+def test_a_guarantee_of_what_nothing_waits_for_moves_nobody() -> None:
+    """The queue is below its guarantee of devices, and its work asks for none."""
+    scenario = Scenario().nodes("n", 4, gpu=8).queue("mine", guarantee={GPU: 8}).queue("idle")
+    scenario.gang("old", 4, bound=4, queue="mine").gang("a", 1, queue="idle")
+    assert scenario.gang("b", 1, queue="mine").decide().placed() == ["a", "b"]
+
+
+def test_a_guarantee_that_is_used_up_of_one_resource_is_used_up() -> None:
+    scenario = Scenario().nodes("n", 4, gpu=8).queue("mine", guarantee={GPU: 1, CPU: 99_000}).queue("idle")
+    scenario.gang("old", 2, gpu=1, bound=2, queue="mine").gang("a", 1, gpu=1, queue="idle")
+    assert scenario.gang("b", 1, gpu=1, queue="mine").decide().placed() == ["a", "b"]
+
+
+def test_a_guarantee_on_the_nodes_of_a_flavor_counts_there() -> None:
+    fast = Flavor("fast", (("group", "h100"),), guarantee={GPU: 2})
+    scenario = Scenario().nodes("h100", 1, gpu=8).nodes("a100", 1, gpu=8).queue("mine", flavors=[fast])
+    scenario.queue("idle").gang("old", 4, gpu=1, on=["a100-0"] * 4, queue="mine").gang(
+        "a", 1, gpu=1, queue="idle"
+    )
+    assert scenario.gang("b", 1, gpu=1, queue="mine").decide().placed() == ["b", "a"]
+    scenario.gang("more", 2, gpu=1, on=["h100-0"] * 2, queue="mine")
+    assert scenario.decide().placed() == ["a", "b"]
+
+
+def test_the_guarantee_of_a_parent_counts_for_all_below_it() -> None:
+    scenario = Scenario().nodes("n", 4, gpu=8).queue("top", guarantee={GPU: 8}).queue("leaf", parent="top")
+    scenario.queue("idle").gang("old", 4, gpu=1, bound=4, queue="leaf").gang("a", 1, gpu=1, queue="idle")
+    assert scenario.gang("b", 1, gpu=1, queue="leaf").decide().placed() == ["b", "a"]
 
 
 def test_without_drf_the_gangs_own_order_decides_between_queues() -> None:

@@ -22,3 +22,26 @@ def test_a_queue_that_contradicts_itself_says_so() -> None:
     [condition] = status.conditions
     assert (condition.status, condition.reason) == ("False", "QueueInvalid")
     assert condition.message == "spec.parent: there is no queue nowhere"
+
+
+def test_what_a_queue_is_due() -> None:
+    status = status_of(
+        msgspec.structs.replace(REPORT, guarantee={"nvidia.com/gpu": 6}, fair_share={"cpu": 500}), now_ms=0
+    )
+    assert status.guarantee == {"nvidia.com/gpu": "6"}
+    assert status.fair_share == {"cpu": "500m"}
+    assert status.borrowed == {"cpu": "1500m", "nvidia.com/gpu": "2"}
+    assert [(each.type, each.status) for each in status.conditions] == [
+        ("Ready", "True"),
+        ("Guaranteed", "True"),
+    ]
+
+
+def test_guarantees_that_cannot_be_kept_are_another_condition() -> None:
+    problem = Problem(Reason.QUEUE_INVALID, "spec.guarantee[cpu]: 1 of 2")
+    status = status_of(msgspec.structs.replace(REPORT, unkept=(problem,)), now_ms=0)
+    assert [(each.type, each.status) for each in status.conditions] == [
+        ("Ready", "True"),
+        ("Guaranteed", "False"),
+    ]
+    assert status.conditions[1].message == "spec.guarantee[cpu]: 1 of 2"

@@ -32,6 +32,7 @@ def read_queue(written: WireQueue) -> Queue:
         weight=max(weight, 1),
         priority=spec.priority or 0,
         namespace_selector=_namespaces(spec.namespace_selector, problems),
+        guarantee=read_capacity(spec.guarantee, "spec.guarantee", problems),
         limit=read_capacity(spec.limit, "spec.limit", problems),
         flavors=_flavors(spec, problems),
         objective=_objective(spec.objective, problems),
@@ -44,6 +45,7 @@ def _flavors(spec: QueueSpec, problems: list[Problem]) -> tuple[Flavor, ...]:
         Flavor(
             name=flavor.name,
             node_selector=tuple(sorted(flavor.node_selector.items())),
+            guarantee=read_capacity(flavor.guarantee, f"spec.flavors[{flavor.name}].guarantee", problems),
             limit=read_capacity(flavor.limit, f"spec.flavors[{flavor.name}].limit", problems),
         )
         for flavor in spec.flavors

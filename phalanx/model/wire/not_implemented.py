@@ -10,13 +10,12 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import fields
 
-from phalanx.model.wire.phalanx import FlavorSpec, PodGroupSpec, QueueSpec, Role
+from phalanx.model.wire.phalanx import PodGroupSpec, QueueSpec, Role
 
 FIELDS: Final[dict[type[Struct], frozenset[str]]] = {
     PodGroupSpec: frozenset({"start_by", "runtime"}),
     Role: frozenset({"requests"}),
-    QueueSpec: frozenset({"guarantee", "cells", "ordering", "backfill", "user_label", "reclaim"}),
-    FlavorSpec: frozenset({"guarantee"}),
+    QueueSpec: frozenset({"cells", "ordering", "backfill", "user_label", "reclaim"}),
 }
 """Per struct, fields of which any set value is refused."""
 

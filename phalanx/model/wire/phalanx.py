@@ -197,6 +197,7 @@ class QueueStatus(Wire, frozen=True, omit_defaults=False):
     """How a queue stands. The amounts include the queue's descendants."""
 
     allocated: Mapping[str, Quantity] = {}
+    guarantee: Mapping[str, Quantity] = {}
     fair_share: Mapping[str, Quantity] = {}
     borrowed: Mapping[str, Quantity] = {}
     pending_gangs: Int32 | None = None

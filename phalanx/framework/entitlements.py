@@ -1,0 +1,202 @@
+"""The shares of all queues in one session, computed when they are first asked for.
+
+They are those of the moment when the session was opened: nothing that a cycle places changes them.
+
+What is divided is what nodes can allocate, less what pods of no known queue hold; of a node that is faulty or
+cordoned it is only what queues still use there. What waits counts as far as a gang lacks it to its minimum,
+and could be placed: not what a plugin objects to, no node could take, or its last verdict called impossible.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from phalanx.framework.fair_shares import Party, QueueShare, Wishes, divide, joined, wish_for
+from phalanx.framework.statement import total_requests
+from phalanx.model.gangs import Gang, missing_by_role
+from phalanx.model.names import NodeName, QueueName, ShapeKey
+from phalanx.model.nodes import NodeState
+from phalanx.model.pods import Pod
+from phalanx.model.queues import Flavor, Queue
+from phalanx.model.reasons import Problem, Reason, Standing
+from phalanx.model.resources import Resources, fits
+
+if TYPE_CHECKING:
+    from phalanx.framework.session import Session
+
+Selector = tuple[tuple[str, str], ...]
+
+
+class _Part(Struct, frozen=True):
+    """A part of the cluster that is divided by itself: the nodes of a flavor, or all (`selector` None)."""
+
+    selector: Selector | None
+    nodes: Mapping[NodeName, NodeState]
+
+
+class FairShares:
+    """Flavors of several queues with the same node selector are one part of the cluster, divided once."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._divided: dict[Selector | None, dict[QueueName, QueueShare]] = {}
+        self._minimums: dict[QueueName, list[list[Pod]]] | None = None
+        self._has_place: dict[tuple[ShapeKey, Selector | None], bool] = {}
+
+    def of(self, queue: QueueName, flavor: str = "") -> QueueShare:
+        """The share of a queue over all nodes, or over those of this flavor of it; nothing if unknown."""
+        known = self._session.queues.get(queue)
+        selectors = {each.name: each.node_selector for each in known.flavors} if known is not None else {}
+        if flavor and flavor not in selectors:
+            return QueueShare()
+        selector = selectors[flavor] if flavor else None
+        if selector not in self._divided:
+            nodes: Mapping[NodeName, NodeState] = self._session.nodes
+            if flavor:
+                names = self._session.ledger.flavor_nodes(queue, flavor)
+                nodes = {name: state for name, state in nodes.items() if name in names}
+            self._divided[selector] = self._divide(_Part(selector, nodes))
+        return self._divided[selector].get(queue, QueueShare())
+
+    @cached_property
+    def capacity(self) -> Resources:
+        """What is divided of all nodes."""
+        return _capacity(self._session, self._session.nodes)
+
+    def problems(self, queue: Queue) -> tuple[Problem, ...]:
+        """What the queue guarantees beyond what can be kept."""
+        found = [*_cut(queue.guarantee, self.of(queue.name).guarantee, "spec.guarantee")]
+        for flavor in queue.flavors:
+            kept = self.of(queue.name, flavor.name).guarantee
+            found.extend(_cut(flavor.guarantee, kept, f"spec.flavors[{flavor.name}].guarantee"))
+        return tuple(found)
+
+    def _divide(self, part: _Part) -> dict[QueueName, QueueShare]:
+        parties = {queue.name: self._party(queue, part) for queue in self._session.queues}
+        capacity = self.capacity if part.selector is None else _capacity(self._session, part.nodes)
+        return divide(parties, capacity)
+
+    def _party(self, queue: Queue, part: _Part) -> Party:
+        own: list[Queue | Flavor] = [queue]
+        if part.selector is not None:
+            own = [flavor for flavor in queue.flavors if flavor.node_selector == part.selector]
+        return Party(
+            parent=_parent(queue, self._session),
+            weight=queue.weight,
+            guarantee=_each(max, [each.guarantee for each in own]),
+            limit=_each(min, [each.limit for each in own]),
+            used=self._used(queue.name, part),
+            waiting=joined(self._waiting(queue.name, part)),
+        )
+
+    def _used(self, queue: QueueName, part: _Part) -> Wishes:
+        """What the queue's pods use, node by node: what is used on one node is of use together."""
+        usage = self._session.snapshot.queue_usage.get(queue, {})
+        is_all = part.selector is None
+        return joined(wish_for(amounts) for node, amounts in usage.items() if is_all or node in part.nodes)
+
+    def _waiting(self, queue: QueueName, part: _Part) -> Iterator[Wishes]:
+        """What gangs wait for; of a flavor the pods that may run there."""
+        if self._minimums is None:
+            self._minimums = _minimums(self._session)
+        for pods in self._minimums.get(queue, ()):
+            placeable = [pod for pod in pods if self._may_go_to(part, pod)]
+            if part.selector is not None or len(placeable) == len(pods):
+                yield wish_for(total_requests(placeable))
+
+    def _may_go_to(self, part: _Part, pod: Pod) -> bool:
+        """Whether a node there could take the pod if nothing else ran."""
+        key = (pod.shape.key, part.selector)
+        if key not in self._has_place:
+            rejected = self._session.eligibility(pod).rejected
+            self._has_place[key] = any(
+                name not in rejected and fits(pod.shape.requests, state.node.allocatable)
+                for name, state in part.nodes.items()
+            )
+        return self._has_place[key]
+
+
+def _capacity(session: "Session", nodes: Mapping[NodeName, NodeState]) -> dict[str, int]:
+    """What the queues share on these nodes: allocatable less what pods of no queue use.
+
+    Of a node that nothing new may use it is what the queues use there now.
+    """
+    totals: dict[str, int] = {}
+    for name, state in nodes.items():
+        if state.node.unschedulable or name in session.faults:
+            continue
+        for resource, amount in state.node.allocatable.items():
+            totals[resource] = totals.get(resource, 0) + amount
+        for resource, amount in state.used.items():
+            totals[resource] = totals.get(resource, 0) - amount
+    for queue, usage in session.snapshot.queue_usage.items():
+        if session.queues.get(queue) is None:
+            continue
+        for node, amounts in usage.items():
+            for resource, amount in amounts.items() if node in nodes else ():
+                totals[resource] = totals.get(resource, 0) + amount
+    return {resource: max(0, amount) for resource, amount in totals.items()}
+
+
+def _minimums(session: "Session") -> dict[QueueName, list[list[Pod]]]:
+    """Per queue, the pods that each gang waits for to have its minimum."""
+    found: dict[QueueName, list[list[Pod]]] = {}
+    for gang in session.gangs.values():
+        if any(pod.is_waiting for pod in gang.members) and not _is_hopeless(gang, session):
+            pods = _lacking(gang)
+            if pods and session.objection(gang) is None:
+                found.setdefault(gang.queue, []).append(pods)
+    return found
+
+
+def _is_hopeless(gang: Gang, session: "Session") -> bool:
+    """Whether the last verdict on it says that nothing which it could be given would let it start."""
+    refusal = session.snapshot.memory.refusals.get(gang.id)
+    if refusal is None:
+        return False
+    reason = refusal.verdict.reason
+    return reason.standing is Standing.IMPOSSIBLE or reason is Reason.NODES_OUT_OF_SERVICE
+
+
+def _lacking(gang: Gang) -> list[Pod]:
+    """Members that wait, as many as are lacking to the minimum; none while too few of them exist to start."""
+    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    count = gang.min_member - len(counted)
+    roles = missing_by_role(counted, gang.roles)
+    first: list[Pod] = []
+    others: list[Pod] = []
+    for pod in gang.members:
+        if pod.is_waiting and not pod.gated:
+            is_needed = roles.get(pod.role, 0) > 0
+            roles[pod.role] = roles.get(pod.role, 0) - 1
+            (first if is_needed else others).append(pod)
+    pods = [*first, *others[: max(0, count - len(first))]]
+    return pods if gang.started or len(pods) >= count else []
+
+
+def _parent(queue: Queue, session: "Session") -> QueueName | None:
+    """None for a root; for a queue of a cycle too, so that the parents form a tree."""
+    above = session.queues.path(queue.parent) if queue.parent is not None else ()
+    return None if not above or queue.name in [each.name for each in above] else queue.parent
+
+
+def _each(choose: Callable[[int, int], int], parts: Iterable[Resources]) -> Resources:
+    """Per resource one of the amounts, where a queue has several flavors of the same nodes."""
+    found: dict[str, int] = {}
+    for amounts in parts:
+        for name, amount in amounts.items():
+            found[name] = choose(found.get(name, amount), amount)
+    return found
+
+
+def _cut(asked: Resources, kept: Resources, path: str) -> Iterator[Problem]:
+    for name, amount in sorted(asked.items()):
+        if kept.get(name, 0) < amount:
+            yield Problem(
+                Reason.QUEUE_INVALID,
+                f"{path}[{name}]: {kept.get(name, 0)} of {amount} are guaranteed, because of its limit "
+                "or because guarantees beside it add up to more than their parent's, or than there is",
+                "Lower guarantees, or raise that of the parent, or the limit",
+            )

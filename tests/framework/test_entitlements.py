@@ -1,0 +1,137 @@
+"""What is divided among the queues of a session, and which of their work counts as demand."""
+
+import pytest
+
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.fair_shares import QueueShare
+from phalanx.framework.session import Session
+from phalanx.model.names import QueueName
+from phalanx.model.queues import Flavor
+from phalanx.model.reasons import Reason
+from phalanx.model.resources import CPU, GPU
+from tests.builders import Scenario
+
+A100 = (("group", "a100"),)
+H100 = (("group", "h100"),)
+
+
+def share(scenario: Scenario, queue: str, flavor: str = "") -> QueueShare:
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    return session.fair_shares.of(QueueName(queue), flavor)
+
+
+def due(scenario: Scenario, *queues: str, flavor: str = "") -> list[int]:
+    """How many devices each queue is due."""
+    return [share(scenario, queue, flavor).fair_share.get(GPU, 0) for queue in queues]
+
+
+def two(gpu: int = 8, **fields: int) -> Scenario:
+    return Scenario().nodes("n", 1, gpu=gpu, **fields).queue("a").queue("b")
+
+
+def test_what_is_used_and_what_waits_is_the_demand() -> None:
+    scenario = two().gang("old", 2, gpu=1, bound=2, queue="a").gang("new", 3, gpu=1, queue="a")
+    found = share(scenario, "a")
+    assert (found.used[GPU], found.demand[GPU], found.fair_share[GPU]) == (2, 5, 5)
+    assert found.guarantee == {}
+
+
+def test_what_foreign_pods_hold_is_not_divided() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=8, used={GPU: 2}).queue("a").queue("b")
+    scenario.gang("x", 8, gpu=1, queue="a").gang("y", 8, gpu=1, queue="b")
+    assert due(scenario, "a", "b") == [3, 3]
+
+
+def test_what_pods_of_a_deleted_queue_hold_is_not_divided() -> None:
+    scenario = two().gang("left", 2, gpu=1, bound=2, queue="gone")
+    scenario.gang("x", 8, gpu=1, queue="a").gang("y", 8, gpu=1, queue="b")
+    assert due(scenario, "a", "b", "gone") == [3, 3, 0]
+
+
+def test_of_a_cordoned_node_only_what_is_used_is_divided() -> None:
+    scenario = two(4).nodes("old", 1, gpu=8, cordoned=True)
+    scenario.gang("run", 2, gpu=1, on=["old-0"] * 2, queue="a")
+    scenario.gang("x", 8, gpu=1, queue="a").gang("y", 8, gpu=1, queue="b")
+    assert due(scenario, "a", "b") == [3, 3]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"gpu": 9},  # on no node
+        {"gpu": 1, "selector": {"no": "node"}},
+        {"gpu": 1, "gated": True},
+        {"gpu": 1, "min": 9},  # members are missing
+        {"gpu": 1, "queue": "parent"},
+    ],
+)
+def test_what_cannot_be_placed_is_no_demand(fields: dict[str, object]) -> None:
+    scenario = two().queue("parent").queue("child", parent="parent")
+    scenario.gang("x", 8, **{"queue": "a", **fields}).gang("y", 8, gpu=1, queue="b")
+    assert due(scenario, "a", "parent", "b") == [0, 0, 8]
+
+
+def test_what_was_found_to_be_impossible_is_no_demand_any_more() -> None:
+    """Two racks of one node: a gang of both must lie in one."""
+    scenario = Scenario("rack").nodes("r", 1, gpu=8, within="r1").nodes("s", 1, gpu=8, within="s1")
+    scenario.queue("a").queue("b").gang("x", 16, gpu=1, queue="a", required="rack")
+    scenario.gang("y", 16, gpu=1, queue="b", created=0)
+    assert due(scenario, "a", "b") == [8, 8]
+    result = scenario.decide()
+    assert result.reasons()["x"] is Reason.ABOVE_DOMAIN_CAPACITY
+    scenario.memory = result.result.memory
+    assert due(scenario, "a", "b") == [0, 16]
+
+
+def test_roles_that_lack_their_minimum_come_before_others() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=8).queue("a")
+    scenario.gang("g", 3, min=2, gpu=1, role="ps", queue="a").role("g", 1, min=1, role="worker", gpu=4)
+    assert share(scenario, "a").demand[GPU] == 5
+
+
+def test_flavors_are_divided_by_themselves() -> None:
+    scenario = Scenario().nodes("a100", 1, gpu=8).nodes("h100", 1, gpu=4)
+    fast = Flavor("fast", H100, guarantee={GPU: 3})
+    same = Flavor("other-name", H100)
+    scenario.queue("a", flavors=[fast, Flavor("slow", A100)]).queue("b", flavors=[same])
+    scenario.gang("x", 12, gpu=1, queue="a").gang("y", 12, gpu=1, queue="b")
+    assert due(scenario, "a", "b") == [6, 6]
+    assert due(scenario, "a", flavor="slow") == [4]
+    assert due(scenario, "a", flavor="fast") + due(scenario, "b", flavor="other-name") == [3, 0]
+    assert due(scenario, "a", flavor="unknown") == [0]
+
+
+def test_what_may_not_run_on_the_nodes_of_a_flavor_is_no_demand_there() -> None:
+    scenario = Scenario().nodes("a100", 1, gpu=8).nodes("h100", 1, gpu=4)
+    scenario.queue("a", flavors=[Flavor("h", H100)]).queue("b", flavors=[Flavor("h", H100)])
+    scenario.gang("x", 4, gpu=1, queue="a", selector={"group": "a100"}).gang("y", 4, gpu=1, queue="b")
+    assert due(scenario, "a", "b", flavor="h") == [0, 4]
+
+
+def test_queues_in_a_circle_are_roots() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=8).queue("a", parent="b").queue("b", parent="a")
+    scenario.queue("c", parent="a").queue("d", parent="nowhere")
+    for queue in "abcd":
+        scenario.gang(f"old-{queue}", 2, gpu=1, bound=2, queue=queue)
+    assert due(scenario, "b", "c", "d") == [2, 2, 2]
+
+
+def test_each_queue_is_reported_and_guarantees_that_cannot_be_kept_stop_nobody() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=8).queue("a", guarantee={GPU: 12}).queue("b", guarantee={GPU: 4})
+    result = scenario.gang("x", 7, gpu=1, queue="a", cpu=0).decide()
+    assert result.placed() == ["x"]
+    report = result.result.queues["a"]
+    assert report.guarantee == {GPU: 6}
+    assert report.fair_share[GPU] == 7
+    assert report.borrowed[GPU] == 1
+    assert [each.reason for each in report.unkept] == [Reason.QUEUE_INVALID]
+    assert report.unkept[0].message.startswith("spec.guarantee[nvidia.com/gpu]: 6 of 12 are guaranteed")
+    assert report.problems == ()
+    assert result.result.queues["default"].unkept == ()
+
+
+def test_a_flavor_says_which_of_its_guarantees_cannot_be_kept() -> None:
+    scenario = Scenario().nodes("h100", 1, gpu=4, cpu=8)
+    scenario.queue("a", flavors=[Flavor("h", H100, guarantee={GPU: 4, CPU: 9000})])
+    (problem,) = scenario.decide().result.queues["a"].unkept
+    assert problem.message.startswith("spec.flavors[h].guarantee[cpu]: 8000 of 9000 are guaranteed")

@@ -1,0 +1,311 @@
+"""What queues are due: tables, and properties against linear programs that know nothing of the algorithm."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ortools.linear_solver import pywraplp
+
+from phalanx.framework.fair_shares import Party, QueueShare, divide, joined, wish_for
+from phalanx.framework.water_filling import Wish, fill
+from phalanx.model.names import QueueName
+from phalanx.model.resources import Resources
+
+NAMES = ("cpu", "gpu", "memory")
+
+
+def party(*waiting: Resources, used: Resources | None = None, parent: str = "", **fields: Any) -> Party:
+    """A queue whose gangs wait for each of these amounts."""
+    return Party(
+        parent=QueueName(parent) if parent else None,
+        used=wish_for(used or {}),
+        waiting=joined(wish_for(each) for each in waiting),
+        **fields,
+    )
+
+
+def shares(capacity: Resources, **parties: Party) -> dict[str, Resources]:
+    """The fair share of each queue, without what it gets nothing of."""
+    found = divide({QueueName(name): each for name, each in parties.items()}, capacity)
+    return {
+        name: {resource: amount for resource, amount in share.fair_share.items() if amount}
+        for name, share in sorted(found.items())
+    }
+
+
+def gpus(capacity: int, **parties: Party) -> dict[str, int]:
+    found = shares({"gpu": capacity}, **parties)
+    return {name: share.get("gpu", 0) for name, share in found.items()}
+
+
+def wants(gpu: int, **fields: Any) -> Party:
+    return party({"gpu": gpu}, **fields)
+
+
+def test_equal_queues_get_equal_parts_and_what_one_cannot_use_goes_to_the_others() -> None:
+    assert gpus(8, a=wants(8), b=wants(8)) == {"a": 4, "b": 4}
+    assert gpus(9, a=wants(1), b=wants(9), c=wants(9)) == {"a": 1, "b": 4, "c": 4}
+    assert gpus(9, a=wants(1), b=wants(2), c=wants(3)) == {"a": 1, "b": 2, "c": 3}
+    assert gpus(0, a=wants(1)) == {"a": 0}
+    assert gpus(8, a=party()) == {"a": 0}
+
+
+def test_parts_are_by_weight() -> None:
+    assert gpus(9, a=wants(99, weight=2), b=wants(99)) == {"a": 6, "b": 3}
+    assert gpus(9, a=wants(4, weight=2), b=wants(99)) == {"a": 4, "b": 5}
+
+
+def test_guarantees_come_first_and_what_is_left_is_shared_above_them() -> None:
+    assert gpus(10, a=wants(10, guarantee={"gpu": 6}), b=wants(10)) == {"a": 8, "b": 2}
+    assert gpus(10, a=wants(2, guarantee={"gpu": 6}), b=wants(10)) == {"a": 2, "b": 8}
+    assert gpus(10, a=wants(3, guarantee={"gpu": 9}), b=wants(9, guarantee={"gpu": 1})) == {"a": 3, "b": 7}
+
+
+def test_nothing_beyond_a_limit_even_of_what_is_used_already() -> None:
+    assert gpus(10, a=wants(9, limit={"gpu": 3}), b=wants(9)) == {"a": 3, "b": 7}
+    assert gpus(10, a=party(used={"gpu": 9}, limit={"gpu": 3}), b=wants(4)) == {"a": 3, "b": 4}
+    assert gpus(9, a=wants(9, limit={"gpu": 2}, guarantee={"gpu": 5}), b=wants(9)) == {"a": 2, "b": 7}
+
+
+def test_a_limit_makes_what_is_asked_for_with_it_smaller_too() -> None:
+    found = shares(
+        {"gpu": 16, "cpu": 100}, a=party({"gpu": 8, "cpu": 80}, limit={"gpu": 4}), b=party({"cpu": 99})
+    )
+    assert found == {"a": {"gpu": 4, "cpu": 40}, "b": {"cpu": 60}}
+
+
+def test_who_waits_for_a_device_gets_no_cores_that_are_of_no_use_without() -> None:
+    found = shares({"gpu": 4, "cpu": 100}, a=party({"gpu": 8, "cpu": 80}), b=party({"cpu": 60}))
+    assert found == {"a": {"gpu": 4, "cpu": 40}, "b": {"cpu": 60}}
+
+
+def test_work_for_cores_is_not_stopped_by_work_for_devices_in_its_queue() -> None:
+    found = shares({"gpu": 4, "cpu": 100}, a=party({"gpu": 8, "cpu": 8}, {"cpu": 50}), b=party({"gpu": 8}))
+    assert found["a"]["cpu"] >= 50
+    assert found["a"]["gpu"] + found["b"]["gpu"] in (3, 4)
+
+
+def test_dominant_shares_are_compared() -> None:
+    """The example of the paper: 9 cores and 18 GB; tasks of (1, 4) and (3, 1)."""
+    found = shares(
+        {"cpu": 9, "memory": 18}, a=party({"cpu": 100, "memory": 400}), b=party({"cpu": 300, "memory": 100})
+    )
+    assert found == {"a": {"cpu": 3, "memory": 12}, "b": {"cpu": 6, "memory": 2}}
+
+
+def test_level_by_level_down_the_tree() -> None:
+    found = gpus(
+        12,
+        one=party(weight=2),
+        two=party(),
+        a=wants(99, parent="one"),
+        b=wants(99, parent="one", weight=3),
+        c=wants(99, parent="two"),
+    )
+    assert found == {"one": 8, "two": 4, "a": 2, "b": 6, "c": 4}
+
+
+def test_a_parent_limits_and_guarantees_for_all_below() -> None:
+    found = gpus(
+        12,
+        one=party(limit={"gpu": 4}),
+        two=party(guarantee={"gpu": 2}),
+        a=wants(99, parent="one"),
+        b=wants(2, parent="two"),
+        c=wants(3, parent="two"),
+    )
+    assert found == {"one": 4, "two": 5, "a": 4, "b": 2, "c": 3}
+
+
+def test_what_a_parent_uses_itself_because_it_was_a_leaf_counts_among_its_children() -> None:
+    found = gpus(10, one=party(used={"gpu": 4}), a=wants(99, parent="one"), b=wants(99))
+    assert found == {"one": 5, "a": 2, "b": 5}
+
+
+def test_pods_make_no_share_dominant() -> None:
+    found = shares({"pods": 10, "cpu": 100}, a=party({"pods": 10, "cpu": 90}), b=party({"cpu": 90}))
+    assert found == {"a": {"pods": 5, "cpu": 50}, "b": {"cpu": 50}}
+    assert shares({"pods": 10}, a=party({"pods": 4})) == {"a": {"pods": 4}}
+
+
+def guarantees(capacity: int, **parties: Party) -> dict[str, int]:
+    found = divide({QueueName(name): each for name, each in parties.items()}, {"gpu": capacity})
+    return {name: share.guarantee.get("gpu", 0) for name, share in sorted(found.items())}
+
+
+def promised(gpu: int, parent: str = "") -> Party:
+    return party(parent=parent, guarantee={"gpu": gpu})
+
+
+def test_guarantees_beyond_what_exists_are_scaled_down_alike() -> None:
+    assert guarantees(8, a=promised(4), b=promised(4)) == {"a": 4, "b": 4}
+    assert guarantees(8, a=promised(12), b=promised(4)) == {"a": 6, "b": 2}
+
+
+def test_guarantees_beyond_the_parents_are_scaled_down_alike() -> None:
+    assert guarantees(99, top=promised(6), a=promised(6, "top"), b=promised(3, "top")) == {
+        "top": 6,
+        "a": 4,
+        "b": 2,
+    }
+
+
+def test_a_parent_that_says_nothing_guarantees_what_its_children_do() -> None:
+    assert guarantees(99, top=party(), a=promised(6, "top"), b=promised(3, "top"))["top"] == 9
+    assert guarantees(6, top=party(), a=promised(6, "top"), b=promised(3, "top")) == {
+        "top": 6,
+        "a": 4,
+        "b": 2,
+    }
+
+
+amounts = st.dictionaries(st.sampled_from(NAMES), st.integers(1, 40), min_size=1)
+some = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 40))
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[dict[QueueName, Party], Resources]:
+    """Up to seven queues, each below an earlier one or a root, and what there is."""
+    parties: dict[QueueName, Party] = {}
+    for index in range(draw(st.integers(1, 7))):
+        parent = draw(st.sampled_from(["", *parties]))
+        parties[QueueName(f"q{index}")] = party(
+            *draw(st.lists(amounts, max_size=3)),
+            used=draw(some),
+            parent=parent,
+            weight=draw(st.integers(1, 5)),
+            guarantee=draw(some),
+            limit=draw(some),
+        )
+    return parties, {name: draw(st.integers(0, 100)) for name in NAMES}
+
+
+def _sum(parts: list[Resources], name: str) -> int:
+    return sum(part.get(name, 0) for part in parts)
+
+
+@settings(max_examples=400, deadline=None)
+@given(trees())
+def test_what_always_holds(case: tuple[dict[QueueName, Party], Resources]) -> None:
+    parties, capacity = case
+    found = divide(parties, capacity)
+    assert found == divide(dict(reversed(parties.items())), capacity)
+    for name in NAMES:
+        for parent in [None, *parties]:
+            below = [found[each] for each in parties if parties[each].parent == parent]
+            kept = found[parent].guarantee if parent else capacity
+            due = found[parent].fair_share if parent else capacity
+            assert _sum([share.guarantee for share in below], name) <= kept.get(name, 0)
+            assert _sum([share.fair_share for share in below], name) <= due.get(name, 0)
+        for queue, share in found.items():
+            due, demand = share.fair_share.get(name, 0), share.demand.get(name, 0)
+            assert min(demand, share.guarantee.get(name, 0)) <= due <= demand
+            assert due <= parties[queue].limit.get(name, due)
+            assert share.guarantee.get(name, 0) <= parties[queue].limit.get(name, 1000)
+
+
+def leximin(rows: list[tuple[Fraction, Resources]], room: Resources) -> list[float]:
+    """The level of each wish, part / speed: highest smallest level, then who can be above it, and so on.
+
+    Solved as linear programs: maximise the common level of all that are not fixed, then fix those that
+    cannot rise above it while the others keep it.
+    """
+    fixed: dict[int, float] = {}
+    while len(fixed) < len(rows):
+        level, _ = _highest(rows, room, fixed, None, 0)
+        stuck = [
+            index
+            for index in range(len(rows))
+            if index not in fixed and _highest(rows, room, fixed, index, level)[0] <= level + 1e-6
+        ]
+        assert stuck
+        fixed |= dict.fromkeys(stuck, level)
+    return [fixed[index] for index in range(len(rows))]
+
+
+def _highest(
+    rows: list[tuple[Fraction, Resources]],
+    room: Resources,
+    fixed: Mapping[int, float],
+    rising: int | None,
+    level: float,
+) -> tuple[float, None]:
+    """The highest common level, or, with `rising`, that of this one while all others keep `level`."""
+    solver = pywraplp.Solver.CreateSolver("GLOP")
+    speeds = [float(speed) for speed, _ in rows]
+    parts = [solver.NumVar(0, 1, str(index)) for index in range(len(rows))]
+    top = solver.NumVar(0, solver.infinity(), "level")
+    for name, amount in room.items():
+        solver.Add(sum(parts[i] * each.get(name, 0) for i, (_, each) in enumerate(rows)) <= amount)
+    for index, part in enumerate(parts):
+        if index in fixed:
+            solver.Add(part >= fixed[index] * speeds[index] - 1e-9)
+        elif rising is None or index == rising:
+            solver.Add(part >= top * speeds[index])
+        else:
+            solver.Add(part >= level * speeds[index] - 1e-9)
+    solver.Maximize(top)
+    assert solver.Solve() == pywraplp.Solver.OPTIMAL
+    return top.solution_value(), None
+
+
+speeds = st.builds(Fraction, st.integers(1, 6), st.integers(1, 6))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(speeds, amounts), min_size=1, max_size=6), some)
+def test_filling_is_leximin(rows: list[tuple[Fraction, Resources]], some_room: Resources) -> None:
+    room = {name: some_room.get(name, 0) for name in NAMES}
+    parts = fill([Wish(amounts, speed) for speed, amounts in rows], room)
+    for name in NAMES:
+        used = sum(
+            (part * each.get(name, 0) for part, (_, each) in zip(parts, rows, strict=True)), Fraction(0)
+        )
+        assert used <= room[name]
+    levels = [float(part / speed) for part, (speed, _) in zip(parts, rows, strict=True)]
+    assert levels == pytest.approx(leximin(rows, room), abs=1e-4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 5), amounts, some), min_size=1, max_size=5))
+def test_siblings_of_one_wish_each_are_leximin_above_their_guarantees(
+    rows: list[tuple[int, Resources, Resources]],
+) -> None:
+    """One level of the tree, checked from the outside: at most 1 below the program."""
+    capacity = {"cpu": 90, "gpu": 50, "memory": 70}
+    parties = {
+        QueueName(f"q{index}"): party(wish, weight=weight, guarantee=guarantee)
+        for index, (weight, wish, guarantee) in enumerate(rows)
+    }
+    found = list(divide(parties, capacity).values())
+    due = [_smaller(wish, share) for (_, wish, _), share in zip(rows, found, strict=True)]
+    beyond = [
+        {name: wish[name] - mine[name] for name in wish if wish[name] > mine[name]}
+        for (_, wish, _), mine in zip(rows, due, strict=True)
+    ]
+    room = {name: amount - sum(mine.get(name, 0) for mine in due) for name, amount in capacity.items()}
+    program = []
+    for (weight, _, _), each in zip(rows, beyond, strict=True):
+        share = max((Fraction(amount, capacity[name]) for name, amount in each.items()), default=Fraction(1))
+        program.append((weight / share, each))
+    levels = leximin(program, room)
+    for index, share in enumerate(found):
+        for name, wished in beyond[index].items():
+            part = min(1.0, levels[index] * float(program[index][0]))
+            exact = due[index].get(name, 0) + wished * part
+            assert -1 - 1e-3 < share.fair_share[name] - exact < 1e-3
+
+
+def _smaller(wish: Resources, share: QueueShare) -> dict[str, int]:
+    return {name: min(amount, share.guarantee.get(name, 0)) for name, amount in wish.items()}
+
+
+def test_many_siblings_with_odd_wishes_are_divided_as_well() -> None:
+    """Their common denominator has more bits than are kept."""
+    parties = {QueueName(f"q{index:03}"): party({"memory": 2**40 + 2 * index + 1}) for index in range(200)}
+    found = [each.fair_share["memory"] for each in divide(parties, {"memory": 2**44}).values()]
+    assert sum(found) in range(2**44 - len(found), 2**44 + 1)
+    assert max(found) - min(found) <= 1
