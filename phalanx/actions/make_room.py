@@ -17,12 +17,15 @@ from phalanx.actions.placing import seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.victim_problem import problem_of
 from phalanx.actions.victims import Victim
+from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Usage, total_requests
 from phalanx.model.gangs import Gang
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed
 from phalanx.solver.victims.engine import choose
+from phalanx.solver.victims.problem import Choice, VictimProblem
+from phalanx.solver.victims.room import Room
 
 
 class Made(Struct, frozen=True):
@@ -54,33 +57,45 @@ class RoomMaker:
         """Equal for demands that differ by nothing but the names of their pods."""
         return self._problems.key(demand)
 
-    def make(self, demand: Demand, victims: Sequence[Victim]) -> Made | None:
+    def make(
+        self, demand: Demand, victims: Sequence[Victim], floors: Sequence[EvictionFloor] = ()
+    ) -> Made | None:
         """The best choice; None where nobody's end is enough, or where the demand fits without any."""
         wanted = _whole(demand)
         if self._seats(wanted, ()) is not None:
             return None
         for some in _by_importance(victims):
-            made = self._choose(wanted, some)
+            made = self._choose(wanted, some, floors)
             if made is not None:
                 return made
         return None
 
-    def _choose(self, demand: Demand, victims: Sequence[Victim]) -> Made | None:
-        choice = choose(problem_of(self._session, demand, victims))
+    def _choose(
+        self, demand: Demand, victims: Sequence[Victim], floors: Sequence[EvictionFloor]
+    ) -> Made | None:
+        problem = problem_of(self._session, demand, victims, floors)
+        choice = choose(problem)
         if choice is None:
             return None
         chosen = [victims[index] for index in choice.units]
         seats = self._seats(demand, chosen)
         if seats is not None:
             return Made(tuple(chosen), seats, _price(choice.cost, choice.bound))
-        return self._by_trial(demand, victims, chosen, choice.bound)
+        return self._by_trial(demand, victims, problem, choice)
 
     def _by_trial(
-        self, demand: Demand, victims: Sequence[Victim], first: Sequence[Victim], bound: int
+        self, demand: Demand, victims: Sequence[Victim], problem: VictimProblem, choice: Choice
     ) -> Made | None:
         """Twice as many each time, then without those that turn out to be needless."""
-        order = [*first, *(each for each in _cheapest_first(victims) if each not in first)]
-        count, seats = len(first), None
+        room = Room(problem)
+        room.remove(choice.units)
+        order = [victims[index] for index in choice.units]
+        for index in _cheapest_first(victims):
+            more = room.with_needed(index)
+            if more and room.keeps_floors(more):
+                room.remove(more)
+                order += [victims[each] for each in more]
+        count, seats = len(choice.units), None
         while seats is None and count < len(order):
             count = min(len(order), max(1, 2 * count))
             seats = self._seats(demand, order[:count])
@@ -91,7 +106,7 @@ class RoomMaker:
             fewer = [other for other in chosen if other is not each]
             if _is_closed(fewer) and (found := self._seats(demand, fewer)) is not None:
                 chosen, seats = fewer, found
-        return Made(tuple(chosen), seats, _price(sum(each.cost for each in chosen), bound))
+        return Made(tuple(chosen), seats, _price(sum(each.cost for each in chosen), choice.bound))
 
     def _seats(self, demand: Demand, ended: Sequence[Victim]) -> Seats | None:
         """Where the whole demand goes when these have ended."""
@@ -104,6 +119,12 @@ class RoomMaker:
             )
             what_if.roll_back()
         return seats
+
+
+def beneficiary_of(demand: Demand) -> Beneficiary:
+    """For whom room is made, and what it asks for."""
+    asked = total_requests([pod for batch in demand.batches for pod in batch.pods])
+    return Beneficiary(demand.gang, asked)
 
 
 def _whole(demand: Demand) -> Demand:
@@ -120,12 +141,9 @@ def _by_importance(victims: Sequence[Victim]) -> Iterator[list[Victim]]:
         yield [each for each in victims if each.gang.priority <= top]
 
 
-def _cheapest_first(victims: Sequence[Victim]) -> list[Victim]:
-    """Those of one gang stay in order: the whole comes after the members that can go alone."""
-    cheapest: dict[str, int] = {}
-    for each in victims:
-        cheapest[each.gang.id] = min(each.cost, cheapest.get(each.gang.id, each.cost))
-    return sorted(victims, key=lambda each: (cheapest[each.gang.id], each.gang.id))
+def _cheapest_first(victims: Sequence[Victim]) -> list[int]:
+    """Indices, whoever costs least first."""
+    return sorted(range(len(victims)), key=lambda index: (victims[index].cost, index))
 
 
 def _is_closed(victims: Sequence[Victim]) -> bool:

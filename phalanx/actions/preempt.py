@@ -19,10 +19,11 @@ from phalanx.actions.limits import (
     PREEMPTORS_PER_CYCLE_MAX,
     SHOWN_VICTIMS,
 )
-from phalanx.actions.make_room import Made, RoomMaker
+from phalanx.actions.make_room import Made, RoomMaker, beneficiary_of
 from phalanx.actions.nominations import Nominations
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.victims import Victim, leaving, room_of, victims_for
+from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
 from phalanx.model.decisions import Nominate
@@ -167,10 +168,11 @@ class _Preemption:
         key = (maker.key(demand), rank_of(gang, self._session))
         if key in self._hopeless:
             return
-        choosable = victims_for(gang, self._session)
+        beneficiary = beneficiary_of(demand)
+        choosable = victims_for(beneficiary, self._session)
         taken = {pod.uid for _, made in self._made.values() for victim in made.victims for pod in victim.pods}
         victims = [each for each in choosable.victims if not any(pod.uid in taken for pod in each.pods)]
-        made = maker.make(demand, victims) if victims else None
+        made = maker.make(demand, victims, self._floors(beneficiary)) if victims else None
         if made is not None:
             self._made[gang.id] = (demand, made)
             for victim in made.victims:
@@ -180,6 +182,10 @@ class _Preemption:
             self._postponed[gang.id] = max(choosable.next_at, now + 1)
         else:
             self._hopeless.add(key)
+
+    def _floors(self, beneficiary: Beneficiary) -> list[EvictionFloor]:
+        keepers = self._session.plugins.floor_keepers
+        return [floor for keeper in keepers for floor in keeper.eviction_floors(beneficiary, self._session)]
 
     def _assume_made(self, gang_id: GangId, what_if: Statement) -> None:
         """As if the victims that are not being deleted yet were gone as well, and the room taken."""

@@ -9,17 +9,21 @@ from collections.abc import Mapping, Sequence
 from phalanx.actions.classes import asked_for, request_vectors
 from phalanx.actions.demand import Demand
 from phalanx.actions.frame import Frame, frame_of
+from phalanx.actions.holders import total_of
 from phalanx.actions.prospects import homes_of_level
 from phalanx.actions.victims import Victim
+from phalanx.framework.evictions import EvictionFloor
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import Resources
 from phalanx.model.rules import Budget
-from phalanx.solver.victims.problem import Allowance, Place, Unit, Vector, VictimProblem, Want
+from phalanx.solver.victims.problem import Allowance, Floor, Place, Unit, Vector, VictimProblem, Want
 from phalanx.solver.victims.room import pods_within
 
 
-def problem_of(session: Session, demand: Demand, victims: Sequence[Victim]) -> VictimProblem:
+def problem_of(
+    session: Session, demand: Demand, victims: Sequence[Victim], floors: Sequence[EvictionFloor]
+) -> VictimProblem:
     """The problem; its units are the victims, in their order."""
     frame = frame_of(session, demand.gang)
     asked = [batch.pods[0].shape.requests for batch in demand.batches]
@@ -49,6 +53,7 @@ def problem_of(session: Session, demand: Demand, victims: Sequence[Victim]) -> V
         places=places,
         units=units,
         allowances=_allowances(session, frame, victims, resources),
+        floors=_floors(session, floors, victims),
         seed=session.snapshot.seed,
     )
 
@@ -94,6 +99,30 @@ def _places(
             places.append(Place(free=free, takes=takes, domain=domains[home]))
             names.append(node)
     return tuple(places), names
+
+
+def _floors(
+    session: Session, floors: Sequence[EvictionFloor], victims: Sequence[Victim]
+) -> tuple[Floor, ...]:
+    """Those that bound anything."""
+    paths = {victim.queue: {queue.name for queue in session.queues.path(victim.queue)} for victim in victims}
+    found = []
+    for floor in floors:
+        names = sorted(floor.room)
+        takes = tuple(
+            (position, vector_of(_booked_on(victim, floor.nodes), names))
+            for position, victim in enumerate(victims)
+            if floor.queue in paths[victim.queue]
+        )
+        if names and takes:
+            found.append(Floor(vector_of(floor.room, names), takes))
+    return tuple(found)
+
+
+def _booked_on(victim: Victim, nodes: frozenset[NodeName] | None) -> Resources:
+    if nodes is None:
+        return victim.total
+    return total_of({node: amounts for node, amounts in victim.booked.items() if node in nodes})
 
 
 def _needs(victims: Sequence[Victim]) -> dict[int, tuple[int, ...]]:

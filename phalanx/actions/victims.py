@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from phalanx.actions.holders import Seated, total_of, usage_of
 from phalanx.actions.limits import NOMINATION_MS, SURPLUS_UNITS_MAX
+from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Usage
 from phalanx.model.gangs import DisruptionMode, Gang, GangKind
@@ -47,7 +48,7 @@ class Choosable(Struct, frozen=True):
     next_at: int | None
 
 
-def victims_for(beneficiary: Gang, session: Session) -> Choosable:
+def victims_for(beneficiary: Beneficiary, session: Session) -> Choosable:
     """All units that may be evicted for this gang, those of one gang in a row, the whole one last."""
     now = session.snapshot.now
     found: list[Victim] = []
@@ -55,7 +56,8 @@ def victims_for(beneficiary: Gang, session: Session) -> Choosable:
     for gang in session.gangs.values():
         if not _is_allowed(gang, beneficiary, session):
             continue
-        until = max((shield.spared_until(gang, session) for shield in session.plugins.shields), default=0)
+        shields = session.plugins.shields
+        until = max((each.spared_until(gang, beneficiary.gang, session) for each in shields), default=0)
         if until <= now:
             found.extend(_units_of(gang, session))
         else:
@@ -78,10 +80,10 @@ def leaving(session: Session) -> list[tuple[QueueName, Usage, Usage]]:
     return found
 
 
-def _is_allowed(gang: Gang, beneficiary: Gang, session: Session) -> bool:
-    if gang.id == beneficiary.id or gang.is_finishing or session.seats_of(gang):
+def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
+    if gang.id == beneficiary.gang.id or gang.is_finishing or session.seats_of(gang):
         return False
-    if session.snapshot.memory.preempted.get(beneficiary.id) == gang.id:
+    if session.snapshot.memory.preempted.get(beneficiary.gang.id) == gang.id:
         return False
     rights = session.plugins.eviction_rights
     return any(right.may_evict(gang, beneficiary, session) for right in rights)

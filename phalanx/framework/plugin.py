@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast, runtime_checkable
 
+from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
@@ -103,14 +104,21 @@ class OrdersQueues(Protocol):
 class AllowsEvictions(Protocol):
     """Says who may be evicted for whom; it is enough that one plugin says so."""
 
-    def may_evict(self, victim: Gang, beneficiary: Gang, session: "Session") -> bool: ...
+    def may_evict(self, victim: Gang, beneficiary: Beneficiary, session: "Session") -> bool: ...
+
+
+@runtime_checkable
+class KeepsFloors(Protocol):
+    """Says how much may be evicted of which queues for this gang, over all its victims together."""
+
+    def eviction_floors(self, beneficiary: Beneficiary, session: "Session") -> tuple[EvictionFloor, ...]: ...
 
 
 @runtime_checkable
 class SparesGangs(Protocol):
     """Says until when (ms) a gang may not be evicted for another one; 0 when it may be, NEVER when never."""
 
-    def spared_until(self, victim: Gang, session: "Session") -> int: ...
+    def spared_until(self, victim: Gang, beneficiary: Gang, session: "Session") -> int: ...
 
 
 @runtime_checkable
@@ -140,6 +148,7 @@ class Plugins:
         self.gang_orders = _those(plugins, OrdersGangs)
         self.queue_orders = _those(plugins, OrdersQueues)
         self.eviction_rights = _those(plugins, AllowsEvictions)
+        self.floor_keepers = _those(plugins, KeepsFloors)
         self.shields = _those(plugins, SparesGangs)
         self.eviction_prices = _those(plugins, PricesVictims)
         self.rule_makers = _those(plugins, MakesRules)

@@ -31,6 +31,7 @@ BUILT_IN: Final = MappingProxyType(
         "queue-priority": "phalanx.plugins.queue_priority:QueuePriority",
         "drf": "phalanx.plugins.drf:DominantShare",
         "priority-preemption": "phalanx.plugins.priority_preemption:PriorityPreemption",
+        "reclaim": "phalanx.plugins.reclaim:Reclaim",
         "disruption": "phalanx.plugins.disruption:DisruptionWishes",
         "run-time-lost": "phalanx.plugins.run_time_lost:RunTimeLost",
         "priority": "phalanx.plugins.priority:Priority",

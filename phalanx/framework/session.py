@@ -13,7 +13,7 @@ from phalanx.framework.lost import may_lose_pods
 from phalanx.framework.plugin import Plugins
 from phalanx.framework.queue_tree import QueueTree
 from phalanx.framework.registry import load_plugins
-from phalanx.framework.statement import Changes, Kept, Statement
+from phalanx.framework.statement import Changes, Kept, Statement, total_requests
 from phalanx.framework.states import GangState, PodState, check_gang, first_state
 from phalanx.framework.topology import Topologies
 from phalanx.model.decisions import Evict, Placement
@@ -111,6 +111,18 @@ class Session:
         return watch(
             self.nodes, self.faults, memory=snapshot.memory, now=snapshot.now, config=self.config.tolerance
         )
+
+    @cached_property
+    def largest_gangs(self) -> Mapping[QueueName, Resources]:
+        """Per queue, and per resource, the most that one gang of it or of its descendants holds."""
+        largest: dict[QueueName, dict[str, int]] = {}
+        for gang in self.gangs.values():
+            held = total_requests([pod for pod in gang.members if pod.holds_node])
+            for queue in self.queues.path(gang.queue) if held else ():
+                known = largest.setdefault(queue.name, {})
+                for name, amount in held.items():
+                    known[name] = max(known.get(name, 0), amount)
+        return largest
 
     @cached_property
     def suspect_nodes(self) -> frozenset[NodeName]:

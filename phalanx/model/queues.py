@@ -44,6 +44,7 @@ class Queue(Struct, frozen=True):
     limit: Resources = NONE
     flavors: tuple[Flavor, ...] = ()
     objective: Objective | None = None
+    reclaim_min_runtime_ms: int = 0
     problems: tuple[Problem, ...] = ()
 
 

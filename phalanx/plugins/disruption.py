@@ -1,5 +1,6 @@
 """Keeps gangs from eviction as their `spec.disruption` asks: never, or not before they ran for a while.
 
+Against gangs of other queues the longest `reclaim.minRuntime` of its queue and those above it holds too.
 The time counts from when the first member began to run; a gang that does not run yet has all of it before it.
 What a gang asks for here holds against others that want its room, not against its own recovery.
 """
@@ -12,17 +13,25 @@ from phalanx.model.gangs import Gang
 
 
 class DisruptionWishes:
-    """`preemptible` and `minRuntime`."""
+    """`disruption.preemptible`, `disruption.minRuntime`, and `reclaim.minRuntime` of queues."""
 
     name: Final = "disruption"
 
-    def spared_until(self, victim: Gang, session: Session) -> int:
+    def spared_until(self, victim: Gang, beneficiary: Gang, session: Session) -> int:
         """When the gang may be evicted at the earliest."""
-        wish = victim.disruption
-        if not wish.preemptible:
+        if not victim.disruption.preemptible:
             return NEVER
-        if not wish.min_runtime_ms:
-            return 0
-        began = [pod.running_since for pod in victim.members if pod.running_since and pod.holds_node]
-        since = min(began) * 1000 if began else session.snapshot.now
-        return since + wish.min_runtime_ms
+        runtime = victim.disruption.min_runtime_ms
+        if victim.queue != beneficiary.queue:
+            runtime = max(runtime, _least_runtime(victim, session))
+        return _began(victim, session) + runtime if runtime else 0
+
+
+def _began(gang: Gang, session: Session) -> int:
+    began = [pod.running_since for pod in gang.members if pod.running_since and pod.holds_node]
+    return min(began) * 1000 if began else session.snapshot.now
+
+
+def _least_runtime(gang: Gang, session: Session) -> int:
+    """What its queue and those above it ask for where others take back what they lent."""
+    return max((queue.reclaim_min_runtime_ms for queue in session.queues.path(gang.queue)), default=0)

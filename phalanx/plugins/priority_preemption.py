@@ -5,6 +5,7 @@ Priorities compare within a queue only: between queues it is shares that count.
 
 from typing import Final
 
+from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 
@@ -16,8 +17,9 @@ class PriorityPreemption:
 
     name: Final = "priority-preemption"
 
-    def may_evict(self, victim: Gang, beneficiary: Gang, session: Session) -> bool:
+    def may_evict(self, victim: Gang, beneficiary: Beneficiary, session: Session) -> bool:
         """Whether the priorities allow it."""
-        if beneficiary.preemption_policy == NEVER_PREEMPTS:
+        gang = beneficiary.gang
+        if gang.preemption_policy == NEVER_PREEMPTS:
             return False
-        return victim.queue == beneficiary.queue and victim.priority < beneficiary.priority
+        return victim.queue == gang.queue and victim.priority < gang.priority

@@ -1,7 +1,8 @@
 """Prices the eviction of pods: what they have computed is lost, and each eviction is a nuisance by itself.
 
-A pod costs one for each minute that it has run, times its size: eight for each device and one for each core,
-rounded up. Days beyond the seventh count no more: by then whoever loses work without a checkpoint chose to.
+A pod costs one for each minute that it has run, at least one, times its size: eight for each device and one
+for each core, rounded up. Days beyond the seventh count no more: by then whoever loses work without a
+checkpoint chose to.
 """
 
 from collections.abc import Sequence
@@ -42,7 +43,8 @@ class RunTimeLost:
 
 
 def _minutes(pod: Pod, now: int) -> int:
-    return min(_MINUTES_MAX, max(0, now - pod.running_since) // 60) if pod.running_since else 0
+    minutes = (now - pod.running_since) // 60 if pod.running_since else 0
+    return min(_MINUTES_MAX, max(1, minutes))
 
 
 def _size(pod: Pod) -> int:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from phalanx.clock import Random
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.names import LABEL_SUBGROUP
+from phalanx.model.resources import GPU
 from phalanx.sim.campaign.gangs import gang_jobs
 from phalanx.sim.campaign.generator import campaign
 from phalanx.sim.campaign.jobs import TraceJob, fitted, manifests, priority_classes, queues, synthetic_jobs
@@ -49,7 +50,8 @@ _IN_PAIRS: Final = 0.15
 
 _PAIRS: Final = "pairs"
 
-_OBJECTIVES: Final = ("", "", "Spread", "LargestHole")
+_OBJECTIVES: Final = (None, None, "Spread", "LargestHole")
+_GUARANTEED: Final = (False, True, True)
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -71,7 +73,7 @@ def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenari
     return Scenario(
         seed=request.seed,
         seconds=request.hours * 3600,
-        cluster=(*nodes, *priority_classes(jobs), *_queues(jobs, _random(request, "queues"))),
+        cluster=(*nodes, *priority_classes(jobs), *_queues(request, jobs)),
         submissions=_submissions(jobs, _random(request, "wishes")),
         faults=faults,
         checks=checks,
@@ -111,11 +113,15 @@ def _faults(request: Request, nodes: Iterable[Object]) -> tuple[Fault, ...]:
     return plan(request.faults, random=random, nodes=nodes, hours=request.hours)
 
 
-def _queues(jobs: Iterable[TraceJob], random: Random) -> Iterator[Object]:
-    """Some tenants want their gangs to lie otherwise than packed."""
+def _queues(request: Request, jobs: Iterable[TraceJob]) -> Iterator[Object]:
+    """Some tenants want their gangs to lie otherwise than packed; some have a GPU of each node guaranteed."""
+    random = _random(request, "queues")
     for made in queues(jobs):
-        objective = random.choice(_OBJECTIVES)
-        yield {**made, "spec": {**made["spec"], "objective": objective}} if objective else made
+        objective, is_guaranteed = random.choice(_OBJECTIVES), random.choice(_GUARANTEED)
+        guarantee = {GPU: str(request.nodes)} if is_guaranteed else None
+        wishes = {"objective": objective, "guarantee": guarantee}
+        given = {name: wish for name, wish in wishes.items() if wish is not None}
+        yield {**made, "spec": {**made["spec"], **given}}
 
 
 def _submissions(jobs: Iterable[TraceJob], random: Random) -> tuple[Submission, ...]:

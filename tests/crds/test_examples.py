@@ -93,7 +93,6 @@ def test_a_queue_names_each_of_its_fields_that_are_refused() -> None:
         "spec.backfill",
         "spec.userLabel",
         "spec.state: Held",
-        "spec.reclaim",
     )
 
 

@@ -56,7 +56,7 @@ def test_defaults() -> None:
         ({"guarantee": {"cpu": "lots"}}, Reason.INVALID_OBJECT, "spec.guarantee[cpu]"),
         ({"cells": [{"level": "rack", "count": 1}]}, Reason.UNSUPPORTED_FIELD, "spec.cells"),
         ({"state": "Closed"}, Reason.UNSUPPORTED_FIELD, "spec.state"),
-        ({"reclaim": {"minRuntime": "1h"}}, Reason.UNSUPPORTED_FIELD, "spec.reclaim"),
+        ({"reclaim": {"minRuntime": "soon"}}, Reason.INVALID_OBJECT, "spec.reclaim.minRuntime"),
         (
             {"flavors": [{"name": "a", "nodeSelector": {"a": "1"}, "guarantee": {"cpu": "few"}}]},
             Reason.INVALID_OBJECT,

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from phalanx.model.decisions import CycleResult, Evict
+from phalanx.model.decisions import CycleResult, Evict, QueueReport
 from phalanx.model.gangs import Disruption
 from phalanx.model.memory import Memory, Nomination
 from phalanx.model.names import GangId, NodeName
@@ -30,7 +30,8 @@ def verdicts(scenario: Scenario, *pods: int, gpus: int = 4) -> list[str]:
     victims = tuple(each.pod for each in evictions)
     made = Nomination(seats={NodeName("n-0"): {GPU: gpus}}, victims=victims, until=1, attempts=1)
     memory = Memory(nominations={GangId("gang-high"): made})
-    result = CycleResult(cycle=1, evictions=evictions, memory=memory)
+    queues = {str(name): QueueReport({}, 0, 0) for name in snapshot.queues}
+    result = CycleResult(cycle=1, evictions=evictions, memory=memory, queues=queues)
 
     async def history(stage: Stage) -> None:
         stage.checks.on_cycle("host", snapshot, result)
@@ -58,8 +59,9 @@ def test_equal_priority_does_not_go() -> None:
     assert verdicts(cluster(priority=1), 0, 1) == ["S22", "S22"]
 
 
-def test_another_queue_does_not_go() -> None:
-    assert verdicts(cluster(queue="other"), 0, 1) == ["S22", "S22"]
+def test_another_queue_goes_down_to_its_guarantee() -> None:
+    assert verdicts(cluster(queue="other").queue("other"), 0, 1) == []
+    assert verdicts(cluster(queue="other").queue("other", guarantee={GPU: 1}), 0, 1) == ["S22"]
 
 
 def test_what_is_not_preemptible_does_not_go() -> None:

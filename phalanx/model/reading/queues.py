@@ -8,12 +8,13 @@ from phalanx.limits import SHOWN_QUEUES
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.pods import Requirement, Term
 from phalanx.model.queues import DEFAULT, Flavor, Objective, Queue
+from phalanx.model.reading.durations import milliseconds
 from phalanx.model.reading.nodes import read_capacity
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.wire import not_implemented
 from phalanx.model.wire.meta import LabelSelector
 from phalanx.model.wire.objects import Queue as WireQueue
-from phalanx.model.wire.phalanx import QueueSpec
+from phalanx.model.wire.phalanx import QueueSpec, Reclaim
 
 
 def read_queue(written: WireQueue) -> Queue:
@@ -36,6 +37,7 @@ def read_queue(written: WireQueue) -> Queue:
         limit=read_capacity(spec.limit, "spec.limit", problems),
         flavors=_flavors(spec, problems),
         objective=_objective(spec.objective, problems),
+        reclaim_min_runtime_ms=_reclaim_min_runtime(spec.reclaim, problems),
         problems=tuple(problems),
     )
 
@@ -58,6 +60,16 @@ def _objective(written: str | None, problems: list[Problem]) -> Objective | None
         message = f"spec.objective: {written!r} is none of {', '.join(known)}"
         problems.append(Problem(Reason.INVALID_OBJECT, message))
     return known.get(written) if written else None
+
+
+def _reclaim_min_runtime(written: Reclaim | None, problems: list[Problem]) -> int:
+    if written is None or written.min_runtime is None:
+        return 0
+    runtime = milliseconds(written.min_runtime)
+    if runtime is None:
+        message = "spec.reclaim.minRuntime: expected a duration such as 1h30m"
+        problems.append(Problem(Reason.INVALID_OBJECT, message))
+    return runtime or 0
 
 
 def _namespaces(selector: LabelSelector | None, problems: list[Problem]) -> Term | None:

@@ -15,7 +15,7 @@ from phalanx.model.wire.phalanx import PodGroupSpec, QueueSpec, Role
 FIELDS: Final[dict[type[Struct], frozenset[str]]] = {
     PodGroupSpec: frozenset({"start_by", "runtime"}),
     Role: frozenset({"requests"}),
-    QueueSpec: frozenset({"cells", "ordering", "backfill", "user_label", "reclaim"}),
+    QueueSpec: frozenset({"cells", "ordering", "backfill", "user_label"}),
 }
 """Per struct, fields of which any set value is refused."""
 

@@ -83,11 +83,15 @@ def _job_of(path: Path, line: int, row: Mapping[str, str | None], gpus_per_pod: 
     for column in _COLUMNS:
         if not row[column]:
             raise TraceError(path, line, column, "is empty")
+    submit_s = _time(path, line, str(row["timestamp"]))
+    queue_name = _queue(path, line, str(row["cluster"]))
+    pods, size = _shape(_gpus(path, line, str(row["num_gpus"])), gpus_per_pod)
     return TraceJob(
         name=f"job-{line}",
-        submit_s=_time(path, line, str(row["timestamp"])),
-        queue=_queue(path, line, str(row["cluster"])),
-        **_shape(_gpus(path, line, str(row["num_gpus"])), gpus_per_pod),
+        submit_s=submit_s,
+        queue=queue_name,
+        pods=pods,
+        gpus_per_pod=size,
         run_s=_duration(path, line, str(row["duration"])),
     )
 
@@ -124,10 +128,10 @@ def _queue(path: Path, line: int, text: str) -> str:
     return text
 
 
-def _shape(gpus: int, gpus_per_pod: int) -> dict[str, int]:
-    """Equal pods, as few as possible."""
+def _shape(gpus: int, gpus_per_pod: int) -> tuple[int, int]:
+    """Equal pods, as few as possible: how many, and of how many GPUs."""
     size = next(size for size in range(min(gpus, gpus_per_pod), 0, -1) if gpus % size == 0)
-    return {"pods": gpus // size, "gpus_per_pod": size}
+    return gpus // size, size
 
 
 def synthetic_jobs(
@@ -207,9 +211,9 @@ def _drawn_job(
     gpus = random.choices(list(sizes), list(sizes.values()))[0]
     run_s = philly.duration_s(gpus, random)
     exit_code = 1 if philly.ends_badly(run_s, random) else 0
-    shape = _shape(gpus, gpus_per_pod)
+    pods, size = _shape(gpus, gpus_per_pod)
     return TraceJob(
-        f"job-{index}", submit_s, tenant, **shape, run_s=min(run_s, longest_s), exit_code=exit_code
+        f"job-{index}", submit_s, tenant, pods, size, run_s=min(run_s, longest_s), exit_code=exit_code
     )
 
 

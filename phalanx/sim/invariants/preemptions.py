@@ -1,6 +1,6 @@
 """Evictions of one gang for another: S22."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from phalanx.model.decisions import CycleResult, Evict
 from phalanx.model.gangs import Gang
@@ -15,9 +15,10 @@ from phalanx.sim.invariants.check import Check
 class PreemptionsHelp(Check):
     """S22: whom we evict for another gang may go, leaves whole what stays, and a placement follows.
 
-    A victim is of lower priority and of the same queue, may be preempted, and is not finishing. Of its gang
-    all go, or those that stay are its minimum. On each node where the other gang will go, what is free, what
-    is being deleted and what is evicted are enough for it and for all others for whom room is made there.
+    A victim is of lower priority in the same queue, or of another queue, whose use stays at its guarantee;
+    it may be preempted, and is not finishing. Of its gang all go, or those that stay are its minimum. On each
+    node where the other gang will go, what is free, what is being deleted and what is evicted are enough for
+    it and for all others for whom room is made there.
     """
 
     name = "S22"
@@ -36,6 +37,7 @@ class PreemptionsHelp(Check):
         if preempting:
             self.saw("gang-preempted")
             self._check_room(snapshot, result, gone)
+            self._check_guarantees(snapshot, result, preempting)
 
     def _check_victim(self, eviction: Evict, snapshot: Snapshot) -> None:
         victim = snapshot.gangs.get(eviction.gang)
@@ -66,9 +68,37 @@ class PreemptionsHelp(Check):
                 if any(room.get(name, 0) < taken[node].get(name, 0) for name in amounts if amounts[name]):
                     self.violated(gang, f"room is made for it on {node}, which has {room} for {taken[node]}")
 
+    def _check_guarantees(self, snapshot: Snapshot, result: CycleResult, preempting: Sequence[Evict]) -> None:
+        """What other queues hold, without what is being deleted. A guarantee that is cut says so."""
+        gone = {each.pod for each in preempting}
+        helped = {str(gang): gang.queue for gang in snapshot.gangs.values()}
+        spared = {helped.get(each.beneficiary) for each in preempting}
+        for queue in snapshot.queues.values():
+            if queue.name in spared or result.queues[queue.name].problems:
+                continue
+            pods = [
+                pod
+                for gang in snapshot.gangs.values()
+                if gang.queue == queue.name
+                for pod in gang.members
+                if pod.holds_node and not pod.deleting
+            ]
+            left = _total(pod for pod in pods if pod.uid not in gone)
+            lost = _total(pod for pod in pods if pod.uid in gone)
+            for name, amount in queue.guarantee.items():
+                if lost.get(name, 0) and left.get(name, 0) < amount:
+                    self.violated(queue.name, f"keeps {left.get(name, 0)} {name} of its guarantee {amount}")
+
+
+def _total(pods: Iterable[Pod]) -> Resources:
+    total: Resources = NONE
+    for pod in pods:
+        total = add(total, pod.shape.requests)
+    return total
+
 
 def _may_evict(gang: Gang, victim: Gang) -> bool:
-    return gang.queue == victim.queue and gang.priority > victim.priority
+    return gang.queue != victim.queue or gang.priority > victim.priority
 
 
 def _given_back(snapshot: Snapshot, gone: set[PodUid]) -> dict[NodeName, Resources]:

@@ -1,0 +1,112 @@
+"""Lets a queue take back what it is due from queues that use more than they are due.
+
+Two queues compare where their paths up the tree part. A gang that stays within the guarantee of its queue,
+and of those above it up to there, may take whatever others use beyond their guarantees. One that stays within
+the fair shares takes from queues above theirs, until they are not: the last gang that goes may bring a queue
+below its fair share, never below its guarantee. So whoever lost a gang this way may not take it back, as that
+would be more than its share again. Guarantees of flavors are kept on their nodes.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from phalanx.framework.evictions import Beneficiary, EvictionFloor
+from phalanx.framework.fair_shares import IGNORED
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.names import NodeName, QueueName
+from phalanx.model.queues import Queue
+from phalanx.model.resources import NONE, Resources
+
+NEVER_PREEMPTS: Final = "Never"
+
+
+class Reclaim:
+    """Guarantees first, then weighted fair shares."""
+
+    name: Final = "reclaim"
+
+    def may_evict(self, victim: Gang, beneficiary: Beneficiary, session: Session) -> bool:
+        """Whether the victim's queue has too much, and the beneficiary's would not."""
+        gang = beneficiary.gang
+        if gang.preemption_policy == NEVER_PREEMPTS or victim.queue == gang.queue:
+            return False
+        theirs = _apart(victim.queue, gang.queue, session)
+        mine = _apart(gang.queue, victim.queue, session)
+        if not theirs or not mine:
+            return False
+        if all(_is_within_guarantee(queue, beneficiary, session) for queue in mine):
+            return True
+        return all(_is_within_fair_share(queue, beneficiary, session) for queue in mine) and all(
+            _is_above_fair_share(queue, beneficiary, session) for queue in theirs
+        )
+
+    def eviction_floors(self, beneficiary: Beneficiary, session: Session) -> tuple[EvictionFloor, ...]:
+        """One for each queue beside the path of the beneficiary's."""
+        path = {queue.name for queue in session.queues.path(beneficiary.gang.queue)}
+        others = [queue for queue in session.queues if queue.name not in path]
+        return tuple(floor for queue in others for floor in _floors_of(queue, beneficiary, session))
+
+
+def _floors_of(queue: Queue, beneficiary: Beneficiary, session: Session) -> Iterator[EvictionFloor]:
+    due = session.fair_shares.of(queue.name)
+    room = _beyond(session.ledger.usage(queue.name), due.guarantee)
+    mine = _apart(beneficiary.gang.queue, queue.name, session)
+    if not all(_is_within_guarantee(each, beneficiary, session) for each in mine):
+        largest = _largest_gang(queue.name, session)
+        for name, amount in session.ledger.usage(queue.name).items():
+            if beneficiary.asked.get(name, 0) and name not in IGNORED:
+                over = amount - due.fair_share.get(name, 0)
+                to_share = over + largest.get(name, 0) - 1
+                if over > 0:
+                    room[name] = min(room.get(name, to_share), to_share)
+    yield EvictionFloor(queue.name, room)
+    for flavor in queue.flavors:
+        kept = session.fair_shares.of(queue.name, flavor.name).guarantee
+        used = session.ledger.usage(queue.name, flavor.name)
+        nodes: frozenset[NodeName] = session.ledger.flavor_nodes(queue.name, flavor.name)
+        yield EvictionFloor(queue.name, _beyond(used, kept), nodes)
+
+
+def _beyond(used: Resources, kept: Resources) -> dict[str, int]:
+    return {name: max(0, used.get(name, 0) - amount) for name, amount in kept.items() if amount}
+
+
+def _apart(queue: QueueName, other: QueueName, session: Session) -> list[Queue]:
+    """The queue and those above it that are not above the other one too."""
+    shared = {each.name for each in session.queues.path(other)}
+    return [each for each in session.queues.path(queue) if each.name not in shared]
+
+
+def _is_within_guarantee(queue: Queue, beneficiary: Beneficiary, session: Session) -> bool:
+    """Of every resource that it asks for and that the queue guarantees, of which there must be one."""
+    kept = session.fair_shares.of(queue.name).guarantee
+    used = session.ledger.usage(queue.name)
+    named = [name for name, amount in beneficiary.asked.items() if amount and kept.get(name)]
+    return bool(named) and all(used.get(name, 0) + beneficiary.asked[name] <= kept[name] for name in named)
+
+
+def _is_within_fair_share(queue: Queue, beneficiary: Beneficiary, session: Session) -> bool:
+    due = session.fair_shares.of(queue.name).fair_share
+    used = session.ledger.usage(queue.name)
+    return all(
+        used.get(name, 0) + amount <= due.get(name, 0)
+        for name, amount in beneficiary.asked.items()
+        if amount and name not in IGNORED
+    )
+
+
+def _is_above_fair_share(queue: Queue, beneficiary: Beneficiary, session: Session) -> bool:
+    """Of something that the beneficiary asks for."""
+    due = session.fair_shares.of(queue.name).fair_share
+    used = session.ledger.usage(queue.name)
+    return any(
+        used.get(name, 0) > due.get(name, 0)
+        for name, amount in beneficiary.asked.items()
+        if amount and name not in IGNORED
+    )
+
+
+def _largest_gang(queue: QueueName, session: Session) -> Resources:
+    """Per resource, the most that one gang of the queue or its descendants holds."""
+    return session.largest_gangs.get(queue, NONE)

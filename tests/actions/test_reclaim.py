@@ -1,0 +1,123 @@
+"""Queues take back what they are due, and no more."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from phalanx.model.queues import Flavor
+from phalanx.model.reasons import Reason
+from phalanx.model.resources import GPU
+from tests.builders import Scenario
+
+
+def tenants(**queues: dict[str, Any]) -> Scenario:
+    """Two nodes of 8 GPUs; queue a has filled them with gangs of 4."""
+    scenario = Scenario().nodes("n", 2, gpu=8, cpu=640)
+    for name, fields in queues.items():
+        scenario.queue(name, **fields)
+    for index in range(4):
+        scenario.gang(f"a{index}", 2, gpu=2, queue="a", on=[f"n-{index // 2}"] * 2)
+    return scenario
+
+
+def gangs_gone(scenario: Scenario) -> int:
+    return len({each.gang for each in scenario.decide().result.evictions})
+
+
+def test_a_guarantee_comes_back() -> None:
+    scenario = tenants(a={}, b={"guarantee": {GPU: 8}})
+    decided = scenario.gang("b", 4, gpu=2, queue="b").decide()
+    assert len(decided.evicted()) == 4
+    assert {each.beneficiary for each in decided.result.evictions} == {"team/b"}
+    assert decided.reasons()["b"] is Reason.ROOM_BEING_MADE
+
+
+def test_another_guarantee_is_not_touched() -> None:
+    scenario = tenants(a={"guarantee": {GPU: 12}}, b={"guarantee": {GPU: 8}})
+    assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b")) == 0
+
+
+def test_a_fair_share_comes_back() -> None:
+    scenario = tenants(a={}, b={})
+    assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b")) == 2
+
+
+def test_more_than_a_fair_share_does_not() -> None:
+    scenario = tenants(a={}, b={})
+    assert gangs_gone(scenario.gang("b", 5, gpu=2, queue="b")) == 0
+
+
+def test_the_weight_counts() -> None:
+    scenario = tenants(a={"weight": 3}, b={})
+    scenario.gang("b", 2, gpu=2, queue="b").gang("c", 2, gpu=2, queue="b")
+    assert gangs_gone(scenario) == 1
+
+
+def test_the_last_gang_may_bring_a_queue_below_its_share_and_does_not_come_back() -> None:
+    scenario = Scenario().queue("a").queue("b").nodes("n", 1, gpu=10)
+    scenario.gang("a0", 1, gpu=5, queue="a", on=["n-0"]).gang("a1", 1, gpu=4, queue="a", on=["n-0"])
+    scenario.gang("b", 1, gpu=5, queue="b")
+    decided = scenario.decide()
+    assert decided.evicted() == ["a1-0"]
+    scenario.take(decided)
+    for _ in range(4):
+        decided = scenario.decide()
+        scenario.take(decided)
+        assert decided.evicted() == []
+
+
+def test_priority_counts_for_nothing_between_queues() -> None:
+    scenario = tenants(a={"weight": 3}, b={})
+    scenario.gang("b0", 1, gpu=4, queue="b", on=[]).remove("a3").gang("b1", 1, gpu=4, queue="b", on=["n-1"])
+    scenario.change("b0", priority=100)
+    assert gangs_gone(scenario) == 1
+    assert {each.gang for each in scenario.decide().result.evictions} == {"gang-b1"}
+
+
+def test_a_queue_that_never_preempts_waits() -> None:
+    scenario = tenants(a={}, b={"guarantee": {GPU: 8}})
+    assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b", preemption_policy="Never")) == 0
+
+
+def test_what_a_queue_lends_is_safe_for_its_time() -> None:
+    scenario = tenants(a={"reclaim_min_runtime_ms": 60_000}, b={"guarantee": {GPU: 8}})
+    for index in range(4):
+        pods = tuple(
+            replace(pod, running_since=scenario.now // 1000) for pod in scenario.members(f"a{index}")
+        )
+        scenario.change(f"a{index}", members=pods)
+    scenario.gang("b", 4, gpu=2, queue="b")
+    decided = scenario.decide()
+    assert not decided.evicted()
+    scenario.take(decided)
+    scenario.now += 60_000
+    assert gangs_gone(scenario) == 2
+
+
+def test_shares_compare_where_the_paths_part() -> None:
+    """Inside org-1 one team has all, and the other nothing: org-2 has no part in that."""
+    scenario = Scenario().queue("org-1").queue("org-2").nodes("n", 2, gpu=8)
+    for name in ("a", "b"):
+        scenario.queue(name, parent="org-1")
+    scenario.queue("c", parent="org-2")
+    scenario.gang("a0", 1, gpu=4, queue="a", on=["n-0"]).gang("a1", 1, gpu=4, queue="a", on=["n-0"])
+    scenario.gang("c0", 1, gpu=8, queue="c", on=["n-1"]).gang("b", 1, gpu=4, queue="b")
+    decided = scenario.decide()
+    assert len(decided.evicted()) == 1
+    assert decided.evicted()[0].startswith("a")
+
+
+def test_the_guarantee_of_a_flavor_is_kept_on_its_nodes() -> None:
+    flavor = Flavor("fast", (("group", "n"),), guarantee={GPU: 16})
+    scenario = tenants(a={"flavors": [flavor]}, b={"guarantee": {GPU: 8}})
+    assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b")) == 0
+
+
+@pytest.mark.parametrize(("guarantee", "gone"), [(4, 1), (8, 2), (3, 0)])
+def test_no_eviction_takes_more_than_the_guarantee_that_is_wanted(guarantee: int, gone: int) -> None:
+    """Queue a has weight enough that only the guarantee of b is due to b."""
+    scenario = tenants(a={"weight": 1000}, b={"guarantee": {GPU: guarantee}})
+    for index in range(4):
+        scenario.gang(f"b{index}", 2, gpu=2, queue="b")
+    assert gangs_gone(scenario) == gone
