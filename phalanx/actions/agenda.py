@@ -24,26 +24,19 @@ class Agenda:
     def __init__(
         self, session: Session, demands: Iterable[Demand], *, ahead: Collection[GangId] = ()
     ) -> None:
-        """`ahead`: gangs that come first of all, where nothing of their queue is of higher rank."""
+        """`ahead`: gangs that come first of all, after what of their queue is of higher rank."""
         self._session = session
         self._waiting: dict[QueueName, deque[tuple[Key, Demand]]] = {}
         self._queue_keys: dict[QueueName, Key] = {}
         lines: dict[QueueName, list[tuple[Key, Demand]]] = {}
         for demand in demands:
             lines.setdefault(demand.gang.queue, []).append((_order(demand, session), demand))
-        self._ahead = [
-            demand
-            for queue in sorted(lines)
-            for key, demand in sorted(lines[queue], key=lambda entry: entry[0])
-            if demand.gang.id in ahead
-            and demand.stage is not Stage.SURPLUS
-            and key[0] == min(other[0] for other, _ in lines[queue])
-        ]
-        first = {id(demand) for demand in self._ahead}
+        self._ahead: list[Demand] = []
         for queue in sorted(lines):
-            lines[queue] = [entry for entry in lines[queue] if id(entry[1]) not in first]
-        for queue in sorted(queue for queue in lines if lines[queue]):
-            self._waiting[queue] = deque(sorted(lines[queue], key=lambda entry: entry[0]))
+            first, rest = _split(sorted(lines[queue], key=lambda entry: entry[0]), ahead)
+            self._ahead += [demand for _, demand in first]
+            if rest:
+                self._waiting[queue] = deque(rest)
 
     def __iter__(self) -> Iterator[Demand]:
         yield from self._ahead
@@ -76,6 +69,23 @@ class Agenda:
             key = tuple(order.queue_key(queue, self._session) for order in orders)
             self._queue_keys[name] = key
         return key or ()
+
+
+Line = list[tuple[Key, Demand]]
+
+
+def _split(line: Line, ahead: Collection[GangId]) -> tuple[Line, Line]:
+    """Those ahead and whatever is of higher rank than some of them; and the others."""
+    named = [key[0] for key, demand in line if _is_ahead(demand, ahead)]
+    if not named:
+        return [], line
+    lowest = max(named)
+    first = [entry for entry in line if entry[0][0] < lowest or _is_ahead(entry[1], ahead)]
+    return first, [entry for entry in line if entry not in first]
+
+
+def _is_ahead(demand: Demand, ahead: Collection[GangId]) -> bool:
+    return demand.gang.id in ahead and demand.stage is not Stage.SURPLUS
 
 
 def _repairs(heads: dict[QueueName, tuple[Key, Demand]]) -> list[QueueName]:

@@ -26,6 +26,7 @@ from phalanx.actions.victims import Victim, leaving, room_of, victims_for
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
+from phalanx.limits import EVICTION_CHECK_MS
 from phalanx.model.decisions import Nominate
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
@@ -69,7 +70,10 @@ class _Preemption:
 
     def evict_again(self) -> None:
         """Whose eviction was decided and has not come to pass: it may have been lost on the way."""
+        decided_by = self._session.snapshot.now - EVICTION_CHECK_MS
         for gang_id in self._still_nominated():
+            if self._known.open[gang_id].until - NOMINATION_MS > decided_by:
+                continue
             gang = self._session.gangs[gang_id]
             left = [pod for pod in self._known.victims_left(gang_id) if not pod.deleting and not pod.assumed]
             for victim in {self._known.gang_of(pod).id: self._known.gang_of(pod) for pod in left}.values():

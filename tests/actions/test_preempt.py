@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from phalanx.actions.limits import NOMINATION_MS
 from phalanx.framework.config import ActionName, SchedulerConfig
+from phalanx.limits import EVICTION_CHECK_MS
 from phalanx.model.gangs import Disruption, DisruptionMode
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Controller
@@ -184,6 +185,8 @@ def test_an_eviction_that_was_lost_is_decided_again() -> None:
     scenario = _full()
     first = scenario.decide()
     scenario.memory = first.result.memory
+    assert scenario.decide().evicted() == []
+    scenario.now += EVICTION_CHECK_MS
     again = scenario.decide()
     assert sorted(again.evicted()) == sorted(first.evicted())
 

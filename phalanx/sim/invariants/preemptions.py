@@ -69,7 +69,8 @@ class PreemptionsHelp(Check):
                     self.violated(gang, f"room is made for it on {node}, which has {room} for {taken[node]}")
 
     def _check_guarantees(self, snapshot: Snapshot, result: CycleResult, preempting: Sequence[Evict]) -> None:
-        """What other queues hold, without what is being deleted. A guarantee that is cut says so."""
+        """What other queues hold then, without what is being deleted. A guarantee that is cut says so."""
+        placed = {bind.pod for placement in result.placements for bind in placement.binds}
         gone = {each.pod for each in preempting}
         helped = {str(gang): gang.queue for gang in snapshot.gangs.values()}
         spared = {helped.get(each.beneficiary) for each in preempting}
@@ -81,7 +82,7 @@ class PreemptionsHelp(Check):
                 for gang in snapshot.gangs.values()
                 if gang.queue == queue.name
                 for pod in gang.members
-                if pod.holds_node and not pod.deleting
+                if (pod.holds_node and not pod.deleting) or pod.uid in placed
             ]
             left = _total(pod for pod in pods if pod.uid not in gone)
             lost = _total(pod for pod in pods if pod.uid in gone)
