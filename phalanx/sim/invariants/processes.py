@@ -144,6 +144,10 @@ class KnowsAllBeforeDeciding(Check):
             self.violated(host, f"decided before it had listed {', '.join(late)}")
 
 
+_NOT_FOR_GOOD = ("401", "429")
+"""A credential is renewed, and a server that is busy asks for patience: both are asked again, with backoff."""
+
+
 class RefusedBindsRest(Check):
     """L8: a pod whose bind is refused for good is asked for at most REFUSED_BINDS_MAX times a minute."""
 
@@ -159,7 +163,7 @@ class RefusedBindsRest(Check):
         told = call.exchange.told or ""
         if told.startswith("2"):
             self._refused.pop(call.uid, None)
-        if not told.startswith("4") or told == "429":
+        if not told.startswith("4") or told in _NOT_FOR_GOOD:
             return
         times = self._refused.setdefault(call.uid, deque(maxlen=REFUSED_BINDS_MAX))
         if len(times) == REFUSED_BINDS_MAX and times[0] > self.now - _MINUTE_S:
