@@ -24,7 +24,7 @@ from phalanx.model.gangs import Gang, GangKind, RoleSpec, TopologyWish
 from phalanx.model.memory import Memory
 from phalanx.model.names import NODE_GPU_SHARING, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.nodes import Node, NodeState, Taint
-from phalanx.model.pods import Controller, Pod, PodPhase, PodShape
+from phalanx.model.pods import Controller, Pod, PodLabels, PodPhase, PodShape
 from phalanx.model.queues import Flavor, Queue
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.model.resources import CPU, GPU, MEMORY, PODS, Resources, add, fits, subtract
@@ -195,6 +195,7 @@ class Scenario:
             "gated": fields.pop("gated", False),
             "assumed": fields.pop("assumed", False),
             "controller": fields.pop("controller", CONTROLLER),
+            "labels": PodLabels(tuple(sorted(fields.pop("labels", {}).items()))),
         }
         pods = []
         for index in range(start, start + count):

@@ -1,21 +1,19 @@
 """The order in which demands are tried, recomputed as shares change.
 
-Within a queue: rank, then stage (repairs, starts, surplus), then the order of gangs. Between queues: those
-whose next demand is a repair of the highest rank first, so that no filler takes the room of a gang that lost
-a member, and no repair that of more important work; surplus waits for every queue whose next minimum is of
-equal or higher rank; among the rest the tree of queues decides, level by level.
+Within a queue, unless its ordering is another (`lines.py`): rank, then stage (repairs, starts, surplus), then
+the order of gangs. Between queues: those whose next demand is a repair of the highest rank first, so that no
+filler takes the room of a gang that lost a member, and no repair that of more important work; surplus waits
+for every queue whose next minimum is of equal or higher rank; among the rest the tree of queues decides,
+level by level.
 """
 
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
 
 from phalanx.actions.demand import Demand, Stage
+from phalanx.actions.lines import Entry, Key, Line, line_of
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, QueueName
-
-Key = tuple[Any, ...]
 
 
 class Agenda:
@@ -26,24 +24,24 @@ class Agenda:
     ) -> None:
         """`ahead`: gangs that come first of all, after what of their queue is of higher rank."""
         self._session = session
-        self._waiting: dict[QueueName, deque[tuple[Key, Demand]]] = {}
+        self._waiting: dict[QueueName, Line] = {}
         self._queue_keys: dict[QueueName, Key] = {}
-        lines: dict[QueueName, list[tuple[Key, Demand]]] = {}
+        lines: dict[QueueName, list[Entry]] = {}
         for demand in demands:
             lines.setdefault(demand.gang.queue, []).append((_order(demand, session), demand))
         self._ahead: list[Demand] = []
         for queue in sorted(lines):
-            first, rest = _split(sorted(lines[queue], key=lambda entry: entry[0]), ahead)
-            self._ahead += [demand for _, demand in first]
+            first, rest = _split(lines[queue], ahead)
+            self._ahead += [demand for _, demand in sorted(first, key=lambda entry: entry[0])]
             if rest:
-                self._waiting[queue] = deque(rest)
+                self._waiting[queue] = line_of(session.queues.get(queue), rest, session)
 
     def __iter__(self) -> Iterator[Demand]:
         yield from self._ahead
         self._queue_keys.clear()
         while self._waiting:
             queue = self._next_queue()
-            _, demand = self._waiting[queue].popleft()
+            demand = self._waiting[queue].pop()
             if not self._waiting[queue]:
                 del self._waiting[queue]
             yield demand
@@ -53,7 +51,7 @@ class Agenda:
     def _next_queue(self) -> QueueName:
         if len(self._waiting) == 1:
             return next(iter(self._waiting))
-        heads = {queue: line[0] for queue, line in self._waiting.items()}
+        heads = {queue: line.head() for queue, line in self._waiting.items()}
         candidates = _repairs(heads) or _no_premature_surplus(heads)
         return min(candidates, key=lambda queue: (self._path_key(queue), heads[queue][0]))
 
@@ -71,24 +69,21 @@ class Agenda:
         return key or ()
 
 
-Line = list[tuple[Key, Demand]]
-
-
-def _split(line: Line, ahead: Collection[GangId]) -> tuple[Line, Line]:
+def _split(entries: list[Entry], ahead: Collection[GangId]) -> tuple[list[Entry], list[Entry]]:
     """Those ahead and whatever is of higher rank than some of them; and the others."""
-    named = [key[0] for key, demand in line if _is_ahead(demand, ahead)]
+    named = [key[0] for key, demand in entries if _is_ahead(demand, ahead)]
     if not named:
-        return [], line
+        return [], entries
     lowest = max(named)
-    first = [entry for entry in line if entry[0][0] < lowest or _is_ahead(entry[1], ahead)]
-    return first, [entry for entry in line if entry not in first]
+    first = [entry for entry in entries if entry[0][0] < lowest or _is_ahead(entry[1], ahead)]
+    return first, [entry for entry in entries if entry not in first]
 
 
 def _is_ahead(demand: Demand, ahead: Collection[GangId]) -> bool:
     return demand.gang.id in ahead and demand.stage is not Stage.SURPLUS
 
 
-def _repairs(heads: dict[QueueName, tuple[Key, Demand]]) -> list[QueueName]:
+def _repairs(heads: dict[QueueName, Entry]) -> list[QueueName]:
     """Queues whose next demand is a repair, if no queue's is of a higher rank."""
     best = min(key[0] for key, _ in heads.values())
     return [
@@ -96,7 +91,7 @@ def _repairs(heads: dict[QueueName, tuple[Key, Demand]]) -> list[QueueName]:
     ]
 
 
-def _no_premature_surplus(heads: dict[QueueName, tuple[Key, Demand]]) -> list[QueueName]:
+def _no_premature_surplus(heads: dict[QueueName, Entry]) -> list[QueueName]:
     """Queues without those whose surplus would pass a minimum of equal or higher rank."""
     minimums = [key[0] for key, demand in heads.values() if demand.stage is not Stage.SURPLUS]
     if not minimums:

@@ -12,6 +12,7 @@ from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.placing import Placing, put, seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.refusals import Refusals
+from phalanx.actions.turns import Turns
 from phalanx.framework.session import Session
 from phalanx.limits import SUBGROUPS_TRIED_MAX
 from phalanx.model.gangs import Gang
@@ -46,6 +47,7 @@ class _Attempts:
         self._session = session
         self._problems = Problems(session)
         self._refusals = Refusals(session)
+        self._turns = Turns(session)
         self._hopeless: set[Hashable] = set()
         self._chosen_anew: set[GangId] = set()
 
@@ -66,7 +68,10 @@ class _Attempts:
         is_claim = demand.cause == claims.CAUSE
         refusal = None if is_claim else self._refusals.recall(demand)
         failed_before = demand.gang.id in self.outcome.failures
-        if refusal is not None:
+        because = self._turns.objection(demand)
+        if because is not None:
+            self._fail(Failure(demand, because=because))
+        elif refusal is not None:
             self._fail(Failure(demand, carried=refusal))
         elif is_claim:
             self._keep(demand)
@@ -80,9 +85,10 @@ class _Attempts:
     def try_again(self, skipped: Iterable[Demand]) -> None:
         """Try what failed, and then what was skipped for that, since room is now left elsewhere."""
         self._hopeless.clear()
+        self._turns = Turns(self._session)
         before, self.outcome.failures = self.outcome.failures, {}
         for failure in before.values():
-            if failure.is_new:
+            if failure.is_new or failure.because is not None:
                 self.attempt(failure.demand)
             else:
                 self._fail(failure)
@@ -165,6 +171,7 @@ class _Attempts:
 
     def _fail(self, failure: Failure) -> None:
         """The first failure of a gang counts, but that not all of it was tried must not be forgotten."""
+        self._turns.failed(failure)
         known = self.outcome.failures.get(failure.demand.gang.id)
         if known is None or (known.tried and not failure.tried):
             self.outcome.failures[failure.demand.gang.id] = failure

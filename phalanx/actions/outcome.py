@@ -11,6 +11,7 @@ from phalanx.framework.statement import Statement
 from phalanx.limits import CYCLE_SEARCHES_MAX, CYCLE_SOLVES_MAX
 from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId
+from phalanx.model.reasons import Problem
 
 THOROUGH: Final = "cp-sat"
 """The backend whose answers take long: what it answers is counted by itself."""
@@ -19,17 +20,19 @@ THOROUGH: Final = "cp-sat"
 class Failure(Struct, frozen=True):
     """A demand that found no place. `carried` is what an earlier cycle said of exactly this, if it did.
 
-    `tried` is False when this cycle had solved as much as it may before it came to this demand.
+    `tried` is False when this cycle had solved as much as it may before it came to this demand. `because`:
+    why it was not its turn.
     """
 
     demand: Demand
     carried: Refusal | None = None
     tried: bool = True
+    because: Problem | None = None
 
     @property
     def is_new(self) -> bool:
         """Whether it was tried in this cycle."""
-        return self.tried and self.carried is None
+        return self.tried and self.carried is None and self.because is None
 
 
 class Outcome:

@@ -131,6 +131,8 @@ class _Preemption:
 
     def _may_try(self, failure: Failure) -> bool:
         gang, now = failure.demand.gang, self._session.snapshot.now
+        if failure.because is not None:
+            return False
         if failure.demand.stage is Stage.SURPLUS or gang.id in self._still_nominated():
             return False
         due = self._session.snapshot.memory.postponed.get(gang.id)

@@ -1,8 +1,11 @@
 """Step 5: a verdict on every gang that has members left without a node, and what to remember of it."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from phalanx.actions.demand import Demand
+from phalanx.actions.enqueue import verdict_of
 from phalanx.actions.explain import Explainer
 from phalanx.actions.findings import Finding
 from phalanx.actions.outcome import Failure, Outcome
@@ -12,7 +15,7 @@ from phalanx.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId
-from phalanx.model.reasons import Reason, Verdict
+from phalanx.model.reasons import Reason, Standing, Verdict
 
 
 class Explained(Struct, frozen=True):
@@ -32,14 +35,33 @@ def execute(session: Session, outcome: Outcome) -> Explained:
         refusal = _judge(failure, explainer, fingerprints)
         if gang.id not in session.verdicts:
             session.refuse(gang, refusal.verdict)
-        if failure.tried:
+        if failure.tried and failure.because is None:
             refusals[gang.id] = refusal
-    complete = all(failure.tried and refusals[gang].explained for gang, failure in outcome.failures.items())
-    return Explained(refusals=refusals, is_complete=complete)
+    complete = all(_is_settled(failure, refusals) for failure in outcome.failures.values())
+    return Explained(refusals=refusals, is_complete=complete and not _is_passable(outcome, refusals))
+
+
+def _is_settled(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:
+    if failure.because is not None:
+        return True
+    return failure.tried and refusals[failure.demand.gang.id].explained
+
+
+def _is_passable(outcome: Outcome, refusals: Mapping[GangId, Refusal]) -> bool:
+    """Whether some wait behind one that was found impossible only now: the next cycle lets them pass."""
+    behind = {each.demand.gang.queue for each in outcome.failures.values() if each.because is not None}
+    return any(
+        failure.is_new
+        and failure.demand.gang.queue in behind
+        and refusals[gang].verdict.reason.standing is Standing.IMPOSSIBLE
+        for gang, failure in outcome.failures.items()
+    )
 
 
 def _judge(failure: Failure, explainer: Explainer, fingerprints: Refusals) -> Refusal:
     gang = failure.demand.gang
+    if failure.because is not None:
+        return Refusal(fingerprint="", verdict=verdict_of(gang, failure.because))
     if failure.carried is not None and failure.carried.explained:
         return failure.carried
     if not failure.tried:

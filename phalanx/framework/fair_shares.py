@@ -185,16 +185,22 @@ def _granted(due: Resources, parts: Iterable[tuple[Resources, int | Fraction]]) 
 
 
 def _beyond(wishes: Wishes, due: Resources) -> list[Resources]:
-    """The wishes without what is due anyway. That is used first for those that need the most resources."""
-    rest = dict(due)
-    beyond: list[Resources] = []
+    """The wishes without what is due anyway, which is used first for those that need the most resources.
+
+    A wish of which some resource is due falls into two: what else the due part of it needs, and the rest.
+    """
+    left = dict(due)
+    beyond: list[dict[str, int]] = []
     for names in sorted(wishes, key=lambda names: (-len(names), sorted(names))):
-        left: dict[str, int] = {}
-        for name, amount in wishes[names].items():
-            left[name] = max(0, amount - rest.get(name, 0))
-            rest[name] = max(0, rest.get(name, 0) - amount)
-        beyond.append({name: amount for name, amount in left.items() if amount})
-    return beyond
+        amounts = {name: amount for name, amount in wishes[names].items() if amount}
+        covered = {name: min(amount, left.get(name, 0)) for name, amount in amounts.items()}
+        left = {name: amount - covered.get(name, 0) for name, amount in left.items()}
+        part = max((Fraction(covered[name], amounts[name]) for name in amounts), default=Fraction(0))
+        begun = {name: floor(amount * part) for name, amount in amounts.items()}
+        beyond.append({name: begun[name] - covered[name] for name in amounts})
+        beyond.append({name: amounts[name] - begun[name] for name in amounts})
+    positive = ({name: amount for name, amount in each.items() if amount} for each in beyond)
+    return [each for each in positive if each]
 
 
 def _within(wishes: Wishes, limit: Resources) -> Wishes:

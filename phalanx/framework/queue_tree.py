@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
-from phalanx.model.queues import DEFAULT, Queue
+from phalanx.model.queues import DEFAULT, Queue, QueueState
 
 
 class QueueTree:
@@ -25,6 +25,15 @@ class QueueTree:
     def path(self, name: QueueName) -> tuple[Queue, ...]:
         """The queue and its ancestors, itself first, its root last; empty for an unknown queue."""
         return self._paths.get(name, ())
+
+    def not_open(self, name: QueueName) -> Queue | None:
+        """The queue, from this one up to its root, for which nothing is started: closed, or else held."""
+        path = self.path(name)
+        for state in (QueueState.CLOSED, QueueState.HELD):
+            for queue in path:
+                if queue.state is state:
+                    return queue
+        return None
 
     def is_leaf(self, name: QueueName) -> bool:
         """Whether no queue names it as its parent: only such a queue takes gangs."""

@@ -17,6 +17,7 @@ BUILT_IN: Final = MappingProxyType(
     {
         "objects": "phalanx.plugins.objects:Objects",
         "queues": "phalanx.plugins.queues:Queues",
+        "queue-state": "phalanx.plugins.queue_state:States",
         "failed-binds": "phalanx.plugins.failed_binds:FailedBinds",
         "scheduling-gates": "phalanx.plugins.scheduling_gates:SchedulingGates",
         "volumes": "phalanx.plugins.volumes:Volumes",

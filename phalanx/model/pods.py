@@ -1,6 +1,7 @@
 """A pod as the scheduler sees it, and the shape that makes pods interchangeable."""
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
@@ -53,6 +54,15 @@ class WeightedTerm(Struct, frozen=True, gc=False):
 
     weight: int
     term: Term
+
+
+class PodLabels(Struct, frozen=True, weakref=True, cache_hash=True):
+    """The labels of a pod as (key, value), sorted; one object for pods with the same."""
+
+    pairs: tuple[tuple[str, str], ...] = ()
+
+
+NO_LABELS: Final = PodLabels()
 
 
 class Toleration(Struct, frozen=True, gc=False):
@@ -124,7 +134,7 @@ class Pod(Struct, frozen=True, gc=False):
     `owners` are the UIDs of all owner references. `problems` are those of its labels and metadata. `ended` is
     when it failed or began to be deleted, and `running_since` when a running one was taken by its kubelet, in
     seconds since the epoch, 0 when nobody tells. `device` is where its share of a GPU is, on its node; None
-    while it has neither, or when nobody tells.
+    while it has neither, or when nobody tells. `labels` are all of its labels, for terms that look at them.
     """
 
     uid: PodUid
@@ -155,6 +165,7 @@ class Pod(Struct, frozen=True, gc=False):
     running_since: int = 0
     device: Device | None = None
     problems: tuple[Problem, ...] = ()
+    labels: PodLabels = NO_LABELS
 
     @property
     def is_finished(self) -> bool:

@@ -18,6 +18,26 @@ class Objective(StrEnum):
     LARGEST_HOLE = "LargestHole"
 
 
+class Ordering(StrEnum):
+    """Who is next in a queue.
+
+    PRIORITY_FIFO: the highest priority, then the oldest. STRICT_FIFO: the oldest, and nobody passes it.
+    FAIR_USERS: the user who holds least, then as in PRIORITY_FIFO.
+    """
+
+    PRIORITY_FIFO = "PriorityFIFO"
+    STRICT_FIFO = "StrictFIFO"
+    FAIR_USERS = "FairUsers"
+
+
+class QueueState(StrEnum):
+    """HELD: work waits and none is started. CLOSED: the same, and for good. What runs goes on in both."""
+
+    OPEN = "Open"
+    HELD = "Held"
+    CLOSED = "Closed"
+
+
 class Flavor(Struct, frozen=True):
     """A part of the cluster that a queue accounts for separately: the nodes that carry these labels."""
 
@@ -33,6 +53,7 @@ class Queue(Struct, frozen=True):
     `namespace_selector` None allows every namespace. `problems` (cycle, unknown parent, a field that is not
     implemented yet) stop this queue's gangs and no others; a queue whose parent is unknown, or that is part
     of a cycle, has no parent, so that walking up always ends. `objective` None: that of its parent.
+    `user_label`: the label of pods that names their user.
     """
 
     name: QueueName
@@ -44,6 +65,9 @@ class Queue(Struct, frozen=True):
     limit: Resources = NONE
     flavors: tuple[Flavor, ...] = ()
     objective: Objective | None = None
+    ordering: Ordering = Ordering.PRIORITY_FIFO
+    user_label: str = ""
+    state: QueueState = QueueState.OPEN
     reclaim_min_runtime_ms: int = 0
     problems: tuple[Problem, ...] = ()
 

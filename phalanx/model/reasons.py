@@ -33,6 +33,9 @@ class Reason(StrEnum):
     QUEUE_NOT_LEAF = "QueueNotLeaf"
     QUEUE_INVALID = "QueueInvalid"
     NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"
+    QUEUE_CLOSED = "QueueClosed"
+    QUEUE_HELD = "QueueHeld"
+    BEHIND_FIRST_IN_QUEUE = "BehindFirstInQueue"
     QUEUE_LIMIT = "QueueLimit"
     ABOVE_QUEUE_LIMIT = "AboveQueueLimit"
     TOPOLOGY_UNKNOWN = "TopologyUnknown"
@@ -67,6 +70,7 @@ _STANDING = {
     Reason.QUEUE_NOT_LEAF: Standing.MISCONFIGURED,
     Reason.QUEUE_INVALID: Standing.MISCONFIGURED,
     Reason.NAMESPACE_NOT_ALLOWED: Standing.MISCONFIGURED,
+    Reason.QUEUE_CLOSED: Standing.MISCONFIGURED,
     Reason.TOPOLOGY_UNKNOWN: Standing.MISCONFIGURED,
     Reason.ABOVE_QUEUE_LIMIT: Standing.IMPOSSIBLE,
     Reason.NO_ELIGIBLE_NODE: Standing.IMPOSSIBLE,

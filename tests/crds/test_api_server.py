@@ -95,7 +95,8 @@ async def test_columns_of_a_queue(session: aiohttp.ClientSession) -> None:
     async with session.delete(f"{api.collection(document)}/crds-columns", raise_for_status=True):
         pass
     assert [name for name, priority in priorities.items() if priority == 0] == [
-        "Name", "Parent", "Weight", "Pending", "GPUs", "GPU Limit", "Age",
+        "Name", "Parent", "Weight", "Pending", "GPUs", "GPU Guarantee", "GPU Share", "GPU Limit", "State",
+        "Age",
     ]  # fmt: skip
     del cells["Age"]
     assert cells == {
@@ -104,11 +105,15 @@ async def test_columns_of_a_queue(session: aiohttp.ClientSession) -> None:
         "Weight": 3,
         "Pending": 3,
         "GPUs": "48",
+        "GPU Guarantee": "48",
+        "GPU Share": "96",
         "GPU Limit": "128",
+        "State": "Held",
         "Pending Pods": 24,
         "CPU": "384",
         "Memory": "3Ti",
-        "State": "Held",
+        "GPUs Borrowed": "0",
+        "Ordering": "FairUsers",
     }
 
 

@@ -135,3 +135,24 @@ def test_a_flavor_says_which_of_its_guarantees_cannot_be_kept() -> None:
     scenario.queue("a", flavors=[Flavor("h", H100, guarantee={GPU: 4, CPU: 9000})])
     (problem,) = scenario.decide().result.queues["a"].unkept
     assert problem.message.startswith("spec.flavors[h].guarantee[cpu]: 8000 of 9000 are guaranteed")
+
+
+def test_a_queue_that_gets_children_while_its_pods_run_shares_with_them() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=8).queue("top", guarantee={GPU: 6}).queue("leaf", parent="top")
+    scenario.queue("other").gang("run", 4, gpu=1, bound=4, queue="top").gang("late", 1, gpu=1, queue="top")
+    scenario.gang("x", 8, gpu=1, queue="leaf").gang("y", 8, gpu=1, queue="other")
+    result = scenario.decide()
+    assert result.evicted() == []
+    assert result.reasons()["late"] is Reason.QUEUE_NOT_LEAF
+    assert due(scenario, "top", "leaf", "other") == [7, 3, 1]
+
+
+def test_a_guarantee_and_a_limit_cut_below_what_is_used_evict_nobody() -> None:
+    scenario = two(9).queue("a", guarantee={GPU: 4}, limit={GPU: 2}).gang("run", 6, gpu=1, bound=6, queue="a")
+    scenario.gang("x", 1, gpu=1, queue="a").gang("y", 2, gpu=1, queue="b")
+    result = scenario.decide()
+    assert (result.placed(), result.evicted()) == (["y"], [])
+    assert result.reasons() == {"x": Reason.QUEUE_LIMIT}
+    report = result.result.queues["a"]
+    assert (report.guarantee, report.fair_share[GPU], report.borrowed[GPU]) == ({GPU: 2}, 2, 4)
+    assert report.unkept[0].message.startswith("spec.guarantee[nvidia.com/gpu]: 2 of 4")

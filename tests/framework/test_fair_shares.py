@@ -274,7 +274,7 @@ def test_filling_is_leximin(rows: list[tuple[Fraction, Resources]], some_room: R
 def test_siblings_of_one_wish_each_are_leximin_above_their_guarantees(
     rows: list[tuple[int, Resources, Resources]],
 ) -> None:
-    """One level of the tree, checked from the outside: at most 1 below the program."""
+    """One level of the tree, checked from the outside: amounts are at most 1 below those of the program."""
     capacity = {"cpu": 90, "gpu": 50, "memory": 70}
     parties = {
         QueueName(f"q{index}"): party(wish, weight=weight, guarantee=guarantee)
@@ -282,25 +282,37 @@ def test_siblings_of_one_wish_each_are_leximin_above_their_guarantees(
     }
     found = list(divide(parties, capacity).values())
     due = [_smaller(wish, share) for (_, wish, _), share in zip(rows, found, strict=True)]
-    beyond = [
-        {name: wish[name] - mine[name] for name in wish if wish[name] > mine[name]}
-        for (_, wish, _), mine in zip(rows, due, strict=True)
-    ]
     room = {name: amount - sum(mine.get(name, 0) for mine in due) for name, amount in capacity.items()}
-    program = []
-    for (weight, _, _), each in zip(rows, beyond, strict=True):
-        share = max((Fraction(amount, capacity[name]) for name, amount in each.items()), default=Fraction(1))
-        program.append((weight / share, each))
-    levels = leximin(program, room)
+    program: list[tuple[Fraction, Resources]] = []
+    for (weight, wish, _), mine in zip(rows, due, strict=True):
+        begun = max(Fraction(mine[name], wish[name]) for name in wish)
+        shares = (Fraction(wish[name] - mine[name], capacity[name]) for name in wish)
+        speed = weight / (max(shares) or 1)
+        whole = {name: int(amount * begun) for name, amount in wish.items()}
+        program.append((speed, {name: whole[name] - mine[name] for name in wish}))
+        program.append((speed, {name: wish[name] - whole[name] for name in wish}))
+    parts = [
+        min(1.0, level * float(speed))
+        for level, (speed, _) in zip(leximin(program, room), program, strict=True)
+    ]
     for index, share in enumerate(found):
-        for name, wished in beyond[index].items():
-            part = min(1.0, levels[index] * float(program[index][0]))
-            exact = due[index].get(name, 0) + wished * part
+        for name, mine in due[index].items():
+            rows_of_it = (2 * index, 2 * index + 1)
+            exact = mine + sum(parts[row] * program[row][1][name] for row in rows_of_it)
             assert -1 - 1e-3 < share.fair_share[name] - exact < 1e-3
 
 
 def _smaller(wish: Resources, share: QueueShare) -> dict[str, int]:
     return {name: min(amount, share.guarantee.get(name, 0)) for name, amount in wish.items()}
+
+
+def test_what_a_guaranteed_device_needs_besides_is_not_cut_with_what_is_above_the_guarantee() -> None:
+    found = shares(
+        {"gpu": 8, "cpu": 64},
+        a=party({"gpu": 12, "cpu": 24}, guarantee={"gpu": 6}),
+        b=party({"gpu": 8, "cpu": 8}),
+    )
+    assert found == {"a": {"gpu": 7, "cpu": 14}, "b": {"gpu": 1, "cpu": 1}}
 
 
 def test_many_siblings_with_odd_wishes_are_divided_as_well() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from phalanx.model.pods import Requirement, Term
-from phalanx.model.queues import Flavor, Queue
+from phalanx.model.queues import Flavor, Ordering, Queue, QueueState
 from phalanx.model.reading.queues import queue_tree, read_queue
 from phalanx.model.reasons import Reason
 from tests.model.written import named
@@ -20,6 +20,9 @@ def test_everything_is_read() -> None:
         parent="root",
         weight=3,
         priority=-1,
+        ordering="FairUsers",
+        userLabel="example.com/user",
+        state="Held",
         limit={"nvidia.com/gpu": 8, "cpu": "100500u"},
         guarantee={"nvidia.com/gpu": 4},
         flavors=[
@@ -42,6 +45,8 @@ def test_everything_is_read() -> None:
     assert found.namespace_selector == Term(
         (Requirement("team", "In", ("a",)), Requirement("old", "DoesNotExist"))
     )
+    assert (found.ordering, found.user_label) == (Ordering.FAIR_USERS, "example.com/user")
+    assert found.state is QueueState.HELD
     assert not found.problems
 
 
@@ -55,7 +60,9 @@ def test_defaults() -> None:
     [
         ({"guarantee": {"cpu": "lots"}}, Reason.INVALID_OBJECT, "spec.guarantee[cpu]"),
         ({"cells": [{"level": "rack", "count": 1}]}, Reason.UNSUPPORTED_FIELD, "spec.cells"),
-        ({"state": "Closed"}, Reason.UNSUPPORTED_FIELD, "spec.state"),
+        ({"state": "Ajar"}, Reason.INVALID_OBJECT, "spec.state: 'Ajar' is none of Open, Held, Closed"),
+        ({"ordering": "LIFO"}, Reason.INVALID_OBJECT, "spec.ordering: 'LIFO' is none of"),
+        ({"ordering": "FairUsers"}, Reason.INVALID_OBJECT, "spec.userLabel"),
         ({"reclaim": {"minRuntime": "soon"}}, Reason.INVALID_OBJECT, "spec.reclaim.minRuntime"),
         (
             {"flavors": [{"name": "a", "nodeSelector": {"a": "1"}, "guarantee": {"cpu": "few"}}]},
@@ -116,5 +123,5 @@ def test_a_cycle_stops_its_queues_only() -> None:
 
 
 def test_a_cut_queue_keeps_its_own_problems() -> None:
-    (a, _) = queue_tree([queue("a", parent="gone", state="Held")]).values()
+    (a, _) = queue_tree([queue("a", parent="gone", reclaim={"minRuntime": "1h"})]).values()
     assert [problem.reason for problem in a.problems] == [Reason.UNSUPPORTED_FIELD, Reason.QUEUE_INVALID]

@@ -11,7 +11,7 @@ from phalanx.limits import CYCLE_EXPLANATIONS_MAX, PARTIAL_GANG_GRACE_MS
 from phalanx.model.gangs import Recovery, RecoveryMode, SubgroupSpec, TopologyWish
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
 from phalanx.model.pods import PodPhase, Requirement, Term
-from phalanx.model.queues import Flavor
+from phalanx.model.queues import Flavor, Ordering, QueueState
 from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import Claim
@@ -298,6 +298,26 @@ def test_recovering() -> None:
     found = verdict(scenario)
     assert found.reason is Reason.RECOVERING
     assert "1 pod must give back" in found.message
+
+
+def test_queue_closed() -> None:
+    found = verdict(roomy().queue("q", state=QueueState.CLOSED).gang("g", 1, queue="q"))
+    assert found.reason is Reason.QUEUE_CLOSED
+    assert found.next_step == "Submit to another queue"
+
+
+def test_queue_held() -> None:
+    found = verdict(roomy().queue("q", state=QueueState.HELD).gang("g", 1, queue="q"))
+    assert found.reason is Reason.QUEUE_HELD
+    assert found.message == "queue q is held and starts no work for now"
+
+
+def test_behind_first_in_queue() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=8).queue("q", ordering=Ordering.STRICT_FIFO)
+    scenario.gang("run", 8, gpu=1, bound=8).gang("first", 1, gpu=1, queue="q")
+    found = verdict(scenario.gang("g", 1, queue="q"))
+    assert found.reason is Reason.BEHIND_FIRST_IN_QUEUE
+    assert found.message.startswith("gang team/first is before it in queue q")
 
 
 def test_room_kept() -> None:

@@ -1,13 +1,15 @@
 """Queues: each object as the scheduler's own struct, and the tree that they form."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import TypeVar
 
 from msgspec import structs
 
 from phalanx.limits import SHOWN_QUEUES
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.pods import Requirement, Term
-from phalanx.model.queues import DEFAULT, Flavor, Objective, Queue
+from phalanx.model.queues import DEFAULT, Flavor, Objective, Ordering, Queue, QueueState
 from phalanx.model.reading.durations import milliseconds
 from phalanx.model.reading.nodes import read_capacity
 from phalanx.model.reasons import Problem, Reason
@@ -15,6 +17,8 @@ from phalanx.model.wire import not_implemented
 from phalanx.model.wire.meta import LabelSelector
 from phalanx.model.wire.objects import Queue as WireQueue
 from phalanx.model.wire.phalanx import QueueSpec, Reclaim
+
+E = TypeVar("E", bound=StrEnum)
 
 
 def read_queue(written: WireQueue) -> Queue:
@@ -36,7 +40,10 @@ def read_queue(written: WireQueue) -> Queue:
         guarantee=read_capacity(spec.guarantee, "spec.guarantee", problems),
         limit=read_capacity(spec.limit, "spec.limit", problems),
         flavors=_flavors(spec, problems),
-        objective=_objective(spec.objective, problems),
+        objective=_known(Objective, spec.objective, "spec.objective", problems),
+        ordering=_ordering(spec, problems),
+        user_label=spec.user_label or "",
+        state=_known(QueueState, spec.state, "spec.state", problems) or QueueState.OPEN,
         reclaim_min_runtime_ms=_reclaim_min_runtime(spec.reclaim, problems),
         problems=tuple(problems),
     )
@@ -54,10 +61,19 @@ def _flavors(spec: QueueSpec, problems: list[Problem]) -> tuple[Flavor, ...]:
     )
 
 
-def _objective(written: str | None, problems: list[Problem]) -> Objective | None:
-    known = {str(objective): objective for objective in Objective}
+def _ordering(spec: QueueSpec, problems: list[Problem]) -> Ordering:
+    ordering = _known(Ordering, spec.ordering, "spec.ordering", problems) or Ordering.PRIORITY_FIFO
+    if ordering is Ordering.FAIR_USERS and not spec.user_label:
+        message = "spec.userLabel: ordering FairUsers needs it, the pod label that names the user"
+        problems.append(Problem(Reason.INVALID_OBJECT, message))
+    return ordering
+
+
+def _known(kind: type[E], written: str | None, path: str, problems: list[Problem]) -> E | None:
+    """None without a value, and for one that is none of the kind's."""
+    known = {str(value): value for value in kind}
     if written and written not in known:
-        message = f"spec.objective: {written!r} is none of {', '.join(known)}"
+        message = f"{path}: {written!r} is none of {', '.join(known)}"
         problems.append(Problem(Reason.INVALID_OBJECT, message))
     return known.get(written) if written else None
 

@@ -1,6 +1,7 @@
 """Shapes: what makes pods interchangeable to the scheduler, shared between all pods that have it."""
 
 from hashlib import blake2b
+from sys import intern
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -8,7 +9,7 @@ from msgspec import structs
 from msgspec.msgpack import Encoder
 
 from phalanx.model.names import ShapeKey
-from phalanx.model.pods import PodShape
+from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
 from phalanx.model.reading.requests import pod_requests
 from phalanx.model.reading.selectors import read_preferred, read_selector, read_tolerations
 from phalanx.model.reading.shares import with_share
@@ -33,6 +34,7 @@ class Shapes:
     def __init__(self) -> None:
         self._by_key: WeakValueDictionary[ShapeKey, PodShape] = WeakValueDictionary()
         self._as_written: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
+        self._labels: WeakValueDictionary[tuple[tuple[str, str], ...], PodLabels] = WeakValueDictionary()
 
     def of(self, pod: core.Pod) -> PodShape:
         """The pod's shape; the same object for equal shapes."""
@@ -43,6 +45,17 @@ class Shapes:
             shape = self._by_key.setdefault(shape.key, shape)
             self._as_written[written] = shape
         return shape
+
+    def labels_of(self, pod: core.Pod) -> PodLabels:
+        """The pod's labels; the same object for equal ones."""
+        written = pod.metadata.labels
+        if not written:
+            return NO_LABELS
+        pairs = tuple([(intern(key), intern(written[key])) for key in sorted(written)])
+        known = self._labels.get(pairs)
+        if known is None:
+            known = self._labels[pairs] = PodLabels(pairs)
+        return known
 
     def __len__(self) -> int:
         return len(self._by_key)

@@ -15,13 +15,12 @@ from phalanx.model.wire.phalanx import PodGroupSpec, QueueSpec, Role
 FIELDS: Final[dict[type[Struct], frozenset[str]]] = {
     PodGroupSpec: frozenset({"start_by", "runtime"}),
     Role: frozenset({"requests"}),
-    QueueSpec: frozenset({"cells", "ordering", "backfill", "user_label"}),
+    QueueSpec: frozenset({"cells", "backfill"}),
 }
 """Per struct, fields of which any set value is refused."""
 
 VALUES: Final[dict[type[Struct], dict[str, frozenset[str]]]] = {
     PodGroupSpec: {"start_when": frozenset({"Reserved"})},
-    QueueSpec: {"state": frozenset({"Held", "Closed"})},
 }
 """Per struct and field, the values that are refused while others are honoured."""
 

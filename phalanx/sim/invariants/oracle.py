@@ -16,7 +16,7 @@ from phalanx.sim.store import Key, Object, Store
 _PLAIN_GROUP: Final = frozenset(
     {"minMember", "queue", "topology", "priorityClassName", "preemptionPolicy", "recovery"}
 )
-_PLAIN_QUEUE: Final = frozenset({"weight", "priority", "parent"})
+_PLAIN_QUEUE: Final = frozenset({"weight", "priority", "parent", "guarantee"})
 _PLAIN_POD: Final = frozenset(
     {
         *("containers", "schedulerName", "restartPolicy", "nodeSelector", "tolerations", "priority"),

@@ -145,7 +145,7 @@ class KnowsAllBeforeDeciding(Check):
 
 
 _NOT_FOR_GOOD = ("401", "429")
-"""A credential is renewed, and a server that is busy asks for patience: both are asked again, with backoff."""
+"""A credential is renewed, and a busy server asks for patience: both are asked again, with backoff."""
 
 
 class RefusedBindsRest(Check):
