@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from phalanx.actions.demand import demands_of
 from phalanx.actions.endings import Endings
-from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.gangs import GangKind, SubgroupSpec
 from phalanx.model.names import GangId
@@ -18,6 +18,8 @@ from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
 from phalanx.model.resources import GPU, subtract
 from phalanx.solver.problem import SolveLimits
 from tests.builders import Scenario
+
+WITHOUT_PREEMPTION = SchedulerConfig(actions=(ActionName.RELEASE, ActionName.RECOVER))
 
 
 def racks(**nodes: int) -> Scenario:
@@ -263,7 +265,7 @@ def fits_without(scenario: Scenario, ended: tuple[str, ...]) -> bool:
 def test_what_is_named_is_enough_and_nothing_smaller_is_missed(cluster: tuple[Scenario, list[str]]) -> None:
     """One gang where the end of one would do, two where that of two would; and their end does do."""
     scenario, gangs = cluster
-    result = scenario.decide()
+    result = scenario.decide(WITHOUT_PREEMPTION)
     assume("g" in result.reasons() and result.reasons()["g"].standing is Standing.WAITING)
     found = named(result.verdict("g"))
     singles = [name for name in gangs if fits_without(scenario, (name,))]

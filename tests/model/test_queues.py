@@ -123,5 +123,5 @@ def test_a_cycle_stops_its_queues_only() -> None:
 
 
 def test_a_cut_queue_keeps_its_own_problems() -> None:
-    (a, _) = queue_tree([queue("a", parent="gone", reclaim={"minRuntime": "1h"})]).values()
+    (a, _) = queue_tree([queue("a", parent="gone", backfill="Easy")]).values()
     assert [problem.reason for problem in a.problems] == [Reason.UNSUPPORTED_FIELD, Reason.QUEUE_INVALID]
