@@ -10,13 +10,13 @@ from phalanx.actions.recover import Recovered
 from phalanx.actions.release import Released
 from phalanx.actions.verdicts import Explained
 from phalanx.framework.decay import decayed
+from phalanx.framework.kept_room import usage_of_nobody
 from phalanx.framework.session import Session
-from phalanx.framework.statement import total_requests
 from phalanx.framework.states import PodState
 from phalanx.limits import EVICTION_CHECK_MS
 from phalanx.model.decisions import CycleResult, CycleStats, QueueReport
 from phalanx.model.memory import Memory
-from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.resources import NONE, Resources
 
 
 def execute(
@@ -93,7 +93,7 @@ def _reports(session: Session) -> dict[str, QueueReport]:
         for queue in session.queues.path(gang.queue) if waiting else ():
             gangs[queue.name] += 1
             pods[queue.name] += waiting
-    kept = _kept_usage(session)
+    kept = usage_of_nobody(session)
     shares = {queue.name: session.fair_shares.of(queue.name) for queue in session.queues}
     return {
         queue.name: QueueReport(
@@ -107,19 +107,6 @@ def _reports(session: Session) -> dict[str, QueueReport]:
         )
         for queue in session.queues
     }
-
-
-def _kept_usage(session: Session) -> dict[str, Resources]:
-    """Per queue, what its account holds for members that do not exist: nobody uses that."""
-    kept: dict[str, Resources] = {}
-    for each in session.kept:
-        for queue in session.queues.path(each.gang.queue):
-            for _, pods in each.seats:
-                kept[queue.name] = add(kept.get(queue.name, NONE), total_requests(pods))
-    for name, amounts in session.held:
-        for queue in session.queues.path(name):
-            kept[queue.name] = add(kept.get(queue.name, NONE), amounts)
-    return kept
 
 
 def _without(usage: Resources, kept: Resources) -> dict[str, int]:

@@ -12,11 +12,12 @@ from typing import Final
 
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.fair_shares import IGNORED
+from phalanx.framework.kept_room import usage_of_nobody
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.queues import Queue
-from phalanx.model.resources import NONE, Resources
+from phalanx.model.resources import NONE, Resources, subtract
 
 NEVER_PREEMPTS: Final = "Never"
 
@@ -50,11 +51,12 @@ class Reclaim:
 
 def _floors_of(queue: Queue, beneficiary: Beneficiary, session: Session) -> Iterator[EvictionFloor]:
     due = session.fair_shares.of(queue.name)
-    room = _beyond(session.ledger.usage(queue.name), due.guarantee)
+    evictable = _evictable(queue, session)
+    room = _beyond(evictable, due.guarantee)
     mine = _apart(beneficiary.gang.queue, queue.name, session)
     if not all(_is_within_guarantee(each, beneficiary, session) for each in mine):
         largest = _largest_gang(queue.name, session)
-        for name, amount in session.ledger.usage(queue.name).items():
+        for name, amount in evictable.items():
             if beneficiary.asked.get(name, 0) and name not in IGNORED:
                 over = amount - due.fair_share.get(name, 0)
                 to_share = over + largest.get(name, 0) - 1
@@ -99,12 +101,17 @@ def _is_within_fair_share(queue: Queue, beneficiary: Beneficiary, session: Sessi
 def _is_above_fair_share(queue: Queue, beneficiary: Beneficiary, session: Session) -> bool:
     """Of something that the beneficiary asks for."""
     due = session.fair_shares.of(queue.name).fair_share
-    used = session.ledger.usage(queue.name)
+    used = _evictable(queue, session)
     return any(
         used.get(name, 0) > due.get(name, 0)
         for name, amount in beneficiary.asked.items()
         if amount and name not in IGNORED
     )
+
+
+def _evictable(queue: Queue, session: Session) -> Resources:
+    """What its pods use; room that is kept for pods cannot be taken by evicting others."""
+    return subtract(session.ledger.usage(queue.name), usage_of_nobody(session).get(queue.name, NONE))
 
 
 def _largest_gang(queue: QueueName, session: Session) -> Resources:

@@ -15,7 +15,7 @@ from tests.builders import Decided, Scenario
 def broken(*, filler_priority: int = 0, **fields: object) -> Scenario:
     """A gang that fills two nodes loses a member while nobody has made another; a filler would fit there."""
     scenario = Scenario("rack").nodes("n", 2, gpu=8, within="r")
-    scenario.queue("a", weight=1000).queue("b")
+    scenario.queue("a").queue("b")
     scenario.gang("g", 2, gpu=8, bound=2, queue="a", **fields)
     scenario.take(scenario.decide())
     scenario.change("g", members=scenario.members("g")[:1])
