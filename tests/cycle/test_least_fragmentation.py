@@ -71,7 +71,8 @@ def test_pods_of_a_gang_are_packed() -> None:
     for objective in (Objective.PACK, LEAST):
         scenario = team(objective=objective).nodes("small", gpu=1, cpu=16).nodes("large", gpu=2, cpu=64)
         scenario.gang("gpus", 1, gpu=1, cpu=8, queue="team", on=["large-0"])
-        assert scenario.gang("cores", 2, cpu=6, queue="team").decide().where("cores") == {"small": 2}
+        assert scenario.gang("cores", 2, cpu=8, queue="team").decide().where("cores") == {"small": 2}
+    assert scenario.gang("core", 1, cpu=8, queue="team").decide().where("core") == {"large": 1}
 
 
 def test_work_without_devices_stays_off_device_nodes() -> None:
@@ -96,6 +97,26 @@ def test_a_limit_of_a_flavor_sends_the_pod_to_the_next_best_node() -> None:
         decided = scenario.gang("cores", 1, cpu=12, queue="team").decide()
         assert decided.where("cores") == {where: 1}
         assert decided.result.stats.defects == ()
+
+
+@pytest.mark.parametrize("first", ["large", "small"])
+def test_nodes_of_all_flavors_are_compared(first: str) -> None:
+    flavors = [
+        Flavor(group, (("group", group),), {CPU: 60_000})
+        for group in sorted(("large", "small"), key=first.__ne__)
+    ]
+    scenario = team(flavors=flavors).nodes("small", gpu=1, cpu=16).nodes("large", gpu=2, cpu=64)
+    scenario.gang("gpus", 1, gpu=1, cpu=8, queue="team", on=["large-0"])
+    assert scenario.gang("cores", 1, cpu=12, queue="team").decide().where("cores") == {"large": 1}
+
+
+@pytest.mark.parametrize("wish", [{"required": "zone"}, {"preferred": "zone"}])
+def test_domains_are_compared_where_any_will_do(wish: dict[str, str]) -> None:
+    """A gang of several would get the tightest domain that takes it."""
+    scenario = team("zone").nodes("small", gpu=1, cpu=16, within="a")
+    scenario.nodes("large", gpu=2, cpu=64, within="b")
+    scenario.gang("gpus", 1, gpu=1, cpu=8, queue="team", on=["large-0"])
+    assert scenario.gang("cores", 1, cpu=12, queue="team", **wish).decide().where("cores") == {"large": 1}
 
 
 def test_a_domain_that_is_required_is_kept() -> None:
