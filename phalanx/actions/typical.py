@@ -4,7 +4,7 @@ Typical are the most frequent shapes among all pods that wait, are bound or run,
 empty node could take them. Nodes on which the same of them may run are of one kind.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -50,16 +50,19 @@ def typical(session: Session) -> Typical:
     """The typical pods of this session; none where no pod is known."""
     groups = _most_frequent(session)
     able, kind = _able(session, groups)
+    kinds = {wish: tuple(np.unique(kind[flags]).tolist()) for wish, flags in able.items()}
     columns = _Columns(session)
     pods: list[TypicalPods] = []
     takes: list[Flags] = []
     scale = max(TYPICAL_WEIGHT_MAX, sum(group.count for group in groups))
     for group in groups:
         wish = _wish(group.pod)
-        room = able[wish] & columns.enough_for(group.pod) if wish in able else np.zeros_like(kind, np.bool_)
+        if wish not in able:
+            continue
+        room = able[wish] & columns.enough_for(group.pod)
         if room.any():
             takes.append(room)
-            pods.append(_typical_pods(session, group, room, np.unique(kind[able[wish]]).tolist(), scale))
+            pods.append(_typical_pods(session, group, room, kinds[wish], scale))
     return Typical(
         pods=tuple(pods),
         takes=np.array(takes, dtype=np.bool_).reshape(len(takes), len(kind)),
@@ -145,7 +148,7 @@ class _Columns:
 
 
 def _typical_pods(
-    session: Session, group: _Group, room: Flags, kinds: Iterable[int], scale: int
+    session: Session, group: _Group, room: Flags, kinds: tuple[int, ...], scale: int
 ) -> TypicalPods:
     """A share in bytes is as much of a device as of the smallest that could be meant."""
     requests = group.pod.shape.requests
@@ -157,7 +160,7 @@ def _typical_pods(
         cpu=min(FRAGMENT_CORES_MAX, requests.get(CPU, 0)),
         gpus=gpus,
         milli=milli if gpus else 0,
-        kinds=tuple(kinds),
+        kinds=kinds,
         count=max(1, group.count * TYPICAL_WEIGHT_MAX // scale),
     )
 

@@ -266,12 +266,14 @@ def leftover(pods: Sequence[TypicalPods]) -> Integers:
             counts[each.milli] += each.count
     sizes = np.flatnonzero(counts)
     weights = counts[sizes]
+    enough = np.searchsorted(sizes, np.arange(WHOLE + 1), side="right").tolist()
+    total = [0, *weights.cumsum().tolist()]
     stop = STOP_PERCENT * max(1, sum(each.count for each in pods))
     table = np.zeros(WHOLE + 1, dtype=np.int64)
     for left in range(1, WHOLE + 1):
-        fitting = int(np.searchsorted(sizes, left, side="right"))
+        fitting = enough[left]
         rest = stop * left * MICRO + 100 * int(weights[:fitting] @ table[left - sizes[:fitting]])
-        table[left] = rest // (stop + 100 * int(weights[:fitting].sum()))
+        table[left] = rest // (stop + 100 * total[fitting])
     return table
 
 

@@ -107,9 +107,9 @@ def _told(fragments: Fragments, nodes: list[NodeName], pod: Pod) -> list[object]
     return [(order.of(node), order.device(node)) for node in nodes]
 
 
-@bounded(60)
+@bounded(20)
 @given(
-    steps=st.lists(st.tuples(st.integers(0, len(SHAPES) - 1), st.integers(0, 4), st.booleans()), max_size=12),
+    steps=st.lists(st.tuples(st.integers(0, len(SHAPES) - 1), st.integers(0, 4), st.booleans()), max_size=8),
     asked=st.lists(st.integers(0, len(SHAPES) - 1), min_size=1, max_size=4),
 )
 def test_costs_kept_are_costs_computed_anew(steps: list[tuple[int, int, bool]], asked: list[int]) -> None:
@@ -128,8 +128,8 @@ def test_costs_kept_are_costs_computed_anew(steps: list[tuple[int, int, bool]], 
                 statement.roll_back()
         pod = gangs[asked[turn % len(asked)]].members[0]
         assert _told(kept, nodes, pod) == _told(Fragments(session, Fullness(session)), nodes, pod)
+    anew = Fragments(session, Fullness(session))
     for gang in gangs:
-        anew = Fragments(session, Fullness(session))
         assert _told(kept, nodes, gang.members[0]) == _told(anew, nodes, gang.members[0])
 
 
