@@ -265,6 +265,32 @@ MODEL_SUM_MAX: Final = 1 << 53
 ARRAY_AMOUNT_MAX: Final = 1 << 50
 """Largest amount in arrays: 2^50 bytes is a pebibyte, and products with small counts stay below 2^63."""
 
+TYPICAL_SHAPES_MAX: Final = 512
+"""Shapes of pods by which fragmentation is measured, the most frequent: a large GPU cluster has 151, and 447
+where a third of its pods ask for certain models."""
+
+TYPICAL_WISHES_MAX: Final = 32
+"""Different selectors, tolerations and the like among these pods: each is asked of every node, 10 ms on
+10,000 of them."""
+
+NODE_KINDS_MAX: Final = 32
+"""Kinds of nodes that these pods tell apart: each has tables of its own, 2 MB at most, and mostly 20 kB."""
+
+TYPICAL_WEIGHT_MAX: Final = 1 << 16
+"""Pods that count as typical in all; of more, each shape's part counts. Costs stay within 64 bits."""
+
+FRAGMENT_CORES_MAX: Final = 1 << 24
+"""Thousandths of cores of a node, or a pod, that make a difference to fragmentation: 16,777 cores."""
+
+FRAGMENT_DEVICES_MAX: Final = 256
+"""Devices of a node that make a difference to fragmentation: no server has as many."""
+
+FRAGMENT_PRICE_MAX: Final = 1 << 24
+"""Thousandths of devices that are expected to be wanted per device at most: costs stay within 64 bits."""
+
+FRAGMENT_RATIO_MAX: Final = 1 << 38
+"""Largest term of the mean cores per GPU: times the cores of a node it stays within 64 bits."""
+
 QUESTION_EFFORT_MIN: Final = 0.01
 """Deterministic units that a question to CP-SAT costs at least: building its model takes time too."""
 

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from bench.openb.shapes import WHOLE, Machine, Shape
-
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from bench.openb.shapes import Machine, Shape
+from bench.openb.typical import models_of
+from phalanx.model.shares import WHOLE
+from phalanx.solver.fragmentation import Flags, Integers, NodeRows, Outlook, PodRows
 
 
 class Cluster:
@@ -24,10 +23,13 @@ class Cluster:
             dtype=np.int64,
         )
         self.idle = int(self.devices.sum())
-        models = np.array([machine.model for machine in machines])
-        self.nodes_of: dict[str, Integers] = {
-            str(model): np.flatnonzero(models == model) for model in np.unique(models)
-        }
+        models = models_of(machines)
+        self.kind: Integers = np.array([models.index(machine.model) for machine in machines], dtype=np.int64)
+
+    def rows(self, nodes: slice) -> NodeRows:
+        """These nodes as they are now."""
+        kind = self.kind[nodes]
+        return NodeRows(kind, self.cpu[nodes], self.devices[nodes], loose=np.zeros_like(kind))
 
     def place(self, node: int, shape: Shape, device: int) -> None:
         """Take what the pod asks for; a share from `device`, whole devices from the first that are free."""
@@ -52,8 +54,8 @@ class ShapeTable:
         self.memory: Integers = np.array([shape.memory for shape in shapes], dtype=np.int64)
         self.gpus: Integers = np.array([shape.gpus for shape in shapes], dtype=np.int64)
         self.milli: Integers = np.array([shape.milli for shape in shapes], dtype=np.int64)
-        self.share: Flags = np.array([shape.share for shape in shapes], dtype=np.bool_)
-        self.demand: Integers = self.gpus * self.milli
+        self.pods = PodRows(self.cpu, self.gpus, self.milli)
+        self.share: Flags = self.pods.share
         self.admits: dict[str, Flags] = {
             model: np.array([shape.admits(model) for shape in shapes], dtype=np.bool_)
             for model in sorted(set(models))
@@ -67,3 +69,8 @@ class ShapeTable:
         devices = self.share[:, None] & room[:, None] & (row[None, :] >= self.milli[:, None])
         whole = ~self.share & room & (self.gpus <= int((row == WHOLE).sum()))
         return whole | devices.any(axis=1), devices
+
+
+def outlook_of(cluster: Cluster, table: ShapeTable, node: int) -> Outlook:
+    """One node before and after each shape."""
+    return Outlook(cluster.rows(slice(node, node + 1)), table.pods)

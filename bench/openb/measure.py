@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from bench.openb.fragmentation import Fragmentation, typical
 from bench.openb.policies import BestFit, Fgd, LookAhead, Policy, Random
 from bench.openb.replay import Run, replay
 from bench.openb.shapes import Machine, Shape
 from bench.openb.traces import TUNED_PERCENT, arrivals, capacity_of, renamed
+from bench.openb.typical import measure_of, typical
+from phalanx.solver.fragmentation import Fragmentation
 
 DECIMALS = 3
 CURVE_STEP = 2
@@ -55,8 +56,7 @@ def run_once(machines: Sequence[Machine], pods: Sequence[Shape], policy: str, se
     rng = random.Random(seed)
     order = arrivals(pods, capacity=capacity_of(machines), rng=rng)
     nodes = renamed(machines, rng)
-    most = max(machine.gpus for machine in machines)
-    measure = Fragmentation(typical(Counter(pods)), {machine.model for machine in machines}, most)
+    measure = measure_of(typical(Counter(pods)), machines)
     return replay(nodes, order, POLICIES[policy](nodes, measure, rng), measure, upto=TUNED_PERCENT)
 
 

@@ -1,7 +1,7 @@
 """Who gets the pod: the published policies in our own words, and the one with a look-ahead.
 
-A policy gives costs. The node with the least gets the pod, of equals the one with the smallest name, and on
-it the device with the least, of equals the first.
+A policy gives costs. The node with the least gets the pod, of equals the one with the smallest name (of the
+product's own policy: the fullest), and on it the device with the least, of equals the first.
 """
 
 import random
@@ -11,11 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
-from bench.openb.cluster import Integers
-from bench.openb.forecast import Forecast
-from bench.openb.fragmentation import Fragmentation
-from bench.openb.shapes import WHOLE, Machine, Shape
-from bench.openb.whatif import Outlook
+from bench.openb.cluster import Cluster
+from bench.openb.shapes import Machine, Shape
+from bench.openb.typical import forecast_of
+from phalanx.model.shares import WHOLE
+from phalanx.solver.fragmentation import Fragmentation, Integers, Outlook
 
 SCORE_MAX = 100
 CPU_SPEC, GPU_SPEC = 128_000, 8_000
@@ -28,15 +28,15 @@ FIRST_LESSON = 1
 class Policy(Protocol):
     """One run's state of a policy."""
 
-    def costs(self, outlook: Outlook) -> Integers:
-        """Of one node, by [shape, device] or [shape, 1]; what does not fit is left to the caller."""
+    def costs(self, outlook: Outlook, node: int) -> Integers:
+        """Of this node, by [shape, device] or [shape, 1]; what does not fit is left to the caller."""
         ...
 
     def saw(self, pod: Shape) -> bool:
         """A pod arrives. True when all costs are different from now on."""
         ...
 
-    def pick(self, costs: Integers, candidates: Integers) -> int:
+    def pick(self, costs: Integers, candidates: Integers, cluster: Cluster) -> int:
         """One of the nodes that take the pod; `costs` are theirs."""
         ...
 
@@ -48,7 +48,7 @@ class Cheapest:
         """Costs stay."""
         return False
 
-    def pick(self, costs: Integers, candidates: Integers) -> int:
+    def pick(self, costs: Integers, candidates: Integers, cluster: Cluster) -> int:
         """The first of the cheapest."""
         return int(candidates[costs.argmin()])
 
@@ -62,21 +62,21 @@ class Fgd(Cheapest):
     def __init__(self, measure: Fragmentation) -> None:
         self._measure = measure
 
-    def costs(self, outlook: Outlook) -> Integers:
+    def costs(self, outlook: Outlook, node: int) -> Integers:
         """The score is 100 times the sigmoid of the loss in devices, cut to a whole number."""
         before, after = outlook.fragments(self._measure)
-        gain = (before - after) / (WHOLE * self._measure.pods)
+        gain = (before[:, None] - after) / (WHOLE * self._measure.pods)
         return -(SCORE_MAX / (1 + np.exp(-gain))).astype(np.int64)
 
 
 class BestFit(Cheapest):
     """The least left over: half the cores, half the devices, each in parts of the largest node."""
 
-    def costs(self, outlook: Outlook) -> Integers:
+    def costs(self, outlook: Outlook, node: int) -> Integers:
         """Scores from 0 to 100 as published; among a node's devices the fullest."""
         left = outlook.cpu / CPU_SPEC * 0.5 + outlook.idle / GPU_SPEC * 0.5
         score = ((1.0 - left) * SCORE_MAX).astype(np.int64)
-        device = np.where(outlook.share[:, None], outlook.row[None, :], 0)
+        device = np.where(outlook.share[:, None], outlook.nodes.devices, 0)
         return (WHOLE + 1) * -score[:, None] + device
 
 
@@ -87,33 +87,45 @@ class Random(Cheapest):
         self._rng = rng
         self._devices = np.random.default_rng(rng.getrandbits(64))
 
-    def costs(self, outlook: Outlook) -> Integers:
+    def costs(self, outlook: Outlook, node: int) -> Integers:
         """Drawn anew whenever the node changes."""
         return self._devices.integers(0, WHOLE, size=outlook.left.shape)
 
-    def pick(self, costs: Integers, candidates: Integers) -> int:
+    def pick(self, costs: Integers, candidates: Integers, cluster: Cluster) -> int:
         """Whatever they cost."""
         return int(candidates[self._rng.randrange(len(candidates))])
 
 
 class LookAhead(Cheapest):
-    """The least loss by the forecast; it learns from the pods that arrive and knows no list beforehand."""
+    """The product's scoring; it learns from the pods that arrive and knows no list beforehand.
 
-    def __init__(self, machines: Sequence[Machine]) -> None:
+    The product learns in each cycle, which is each time a pod arrives (`always`); here it does at 1 pod, 2,
+    4, 8 and so on, to save time.
+    """
+
+    def __init__(self, machines: Sequence[Machine], *, always: bool = False) -> None:
         self._machines = machines
+        self._always = always
         self._seen: Counter[Shape] = Counter()
         self._next_lesson = FIRST_LESSON
-        self._forecast = Forecast({}, machines)
+        self._forecast = forecast_of({}, machines)
 
     def saw(self, pod: Shape) -> bool:
-        """Learn at 1 pod, 2, 4, 8 and so on."""
+        """Whether it learned."""
         self._seen[pod] += 1
-        if self._seen.total() < self._next_lesson:
+        if self._seen.total() < self._next_lesson and not self._always:
             return False
         self._next_lesson *= 2
-        self._forecast = Forecast(self._seen, self._machines)
+        self._forecast = forecast_of(self._seen, self._machines)
         return True
 
-    def costs(self, outlook: Outlook) -> Integers:
+    def costs(self, outlook: Outlook, node: int) -> Integers:
         """As the forecast has them."""
-        return self._forecast.costs(outlook)
+        return self._forecast.costs(outlook, self._forecast.prices[node : node + 1])
+
+    def pick(self, costs: Integers, candidates: Integers, cluster: Cluster) -> int:
+        """The fullest of the cheapest, as in the product: whole devices, parts of one too, cores, memory."""
+        cheapest = candidates[costs == costs.min()]
+        devices = -(-cluster.devices[cheapest].sum(axis=1) // WHOLE)
+        order = np.lexsort((cluster.memory[cheapest], cluster.cpu[cheapest], devices))
+        return int(cheapest[order[0]])

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from bench.openb.cluster import Cluster, Integers, ShapeTable
-from bench.openb.fragmentation import Fragmentation
+from bench.openb.cluster import Cluster, ShapeTable, outlook_of
 from bench.openb.policies import Policy
 from bench.openb.shapes import Machine, Shape
 from bench.openb.traces import capacity_of
-from bench.openb.whatif import Outlook
+from phalanx.solver.fragmentation import Fragmentation, Integers
 
 NEVER = np.iinfo(np.int64).max
 """The cost of a node that does not take the shape."""
@@ -60,9 +59,10 @@ class Board:
 
     def update(self, node: int) -> None:
         """One column, after its node has changed."""
-        outlook = Outlook(self._cluster, self._table, node)
-        fits = np.where(outlook.share[:, None], outlook.fits_device, outlook.fits[:, None])
-        costs = np.where(fits, self._policy.costs(outlook), NEVER)
+        outlook = outlook_of(self._cluster, self._table, node)
+        fits, fits_device = self._table.fits(self._cluster, node)
+        able = np.where(outlook.share[:, None], fits_device, fits[:, None])
+        costs = np.where(able, self._policy.costs(outlook, node), NEVER)
         device = costs.argmin(axis=1)
         self._device[:, node] = device
         self._costs[:, node] = np.take_along_axis(costs, device[:, None], axis=1)[:, 0]
@@ -73,7 +73,7 @@ class Board:
         candidates = np.flatnonzero(row != NEVER)
         if not candidates.size:
             return None
-        node = self._policy.pick(row[candidates], candidates)
+        node = self._policy.pick(row[candidates], candidates, self._cluster)
         return node, int(self._device[shape, node])
 
 
@@ -93,8 +93,9 @@ class Recorder:
     def note(self) -> None:
         """The next percent, as the cluster is now."""
         idle = 100 * self._cluster.idle / self._capacity
-        lost = 100 * self._measure.of_cluster(self._cluster) / (self._capacity * self._measure.pods)
-        self.marks.append(Mark(len(self.marks) + 1, 100 - idle, lost))
+        lost = int(self._measure.of_nodes(self._cluster.rows(slice(None))).sum())
+        fragmented = 100 * lost / (self._capacity * self._measure.pods)
+        self.marks.append(Mark(len(self.marks) + 1, 100 - idle, fragmented))
 
 
 def replay(

@@ -2,8 +2,7 @@
 
 from msgspec import Struct
 
-WHOLE = 1000
-"""One device."""
+from phalanx.model.shares import WHOLE
 
 
 class Shape(Struct, frozen=True, order=True):
@@ -41,17 +40,3 @@ class Machine(Struct, frozen=True):
     memory: int
     gpus: int
     model: str
-
-    @property
-    def kind(self) -> "Machine":
-        """Its class: all that decides what an empty node takes."""
-        return Machine("", self.cpu, self.memory, self.gpus, self.model)
-
-    def takes(self, shape: Shape) -> bool:
-        """Whether the pod fits on the node when it is empty."""
-        return (
-            shape.admits(self.model)
-            and shape.cpu <= self.cpu
-            and shape.memory <= self.memory
-            and shape.gpus <= self.gpus
-        )

@@ -11,7 +11,8 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.openb.shapes import WHOLE, Machine, Shape
+from bench.openb.shapes import Machine, Shape
+from phalanx.model.shares import WHOLE
 
 MIB = 1 << 20
 NODES = "openb_node_list_gpu_node.csv"

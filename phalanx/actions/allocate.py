@@ -136,7 +136,8 @@ class _Attempts:
     def _seat(self, demand: Demand, answer: Placed) -> Demand | None:
         """What the answer leaves of the demand."""
         seats = seats_of(self._session, demand, answer.assignments)
-        self._put(Placing(demand, seats, answer.certificate))
+        devices = self._problems.devices(demand, seats)
+        self._put(Placing(demand, seats, answer.certificate, devices))
         if sum(each.count for each in answer.assignments) == demand.count:
             return None
         return without(demand, (pod for _, pods in seats for pod in pods))

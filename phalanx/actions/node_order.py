@@ -1,15 +1,19 @@
 """Which of equally good nodes are taken first, by the objective of the gang's queue."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import add
 from typing import Protocol
 
+from phalanx.actions.demand import Demand
+from phalanx.actions.fragments import Fragments
 from phalanx.actions.fullness import Fullness, Vector
 from phalanx.framework.session import Session
+from phalanx.framework.statement import Seats
 from phalanx.framework.topology import Path
-from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName
+from phalanx.model.pods import Pod
 from phalanx.model.queues import Objective
+from phalanx.model.shares import NO_DEVICES, Devices
 from phalanx.model.snapshot import Topology
 
 
@@ -19,12 +23,16 @@ class NodeOrder(Protocol):
     def of(self, node: NodeName) -> Vector: ...
 
 
-def objective_of(session: Session, gang: Gang) -> Objective:
-    """The queue's own, else that of its nearest ancestor which has one."""
-    for queue in session.queues.path(gang.queue):
-        if queue.objective is not None:
-            return queue.objective
-    return Objective.PACK
+def objective_of(session: Session, demand: Demand) -> Objective:
+    """The queue's own, else that of its nearest ancestor which has one.
+
+    The least fragmentation is what a single pod leaves; where several are placed together they are packed.
+    """
+    queues = session.queues.path(demand.gang.queue)
+    wished = next((queue.objective for queue in queues if queue.objective is not None), Objective.PACK)
+    if wished is Objective.LEAST_FRAGMENTATION and demand.count != 1:
+        return Objective.PACK
+    return wished
 
 
 class NodeOrders:
@@ -33,20 +41,34 @@ class NodeOrders:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._fullness = Fullness(session)
+        self._fragments = Fragments(session, self._fullness)
         self._emptiest = {
             on_devices: _EmptiestFirst(self._fullness, on_devices) for on_devices in (True, False)
         }
         self._by_domain: dict[str, NodeOrder] = {}
 
-    def order(self, objective: Objective, topology: Topology | None, *, on_devices: bool) -> NodeOrder:
-        """The order for pods of this objective that mean this topology; `on_devices`: they ask for some."""
+    def order(self, objective: Objective, topology: Topology | None, pods: Sequence[Pod]) -> NodeOrder:
+        """The order for pods of this objective, one of each shape, that mean this topology."""
+        if objective is Objective.LEAST_FRAGMENTATION:
+            return self._fragments.order(pods[0])
         if objective is Objective.SPREAD:
-            return self._emptiest[on_devices]
+            return self._emptiest[_on_devices(pods)]
         if objective is Objective.LARGEST_HOLE and topology is not None and topology.levels:
             if topology.name not in self._by_domain:
                 self._by_domain[topology.name] = _FullestDomainFirst(self._session, topology, self._fullness)
             return self._by_domain[topology.name]
         return self._fullness
+
+    def devices(self, demand: Demand, seats: Seats) -> Devices:
+        """The devices of these seats on which shares go, as they are now; none where nothing tells."""
+        if objective_of(self._session, demand) is not Objective.LEAST_FRAGMENTATION:
+            return NO_DEVICES
+        chosen = {pod.uid: self._fragments.order(pod).device(node) for node, pods in seats for pod in pods}
+        return {uid: device for uid, device in chosen.items() if device is not None}
+
+
+def _on_devices(pods: Iterable[Pod]) -> bool:
+    return any("/" in name for pod in pods for name, need in pod.shape.requests.items() if need > 0)
 
 
 class _EmptiestFirst:

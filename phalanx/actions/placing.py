@@ -11,15 +11,20 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Statement
 from phalanx.model.certificates import Certificate
 from phalanx.model.pods import Pod
+from phalanx.model.shares import NO_DEVICES, Devices
 from phalanx.solver.problem import Assignment
 
 
 class Placing(Struct, frozen=True):
-    """Seats for (a part of) a demand. Without a certificate they are only kept, for pods to come."""
+    """Seats for (a part of) a demand. Without a certificate they are only kept, for pods to come.
+
+    `devices` are those that were chosen for shares; where none was, the tightest is taken.
+    """
 
     demand: Demand
     seats: Seats
     certificate: Certificate | None = None
+    devices: Devices = NO_DEVICES
 
 
 def seats_of(session: Session, demand: Demand, assignments: Sequence[Assignment]) -> Seats:
@@ -51,5 +56,6 @@ def put(session: Session, placing: Placing) -> Statement:
             domain=domain,
             within=required_labels(session, gang, seats),
             homes=homes_of(session, gang, seats),
+            devices=placing.devices,
         )
     return statement

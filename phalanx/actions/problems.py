@@ -1,6 +1,6 @@
 """Turns a demand and the session as it is now into a placement problem for the solver."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,10 +11,13 @@ from phalanx.actions.frame import Frame, frame_of
 from phalanx.actions.node_order import NodeOrders, objective_of
 from phalanx.actions.useful import Vector
 from phalanx.framework.session import Session
+from phalanx.framework.statement import Seats
 from phalanx.framework.topology import Path
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
+from phalanx.model.queues import Objective
 from phalanx.model.rules import Budget, FewestDomains, Rule, SameDomain
+from phalanx.model.shares import Devices
 from phalanx.solver.problem import NodeClass, Problem, RoleDemand
 
 
@@ -73,16 +76,20 @@ class Problems:
             at_most=at_most,
             frame=frame,
             avoided=avoided,
-            ties=objective_of(self._session, demand.gang),
+            ties=objective_of(self._session, demand),
         )
 
     def _table(self, lens: Lens) -> ClassTable:
         table = self._tables.get(lens.key)
         if table is None:
-            order = self._orders.order(lens.ties, lens.frame.topology, on_devices=_on_devices(lens.pods))
+            order = self._orders.order(lens.ties, lens.frame.topology, lens.pods)
             table = ClassTable(self._session, lens, order)
             self._tables[lens.key] = table
         return table
+
+    def devices(self, demand: Demand, seats: Seats) -> Devices:
+        """The devices that the order of nodes means for shares on these seats, before those are taken."""
+        return self._orders.devices(demand, seats)
 
     def most_on_one_node(self, pod: Pod) -> int:
         """An upper bound of how many pods of this shape a node takes: larger demands see nodes alike.
@@ -94,17 +101,15 @@ class Problems:
         return max(1, min((largest.get(name, 0) // need for name, need in needs if need > 0), default=1))
 
 
-def _on_devices(pods: Iterable[Pod]) -> bool:
-    return any("/" in name for pod in pods for name, need in pod.shape.requests.items() if need > 0)
-
-
 def _only_domain(demand: Demand, lens: Lens, table: ClassTable) -> Path | None:
     """The tightest domain of the deepest level, for interchangeable pods that lie nowhere better.
 
     Where they must share one, all domains that hold as many of them are equally good. Where they only should,
     none is better than one that holds all. Then the other domains need not be looked at. None where there is
-    more to choose from.
+    more to choose from, as the least fragmentation has.
     """
+    if lens.ties is Objective.LEAST_FRAGMENTATION:
+        return None
     if len(demand.batches) != 1 or table.has_prices or not _is_alike_to_rules(lens.frame):
         return None
     (batch,) = demand.batches

@@ -1,4 +1,4 @@
-"""What is on the accounts of queues though nobody uses it: kept for lost members, or for whom room is made."""
+"""What is on the accounts of queues though nobody uses it: kept for lost members or for whom room is made."""
 
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests

@@ -101,11 +101,15 @@ class Statement:
         domain: str = "",
         within: Mapping[str, str] = _NO_LABELS,
         homes: Mapping[NodeName, Mapping[str, str]] = _NO_HOMES,
+        devices: Devices = NO_DEVICES,
     ) -> None:
-        """Allocate these pods of the gang, and devices for shares. Raises NoRoom or IllegalTransition."""
+        """Allocate these pods of the gang, and devices for shares: these, else the tightest that are enough.
+
+        Raises NoRoom or IllegalTransition.
+        """
         self._move_gang(gang, GangState.PLACED)
         binds: list[Bind] = []
-        devices = self._take(gang, seats)
+        devices = self._take(gang, seats, devices)
         for node, pods in seats:
             for pod in pods:
                 self._move_pod(pod, PodState.ALLOCATED)
@@ -198,13 +202,13 @@ class Statement:
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
         del self._changes.kept[kept:], self._changes.held[held:]
 
-    def _take(self, gang: Gang, seats: Seats) -> Devices:
+    def _take(self, gang: Gang, seats: Seats, chosen: Devices = NO_DEVICES) -> Devices:
         """Take the room of these seats; the devices that shares among them get."""
         devices = NO_DEVICES
         loads = [total_requests(pods) for _, pods in seats]
         taken = loads
         if any(map(asks_for_share, loads)):
-            devices = self._deal(seats)
+            devices = self._deal(seats, chosen)
             taken = [total_held(pods, devices) for _, pods in seats]
         for (node, pods), load, held in zip(seats, loads, taken, strict=True):
             free = subtract(self._session.free(node), held)
@@ -217,8 +221,8 @@ class Statement:
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), load))
         return devices
 
-    def _deal(self, seats: Seats) -> Devices:
-        """A device for each share, chosen for all shares of a node together."""
+    def _deal(self, seats: Seats, chosen: Devices) -> Devices:
+        """A device for each share: the chosen one, else one for all others of a node together."""
         devices: dict[PodUid, Device] = {}
         sharing: dict[NodeName, list[Pod]] = {}
         for node, pods in seats:
@@ -226,13 +230,23 @@ class Statement:
                 if asks_for_share(pod.shape.requests):
                     sharing.setdefault(node, []).append(pod)
         for node, pods in sharing.items():
-            state = self._session.nodes[node]
-            sizes = [size_on(pod.shape.requests, state.node.allocatable) for pod in pods]
-            indices = dealt(sizes, free_devices(state, self._session.free(node)))
-            if indices is None:
-                raise NoRoom(f"the GPUs of node {node} have no room for {len(pods)} shares")
-            for pod, index, size in zip(pods, indices, sizes, strict=True):
-                devices[pod.uid] = Device(index=index, taken=size)
+            devices.update(self._dealt_on(node, pods, chosen))
+        return devices
+
+    def _dealt_on(self, node: NodeName, pods: Sequence[Pod], chosen: Devices) -> Devices:
+        state = self._session.nodes[node]
+        left = list(free_devices(state, self._session.free(node)))
+        devices = {pod.uid: chosen[pod.uid] for pod in pods if pod.uid in chosen}
+        for device in devices.values():
+            left[device.index] -= device.taken
+        is_over = any(left[device.index] < 0 for device in devices.values())
+        others = [pod for pod in pods if pod.uid not in chosen]
+        sizes = [size_on(pod.shape.requests, state.node.allocatable) for pod in others]
+        indices = dealt(sizes, left)
+        if indices is None or is_over:
+            raise NoRoom(f"the GPUs of node {node} have no room for {len(pods)} shares")
+        for pod, index, size in zip(others, indices, sizes, strict=True):
+            devices[pod.uid] = Device(index=index, taken=size)
         return devices
 
     def _move_pod(self, pod: Pod, after: PodState) -> None:

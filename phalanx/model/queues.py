@@ -16,6 +16,7 @@ class Objective(StrEnum):
     PACK = "Pack"
     SPREAD = "Spread"
     LARGEST_HOLE = "LargestHole"
+    LEAST_FRAGMENTATION = "LeastFragmentation"
 
 
 class Ordering(StrEnum):

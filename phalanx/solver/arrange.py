@@ -1,7 +1,8 @@
 """Which of equally good placements is taken: pods change nodes where neither rule nor term can tell.
 
 Nodes of one domain, price and budgets are alike to all rules and to the objective; only what fits on each of
-them tells them apart. Among those, pods are put down again in the order that `Problem.ties` asks for.
+them tells them apart. Among those, pods are put down again in the order that `Problem.ties` asks for. A
+single pod that is to leave the least fragmentation may change to any node that leaves the objective as it is.
 """
 
 from collections import Counter
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
+from phalanx.solver.checker import check
 from phalanx.solver.problem import Assignment, NodeClass, Placed, Problem
 from phalanx.solver.rows import FITS_MAX
 
@@ -33,6 +35,9 @@ def arranged(problem: Problem, placed: Placed) -> Placed:
 
     For problems whose nodes have an order.
     """
+    pods = sum(one.count for one in placed.assignments)
+    if problem.ties is Objective.LEAST_FRAGMENTATION and pods == 1:
+        return _on_first_node(problem, placed)
     by_kind = _by_kind(problem, placed.assignments)
     seats = _seats(problem, by_kind)
     assignments: list[Assignment] = []
@@ -40,6 +45,15 @@ def arranged(problem: Problem, placed: Placed) -> Placed:
         counts = _put_down(problem, seats[kind], here) if kind is not None else None
         assignments += here if counts is None else _assignments(counts)
     return replace(placed, assignments=tuple(sorted(assignments, key=lambda one: (one.role, one.node))))
+
+
+def _on_first_node(problem: Problem, placed: Placed) -> Placed:
+    """A single pod on the first of all nodes, of whichever kind, where no rule and no term minds it."""
+    (one,) = placed.assignments
+    usable = [group for group in problem.classes if group.eligible[one.role]]
+    nodes = sorted(pair for group in usable for pair in zip(group.order, group.nodes, strict=True))
+    trials = (replace(placed, assignments=(replace(one, node=node),)) for _, node in nodes)
+    return next((trial for trial in trials if not check(problem, trial)), placed)
 
 
 def _kind_of(problem: Problem, group: NodeClass) -> Kind | None:

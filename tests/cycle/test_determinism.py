@@ -9,7 +9,7 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId
 from phalanx.model.nodes import Taint
-from phalanx.model.queues import Flavor
+from phalanx.model.queues import Flavor, Objective
 from phalanx.model.resources import CPU, GPU
 from phalanx.model.snapshot import Snapshot
 from tests.builders import Scenario
@@ -26,6 +26,10 @@ def busy() -> Scenario:
         scenario.nodes(f"n{index}", 4, gpu=8, within=f"z{index // 3}/r{index}", used={CPU: 50 * index})
     scenario.nodes("x", 3, gpu=8, within="z1/r9", taints=[Taint("soft", "PreferNoSchedule")])
     scenario.nodes("old", 2, gpu=8, cordoned=True)
+    scenario.nodes("s", 4, shared=2).queue("single", objective=Objective.LEAST_FRAGMENTATION)
+    for index in range(10):
+        scenario.gang(f"s{index}", 1, share=(300, 500)[index % 2], cpu=1 + index % 3, queue="single")
+        scenario.gang(f"w{index}", 1, gpu=1 + index % 2, cpu=3, selector={"group": "x"}, queue="single")
     for name in ("torn", "broken", "half"):
         scenario.gang(name, 30, gpu=8, bound=1, queue="b")
     scenario.memory = Memory(partial_since={GangId(f"gang-{name}"): 0 for name in ("torn", "broken", "half")})

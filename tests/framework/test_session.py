@@ -9,8 +9,10 @@ from phalanx.framework.states import GANG_TRANSITIONS, POD_TRANSITIONS, GangStat
 from phalanx.model.certificates import Certificate
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, QueueName
+from phalanx.model.pods import Device
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.model.resources import CPU, GPU
+from phalanx.model.shares import GPU_SHARE, device_name
 from tests.builders import Scenario
 
 PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
@@ -125,6 +127,30 @@ def test_a_node_cannot_be_over_committed() -> None:
     with pytest.raises(NoRoom, match="n-0"), session.statement() as statement:
         place(statement, gang(session, "new"), 3)
     assert state_of(session) == before
+
+
+def _with_device_chosen(index: int) -> Session:
+    """A share of 400, on devices with 600, 900 and 300 left."""
+    used = {GPU_SHARE: 1200, device_name(0): 400, device_name(1): 100, device_name(2): 700}
+    snapshot = Scenario().nodes("n", shared=3, used=used).gang("new", 1, share=400).snapshot()
+    session = Session(snapshot, SchedulerConfig())
+    new = gang(session, "new")
+    chosen = {new.members[0].uid: Device(index=index, taken=400)}
+    with session.statement() as statement:
+        statement.place(
+            gang=new, seats=[(NODE, new.members)], cause="start", certificate=PROOF, devices=chosen
+        )
+    return session
+
+
+def test_a_share_gets_the_device_that_was_chosen_for_it() -> None:
+    (placement,) = _with_device_chosen(1).placements
+    assert [bind.device for bind in placement.binds] == [Device(index=1, taken=400)]
+
+
+def test_a_device_cannot_be_over_committed() -> None:
+    with pytest.raises(NoRoom, match="GPUs of node n-0"):
+        _with_device_chosen(2)
 
 
 def test_a_pod_is_placed_once() -> None:

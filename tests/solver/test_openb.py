@@ -1,26 +1,21 @@
-"""The benchmark on OpenB: its protocol on made-up lists, and its arrays against slow plain Python."""
+"""The benchmark on OpenB: its protocol on made-up lists. The scoring itself is in test_fragmentation.py."""
 
 import random
 from collections import Counter
-from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.openb.__main__ import seeds_of
-from bench.openb.cluster import Cluster, ShapeTable
-from bench.openb.forecast import CORES_PERCENT, CPU_WEIGHT, SCARCITY_WEIGHT, Forecast, leftover, prices
-from bench.openb.fragmentation import Fragmentation, typical
+from bench.openb.cluster import Cluster, ShapeTable, outlook_of
 from bench.openb.measure import POLICIES, figures, run_once, spread
 from bench.openb.policies import BestFit, Fgd, LookAhead
 from bench.openb.replay import NEVER, Board, Mark, Run, replay
-from bench.openb.rooms import DEVIATIONS, WORTH_PERCENT, worth_of
 from bench.openb.shapes import Machine, Shape
 from bench.openb.traces import arrivals, capacity_of, machines_of, pods_of, renamed
-from bench.openb.whatif import Outlook
+from bench.openb.typical import measure_of, typical
 
 GI = 1 << 30
 SMALL = Machine("a", 16_000, 64 * GI, 2, "T4")
@@ -48,64 +43,6 @@ machines = st.lists(
 )
 
 
-def slow_fragments(machine: Machine, cpu: int, devices: list[int], pods: dict[Shape, int]) -> int:
-    """The published definition, one typical shape after the other; nodes have memory enough in it."""
-    total = 0
-    for pod, count in pods.items():
-        able = not pod.models or machine.model in pod.models
-        able &= pod.gpus > 0 and cpu >= pod.cpu
-        able &= sum(left >= pod.milli for left in devices) >= pod.gpus
-        total += count * sum(left for left in devices if not able or left < pod.milli)
-    return total
-
-
-def slow_after(devices: list[int], pod: Shape, device: int) -> list[int] | None:
-    """The devices with the pod on them; None when it does not fit there."""
-    after = list(devices)
-    if pod.share:
-        after[device] -= pod.milli
-        return after if after[device] >= 0 else None
-    whole = [index for index, left in enumerate(devices) if left == 1000][: pod.gpus]
-    for index in whole:
-        after[index] = 0
-    return after if len(whole) == pod.gpus else None
-
-
-def slow_costs(machine: Machine, cluster: Cluster, node: int, pod: Shape, device: int, seen: dict[Shape, int],
-               every: list[Machine]) -> int | None:  # fmt: skip
-    """What the forecast says, from its description."""
-    cpu, devices = int(cluster.cpu[node]), [int(left) for left in cluster.devices[node]]
-    after = slow_after(devices, pod, device)
-    fits = cpu >= pod.cpu and cluster.memory[node] >= pod.memory
-    if after is None or not fits or (pod.models and machine.model not in pod.models):
-        return None
-    pods = sum(seen.values())
-    cores = sum(count * each.cpu for each, count in seen.items() if each.gpus)
-    demand = sum(count * each.demand for each, count in seen.items())
-
-    def starved(idle: int, free: int) -> int:
-        return max(0, idle - free * demand * 100 // (cores * CORES_PERCENT)) if cores else 0
-
-    rest = leftover(seen)
-    growth = slow_fragments(machine, cpu - pod.cpu, after, seen) - slow_fragments(machine, cpu, devices, seen)
-    hungry = starved(sum(after), cpu - pod.cpu) - starved(sum(devices), cpu)
-    wasted = sum(int(rest[left]) for left in after) - sum(int(rest[left]) for left in devices)
-    price = SCARCITY_WEIGHT * prices(seen, every)[machine.kind] * pod.demand
-    lost = rooms(machine, cpu, devices, seen, every) - rooms(machine, cpu - pod.cpu, after, seen, every)
-    return 1000 * growth + pods * (1000 * CPU_WEIGHT * hungry + wasted + price + lost)
-
-
-def rooms(
-    machine: Machine, cpu: int, devices: list[int], seen: dict[Shape, int], every: list[Machine]
-) -> int:
-    """The worth of all shapes with several devices that the node could take, if its memory were enough."""
-    return sum(
-        worth_of(pod, seen, every)
-        for pod in seen
-        if pod.gpus > 1 and pod.admits(machine.model) and cpu >= pod.cpu and devices.count(1000) >= pod.gpus
-    )
-
-
 def filled(every: list[Machine], pods: list[Shape]) -> Cluster:
     """Pods go to the first node and device that take them."""
     cluster = Cluster(every)
@@ -117,39 +54,6 @@ def filled(every: list[Machine], pods: list[Shape]) -> Cluster:
                 cluster.place(node, pod, int(devices[0].argmax()))
                 break
     return cluster
-
-
-@given(every=machines, before=st.lists(shapes, max_size=8), seen=st.lists(shapes, min_size=1, max_size=8))
-@settings(max_examples=60, deadline=None)
-def test_costs_for_all_shapes_at_once_are_those_of_the_description(
-    every: list[Machine], before: list[Shape], seen: list[Shape]
-) -> None:
-    counts = Counter(seen)
-    cluster, kinds = filled(every, before), sorted(counts)
-    table = ShapeTable(kinds, [machine.model for machine in every])
-    forecast = Forecast(counts, every)
-    for node, machine in enumerate(every):
-        outlook = Outlook(cluster, table, node)
-        costs = np.broadcast_to(forecast.costs(outlook), outlook.fits_device.shape)
-        for row, pod in enumerate(kinds):
-            for device in range(cluster.devices.shape[1]):
-                slow = slow_costs(machine, cluster, node, pod, device, counts, every)
-                able = outlook.fits_device[row, device] if pod.share else outlook.fits[row]
-                assert able == (slow is not None)
-                assert slow is None or costs[row, device] == slow
-
-
-@given(every=machines, before=st.lists(shapes, max_size=8), pods=st.lists(shapes, min_size=1, max_size=8))
-@settings(max_examples=60, deadline=None)
-def test_the_measure_of_the_cluster_is_the_published_one(
-    every: list[Machine], before: list[Shape], pods: list[Shape]
-) -> None:
-    chosen, cluster = typical(Counter(pods)), filled(every, before)
-    measure = Fragmentation(chosen, {machine.model for machine in every}, cluster.devices.shape[1])
-    assert measure.of_cluster(cluster) == sum(
-        slow_fragments(machine, int(cluster.cpu[node]), cluster.devices[node].tolist(), chosen)
-        for node, machine in enumerate(every)
-    )
 
 
 @given(every=machines, order=st.lists(shapes, min_size=1, max_size=25))
@@ -192,9 +96,9 @@ def test_what_is_idle_is_what_the_devices_have_left() -> None:
 def test_fgd_scores_the_growth_of_what_typical_pods_cannot_use() -> None:
     cluster = Cluster([SMALL, SMALL])
     cluster.place(1, HALF, 0)
-    table, policy = ShapeTable([HALF], ["T4"]), Fgd(Fragmentation({PLAIN: 1}, {"T4"}, 2))
-    assert policy.costs(Outlook(cluster, table, 0))[0].tolist() == [-37, -37]
-    assert policy.costs(Outlook(cluster, table, 1))[0].tolist() == [-62, -37]
+    table, policy = ShapeTable([HALF], ["T4"]), Fgd(measure_of({PLAIN: 1}, [SMALL]))
+    assert policy.costs(outlook_of(cluster, table, 0), 0)[0].tolist() == [-37, -37]
+    assert policy.costs(outlook_of(cluster, table, 1), 1)[0].tolist() == [-62, -37]
     assert Board(cluster, table, policy).choose(0) == (1, 0)
 
 
@@ -210,30 +114,6 @@ def test_typical_shapes_cover_what_they_should_and_leave_memory_aside() -> None:
     pods = [*[HALF] * 90, *[Shape(HALF.cpu, GI, 1, 500)] * 5, *[PLAIN] * 3, *[PAIR] * 2]
     assert typical(Counter(pods)) == {Shape(4_000, 0, 1, 500): 95}
     assert sum(typical(Counter(pods), covered_percent=100).values()) == 100
-
-
-def test_what_is_left_of_a_device_counts_for_as_much_as_nobody_will_take() -> None:
-    table = leftover({HALF: 98, CORES: 2})
-    assert table[400] == 400_000
-    assert table[500] == 2 * 500_000 // 100
-    assert table[1000] == (2 * 1_000_000 + 98 * 10_000) // 100
-
-
-def test_nodes_are_as_dear_as_the_demand_that_only_they_can_meet() -> None:
-    found = prices({ONLY_G2: 10, PLAIN: 3}, [SMALL, LARGE])
-    scale = Fraction(6_000, 6_000)
-    assert found[SMALL.kind] == int(3_000 * scale / 6)
-    assert found[LARGE.kind] == int(3_000 * scale / 6 + 3_000 * scale / 4)
-
-
-def test_room_is_worth_the_chance_that_it_is_needed() -> None:
-    every, four = [SMALL] * 9 + [LARGE], Shape(40_000, GI, 4, 1000)
-    seen = {PLAIN: 78, PAIR: 1, four: 1}
-    # 22 devices and a demand of 84: 0.26 of a pod to come, and 1.00 (twice the root) in reserve.
-    assert (WORTH_PERCENT, DEVIATIONS) == (25, 2)
-    assert worth_of(PAIR, seen, every) == 2_000_000 // 4 * 126 // (100 * 10)
-    assert worth_of(four, seen, every) == 4_000_000 // 4
-    assert worth_of(Shape(0, 0, 8, 1000), {Shape(0, 0, 8, 1000): 1}, every) == 0
 
 
 def test_a_share_goes_to_the_device_that_it_fills_best() -> None:
@@ -252,7 +132,7 @@ def test_cores_go_where_no_device_needs_them() -> None:
     rich, poor = Machine("z", 200_000, 640 * GI, 2, "T4"), Machine("a", 32_000, 640 * GI, 2, "T4")
     order = [Shape(16_000, GI, 1, 1000), CORES]
     run = replay([poor, rich], [*order, order[0], order[0], order[0]], LookAhead([poor, rich]),
-                 Fragmentation({order[0]: 1}, {"T4"}, 2), upto=100)  # fmt: skip
+                 measure_of({order[0]: 1}, [poor, rich]), upto=100)  # fmt: skip
     assert run.marks[-1].allocated == 100
     assert run.dropped == 0
 
@@ -290,7 +170,7 @@ def test_nodes_get_their_names_by_chance() -> None:
 
 def test_marks_show_the_cluster_before_the_pod_that_passes_them() -> None:
     order = [PLAIN, HALF, PLAIN, PAIR]
-    run = replay([SMALL, SMALL], order, BestFit(), Fragmentation({PLAIN: 1}, {"T4"}, 2), upto=130)
+    run = replay([SMALL, SMALL], order, BestFit(), measure_of({PLAIN: 1}, [SMALL]), upto=130)
     allocated = {mark.arrived: mark.allocated for mark in run.marks}
     assert (allocated[25], allocated[37], allocated[38], allocated[62], allocated[63]) == (
         25,

@@ -1,0 +1,67 @@
+"""What a list, or the pods that have arrived, say about the pods to come, for the product's scoring."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bench.openb.shapes import Machine, Shape
+from phalanx.solver.fragmentation import Forecast, Fragmentation, TypicalPods
+
+COVERED_PERCENT = 95
+"""Of the pods, by the typical shapes of the published measure."""
+
+
+def typical(pods: Mapping[Shape, int], *, covered_percent: int = COVERED_PERCENT) -> dict[Shape, int]:
+    """The most frequent shapes, memory aside, that cover that much of the pods, with their numbers."""
+    counts: Counter[Shape] = Counter()
+    for pod, count in pods.items():
+        counts[Shape(pod.cpu, 0, pod.gpus, pod.milli, pod.models)] += count
+    wanted, covered = counts.total() * covered_percent, 0
+    chosen: dict[Shape, int] = {}
+    for shape, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        if covered * 100 >= wanted:
+            break
+        chosen[shape] = count
+        covered += count
+    return chosen
+
+
+def models_of(machines: Sequence[Machine]) -> tuple[str, ...]:
+    """The models of devices in order; a node's kind is the number of its model in it."""
+    return tuple(sorted({machine.model for machine in machines}))
+
+
+def typical_pods(counts: Mapping[Shape, int], models: Sequence[str]) -> tuple[TypicalPods, ...]:
+    """These shapes as the product sees them, in the same order."""
+    return tuple(
+        TypicalPods(
+            cpu=shape.cpu,
+            gpus=shape.gpus,
+            milli=shape.milli,
+            kinds=tuple(kind for kind, model in enumerate(models) if shape.admits(model)),
+            count=count,
+        )
+        for shape, count in counts.items()
+    )
+
+
+def measure_of(shapes: Mapping[Shape, int], machines: Sequence[Machine]) -> Fragmentation:
+    """The published measure for these typical shapes."""
+    models, most = models_of(machines), max(machine.gpus for machine in machines)
+    return Fragmentation(typical_pods(shapes, models), kinds=len(models), devices=most)
+
+
+def forecast_of(seen: Mapping[Shape, int], machines: Sequence[Machine]) -> Forecast:
+    """What the shapes seen say; its prices are in the order of the machines."""
+    models = models_of(machines)
+    cpu, memory, gpus = (
+        np.array([getattr(machine, what) for machine in machines], dtype=np.int64)
+        for what in ("cpu", "memory", "gpus")
+    )
+    model = np.array([machine.model for machine in machines])
+    takes = np.zeros((len(seen), len(machines)), dtype=np.bool_)
+    for row, shape in enumerate(seen):
+        fits = (shape.cpu <= cpu) & (shape.memory <= memory) & (shape.gpus <= gpus)
+        takes[row] = fits & np.isin(model, shape.models) if shape.models else fits
+    return Forecast(typical_pods(seen, models), takes, gpus, kinds=len(models))
