@@ -265,25 +265,8 @@ MODEL_SUM_MAX: Final = 1 << 53
 ARRAY_AMOUNT_MAX: Final = 1 << 50
 """Largest amount in arrays: 2^50 bytes is a pebibyte, and products with small counts stay below 2^63."""
 
-TYPICAL_SHAPES_MAX: Final = 512
-"""Shapes of pods by which fragmentation is measured, the most frequent: a large GPU cluster has 151, and 447
-where a third of its pods ask for certain models."""
-
-TYPICAL_WISHES_MAX: Final = 32
-"""Different selectors, tolerations and the like among these pods: each is asked of every node, 10 ms on
-10,000 of them."""
-
 NODE_KINDS_MAX: Final = 32
 """Kinds of nodes that these pods tell apart: each has tables of its own, 2 MB at most, and mostly 20 kB."""
-
-TYPICAL_WEIGHT_MAX: Final = 1 << 16
-"""Pods that count as typical in all; of more, each shape's part counts. Costs stay within 64 bits."""
-
-FRAGMENT_CORES_MAX: Final = 1 << 24
-"""Thousandths of cores of a node, or a pod, that make a difference to fragmentation: 16,777 cores."""
-
-FRAGMENT_DEVICES_MAX: Final = 256
-"""Devices of a node that make a difference to fragmentation: no server has as many."""
 
 FRAGMENT_PRICE_MAX: Final = 1 << 24
 """Thousandths of devices that are expected to be wanted per device at most: costs stay within 64 bits."""
@@ -299,11 +282,6 @@ SCOPES_SEARCHED_MAX: Final = 256
 
 BOND_TRIES_MAX: Final = 256
 """Domains that greedy search tries for the subgroups of one gang, all together; CP-SAT takes over then."""
-
-SUBGROUPS_TRIED_MAX: Final = 16
-"""Subgroups tried one after the other where the first choice of those to start with finds no room: problems
-to solve for one gang, each as large as the gang's minimum at most. A cycle may solve as many above its own
-bounds, once."""
 
 DOMAINS_TRIED_MAX: Final = 16
 """Domains of one level tried by themselves, tightest first: the first that could hold all usually does."""
@@ -323,38 +301,8 @@ EXPLANATION_SOLVES_MAX: Final = 64
 EXPLANATION_EFFORT_PART: Final = 0.1
 """Part of an explanation's deterministic units that each of its solves may take."""
 
-ENDINGS_TRIED_MAX: Final = 16
-"""Gangs of which each is tried, by a solve, as the one whose end would let another start: what cannot free
-enough is ruled out by counting before."""
-
-ENDING_PAIRS_TRIED_MAX: Final = 4
-"""Pairs of gangs that are tried by a solve where no single end is enough."""
-
-ENDING_PAIRS_COUNTED_MAX: Final = 64
-"""Pairs that are counted before: each costs about 0.2 ms."""
-
-ENDING_PAIRED_MAX: Final = 12
-"""Gangs that are paired in one domain, those that give back most: 66 pairs to be counted."""
-
-ENDING_DOMAINS_MAX: Final = 4
-"""Domains in which pairs are looked for, those that lack least."""
-
-ENDINGS_NEEDED_MAX: Final = 16
-"""Gangs that must end at most for a verdict to name them: of more, the missing room says more."""
-
-ENDING_SOLVES_MAX: Final = 32
-"""Solves for finding them, of the size of an explanation's: the tries above, and as many to leave out those
-that are not needed."""
-
 JOINT_DETERMINISTIC_LIMIT: Final = 10.0
 """CP-SAT's deterministic time units for admitting many gangs together: enough for 200 on 10,000 nodes."""
-
-CYCLE_JOINT_LIMIT: Final = 0.5
-"""CP-SAT's deterministic time units for looking at the starts of one cycle together: about a second at most,
-since all other placements of the cycle wait for it."""
-
-CYCLE_JOINT_GANGS_MAX: Final = 100
-"""Gangs placed in a cycle that may be moved, and gangs that may be helped by it: all of them together."""
 
 JOINT_MASTER_PART: Final = 0.5
 """Part of these that one question to the master may take: the regions and a second round get theirs."""
@@ -478,19 +426,6 @@ CLAIM_WITHOUT_MEMBERS_MS: Final = 60_000
 """Milliseconds of this where all members have failed: a Job makes new pods after 10 s, then 20 and 40; one
 that has failed for good makes none."""
 
-AVOID_MS: Final = 600_000
-"""Milliseconds that a gang avoids a node which failed it: a GPU is reset in two minutes, and whether the node
-is good again others may find out first."""
-
-AVOID_DOUBLINGS_MAX: Final = 7
-"""Times that this doubles with each further failure of the gang on that node: to a day, more than repairs."""
-
-AVOIDED_NODES_MAX: Final = 256
-"""Nodes that one gang avoids: what failed it on more than these is not the nodes."""
-
-AVOIDED_GANGS_MAX: Final = 10_000
-"""Gangs of which it is remembered what they avoid: about 100 bytes a node."""
-
 FAILURE_SCORE_MIN: Final = 100
 """Thousandths of a failure below which a node's score is forgotten: it moves no price."""
 
@@ -505,3 +440,9 @@ VICTIM_DETERMINISTIC_LIMIT: Final = 1.0
 
 VICTIM_AMOUNTS_MAX: Final = 1 << 60
 """Largest sum in a model of victims, so that nothing overflows 64 bits."""
+
+AVOIDED_NODES_MAX: Final = 256
+"""Nodes that one gang avoids: what failed it on more than these is not the nodes."""
+
+AVOIDED_GANGS_MAX: Final = 10_000
+"""Gangs of which it is remembered what they avoid: about 100 bytes a node."""

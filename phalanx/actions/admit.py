@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from phalanx.actions.agenda import rank_of
 from phalanx.actions.demand import Demand, Stage
 from phalanx.actions.failures import Failures
+from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.placing import Placing, put, seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.together import together, topology_of
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
-from phalanx.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT
 from phalanx.model.shares import asks_for_share
 from phalanx.solver.engine import GREEDY_ONLY, place
 from phalanx.solver.joint.engine import BY, admit

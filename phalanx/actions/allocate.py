@@ -7,6 +7,7 @@ from phalanx.actions import admit, claims
 from phalanx.actions.agenda import Agenda
 from phalanx.actions.demand import Demand, start_of, without
 from phalanx.actions.failures import Failures
+from phalanx.actions.limits import SUBGROUPS_TRIED_MAX
 from phalanx.actions.nominations import Nominations
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.placing import Placing, put, seats_of
@@ -14,7 +15,6 @@ from phalanx.actions.problems import Problems
 from phalanx.actions.refusals import Refusals
 from phalanx.actions.turns import Turns
 from phalanx.framework.session import Session
-from phalanx.limits import SUBGROUPS_TRIED_MAX
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
 from phalanx.solver.engine import place

@@ -13,11 +13,7 @@ from typing import Final
 
 from phalanx.actions.demand import Demand
 from phalanx.actions.holders import Cost, Holder, holders_of
-from phalanx.actions.problems import Problems
-from phalanx.actions.prospects import Prospects
-from phalanx.framework.session import Session
-from phalanx.framework.topology import Path
-from phalanx.limits import (
+from phalanx.actions.limits import (
     ENDING_DOMAINS_MAX,
     ENDING_PAIRED_MAX,
     ENDING_PAIRS_COUNTED_MAX,
@@ -26,6 +22,10 @@ from phalanx.limits import (
     ENDINGS_NEEDED_MAX,
     ENDINGS_TRIED_MAX,
 )
+from phalanx.actions.problems import Problems
+from phalanx.actions.prospects import Prospects
+from phalanx.framework.session import Session
+from phalanx.framework.topology import Path
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import Resources
 from phalanx.solver.feasibility import Asker, bare

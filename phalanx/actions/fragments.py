@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from phalanx.actions.fullness import Fullness, Vector
+from phalanx.actions.limits import FRAGMENT_CORES_MAX, FRAGMENT_DEVICES_MAX
 from phalanx.actions.typical import typical
 from phalanx.framework.session import Session
-from phalanx.limits import FRAGMENT_CORES_MAX, FRAGMENT_DEVICES_MAX
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Device, Pod

@@ -25,3 +25,62 @@ NOMINATION_ATTEMPTS_MAX: Final = 3
 
 NOMINATION_REST_MS: Final = 600_000
 """Milliseconds after that before room is made for it again."""
+
+TYPICAL_SHAPES_MAX: Final = 512
+"""Shapes of pods by which fragmentation is measured, the most frequent: a large GPU cluster has 151, and 447
+where a third of its pods ask for certain models."""
+
+TYPICAL_WISHES_MAX: Final = 32
+"""Different selectors, tolerations and the like among these pods: each is asked of every node, 10 ms on
+10,000 of them."""
+
+TYPICAL_WEIGHT_MAX: Final = 1 << 16
+"""Pods that count as typical in all; of more, each shape's part counts. Costs stay within 64 bits."""
+
+FRAGMENT_CORES_MAX: Final = 1 << 24
+"""Thousandths of cores of a node, or a pod, that make a difference to fragmentation: 16,777 cores."""
+
+FRAGMENT_DEVICES_MAX: Final = 256
+"""Devices of a node that make a difference to fragmentation: no server has as many."""
+
+SUBGROUPS_TRIED_MAX: Final = 16
+"""Subgroups tried one after the other where the first choice of those to start with finds no room: problems
+to solve for one gang, each as large as the gang's minimum at most. A cycle may solve as many above its own
+bounds, once."""
+
+ENDINGS_TRIED_MAX: Final = 16
+"""Gangs of which each is tried, by a solve, as the one whose end would let another start: what cannot free
+enough is ruled out by counting before."""
+
+ENDING_PAIRS_TRIED_MAX: Final = 4
+"""Pairs of gangs that are tried by a solve where no single end is enough."""
+
+ENDING_PAIRS_COUNTED_MAX: Final = 64
+"""Pairs that are counted before: each costs about 0.2 ms."""
+
+ENDING_PAIRED_MAX: Final = 12
+"""Gangs that are paired in one domain, those that give back most: 66 pairs to be counted."""
+
+ENDING_DOMAINS_MAX: Final = 4
+"""Domains in which pairs are looked for, those that lack least."""
+
+ENDINGS_NEEDED_MAX: Final = 16
+"""Gangs that must end at most for a verdict to name them: of more, the missing room says more."""
+
+ENDING_SOLVES_MAX: Final = 32
+"""Solves for finding them, of the size of an explanation's: the tries above, and as many to leave out those
+that are not needed."""
+
+CYCLE_JOINT_LIMIT: Final = 0.5
+"""CP-SAT's deterministic time units for looking at the starts of one cycle together: about a second at most,
+since all other placements of the cycle wait for it."""
+
+CYCLE_JOINT_GANGS_MAX: Final = 100
+"""Gangs placed in a cycle that may be moved, and gangs that may be helped by it: all of them together."""
+
+AVOID_MS: Final = 600_000
+"""Milliseconds that a gang avoids a node which failed it: a GPU is reset in two minutes, and whether the node
+is good again others may find out first."""
+
+AVOID_DOUBLINGS_MAX: Final = 7
+"""Times that this doubles with each further failure of the gang on that node: to a day, more than repairs."""

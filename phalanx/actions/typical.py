@@ -9,15 +9,15 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from msgspec import Struct
 
-from phalanx.framework.session import Session
-from phalanx.limits import (
+from phalanx.actions.limits import (
     FRAGMENT_CORES_MAX,
     FRAGMENT_DEVICES_MAX,
-    NODE_KINDS_MAX,
     TYPICAL_SHAPES_MAX,
     TYPICAL_WEIGHT_MAX,
     TYPICAL_WISHES_MAX,
 )
+from phalanx.framework.session import Session
+from phalanx.limits import NODE_KINDS_MAX
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import Pod
 from phalanx.model.resources import CPU, GPU

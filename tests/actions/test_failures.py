@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from phalanx.actions.limits import AVOID_MS
 from phalanx.framework.config import SchedulerConfig, ToleranceConfig
 from phalanx.framework.decay import decayed
-from phalanx.limits import AVOID_MS
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import PodFailure, PodPhase
 from tests.builders import Scenario

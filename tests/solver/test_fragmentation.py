@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from phalanx.limits import (
+from phalanx.actions.limits import (
     FRAGMENT_CORES_MAX,
     FRAGMENT_DEVICES_MAX,
-    FRAGMENT_PRICE_MAX,
     TYPICAL_SHAPES_MAX,
     TYPICAL_WEIGHT_MAX,
 )
+from phalanx.limits import FRAGMENT_PRICE_MAX
 from phalanx.solver.fragmentation import (
     CORES_PERCENT,
     CPU_WEIGHT,
