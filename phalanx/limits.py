@@ -298,6 +298,10 @@ PATTERNS_MAX: Final = 256
 EXPLANATION_SOLVES_MAX: Final = 64
 """Solves for one explanation: one per rule, per relaxation, per binary digit of the pods that fit."""
 
+ANSWERS_KEPT_MAX: Final = 512
+"""Answers to such questions that are remembered, the latest: those of some cycles, of which each asks a few
+hundred. One is as large as what it places: 100 kB for a gang on 1,000 nodes, else a few hundred bytes."""
+
 EXPLANATION_EFFORT_PART: Final = 0.1
 """Part of an explanation's deterministic units that each of its solves may take."""
 

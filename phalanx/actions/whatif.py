@@ -28,6 +28,7 @@ class WhatIf:
         self._unkept: Problems | None = None
         self._closed: Problems | None = None
         self._in_service: IdealCluster | None = None
+        self._posed: tuple[Session, Problems] | None = None
 
     def fits_without_claims(self, demand: Demand) -> bool:
         """Whether all of the demand had found room if none were kept for members that do not exist yet."""
@@ -53,7 +54,9 @@ class WhatIf:
         if self._in_service is None:
             self._in_service = IdealCluster(self._session, in_service=True)
         session = self._in_service.session_for(demand.gang)
-        return session if _fits(Problems(session), demand) else None
+        if self._posed is None or self._posed[0] is not session:
+            self._posed = (session, Problems(session))
+        return session if _fits(self._posed[1], demand) else None
 
     def _is_anchored(self, demand: Demand) -> bool:
         """Whether it must be near nodes that its gang got in this cycle: no other session has those."""

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 def micro_time(now_ms: int) -> str:
     """Kubernetes' MicroTime: always six digits of a second, in UTC."""
-    return _utc(now_ms).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _utc(now_ms).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def time_of(now_ms: int) -> str:
     """Kubernetes' Time: whole seconds, in UTC."""
-    return _utc(now_ms).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _utc(now_ms).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _utc(now_ms: int) -> datetime:

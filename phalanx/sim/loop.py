@@ -9,10 +9,12 @@ import heapq
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextvars import Context
-from typing import Any
+from typing import Any, TypeVarTuple
 
 from phalanx.clock import Random
 from phalanx.sim.hosts import HOST, Host
+
+_Arguments = TypeVarTuple("_Arguments")
 
 
 class NothingLeft(RuntimeError):
@@ -28,6 +30,13 @@ class _Task(asyncio.Task[Any]):
 
     def __hash__(self) -> int:
         return self._number
+
+
+class _Timer(asyncio.TimerHandle):
+    """asyncio's own asks each time of what type the other one is: in a long run that is asked most of all."""
+
+    def __lt__(self, other: asyncio.TimerHandle) -> bool:
+        return self._when < other._when  # type: ignore[attr-defined,no-any-return]
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -46,6 +55,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         """Simulated seconds since the loop was made."""
         return self._now
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*_Arguments], object],
+        *args: *_Arguments,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Run the callback at this simulated second."""
+        timer = _Timer(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
 
     def timers_of(self, host: Host) -> int:
         """How many timers wait that the program of this host has set."""

@@ -7,6 +7,7 @@ from ortools.sat.python import cp_model
 
 from phalanx.limits import MODEL_SUM_MAX
 from phalanx.solver.anchors import inhabited
+from phalanx.solver.cp import CpModel
 from phalanx.solver.groups import Group
 from phalanx.solver.nodetable import NodeTable
 from phalanx.solver.rows import TooLarge
@@ -23,7 +24,7 @@ class CountingModel:
         self.groups = groups
         self.rows = table.rows
         self.problem = table.rows.problem
-        self.cp = cp_model.CpModel()
+        self.cp = CpModel()
         self._most: dict[int, int] = {}
         self.pods = {
             (role, index): self._count(min(demand.maximum, group.room[role] * len(group.nodes)))

@@ -4,7 +4,7 @@ from msgspec import structs
 
 from phalanx.limits import EXPLANATION_EFFORT_PART, EXPLANATION_SOLVES_MAX
 from phalanx.model.rules import Wish
-from phalanx.solver.engine import place
+from phalanx.solver.answers import ANSWERS
 from phalanx.solver.problem import Answer, Placed, Problem, SolveLimits
 
 
@@ -20,7 +20,7 @@ class Asker:
         if self._left == 0:
             return None
         self._left -= 1
-        return place(problem, limits=self._limits)
+        return ANSWERS.place(problem, limits=self._limits)
 
     def fits(self, problem: Problem) -> bool | None:
         """Whether a placement exists; None when that is not known."""

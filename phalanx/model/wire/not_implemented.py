@@ -5,6 +5,7 @@ takes it out of these lists and the words "Not implemented yet" out of its descr
 """
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from msgspec import Struct
@@ -47,9 +48,15 @@ def _refused(value: Struct, path: str) -> Iterator[str]:
     """In the order of the struct's fields. An empty list or map asks for nothing and is not refused."""
     never = FIELDS.get(type(value), frozenset())
     values = VALUES.get(type(value), {})
-    for field in fields(value):
-        setting = getattr(value, field.name)
-        if field.name in never and setting not in (None, (), {}):
-            yield f"{path}.{field.encode_name}"
-        elif setting in values.get(field.name, ()):
-            yield f"{path}.{field.encode_name}: {setting}"
+    for name, written in _names(type(value)):
+        setting = getattr(value, name)
+        if name in never and setting not in (None, (), {}):
+            yield f"{path}.{written}"
+        elif setting in values.get(name, ()):
+            yield f"{path}.{written}: {setting}"
+
+
+@cache
+def _names(kind: type[Struct]) -> tuple[tuple[str, str], ...]:
+    """The struct's fields, as they are called here and in JSON. msgspec reads all annotations for that."""
+    return tuple((field.name, field.encode_name) for field in fields(kind))

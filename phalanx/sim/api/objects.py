@@ -13,7 +13,7 @@ _GENERATE_NAME_MAX: Final = 63 - _SUFFIX_LENGTH
 
 def rfc3339(ms: int) -> str:
     """Milliseconds since the epoch as a timestamp with whole seconds."""
-    return datetime.fromtimestamp(ms // 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(ms // 1000, tz=UTC).isoformat().replace("+00:00", "Z")
 
 
 def seconds_of(timestamp: str) -> int:

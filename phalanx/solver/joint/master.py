@@ -11,6 +11,7 @@ from msgspec import Struct
 from ortools.sat.python import cp_model
 
 from phalanx.limits import MODEL_SUM_MAX
+from phalanx.solver.cp import CpModel
 from phalanx.solver.joint.ceiling import ceiling
 from phalanx.solver.joint.cuts import Cut, Hold, cuts_of, hold_of
 from phalanx.solver.joint.field import Field
@@ -85,7 +86,7 @@ class Master:
     ) -> None:
         self.ground = ground
         self.field = ground.field
-        self.cp = cp_model.CpModel()
+        self.cp = CpModel()
         gangs = range(len(self.field.wanted))
         self.admitted = [self._admission(gang, chosen) for gang in gangs]
         loose = [gang for gang in gangs if not self.field.confined(gang)]

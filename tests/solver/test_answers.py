@@ -1,0 +1,76 @@
+"""What is remembered is what would be answered anew."""
+
+import pytest
+from hypothesis import given
+from msgspec import structs
+
+from phalanx.solver import answers
+from phalanx.solver.answers import Answers
+from phalanx.solver.engine import DEFAULT_LIMITS, GREEDY_ONLY, place
+from phalanx.solver.problem import Answer, Problem, SolveLimits
+from tests.solver.problems import node, problems, role
+
+ASKED = Problem(
+    resources=("nvidia.com/gpu",),
+    levels=(),
+    roles=(role("worker", (8,), 2),),
+    classes=(node("n1", (8,), ()), node("n2", (8,), ())),
+)
+
+
+@pytest.fixture
+def solved(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
+    """The problems that reach the engine."""
+    found: list[Problem] = []
+
+    def counted(problem: Problem, *, limits: SolveLimits) -> Answer:
+        found.append(problem)
+        return place(problem, limits=limits)
+
+    monkeypatch.setattr(answers, "place", counted)
+    return found
+
+
+@given(problems())
+def test_the_same_answer_the_first_and_the_second_time(problem: Problem) -> None:
+    known = Answers()
+    expected = place(problem, limits=GREEDY_ONLY)
+    assert [known.place(problem, limits=GREEDY_ONLY) for _ in range(2)] == [expected, expected]
+
+
+def test_an_equal_problem_is_solved_once(solved: list[Problem]) -> None:
+    known = Answers()
+    for _ in range(3):
+        known.place(structs.replace(ASKED), limits=DEFAULT_LIMITS)
+    assert len(solved) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        structs.replace(ASKED, seed=1),
+        structs.replace(ASKED, roles=(role("worker", (8,), 1),)),
+        structs.replace(ASKED, classes=(node("n1", (8,), ()), node("n3", (8,), ()))),
+    ],
+    ids=["seed", "minimum", "node"],
+)
+def test_whatever_differs_is_solved(solved: list[Problem], other: Problem) -> None:
+    known = Answers()
+    for problem in (ASKED, other):
+        assert known.place(problem, limits=DEFAULT_LIMITS) == place(problem, limits=DEFAULT_LIMITS)
+    assert solved == [ASKED, other]
+
+
+def test_more_effort_is_another_question(solved: list[Problem]) -> None:
+    known = Answers()
+    known.place(ASKED, limits=GREEDY_ONLY)
+    known.place(ASKED, limits=DEFAULT_LIMITS)
+    assert len(solved) == 2
+
+
+def test_what_was_asked_for_last_is_kept(solved: list[Problem]) -> None:
+    known = Answers(kept=2)
+    first, second, third = (structs.replace(ASKED, seed=seed) for seed in range(3))
+    for problem in (first, second, first, third, first, second):
+        known.place(problem, limits=DEFAULT_LIMITS)
+    assert [problem.seed for problem in solved] == [0, 1, 2, 1]
