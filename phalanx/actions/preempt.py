@@ -109,14 +109,23 @@ class _Preemption:
             )
         for gang_id in nominations:
             self._tell(gang_id)
-        ends = [each.until for each in nominations.values()] + list(self._postponed.values())
         return Preempted(
             nominations=dict(sorted(nominations.items())),
             preempted=self._preempted(nominations),
             postponed=dict(sorted(self._postponed.items())),
             nominated=tuple(self._nominated()),
-            wake_at=min((max(end, now) for end in ends), default=None),
+            wake_at=min((max(end, now) for end in self._ends(nominations)), default=None),
         )
+
+    def _ends(self, nominations: dict[GangId, Nomination]) -> Iterator[int]:
+        """When room is kept no longer, somebody may look for victims again, or one should be on its way."""
+        now = self._session.snapshot.now
+        yield from self._postponed.values()
+        for gang_id, each in nominations.items():
+            if each.seats:
+                yield each.until
+                check = each.until - NOMINATION_MS + EVICTION_CHECK_MS
+                yield check if check > now else each.until
 
     # --- who is helped --------------------------------------------------------------------------------------
 

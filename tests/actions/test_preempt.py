@@ -185,7 +185,9 @@ def test_an_eviction_that_was_lost_is_decided_again() -> None:
     scenario = _full()
     first = scenario.decide()
     scenario.memory = first.result.memory
-    assert scenario.decide().evicted() == []
+    waiting = scenario.decide()
+    assert waiting.evicted() == []
+    assert waiting.result.wake_at == scenario.now + EVICTION_CHECK_MS
     scenario.now += EVICTION_CHECK_MS
     again = scenario.decide()
     assert sorted(again.evicted()) == sorted(first.evicted())
@@ -234,6 +236,8 @@ def test_room_that_came_to_nothing_is_made_anew_a_few_times() -> None:
         for node in lost:
             scenario._nodes[node] = replace(scenario._nodes[node], unschedulable=True)
     assert len(evicted) == 12
+    assert decided.result.wake_at is not None
+    assert decided.result.wake_at > scenario.now
 
 
 def test_room_is_not_kept_for_ever() -> None:

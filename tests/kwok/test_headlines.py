@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from tests.e2e.audit_log import AuditLog
 from tests.e2e.findings import bound_twice
-from tests.kwok import scenarios_gangs, scenarios_members, scenarios_nodes
+from tests.kwok import scenarios_evictions, scenarios_gangs, scenarios_members, scenarios_nodes
 from tests.kwok.playing import Played, Scenario, all_ended, playing
 from tests.kwok.site import Ground, Site
 
@@ -25,6 +25,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *scenarios_nodes.SCENARIOS,
     *scenarios_members.SCENARIOS,
     *scenarios_gangs.SCENARIOS,
+    *scenarios_evictions.SCENARIOS,
 )
 
 

@@ -1,0 +1,82 @@
+"""One gang makes room for another: by priority in a queue, and by shares between queues."""
+
+from tests.e2e.workloads import queue
+from tests.kwok.manifests import Manifest
+from tests.kwok.site import Site
+
+_REASON = "Preempted"
+
+
+def _priority(name: str, value: int) -> Manifest:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    }
+
+
+async def a_gang_of_higher_priority_gets_the_room_of_a_whole_gang(site: Site) -> None:
+    """Its victims are told why, get their grace period, and start anew when there is room."""
+    await site.add_nodes("r1", "r1")
+    high = f"{site.name}-high"
+    await site.create(_priority(high, 1000))
+    await site.add_gang("low", size=4, gpus=2)
+    await site.runs("low", 4)
+    await site.add_gang("other", size=4, gpus=2, spec={"disruption": {"preemptible": False}})
+    await site.runs("other", 4)
+    victims = site.uids("low")
+    await site.add_gang("high", size=2, gpus=4, spec={"priorityClassName": high})
+    await site.runs("high", 2)
+    assert site.evicted("low") == {_REASON}
+    assert site.evicted("other") == set()
+    assert _were_given_time(site, victims)
+    await site.waits("low", "InsufficientCapacity")
+    await site.add_nodes("r1")
+    await site.runs("low", 4)
+    assert victims.isdisjoint(site.uids("low"))
+
+
+async def a_queue_takes_back_what_is_guaranteed_to_it(site: Site) -> None:
+    """And no more: one of the two gangs that had borrowed runs on."""
+    await site.add_nodes("r1", "r1")
+    lender, borrower = f"{site.name}-lender", f"{site.name}-borrower"
+    await site.create(queue(borrower), queue(lender, guarantee={"nvidia.com/gpu": 8}, weight=1))
+    for name in ("one", "two"):
+        await site.add_gang(name, size=4, gpus=2, spec={"queue": borrower})
+        await site.runs(name, 4)
+    await site.add_gang("own", size=4, gpus=2, spec={"queue": lender})
+    await site.runs("own", 4)
+    gone = [name for name in ("one", "two") if site.evicted(name)]
+    assert len(gone) == 1
+    assert site.evicted(gone[0]) == {_REASON}
+    await site.waits(gone[0], "InsufficientCapacity")
+    _described(site, gone[0], f"{site.name}/own")
+
+
+def _were_given_time(site: Site, uids: set[str]) -> bool:
+    """Whether all of them were seen while they were being deleted: nobody was killed at once."""
+    seen = {
+        each.pod.metadata.uid
+        for each in site.events("low")
+        if each.pod.metadata.deletion_timestamp is not None
+    }
+    return uids <= seen
+
+
+def _described(site: Site, victim: str, beneficiary: str) -> None:
+    """What `kubectl describe` of the victims says: the condition's message names who needed the room."""
+    messages = {
+        each.message
+        for seen in site.events(victim)
+        for each in seen.pod.status.conditions
+        if each.type == "DisruptionTarget"
+    }
+    assert messages
+    assert all(beneficiary in message for message in messages), messages
+
+
+SCENARIOS = (
+    a_gang_of_higher_priority_gets_the_room_of_a_whole_gang,
+    a_queue_takes_back_what_is_guaranteed_to_it,
+)
