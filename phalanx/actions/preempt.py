@@ -121,7 +121,7 @@ class _Preemption:
         """When room is kept no longer, somebody may look for victims again, or one should be on its way."""
         now = self._session.snapshot.now
         yield from self._postponed.values()
-        for gang_id, each in nominations.items():
+        for each in nominations.values():
             if each.seats:
                 yield each.until
                 check = each.until - NOMINATION_MS + EVICTION_CHECK_MS

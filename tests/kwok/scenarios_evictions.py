@@ -56,11 +56,8 @@ async def a_queue_takes_back_what_is_guaranteed_to_it(site: Site) -> None:
 
 def _were_given_time(site: Site, uids: set[str]) -> bool:
     """Whether all of them were seen while they were being deleted: nobody was killed at once."""
-    seen = {
-        each.pod.metadata.uid
-        for each in site.events("low")
-        if each.pod.metadata.deletion_timestamp is not None
-    }
+    pods = [each.pod.metadata for each in site.events("low")]
+    seen = {pod.uid for pod in pods if pod.deletion_timestamp is not None}
     return uids <= seen
 
 
