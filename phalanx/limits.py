@@ -316,6 +316,30 @@ ENDING_SOLVES_MAX: Final = 32
 """Solves for finding them, of the size of an explanation's: the tries above, and as many to leave out those
 that are not needed."""
 
+RESERVATIONS_PER_QUEUE_MAX: Final = 10
+"""Gangs of one queue whose start is reserved in a cycle where nobody ahead may be delayed: each takes some
+solves, and the gangs behind them are seldom kept from anything by one more."""
+
+RESERVATIONS_TRIED_MAX: Final = 32
+"""Gangs for which a start is looked for in one cycle, beyond those that have one: most waiting gangs stand
+behind the first ones of their queue and are not looked at."""
+
+RESERVATION_GAPS_MAX: Final = 8
+"""Moments before the surest one that are tried, each by a solve, for a gang that would end again before a
+reserved start."""
+
+RESERVATION_SOLVES_MAX: Final = 28
+"""Solves for one reservation: one per binary digit of a million ends, and those gaps."""
+
+RESERVATION_DETERMINISTIC_LIMIT: Final = 0.2
+"""CP-SAT's deterministic time units, of which each of these solves gets a part, as in an explanation."""
+
+RESERVATION_ENDS_TOLD_MAX: Final = 8
+"""Gangs that are named as those which must end before a reserved start: the last ones tell most."""
+
+DELETION_EXPECTED_MS: Final = 30_000
+"""Milliseconds within which a gang that is being deleted is expected to be gone: a pod's usual grace."""
+
 JOINT_DETERMINISTIC_LIMIT: Final = 10.0
 """CP-SAT's deterministic time units for admitting many gangs together: enough for 200 on 10,000 nodes."""
 

@@ -5,12 +5,14 @@ from typing import Final
 
 from phalanx.actions import admit, claims
 from phalanx.actions.agenda import Agenda
+from phalanx.actions.backfill import Reservations
 from phalanx.actions.demand import Demand, start_of, without
 from phalanx.actions.failures import Failures
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.placing import Placing, put, seats_of
-from phalanx.actions.problems import Problems
+from phalanx.actions.problems import Posed, Problems
 from phalanx.actions.refusals import Refusals
+from phalanx.actions.reservations import Reservation
 from phalanx.framework.session import Session
 from phalanx.limits import SUBGROUPS_TRIED_MAX
 from phalanx.model.names import GangId, NodeName
@@ -29,8 +31,9 @@ def execute(session: Session, agenda: Agenda, failures: Failures) -> Outcome:
             skipped.append(demand)
         else:
             attempts.attempt(demand)
-    if admit.execute(session, attempts.outcome, failures):
+    if not attempts.reservations.all and admit.execute(session, attempts.outcome, failures):
         attempts.try_again(skipped)
+    attempts.outcome.reserved = attempts.reservations.all
     return attempts.outcome
 
 
@@ -42,6 +45,7 @@ class _Attempts:
         self._failures = failures
         self._session = session
         self._problems = Problems(session)
+        self.reservations = Reservations(session, self._problems)
         self._refusals = Refusals(session)
         self._hopeless: set[Hashable] = set()
         self._chosen_anew: set[GangId] = set()
@@ -96,7 +100,7 @@ class _Attempts:
         if demand.candidates and self.outcome.is_exhausted:
             self._fail(Failure(rest, tried=False))
         elif not self._starts_with_others(demand):
-            self._fail(Failure(rest))
+            self._fail(Failure(rest, delays=self._delayed_by(rest)))
 
     def _starts_with_others(self, demand: Demand) -> bool:
         """Whether the gang starts with other subgroups: one after the other, without those with no room.
@@ -129,9 +133,19 @@ class _Attempts:
             return None
         return without(demand, (pod for _, pods in seats for pod in pods))
 
+    def _delayed_by(self, demand: Demand) -> tuple[Reservation, ...]:
+        """The reserved starts without which it would find room."""
+        bound = self.reservations.binding(demand)
+        if not bound or self._answer(self._problems.pose(demand)) is None:
+            return ()
+        return bound
+
     def _ask(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
-        """None when not one pod finds a place."""
-        posed = self._problems.pose(demand, avoiding=avoiding)
+        """None when not one pod finds a place on what no reserved start needs."""
+        posed = self.reservations.pose(demand, avoiding=avoiding, hopeless=self._hopeless)
+        return self._answer(posed) if posed is not None else None
+
+    def _answer(self, posed: Posed) -> Placed | None:
         if posed.key in self._hopeless:
             return None
         answer = place(posed.problem)
@@ -153,12 +167,14 @@ class _Attempts:
 
     def _fail(self, failure: Failure) -> None:
         """The first failure of a gang counts, but that not all of it was tried must not be forgotten."""
+        self.reservations.failed(failure)
         known = self.outcome.failures.get(failure.demand.gang.id)
         if known is None or (known.tried and not failure.tried):
             self.outcome.failures[failure.demand.gang.id] = failure
 
     def _put(self, placing: Placing) -> None:
         self.outcome.steps.append((placing, put(self._session, placing)))
+        self.reservations.placed(placing)
 
 
 def _backend(answer: Answer) -> str:

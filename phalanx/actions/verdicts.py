@@ -1,7 +1,10 @@
 """Step 5: a verdict on every gang that has members left without a node, and what to remember of it."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
+from phalanx.actions import starts
 from phalanx.actions.demand import Demand
 from phalanx.actions.explain import Explainer
 from phalanx.actions.findings import Finding
@@ -26,16 +29,27 @@ def execute(session: Session, outcome: Outcome) -> Explained:
     """Explain failures in the order of the agenda, as many as one cycle may; the others follow later."""
     explainer = Explainer(session, [failure.demand for failure in outcome.failures.values()])
     fingerprints = Refusals(session)
+    promised = {each.gang: each for each in outcome.reserved}
     refusals: dict[GangId, Refusal] = {}
     for failure in outcome.failures.values():
         gang = failure.demand.gang
-        refusal = _judge(failure, explainer, fingerprints)
+        if failure.delays:
+            verdict = starts.would_delay(gang, failure.delays, session.snapshot.now)
+        else:
+            refusal = _judge(failure, explainer, fingerprints)
+            verdict = refusal.verdict
+            if failure.tried:
+                refusals[gang.id] = refusal
         if gang.id not in session.verdicts:
-            session.refuse(gang, refusal.verdict)
-        if failure.tried:
-            refusals[gang.id] = refusal
-    complete = all(failure.tried and refusals[gang].explained for gang, failure in outcome.failures.items())
+            session.refuse(gang, starts.with_start(verdict, promised.get(gang.id)))
+    complete = all(_is_explained(failure, refusals) for failure in outcome.failures.values())
     return Explained(refusals=refusals, is_complete=complete)
+
+
+def _is_explained(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:
+    if failure.delays:
+        return True
+    return failure.tried and refusals[failure.demand.gang.id].explained
 
 
 def _judge(failure: Failure, explainer: Explainer, fingerprints: Refusals) -> Refusal:

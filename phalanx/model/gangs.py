@@ -94,6 +94,13 @@ class Recovery(Struct, frozen=True, gc=False):
     grace_ms: int | None = None
 
 
+class Runtime(Struct, frozen=True, gc=False):
+    """How long a gang is expected to run, and at most, in milliseconds, more than 0; None: not told."""
+
+    estimate_ms: int | None = None
+    max_ms: int | None = None
+
+
 class Gang(Struct, frozen=True, gc=False):
     """One gang with all its known members (waiting, bound, running, ended).
 
@@ -122,6 +129,7 @@ class Gang(Struct, frozen=True, gc=False):
     started: bool = False
     begins_anew: bool = False
     recovery: Recovery = Recovery()
+    runtime: Runtime = Runtime()
     preemption_policy: str = "PreemptLowerPriority"
     resource_version: str = ""
     problems: tuple[Problem, ...] = ()

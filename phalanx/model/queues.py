@@ -18,6 +18,14 @@ class Objective(StrEnum):
     LARGEST_HOLE = "LargestHole"
 
 
+class Backfill(StrEnum):
+    """Whom nobody may delay by going first: no gang, the first in line that waits, or each that waits."""
+
+    NONE = "None"
+    EASY = "Easy"
+    CONSERVATIVE = "Conservative"
+
+
 class Flavor(Struct, frozen=True):
     """A part of the cluster that a queue accounts for separately: the nodes that carry these labels."""
 
@@ -31,7 +39,8 @@ class Queue(Struct, frozen=True):
 
     `namespace_selector` None allows every namespace. `problems` (cycle, unknown parent, a field that is not
     implemented yet) stop this queue's gangs and no others; a queue whose parent is unknown, or that is part
-    of a cycle, has no parent, so that walking up always ends. `objective` None: that of its parent.
+    of a cycle, has no parent, so that walking up always ends. `objective` and `backfill` None: those of its
+    parent.
     """
 
     name: QueueName
@@ -42,6 +51,7 @@ class Queue(Struct, frozen=True):
     limit: Resources = NONE
     flavors: tuple[Flavor, ...] = ()
     objective: Objective | None = None
+    backfill: Backfill | None = None
     problems: tuple[Problem, ...] = ()
 
 

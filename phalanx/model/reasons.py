@@ -46,6 +46,7 @@ class Reason(StrEnum):
     HELD_AFTER_FAILURE = "HeldAfterFailure"
     RECOVERING = "Recovering"
     ROOM_KEPT = "RoomKept"
+    WOULD_DELAY = "WouldDelay"
     BREAKER_OPEN = "BreakerOpen"
     NODES_OUT_OF_SERVICE = "NodesOutOfService"
 

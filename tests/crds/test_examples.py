@@ -78,7 +78,6 @@ def test_a_pod_group_names_each_of_its_fields_that_are_refused() -> None:
     assert not_implemented.of_pod_group(spec) == (
         "spec.startWhen: Reserved",
         "spec.startBy",
-        "spec.runtime",
         "spec.disruption",
         "spec.roles[leader].requests",
         "spec.roles[worker].requests",
@@ -92,7 +91,6 @@ def test_a_queue_names_each_of_its_fields_that_are_refused() -> None:
         "spec.guarantee",
         "spec.cells",
         "spec.ordering",
-        "spec.backfill",
         "spec.userLabel",
         "spec.state: Held",
         "spec.reclaim",

@@ -1,19 +1,23 @@
 """Queues: each object as the scheduler's own struct, and the tree that they form."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import TypeVar
 
 from msgspec import structs
 
 from phalanx.limits import SHOWN_QUEUES
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.pods import Requirement, Term
-from phalanx.model.queues import DEFAULT, Flavor, Objective, Queue
+from phalanx.model.queues import DEFAULT, Backfill, Flavor, Objective, Queue
 from phalanx.model.reading.nodes import read_capacity
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.wire import not_implemented
 from phalanx.model.wire.meta import LabelSelector
 from phalanx.model.wire.objects import Queue as WireQueue
 from phalanx.model.wire.phalanx import QueueSpec
+
+Choice = TypeVar("Choice", bound=StrEnum)
 
 
 def read_queue(written: WireQueue) -> Queue:
@@ -34,7 +38,8 @@ def read_queue(written: WireQueue) -> Queue:
         namespace_selector=_namespaces(spec.namespace_selector, problems),
         limit=read_capacity(spec.limit, "spec.limit", problems),
         flavors=_flavors(spec, problems),
-        objective=_objective(spec.objective, problems),
+        objective=_one_of(Objective, spec.objective, "spec.objective", problems),
+        backfill=_one_of(Backfill, spec.backfill, "spec.backfill", problems),
         problems=tuple(problems),
     )
 
@@ -50,10 +55,10 @@ def _flavors(spec: QueueSpec, problems: list[Problem]) -> tuple[Flavor, ...]:
     )
 
 
-def _objective(written: str | None, problems: list[Problem]) -> Objective | None:
-    known = {str(objective): objective for objective in Objective}
+def _one_of(choices: type[Choice], written: str | None, path: str, problems: list[Problem]) -> Choice | None:
+    known = {str(choice): choice for choice in choices}
     if written and written not in known:
-        message = f"spec.objective: {written!r} is none of {', '.join(known)}"
+        message = f"{path}: {written!r} is none of {', '.join(known)}"
         problems.append(Problem(Reason.INVALID_OBJECT, message))
     return known.get(written) if written else None
 

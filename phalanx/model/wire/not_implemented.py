@@ -13,9 +13,9 @@ from msgspec.structs import fields
 from phalanx.model.wire.phalanx import FlavorSpec, PodGroupSpec, QueueSpec, Role
 
 FIELDS: Final[dict[type[Struct], frozenset[str]]] = {
-    PodGroupSpec: frozenset({"start_by", "runtime", "disruption"}),
+    PodGroupSpec: frozenset({"start_by", "disruption"}),
     Role: frozenset({"requests"}),
-    QueueSpec: frozenset({"guarantee", "cells", "ordering", "backfill", "user_label", "reclaim"}),
+    QueueSpec: frozenset({"guarantee", "cells", "ordering", "user_label", "reclaim"}),
     FlavorSpec: frozenset({"guarantee"}),
 }
 """Per struct, fields of which any set value is refused."""

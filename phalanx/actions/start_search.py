@@ -1,0 +1,175 @@
+"""When a gang that waits could start, and where: the earliest time at which it fits as others end.
+
+Room that ends give back only grows, and what reserved starts take for ever from a time on only shrinks the
+later one looks: so the first time from which on the gang could stay for ever is found by halving. A gang that
+would end again before a reserved start may fit earlier: the first few times before are tried one by one.
+"""
+
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from phalanx.actions.demand import Demand
+from phalanx.actions.placing import seats_of
+from phalanx.actions.problems import Problems
+from phalanx.actions.reservations import (
+    Cells,
+    Forecast,
+    Leaving,
+    Reservation,
+    cells_of,
+    charged,
+    least_room,
+    moments,
+    split,
+)
+from phalanx.actions.runtimes import end_of_run
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Statement, Usage
+from phalanx.limits import (
+    RESERVATION_DETERMINISTIC_LIMIT,
+    RESERVATION_ENDS_TOLD_MAX,
+    RESERVATION_GAPS_MAX,
+    RESERVATION_SOLVES_MAX,
+)
+from phalanx.model.names import NodeName
+from phalanx.model.shares import total_held
+from phalanx.solver.feasibility import Asker, bare
+from phalanx.solver.problem import Assignment, Placed, SolveLimits
+
+_LIMITS = SolveLimits(deterministic=RESERVATION_DETERMINISTIC_LIMIT)
+
+
+class Start(Struct, frozen=True):
+    """A start that was found: when, until when it then runs (None: for ever), and what it takes."""
+
+    at: int
+    end: int | None
+    seats: Usage
+    cells: Cells
+    forecast: Forecast
+
+
+class StartSearch:
+    """The searches of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._never: set[Hashable] = set()
+
+    @cached_property
+    def _problems(self) -> Problems:
+        return Problems(self._session, may_grow=True)
+
+    def find(
+        self, demand: Demand, leaving: Sequence[Leaving], reserved: Sequence[Reservation]
+    ) -> Start | None:
+        """The earliest start that is found as these leave, without delaying what is reserved."""
+        key = (self._problems.key(demand), tuple(each.gang for each in reserved))
+        if key in self._never:
+            return None
+        search = _Search(self._session, self._problems, demand, leaving, reserved)
+        found = search.find()
+        if found is None:
+            self._never.add(key)
+        return found
+
+
+class _Search:
+    """The search for one demand."""
+
+    def __init__(
+        self,
+        session: Session,
+        problems: Problems,
+        demand: Demand,
+        leaving: Sequence[Leaving],
+        reserved: Sequence[Reservation],
+    ) -> None:
+        self._session = session
+        self._problems = problems
+        self._demand = demand
+        self._leaving = leaving
+        self._reserved = reserved
+        self._asker = Asker(_LIMITS, solves=RESERVATION_SOLVES_MAX)
+
+    def find(self) -> Start | None:
+        """The answer."""
+        times = moments(self._leaving, self._reserved, now=self._session.snapshot.now)
+        surest, assignments = self._first_for_ever(times)
+        for at in times[:surest][:RESERVATION_GAPS_MAX] if self._reserved else ():
+            end = self._end(at)
+            if end is not None and (earlier := self._fits(at, end)) is not None:
+                return self._start(at, end, earlier)
+        return self._start(times[surest], None, assignments) if assignments is not None else None
+
+    def _first_for_ever(self, times: Sequence[int]) -> tuple[int, Sequence[Assignment] | None]:
+        """The first of the times from which on it fits, and how; their number and None for none."""
+        low, high = 0, len(times)
+        found: Sequence[Assignment] | None = None
+        if times:
+            found = self._fits(times[-1], None)
+        if found is None:
+            return high, None
+        high -= 1
+        while low < high:
+            middle = (low + high) // 2
+            assignments = self._fits(times[middle], None)
+            if assignments is None:
+                low = middle + 1
+            else:
+                high, found = middle, assignments
+        return high, found
+
+    def _end(self, start: int) -> int | None:
+        end = end_of_run(self._demand.gang.runtime, begun=start, now=start)
+        return end.at if end is not None else None
+
+    def _fits(self, since: int, until: int | None) -> Sequence[Assignment] | None:
+        """Where it fits, all of this time long."""
+        with self._session.statement() as statement:
+            self._suppose(statement, since, until)
+            problem = self._problems.pose(self._demand).problem
+            statement.roll_back()
+        answer = self._asker.answer(bare(problem))
+        return answer.assignments if isinstance(answer, Placed) and answer.assignments else None
+
+    def _suppose(self, statement: Statement, since: int, until: int | None) -> None:
+        least = least_room(self._leaving, self._reserved, since=since, until=until)
+        room, budgets = split(least)
+        statement.suppose(room=room, budgets=budgets)
+
+    def _start(self, at: int, until: int | None, assignments: Sequence[Assignment]) -> Start:
+        gang = self._demand.gang
+        with self._session.statement() as statement:
+            self._suppose(statement, at, until)
+            statement.keep(gang=gang, seats=seats_of(self._session, self._demand, assignments))
+            kept = self._session.kept[-1]
+            statement.roll_back()
+        seats = {node: total_held(pods, kept.devices) for node, pods in kept.seats}
+        cells = cells_of(gang.queue, seats, charged(seats), self._session.ledger)
+        return Start(
+            at=at, end=self._end(at), seats=seats, cells=cells, forecast=self._forecast(at, seats, cells)
+        )
+
+    def _forecast(self, at: int, seats: Usage, cells: Cells) -> Forecast:
+        """Whose ends it waits for: of gangs on its nodes that are too full now, else in its queues."""
+        full = {node for node in seats if self._is_too_full(node, seats)}
+        before = [each for each in self._leaving if each.end.at <= at]
+        first = [each for each in before if any(node in full for node in each.nodes)] or [
+            each
+            for each in before
+            if any(isinstance(cell[0], tuple) and cell in cells for cell in each.cells)
+        ]
+        first.sort(key=lambda each: (-each.end.at, each.name))
+        return Forecast(
+            earliest=min(at, max((each.end.likely for each in first), default=at)),
+            latest=max(at, max((each.end.latest for each in first), default=at)),
+            is_bound=bool(first) and all(each.end.is_bound for each in first),
+            leaving=tuple(first[:RESERVATION_ENDS_TOLD_MAX]),
+        )
+
+    def _is_too_full(self, node: NodeName, seats: Usage) -> bool:
+        free = self._session.free(node)
+        return any(amount > free.get(name, 0) for name, amount in seats[node].items())
