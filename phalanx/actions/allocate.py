@@ -12,7 +12,7 @@ from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.placing import Placing, put, seats_of
 from phalanx.actions.problems import Posed, Problems
 from phalanx.actions.refusals import Refusals
-from phalanx.actions.reservations import Reservation
+from phalanx.actions.reservations import KeptFor, Reservation
 from phalanx.framework.session import Session
 from phalanx.limits import SUBGROUPS_TRIED_MAX
 from phalanx.model.names import GangId, NodeName
@@ -100,7 +100,7 @@ class _Attempts:
         if demand.candidates and self.outcome.is_exhausted:
             self._fail(Failure(rest, tried=False))
         elif not self._starts_with_others(demand):
-            self._fail(Failure(rest, delays=self._delayed_by(rest)))
+            self._fail(Failure(rest, kept_for=self._kept_for(rest)))
 
     def _starts_with_others(self, demand: Demand) -> bool:
         """Whether the gang starts with other subgroups: one after the other, without those with no room.
@@ -133,16 +133,22 @@ class _Attempts:
             return None
         return without(demand, (pod for _, pods in seats for pod in pods))
 
-    def _delayed_by(self, demand: Demand) -> tuple[Reservation, ...]:
-        """The reserved starts without which it would find room."""
+    def _kept_for(self, demand: Demand) -> KeptFor | None:
+        """The reserved starts without which it would find room: those that are in its way by themselves."""
         bound = self.reservations.binding(demand)
         if not bound or self._answer(self._problems.pose(demand)) is None:
-            return ()
-        return bound
+            return None
+        alone = tuple(each for each in bound if len(bound) > 1 and not self._fits_beside(demand, each))
+        return KeptFor(alone or bound, free_until=min(each.held_from for each in bound))
+
+    def _fits_beside(self, demand: Demand, reserved: Reservation) -> bool:
+        posed = self.reservations.pose(demand, (reserved,), avoiding=_NOWHERE, hopeless=self._hopeless)
+        return posed is not None and self._answer(posed) is not None
 
     def _ask(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
         """None when not one pod finds a place on what no reserved start needs."""
-        posed = self.reservations.pose(demand, avoiding=avoiding, hopeless=self._hopeless)
+        bound = self.reservations.binding(demand)
+        posed = self.reservations.pose(demand, bound, avoiding=avoiding, hopeless=self._hopeless)
         return self._answer(posed) if posed is not None else None
 
     def _answer(self, posed: Posed) -> Placed | None:

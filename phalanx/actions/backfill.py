@@ -7,11 +7,12 @@ before, and what is left beside it for as long as it likes. Repairs, gangs of hi
 that are served before are kept from nothing.
 
 Only the promise is remembered; times and seats are worked out anew in each cycle. Who was promised a start
-first comes first of its rank, so that two gangs do not take turns. The room of a start that turns out late is
-kept from the time on that was promised first: from then on nobody passes for saying that it ends in time.
+first comes first of its rank, so that two gangs do not take turns. A start that turns out late has its seats
+kept from the time on that was promised first: nobody passes any more for saying that it ends in time, and
+those who are on them only have to end.
 """
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -103,10 +104,15 @@ class Reservations:
         return mine.turn if mine is not None else (rank_of(gang, self._session), _NOT_PROMISED)
 
     def pose(
-        self, demand: Demand, *, avoiding: frozenset[NodeName], hopeless: Collection[Hashable]
+        self,
+        demand: Demand,
+        binding: Sequence[Reservation],
+        *,
+        avoiding: frozenset[NodeName],
+        hopeless: Collection[Hashable],
     ) -> Posed | None:
-        """The problem of placing this demand on what is left to it; None where that is hopeless."""
-        withheld = self._withheld_from(demand)
+        """The problem of placing this demand beside these; None where that is known to be hopeless."""
+        withheld = self._withheld_from(demand, binding) if binding else None
         if withheld is None:
             return self._problems.pose(demand, avoiding=avoiding)
         key = self._problems.key(demand, avoiding=avoiding)
@@ -118,12 +124,10 @@ class Reservations:
             statement.roll_back()
         return replace(posed, key=(withheld.key, key))
 
-    def _withheld_from(self, demand: Demand) -> _Withheld | None:
-        """None for a demand that is bound by nothing, or ends before any of it."""
-        binding = self.binding(demand)
+    def _withheld_from(self, demand: Demand, binding: Sequence[Reservation]) -> _Withheld | None:
+        """None for a demand that ends before any of it is needed."""
         until = self._end_of(demand.gang)
-        if until is not None:
-            binding = tuple(each for each in binding if each.held_from < until)
+        binding = [each for each in binding if until is None or each.held_from < until]
         if not binding:
             return None
         key = (self._version, tuple(each.gang for each in binding), until)
@@ -162,7 +166,9 @@ class Reservations:
         start = None
         if ahead < at_once and (before is not None or self._tried < RESERVATIONS_TRIED_MAX):
             self._tried += before is None
-            start = self._search.find(demand, self._leaving, self.binding(demand))
+            is_late = before is not None and before.held_from <= self._now
+            seats = before.seats if before is not None and is_late else None
+            start = self._search.find(demand, self._leaving, self.binding(demand), seats=seats)
         self._reserve(demand.gang, start, before)
 
     def _reserve(self, gang: Gang, start: Start | None, before: Reservation | None) -> None:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from phalanx.actions.demand import Demand
 from phalanx.actions.placing import Placing
-from phalanx.actions.reservations import Reservation
+from phalanx.actions.reservations import KeptFor, Reservation
 from phalanx.framework.statement import Statement
 from phalanx.limits import CYCLE_SEARCHES_MAX, CYCLE_SOLVES_MAX
 from phalanx.model.memory import Refusal
@@ -20,14 +20,14 @@ THOROUGH: Final = "cp-sat"
 class Failure(Struct, frozen=True):
     """A demand that found no place. `carried` is what an earlier cycle said of exactly this, if it did.
 
-    `tried` is False when this cycle had solved as much as it may before it came to this demand. `delays`: it
-    had found room, were it not for these reserved starts.
+    `tried` is False when this cycle had solved as much as it may before it came to this demand. `kept_for`:
+    what it had taken instead, were it not for reserved starts.
     """
 
     demand: Demand
     carried: Refusal | None = None
     tried: bool = True
-    delays: tuple[Reservation, ...] = ()
+    kept_for: KeptFor | None = None
 
     @property
     def is_new(self) -> bool:

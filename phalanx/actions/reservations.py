@@ -6,6 +6,7 @@ when that gang has run as long as it may.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +15,7 @@ from phalanx.actions.runtimes import End
 from phalanx.framework.ledger import Account, Ledger
 from phalanx.framework.statement import Usage
 from phalanx.model.names import GangId, NodeName, QueueName
-from phalanx.model.resources import Resources
+from phalanx.model.resources import Resources, add
 from phalanx.model.shares import is_device
 
 Cell = tuple[NodeName | Account, str]
@@ -35,16 +36,24 @@ class Leaving(Struct, frozen=True):
     cells: Cells
 
 
-class Forecast(Struct, frozen=True):
-    """How a reserved start was worked out: between which times it lies, and who must end before.
+class Method(StrEnum):
+    """What a reserved start rests on, in words."""
 
-    `is_bound`: all of these have a maximum run time. `leaving` are some of them, the last ones first.
+    MAXIMUM = "maximum run times"
+    ESTIMATE = "estimates"
+    AHEAD = "after gangs ahead of it"
+
+
+class Forecast(Struct, frozen=True):
+    """How a reserved start was worked out: between which times it lies, and some of those who end before.
+
+    `leaving` has the last ones first; nobody where it is reserved starts that must be over.
     """
 
     earliest: int
     latest: int
-    is_bound: bool
-    leaving: tuple[Leaving, ...]
+    method: Method
+    leaving: tuple[Leaving, ...] = ()
 
 
 class Reservation(Struct, frozen=True):
@@ -68,6 +77,13 @@ class Reservation(Struct, frozen=True):
     forecast: Forecast | None = None
 
 
+class KeptFor(Struct, frozen=True):
+    """Why a demand must leave room alone: free until then (ms), used longer it would delay these starts."""
+
+    delayed: tuple[Reservation, ...]
+    free_until: int
+
+
 def cells_of(queue: QueueName, used: Usage, booked: Usage, ledger: Ledger) -> Cells:
     """What this use of nodes, of which `booked` is on the queue's account, takes of nodes and accounts."""
     cells: dict[Cell, int] = {}
@@ -85,6 +101,14 @@ def charged(used: Usage) -> Usage:
         node: {name: amount for name, amount in amounts.items() if not is_device(name)}
         for node, amounts in used.items()
     }
+
+
+def total(used: Usage) -> Resources:
+    """Over all nodes."""
+    amounts: Resources = {}
+    for each in used.values():
+        amounts = add(amounts, each)
+    return amounts
 
 
 def _add(cells: dict[Cell, int], place: NodeName | Account, amounts: Resources) -> None:

@@ -5,24 +5,29 @@ later one looks: so the first time from which on the gang could stay for ever is
 would end again before a reserved start may fit earlier: the first few times before are tried one by one.
 """
 
+from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 from functools import cached_property
 
 from msgspec import Struct
 
+from phalanx.actions import words
 from phalanx.actions.demand import Demand
+from phalanx.actions.frame import frame_of
 from phalanx.actions.placing import seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.reservations import (
     Cells,
     Forecast,
     Leaving,
+    Method,
     Reservation,
     cells_of,
     charged,
     least_room,
     moments,
     split,
+    total,
 )
 from phalanx.actions.runtimes import end_of_run
 from phalanx.framework.session import Session
@@ -34,6 +39,8 @@ from phalanx.limits import (
     RESERVATION_SOLVES_MAX,
 )
 from phalanx.model.names import NodeName
+from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.rules import Budget
 from phalanx.model.shares import total_held
 from phalanx.solver.feasibility import Asker, bare
 from phalanx.solver.problem import Assignment, Placed, SolveLimits
@@ -63,13 +70,23 @@ class StartSearch:
         return Problems(self._session, may_grow=True)
 
     def find(
-        self, demand: Demand, leaving: Sequence[Leaving], reserved: Sequence[Reservation]
+        self,
+        demand: Demand,
+        leaving: Sequence[Leaving],
+        reserved: Sequence[Reservation],
+        *,
+        seats: Usage | None = None,
     ) -> Start | None:
-        """The earliest start that is found as these leave, without delaying what is reserved."""
+        """The earliest start that is found as these leave, without delaying what is reserved.
+
+        On these seats, where they are given and can be had at some time.
+        """
+        search = _Search(self._session, self._problems, demand, leaving, reserved)
+        if seats is not None and (start := search.find_on(seats)) is not None:
+            return start
         key = (self._problems.key(demand), tuple(each.gang for each in reserved))
         if key in self._never:
             return None
-        search = _Search(self._session, self._problems, demand, leaving, reserved)
         found = search.find()
         if found is None:
             self._never.add(key)
@@ -103,6 +120,29 @@ class _Search:
             if end is not None and (earlier := self._fits(at, end)) is not None:
                 return self._start(at, end, earlier)
         return self._start(times[surest], None, assignments) if assignments is not None else None
+
+    def find_on(self, seats: Usage) -> Start | None:
+        """The earliest start on exactly these seats; None where they are none for it any more."""
+        judged = [self._session.eligibility(batch.pods[0]) for batch in self._demand.batches]
+        is_out = any(
+            node not in self._session.nodes or node in each.rejected for node in seats for each in judged
+        )
+        if is_out or total(charged(seats)) != words.need(self._demand):
+            return None
+        times = moments(self._leaving, self._reserved, now=self._session.snapshot.now)
+        index = bisect_left(times, True, key=lambda at: self._are_free(seats, at))
+        return self._start_on(seats, times[index]) if index < len(times) else None
+
+    def _are_free(self, seats: Usage, at: int) -> bool:
+        """Whether these seats are free, and within all limits, from then on for ever."""
+        with self._session.statement() as statement:
+            self._suppose(statement, at, None)
+            rules = frame_of(self._session, self._demand.gang).rules
+            are_free = not any(self._is_too_full(node, seats) for node in seats) and all(
+                _is_within(rule, seats) for rule in rules if isinstance(rule, Budget)
+            )
+            statement.roll_back()
+        return are_free
 
     def _first_for_ever(self, times: Sequence[int]) -> tuple[int, Sequence[Assignment] | None]:
         """The first of the times from which on it fits, and how; their number and None for none."""
@@ -147,8 +187,13 @@ class _Search:
             statement.keep(gang=gang, seats=seats_of(self._session, self._demand, assignments))
             kept = self._session.kept[-1]
             statement.roll_back()
-        seats = {node: total_held(pods, kept.devices) for node, pods in kept.seats}
-        cells = cells_of(gang.queue, seats, charged(seats), self._session.ledger)
+        seats: dict[NodeName, Resources] = {}
+        for node, pods in kept.seats:
+            seats[node] = add(seats.get(node, NONE), total_held(pods, kept.devices))
+        return self._start_on(seats, at)
+
+    def _start_on(self, seats: Usage, at: int) -> Start:
+        cells = cells_of(self._demand.gang.queue, seats, charged(seats), self._session.ledger)
         return Start(
             at=at, end=self._end(at), seats=seats, cells=cells, forecast=self._forecast(at, seats, cells)
         )
@@ -163,13 +208,23 @@ class _Search:
             if any(isinstance(cell[0], tuple) and cell in cells for cell in each.cells)
         ]
         first.sort(key=lambda each: (-each.end.at, each.name))
+        if not first or first[0].end.at < at:
+            return Forecast(earliest=at, latest=at, method=Method.AHEAD)
         return Forecast(
-            earliest=min(at, max((each.end.likely for each in first), default=at)),
-            latest=max(at, max((each.end.latest for each in first), default=at)),
-            is_bound=bool(first) and all(each.end.is_bound for each in first),
+            earliest=max(each.end.likely for each in first),
+            latest=max(each.end.latest for each in first),
+            method=Method.MAXIMUM if all(each.end.is_bound for each in first) else Method.ESTIMATE,
             leaving=tuple(first[:RESERVATION_ENDS_TOLD_MAX]),
         )
 
     def _is_too_full(self, node: NodeName, seats: Usage) -> bool:
         free = self._session.free(node)
-        return any(amount > free.get(name, 0) for name, amount in seats[node].items())
+        return any(amount > max(0, free.get(name, 0)) for name, amount in seats[node].items())
+
+
+def _is_within(budget: Budget, seats: Usage) -> bool:
+    counted = [amounts for node, amounts in seats.items() if budget.nodes is None or node in budget.nodes]
+    return all(
+        sum(amounts.get(name, 0) for amounts in counted) <= max(0, left)
+        for name, left in budget.remaining.items()
+    )

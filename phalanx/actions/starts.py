@@ -1,13 +1,15 @@
 """The words of reserved starts: when a gang that waits is to start, and whom another one would delay."""
 
-from collections.abc import Iterator, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
 from phalanx.actions import words
-from phalanx.actions.reservations import Forecast, Leaving, Reservation
-from phalanx.model.gangs import Gang
+from phalanx.actions.reservations import Forecast, KeptFor, Leaving, Reservation
+from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.reasons import Evidence, Reason, Verdict
+
+_SECOND: Final = 1000
 
 
 def with_start(verdict: Verdict, reserved: Reservation | None) -> Verdict:
@@ -20,7 +22,7 @@ def with_start(verdict: Verdict, reserved: Reservation | None) -> Verdict:
         return replace(verdict, message=message)
     return replace(
         verdict,
-        message=f"{message}{_between(forecast)} ({_method(is_bound=forecast.is_bound)})",
+        message=f"{message}{_between(forecast)} ({forecast.method})",
         evidence=(*verdict.evidence, *(_leaves(each) for each in forecast.leaving)),
     )
 
@@ -31,41 +33,37 @@ def _between(forecast: Forecast) -> str:
     return f", between {words.moment(forecast.earliest)} and {words.moment(forecast.latest)}"
 
 
-def _method(*, is_bound: bool) -> str:
-    return "maximum run times" if is_bound else "estimates"
-
-
 def _leaves(leaving: Leaving) -> Evidence:
     how = "by its maximum run time" if leaving.end.is_bound else "by an estimate"
     return Evidence(leaving.name, f"ends before, at {words.moment(leaving.end.at)} {how}")
 
 
-def would_delay(gang: Gang, delayed: Sequence[Reservation], now: int) -> Verdict:
-    """The verdict on a gang that would find room, were it not for these reserved starts."""
-    names = words.listed(each.name for each in delayed)
-    first = min(delayed, key=lambda each: (each.held_from, each.turn))
+def would_delay(gang: Gang, kept_for: KeptFor, now: int) -> Verdict:
+    """The verdict on a gang that would find room, were it not for reserved starts."""
+    names = words.listed(each.name for each in kept_for.delayed)
+    left = kept_for.free_until - now
+    found = f"there is room, but it is kept for {names}"
+    if left > 0:
+        until = words.moment(kept_for.free_until)
+        found = f"there is room until {until}, but to use it longer would delay {names}"
     return Verdict(
         gang=gang.id,
         group=str(gang),
         reason=Reason.WOULD_DELAY,
-        message=f"there is room, but using it would delay {names}, reserved from "
-        f"{words.moment(max(now, first.held_from))}",
-        evidence=tuple(
-            Evidence(each.name, f"is to start at {words.moment(each.start)} on {_nodes(each)}")
-            for each in delayed
-        ),
-        next_step="Wait until that has started" + "".join(_or(gang, first, now)),
+        message=found,
+        evidence=tuple(_is_to_start(each) for each in kept_for.delayed),
+        next_step="Wait until that has started" + _or_end_before(gang, left),
     )
 
 
-def _or(gang: Gang, first: Reservation, now: int) -> Iterator[str]:
-    """What would let it go first; a start that is late is kept its room from whoever says so."""
-    seconds = (first.held_from - now) // 1000
-    runtime = gang.runtime.max_ms or gang.runtime.estimate_ms
-    if seconds > 0 and (runtime is None or runtime > first.held_from - now):
-        yield f", or set spec.runtime.max to at most {words.duration(seconds)}, if it ends by then"
-
-
-def _nodes(reserved: Reservation) -> str:
+def _is_to_start(reserved: Reservation) -> Evidence:
     count = len(reserved.seats)
-    return "1 node" if count == 1 else f"{count} nodes"
+    nodes = "1 node" if count == 1 else f"{count} nodes"
+    return Evidence(reserved.name, f"is to start at {words.moment(reserved.start)} on {nodes}")
+
+
+def _or_end_before(gang: Gang, left: int) -> str:
+    """What would let it go first. Nobody is let in front of a start that is late for saying so."""
+    if left < _SECOND or gang.kind is not GangKind.POD_GROUP:
+        return ""
+    return f", or set spec.runtime.max to at most {words.duration(left // _SECOND)}, if it ends by then"

@@ -33,8 +33,8 @@ def execute(session: Session, outcome: Outcome) -> Explained:
     refusals: dict[GangId, Refusal] = {}
     for failure in outcome.failures.values():
         gang = failure.demand.gang
-        if failure.delays:
-            verdict = starts.would_delay(gang, failure.delays, session.snapshot.now)
+        if failure.kept_for is not None:
+            verdict = starts.would_delay(gang, failure.kept_for, session.snapshot.now)
         else:
             refusal = _judge(failure, explainer, fingerprints)
             verdict = refusal.verdict
@@ -47,7 +47,7 @@ def execute(session: Session, outcome: Outcome) -> Explained:
 
 
 def _is_explained(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:
-    if failure.delays:
+    if failure.kept_for is not None:
         return True
     return failure.tried and refusals[failure.demand.gang.id].explained
 

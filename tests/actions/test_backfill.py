@@ -1,0 +1,142 @@
+"""Who waits first is promised a start, and nobody of its rank delays it."""
+
+import pytest
+
+from phalanx.model.names import GangId
+from phalanx.model.queues import Backfill
+from phalanx.model.reasons import Evidence, Reason
+from phalanx.model.resources import GPU
+from tests.actions.timeline import Timeline, Work, minute_of
+
+EASY, CONSERVATIVE = Backfill.EASY, Backfill.CONSERVATIVE
+
+
+def half_full(mode: Backfill | None = EASY) -> Timeline:
+    """One of two nodes is taken for an hour at most; a gang that wants both waits."""
+    timeline = Timeline(2, 8, mode)
+    timeline.add(Work("run", 1, 8, arrives=-10, max=60, estimate=30, runs=60, on=("n-0",)))
+    return timeline.add(Work("big", 2, 8, runs=10, max=10))
+
+
+@pytest.mark.parametrize(
+    ("mode", "work", "passes"),
+    [
+        (None, Work("late", 1, 4), True),
+        (Backfill.NONE, Work("late", 1, 4), True),
+        (EASY, Work("late", 1, 4), False),
+        (EASY, Work("late", 1, 4, max=51), False),
+        (EASY, Work("late", 1, 4, max=50), True),
+        (EASY, Work("late", 1, 4, estimate=50), True),
+        (EASY, Work("late", 1, 4, estimate=20, max=51), False),
+        (CONSERVATIVE, Work("late", 1, 4, max=50), True),
+        (CONSERVATIVE, Work("late", 1, 4, max=51), False),
+        (EASY, Work("late", 1, 4, queue="default"), False),
+        (EASY, Work("late", 1, 4, priority=-1), False),
+        (EASY, Work("late", 1, 4, priority=1), True),
+    ],
+)
+def test_who_passes(mode: Backfill | None, work: Work, *, passes: bool) -> None:
+    timeline = half_full(mode)
+    timeline.step()
+    decided = timeline.add(work).step()
+    assert decided.placed() == (["late"] if passes else [])
+    assert passes or decided.verdict("late").reason is Reason.WOULD_DELAY
+
+
+def test_beside_the_reserved_room_anybody_passes() -> None:
+    timeline = half_full()
+    timeline.scenario.nodes("m", 1, gpu=4)
+    timeline.step()
+    assert timeline.add(Work("late", 1, 4)).step().where("late") == {"m": 1}
+
+
+def test_a_repair_passes() -> None:
+    timeline = half_full()
+    timeline.add(Work("torn", 2, 1, arrives=-1, on=("n-1", "n-1")))
+    timeline.scenario.nodes("m", 1, gpu=8)
+    timeline.step()
+    timeline.scenario.lose("torn")
+    assert timeline.step().placed() == ["torn"]
+
+
+def test_a_queue_that_is_served_before_passes() -> None:
+    timeline = half_full()
+    timeline.scenario.queue("vip", priority=1)
+    timeline.step()
+    assert timeline.add(Work("late", 1, 4, queue="vip")).step().placed() == ["late"]
+
+
+def test_the_verdict_says_when_it_starts() -> None:
+    timeline = half_full()
+    verdict = timeline.step().verdict("big")
+    assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
+    assert verdict.message.endswith(
+        "are missing; expected to start at 1971-11-26T11:30:00Z, between 1971-11-26T11:00:00Z and "
+        "1971-11-26T11:30:00Z (maximum run times)"
+    )
+    assert verdict.evidence[-1] == Evidence(
+        "gang team/run", "ends before, at 1971-11-26T11:30:00Z by its maximum run time"
+    )
+    assert timeline.step().verdict("big") == verdict
+    assert minute_of(timeline.promise("big")) == 50
+
+
+def test_the_verdict_says_whom_it_would_delay() -> None:
+    timeline = half_full()
+    timeline.step()
+    verdict = timeline.add(Work("late", 1, 4, max=90)).step().verdict("late")
+    assert verdict.message == (
+        "there is room until 1971-11-26T11:30:00Z, but to use it longer would delay gang team/big"
+    )
+    assert verdict.evidence == (Evidence("gang team/big", "is to start at 1971-11-26T11:30:00Z on 2 nodes"),)
+    assert verdict.next_step == (
+        "Wait until that has started, or set spec.runtime.max to at most 50m, if it ends by then"
+    )
+
+
+def test_the_start_comes_with_the_end_of_who_runs() -> None:
+    timeline = half_full().add(
+        *(Work(f"s{index}", 1, 4, arrives=index, max=25, runs=25) for index in range(9))
+    )
+    timeline.run(until=70)
+    assert timeline.started["big"] == 50
+    assert [timeline.started[f"s{index}"] for index in range(5)] == [0, 1, 25, 60, 60]
+
+
+def test_gangs_that_say_nothing_never_end() -> None:
+    timeline = Timeline(2, 8, EASY).add(Work("run", 1, 8, arrives=-10, on=("n-0",)), Work("big", 2, 8))
+    timeline.step()
+    decided = timeline.add(Work("late", 1, 4)).step()
+    assert decided.placed() == ["late"]
+    assert decided.result.memory.promised == {}
+    assert "expected" not in decided.verdict("big").message
+
+
+def test_of_two_the_first_that_can_be_told_a_time_is_promised_one() -> None:
+    timeline = half_full().add(Work("vast", 3, 8, arrives=-1), Work("medium", 1, 8, arrives=1))
+    assert list(timeline.step().result.memory.promised) == ["gang-big"]
+
+
+def test_the_limit_of_the_queue_counts() -> None:
+    timeline = Timeline(2, 8, None)
+    timeline.scenario.queue("q", backfill=EASY, limit={GPU: 8})
+    timeline.add(Work("run", 1, 6, arrives=-10, max=60, on=("n-0",)), Work("big", 1, 8))
+    verdict = timeline.step().verdict("big")
+    assert verdict.reason is Reason.QUEUE_LIMIT
+    assert "expected to start at 1971-11-26T11:30:00Z (maximum run times)" in verdict.message
+    assert verdict.evidence[-1].subject == "gang team/run"
+    late = (Work("late", 1, 2), Work("quick", 1, 2, max=50), Work("other", 1, 8, queue="default"))
+    decided = timeline.add(*late).step()
+    assert sorted(decided.placed()) == ["other", "quick"]
+    assert decided.verdict("late").reason is Reason.WOULD_DELAY
+
+
+def test_only_the_first_in_line_or_each_is_promised_a_start() -> None:
+    for mode, promised in ((EASY, [50, None]), (CONSERVATIVE, [50, 60])):
+        timeline = half_full(mode).add(Work("next", 2, 8, arrives=1))
+        timeline.step()
+        timeline.minute = 1
+        timeline.step()
+        told = timeline.scenario.memory.promised
+        found = [told.get(GangId(f"gang-{name}")) for name in ("big", "next")]
+        assert [None if each is None else minute_of(each) for each in found] == promised, mode
