@@ -324,12 +324,12 @@ RESERVATIONS_TRIED_MAX: Final = 32
 """Gangs for which a start is looked for in one cycle, beyond those that have one: most waiting gangs stand
 behind the first ones of their queue and are not looked at."""
 
-RESERVATION_GAPS_MAX: Final = 8
+RESERVATION_GAPS_MAX: Final = 4
 """Moments before the surest one that are tried, each by a solve, for a gang that would end again before a
 reserved start."""
 
-RESERVATION_SOLVES_MAX: Final = 28
-"""Solves for one reservation: one per binary digit of a million ends, and those gaps."""
+RESERVATION_SOLVES_MAX: Final = 24
+"""Solves for one reservation: one per binary digit of a hundred thousand ends, and those gaps."""
 
 RESERVATION_DETERMINISTIC_LIMIT: Final = 0.2
 """CP-SAT's deterministic time units, of which each of these solves gets a part, as in an explanation."""

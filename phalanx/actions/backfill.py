@@ -150,9 +150,9 @@ class Reservations:
         gang = placing.demand.gang
         if self._reserved.pop(gang.id, None) is not None:
             self._version += 1
-        if self._known_leaving is not None:
-            self._known_leaving.pop(gang.id, None)
-            self._known_leaving.update(self._leaving_of((gang,)))
+        leaving = self._leaving_of((gang,)) if self._known_leaving is not None else None
+        if self._known_leaving is not None and leaving:
+            self._known_leaving.update(leaving)
             self._withheld.clear()
 
     def failed(self, failure: Failure) -> None:
@@ -166,9 +166,7 @@ class Reservations:
         start = None
         if ahead < at_once and (before is not None or self._tried < RESERVATIONS_TRIED_MAX):
             self._tried += before is None
-            is_late = before is not None and before.held_from <= self._now
-            seats = before.seats if before is not None and is_late else None
-            start = self._search.find(demand, self._leaving, self.binding(demand), seats=seats)
+            start = self._search.find(demand, self._leaving, self.binding(demand), before)
         self._reserve(demand.gang, start, before)
 
     def _reserve(self, gang: Gang, start: Start | None, before: Reservation | None) -> None:

@@ -74,20 +74,20 @@ class StartSearch:
         demand: Demand,
         leaving: Sequence[Leaving],
         reserved: Sequence[Reservation],
-        *,
-        seats: Usage | None = None,
+        before: Reservation | None,
     ) -> Start | None:
         """The earliest start that is found as these leave, without delaying what is reserved.
 
-        On these seats, where they are given and can be had at some time.
+        One that was promised before and is late keeps its seats, as long as they can be had at some time.
         """
         search = _Search(self._session, self._problems, demand, leaving, reserved)
-        if seats is not None and (start := search.find_on(seats)) is not None:
+        is_late = before is not None and before.held_from <= self._session.snapshot.now
+        if before is not None and is_late and (start := search.find_on(before.seats)) is not None:
             return start
         key = (self._problems.key(demand), tuple(each.gang for each in reserved))
         if key in self._never:
             return None
-        found = search.find()
+        found = search.find(before.start if before is not None else None)
         if found is None:
             self._never.add(key)
         return found
@@ -111,10 +111,10 @@ class _Search:
         self._reserved = reserved
         self._asker = Asker(_LIMITS, solves=RESERVATION_SOLVES_MAX)
 
-    def find(self) -> Start | None:
-        """The answer."""
+    def find(self, likely: int | None) -> Start | None:
+        """The answer. `likely` is tried first."""
         times = moments(self._leaving, self._reserved, now=self._session.snapshot.now)
-        surest, assignments = self._first_for_ever(times)
+        surest, assignments = self._first_for_ever(times, likely)
         for at in times[:surest][:RESERVATION_GAPS_MAX] if self._reserved else ():
             end = self._end(at)
             if end is not None and (earlier := self._fits(at, end)) is not None:
@@ -144,22 +144,23 @@ class _Search:
             statement.roll_back()
         return are_free
 
-    def _first_for_ever(self, times: Sequence[int]) -> tuple[int, Sequence[Assignment] | None]:
+    def _first_for_ever(
+        self, times: Sequence[int], likely: int | None
+    ) -> tuple[int, Sequence[Assignment] | None]:
         """The first of the times from which on it fits, and how; their number and None for none."""
         low, high = 0, len(times)
         found: Sequence[Assignment] | None = None
-        if times:
-            found = self._fits(times[-1], None)
-        if found is None:
-            return high, None
-        high -= 1
+        guess = high - 1 if likely is None else bisect_left(times, likely)
+        probes = [guess, guess - 1]
         while low < high:
-            middle = (low + high) // 2
-            assignments = self._fits(times[middle], None)
+            probe = probes.pop(0) if probes else (low + high) // 2
+            if not low <= probe < high:
+                continue
+            assignments = self._fits(times[probe], None)
             if assignments is None:
-                low = middle + 1
+                low = probe + 1
             else:
-                high, found = middle, assignments
+                high, found = probe, assignments
         return high, found
 
     def _end(self, start: int) -> int | None:

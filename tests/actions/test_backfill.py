@@ -2,11 +2,13 @@
 
 import pytest
 
+from phalanx.model.gangs import Runtime
 from phalanx.model.names import GangId
 from phalanx.model.queues import Backfill
 from phalanx.model.reasons import Evidence, Reason
 from phalanx.model.resources import GPU
-from tests.actions.timeline import Timeline, Work, minute_of
+from tests.actions.timeline import BEGIN, MINUTE, Timeline, Work, minute_of
+from tests.builders import Scenario
 
 EASY, CONSERVATIVE = Backfill.EASY, Backfill.CONSERVATIVE
 
@@ -112,8 +114,8 @@ def test_gangs_that_say_nothing_never_end() -> None:
     assert "expected" not in decided.verdict("big").message
 
 
-def test_of_two_the_first_that_can_be_told_a_time_is_promised_one() -> None:
-    timeline = half_full().add(Work("vast", 3, 8, arrives=-1), Work("medium", 1, 8, arrives=1))
+def test_the_first_that_can_be_told_a_time_is_promised_one() -> None:
+    timeline = half_full().add(Work("vast", 3, 8, arrives=-1))
     assert list(timeline.step().result.memory.promised) == ["gang-big"]
 
 
@@ -140,3 +142,110 @@ def test_only_the_first_in_line_or_each_is_promised_a_start() -> None:
         told = timeline.scenario.memory.promised
         found = [told.get(GangId(f"gang-{name}")) for name in ("big", "next")]
         assert [None if each is None else minute_of(each) for each in found] == promised, mode
+
+
+def test_who_was_promised_first_comes_first() -> None:
+    """An older gang whose members come late does not take the turn of the one that waited."""
+    timeline = half_full()
+    timeline.step()
+    decided = timeline.add(Work("older", 2, 8, arrives=-5)).step()
+    assert list(decided.result.memory.promised) == ["gang-big"]
+    assert timeline.add(Work("urgent", 2, 8, priority=1)).step().result.memory.promised.keys() == {
+        "gang-urgent"
+    }
+
+
+def test_two_queues_do_not_take_turns() -> None:
+    """Which queue goes first changes with their shares; which promise does not."""
+    timeline = Timeline(2, 8, EASY)
+    timeline.scenario.queue("p", backfill=EASY)
+    timeline.add(Work("run", 2, 4, arrives=-10, max=60, queue="p", on=("n-0", "n-1")))
+    timeline.add(Work("mine", 2, 8, max=10), Work("theirs", 2, 8, max=10, queue="p", arrives=1))
+    timeline.step()
+    timeline.minute = 1
+    assert [minute_of(timeline.step().result.memory.promised[GangId("gang-mine")])] == [50]
+    timeline.add(Work("more", 1, 4, arrives=1, max=40))
+    decided = timeline.step()
+    assert decided.placed() == ["more"]
+    assert [minute_of(timeline.promise(name)) for name in ("mine", "theirs")] == [50, 60]
+
+
+def late(nodes: int = 2) -> Timeline:
+    """Who was to end in minute 20 still runs in minute 30, and is expected to until minute 50."""
+    timeline = Timeline(nodes, 8, EASY)
+    timeline.add(Work("run", 1, 8, arrives=-10, estimate=30, on=("n-0",)), Work("big", 2, 8))
+    timeline.add(*(Work("more", 1, 8, arrives=-10, max=50, on=("n-2",)) for _ in range(nodes - 2)))
+    timeline.step()
+    assert minute_of(timeline.promise("big")) == 20
+    timeline.minute = 30
+    return timeline
+
+
+def test_a_start_that_is_late_is_told_anew_and_keeps_its_room() -> None:
+    timeline = late()
+    decided = timeline.add(Work("quick", 1, 4, arrives=25, max=1)).step()
+    assert decided.placed() == []
+    assert "expected to start at 1971-11-26T11:30:00Z, between 1971-11-26T11:30:00Z and " in (
+        decided.verdict("big").message
+    )
+    assert "1971-11-26T12:30:00Z (estimates)" in decided.verdict("big").message
+    assert decided.verdict("quick").message == "there is room, but it is kept for gang team/big"
+    assert decided.verdict("quick").next_step == "Wait until that has started"
+    assert decided.result.wake_at == BEGIN + 50 * MINUTE
+
+
+def test_a_start_that_is_late_keeps_its_seats() -> None:
+    """On those of a gang that may end before, somebody else may be wrong next."""
+    timeline = late(nodes=3)
+    timeline.step()
+    assert sorted(timeline.promise("big").seats) == ["n-0", "n-1"]
+    assert minute_of(timeline.promise("big")) == 50
+
+
+def test_where_its_seats_are_gone_others_are_found() -> None:
+    timeline = late()
+    timeline.scenario.nodes("n", 2, gpu=8, cordoned=True).nodes("m", 2, gpu=8)
+    timeline.add(Work("here", 2, 8, arrives=20, max=15, on=("m-0", "m-1"), priority=1)).step()
+    assert sorted(timeline.promise("big").seats) == ["m-0", "m-1"]
+    assert minute_of(timeline.promise("big")) == 35
+
+
+def test_without_pods_to_place_the_promise_is_forgotten() -> None:
+    timeline = half_full()
+    timeline.step()
+    timeline.scenario.change("big", members=timeline.scenario.members("big")[:1])
+    decided = timeline.add(Work("late", 1, 4)).step()
+    assert (decided.placed(), decided.result.memory.promised) == (["late"], {})
+
+
+def test_a_queue_has_the_mode_of_its_parent() -> None:
+    timeline = Timeline(2, 8, None)
+    timeline.scenario.queue("top", backfill=EASY).queue("q", parent="top")
+    timeline.add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",)), Work("big", 2, 8))
+    assert timeline.step().result.memory.promised.keys() == {"gang-big"}
+
+
+def test_shares_of_devices_are_reserved_too() -> None:
+    """Their sum would leave 200 thousandths, but no single device does."""
+    scenario = Scenario().nodes("n", 1, shared=2).queue("q", backfill=EASY)
+    scenario.gang("run", 2, share=400, runtime=Runtime(max_ms=MINUTE)).gang("big", 2, share=900, queue="q")
+    scenario.gang("wide", 1, share=200, queue="q").gang("thin", 1, share=100, queue="q")
+    decided = scenario.decide()
+    assert decided.placed() == ["run", "thin"]
+    assert decided.verdict("wide").reason is Reason.WOULD_DELAY
+    (promise,) = decided.result.memory.promised.values()
+    assert [promise.seats["n-0"][f"gpu[{index}]"] for index in range(2)] == [900, 900]
+
+
+@pytest.mark.parametrize("mode", [None, EASY])
+def test_reserved_room_is_not_given_away_by_moving_others(mode: Backfill | None) -> None:
+    """Two that start together may be moved for each other, but not to where somebody else is to start."""
+    timeline = half_full(mode)
+    timeline.scenario.nodes("m", 1, gpu=4)
+    timeline.step()
+    timeline.scenario.gang("any", 1, gpu=4, queue="q").gang(
+        "here", 1, gpu=4, queue="q", selector={"group": "m"}
+    )
+    decided = timeline.step()
+    assert decided.placed() == (["any"] if mode else ["any", "here"])
+    assert decided.where("any") == {"m" if mode else "n": 1}

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from phalanx.limits import CYCLE_EXPLANATIONS_MAX, PARTIAL_GANG_GRACE_MS
-from phalanx.model.gangs import Recovery, RecoveryMode, SubgroupSpec, TopologyWish
+from phalanx.model.gangs import Recovery, RecoveryMode, Runtime, SubgroupSpec, TopologyWish
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
 from phalanx.model.pods import PodPhase, Requirement, Term
-from phalanx.model.queues import Flavor
+from phalanx.model.queues import Backfill, Flavor
 from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import Claim
@@ -305,6 +305,14 @@ def test_room_kept() -> None:
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.ROOM_KEPT
     assert "kept for members that team/broken lost" in found.message
+
+
+def test_would_delay() -> None:
+    scenario = Scenario().nodes("n", 2, gpu=8).queue("default", backfill=Backfill.EASY)
+    scenario.gang("run", 1, gpu=8, bound=1, runtime=Runtime(max_ms=60_000)).gang("big", 2, gpu=8)
+    found = verdict(scenario.gang("g", 1, gpu=8))
+    assert found.reason is Reason.WOULD_DELAY
+    assert "to use it longer would delay gang team/big" in found.message
 
 
 def test_breaker_open() -> None:
