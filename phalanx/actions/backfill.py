@@ -34,7 +34,7 @@ from phalanx.actions.reservations import (
     least_room,
     split,
 )
-from phalanx.actions.runtimes import end_of_gang, end_of_run
+from phalanx.actions.runtimes import end_if_placed, end_of_gang, end_of_run
 from phalanx.actions.start_search import Start, StartSearch
 from phalanx.framework.ledger import Account
 from phalanx.framework.session import Session
@@ -126,7 +126,8 @@ class Reservations:
 
     def _withheld_from(self, demand: Demand, binding: Sequence[Reservation]) -> _Withheld | None:
         """None for a demand that ends before any of it is needed."""
-        until = self._end_of(demand.gang)
+        end = end_if_placed(demand.gang, self._now)
+        until = end.at if end is not None else None
         binding = [each for each in binding if until is None or each.held_from < until]
         if not binding:
             return None
@@ -137,11 +138,6 @@ class Reservations:
             room, budgets = split({cell: amount for cell, amount in least.items() if amount < 0})
             self._withheld[key] = _Withheld(key, room, budgets)
         return self._withheld[key]
-
-    def _end_of(self, gang: Gang) -> int | None:
-        """When the gang would end if it started now."""
-        end = end_of_run(gang.runtime, begun=self._now, now=self._now)
-        return end.at if end is not None else None
 
     # --- what becomes of a demand --------------------------------------------------------------------------
 

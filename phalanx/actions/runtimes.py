@@ -25,15 +25,21 @@ class End(Struct, frozen=True):
 
 
 def end_of_gang(gang: Gang, now: int) -> End | None:
-    """When the room of a gang with a node is expected back; None where nothing is told of its run time.
-
-    A gang begins when a kubelet takes its first member that is left; until then it has not begun.
-    """
+    """When the room of a gang with a node is expected back; None where nothing is told of its run time."""
     holding = [pod for pod in gang.members if pod.holds_node]
     if holding and all(pod.deleting for pod in holding):
         soon = now + DELETION_EXPECTED_MS
         return End(soon, soon, soon, is_bound=False)
-    known = [pod.running_since * 1000 for pod in holding if pod.running_since]
+    return end_if_placed(gang, now)
+
+
+def end_if_placed(gang: Gang, now: int) -> End | None:
+    """When members that got a node now would end, together with those that have one.
+
+    A gang begins when a kubelet takes its first member that is left; until then it has not begun.
+    """
+    left = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
+    known = [pod.running_since * 1000 for pod in left if pod.running_since]
     return end_of_run(gang.runtime, begun=min([now, *known]), now=now)
 
 

@@ -53,12 +53,37 @@ def test_beside_the_reserved_room_anybody_passes() -> None:
 
 
 def test_a_repair_passes() -> None:
-    timeline = half_full()
-    timeline.add(Work("torn", 2, 1, arrives=-1, on=("n-1", "n-1")))
-    timeline.scenario.nodes("m", 1, gpu=8)
-    timeline.step()
-    timeline.scenario.lose("torn")
+    timeline = Timeline(1, 8, EASY).add(Work("torn", 2, 4, arrives=-10, max=60, on=("n-0", "n-0")))
+    timeline.add(Work("big", 1, 8)).step()
+    timeline.scenario.change("torn", runtime=Runtime(max_ms=600 * MINUTE)).lose("torn")
     assert timeline.step().placed() == ["torn"]
+
+
+def test_surplus_passes_if_its_gang_ends_before() -> None:
+    timeline = half_full()
+    timeline.add(Work("grows", 1, 1, arrives=-10, max=60, on=("n-1",)))
+    timeline.step()
+    timeline.scenario.role("grows", 1, gpu=1, cpu=0, memory=0)
+    assert timeline.step().placed() == ["grows"]
+
+
+def test_who_passes_leaves_its_room_to_others_that_pass() -> None:
+    """`long` finds on n-1 what `big` leaves there, though `quick` has just taken the rest for a while."""
+    timeline = Timeline(2, 8, EASY)
+    timeline.add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",)), Work("big", 2, 6)).step()
+    timeline.add(Work("huge", 1, 8), Work("quick", 1, 6, arrives=1, max=20), Work("long", 1, 2, arrives=2))
+    timeline.minute = 2
+    assert timeline.step().placed() == ["quick", "long"]
+
+
+def test_a_gang_that_ends_before_a_reserved_start_is_promised_the_gap() -> None:
+    timeline = Timeline(2, 8, CONSERVATIVE).add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",)))
+    timeline.add(Work("other", 1, 8, arrives=-10, max=30, on=("n-1",)), Work("big", 2, 8, max=60))
+    timeline.add(Work("small", 1, 8, arrives=1, max=30), Work("long", 1, 8, arrives=1, max=31))
+    timeline.minute = 1
+    timeline.step()
+    starts = {name: minute_of(timeline.promise(name)) for name in ("big", "small", "long")}
+    assert starts == {"big": 50, "small": 20, "long": 110}
 
 
 def test_a_queue_that_is_served_before_passes() -> None:

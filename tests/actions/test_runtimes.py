@@ -101,4 +101,7 @@ def test_the_least_room_between_two_times(since: int, until: int | None, least: 
 
 
 def test_room_that_comes_when_other_room_goes_comes_first() -> None:
-    assert least_room([leaving(20, 7)], [reserved(20, 7, None)], since=0, until=None).get(CELL, 0) == 0
+    one, next_one = reserved(10, 7, 20), reserved(20, 7, None)
+    for order in ([one, next_one], [next_one, one]):
+        assert least_room([], order, since=0, until=None) == {CELL: -7}
+    assert least_room([leaving(20, 7)], [next_one], since=0, until=None).get(CELL, 0) == 0
