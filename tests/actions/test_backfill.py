@@ -1,5 +1,6 @@
 """Who waits first is promised a start, and nobody of its rank delays it."""
 
+import msgspec
 import pytest
 
 from phalanx.model.gangs import Runtime
@@ -128,6 +129,25 @@ def test_the_start_comes_with_the_end_of_who_runs() -> None:
     timeline.run(until=70)
     assert timeline.started["big"] == 50
     assert [timeline.started[f"s{index}"] for index in range(5)] == [0, 1, 25, 60, 60]
+
+
+def test_who_has_started_keeps_nobody_from_anything() -> None:
+    timeline = half_full()
+    timeline.scenario.nodes("m", 1, gpu=8, used={GPU: 4})
+    timeline.step()
+    timeline.minute = 50
+    decided = timeline.add(Work("late", 1, 4, arrives=50)).step()
+    assert decided.placed() == ["big", "late"]
+    assert decided.result.memory.promised == {}
+
+
+def test_the_order_of_the_input_does_not_matter() -> None:
+    timeline = half_full(CONSERVATIVE)
+    timeline.add(*(Work(f"w{index}", 1 + index % 2, 3 + index, max=20 * index + 1) for index in range(6)))
+    timeline.step()
+    told = {msgspec.json.encode(timeline.scenario.decide(shuffle=number).result) for number in range(5)}
+    assert len(told) == 1
+    assert len(timeline.scenario.memory.promised) > 2
 
 
 def test_gangs_that_say_nothing_never_end() -> None:
