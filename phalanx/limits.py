@@ -317,28 +317,28 @@ ENDING_SOLVES_MAX: Final = 32
 that are not needed."""
 
 RESERVATIONS_PER_QUEUE_MAX: Final = 10
-"""Gangs of one queue whose start is reserved in a cycle where nobody ahead may be delayed: each takes some
-solves, and the gangs behind them are seldom kept from anything by one more."""
+"""Gangs of one queue with a reserved start where nobody ahead may be delayed: each takes some solves."""
 
 RESERVATIONS_TRIED_MAX: Final = 32
-"""Gangs for which a start is looked for in one cycle, beyond those that have one: most waiting gangs stand
-behind the first ones of their queue and are not looked at."""
+"""Gangs for which a start is looked for in one cycle, beyond those that had one already."""
 
 RESERVATION_GAPS_MAX: Final = 4
-"""Moments before the surest one that are tried, each by a solve, for a gang that would end again before a
-reserved start."""
+"""Moments tried, each by a solve, for a gang that may start and end again before a reserved start."""
 
 RESERVATION_SOLVES_MAX: Final = 24
-"""Solves for one reservation: one per binary digit of a hundred thousand ends, and those gaps."""
-
-RESERVATION_DETERMINISTIC_LIMIT: Final = 0.2
-"""CP-SAT's deterministic time units, of which each of these solves gets a part, as in an explanation."""
+"""Solves for one reservation, of the size of an explanation's: one per binary digit of the ends, and gaps."""
 
 RESERVATION_ENDS_TOLD_MAX: Final = 8
 """Gangs that are named as those which must end before a reserved start: the last ones tell most."""
 
 DELETION_EXPECTED_MS: Final = 30_000
 """Milliseconds within which a gang that is being deleted is expected to be gone: a pod's usual grace."""
+
+OBSERVED_RUNS_MIN: Final = 3
+"""Gangs of a kind that must have run before another one is expected to run as long: one may be chance."""
+
+OBSERVED_RUNS_MAX: Final = 8
+"""Gangs of a kind, the last ones, that count: what was long ago may have been other work."""
 
 JOINT_DETERMINISTIC_LIMIT: Final = 10.0
 """CP-SAT's deterministic time units for admitting many gangs together: enough for 200 on 10,000 nodes."""

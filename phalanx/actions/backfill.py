@@ -34,7 +34,7 @@ from phalanx.actions.reservations import (
     least_room,
     split,
 )
-from phalanx.actions.runtimes import end_if_placed, end_of_gang, end_of_run
+from phalanx.actions.runtimes import RunTimes
 from phalanx.actions.start_search import Start, StartSearch
 from phalanx.framework.ledger import Account
 from phalanx.framework.session import Session
@@ -73,8 +73,9 @@ class Reservations:
         self._session = session
         self._problems = problems
         self._now = session.snapshot.now
-        self._reserved = _promised_before(session)
-        self._search = StartSearch(session)
+        self._run_times = RunTimes(session)
+        self._reserved = _promised_before(session, self._run_times)
+        self._search = StartSearch(session, self._run_times)
         self._known_leaving: dict[GangId, Leaving] | None = None
         self._withheld: dict[Hashable, _Withheld] = {}
         self._version = 0
@@ -126,7 +127,7 @@ class Reservations:
 
     def _withheld_from(self, demand: Demand, binding: Sequence[Reservation]) -> _Withheld | None:
         """None for a demand that ends before any of it is needed."""
-        end = end_if_placed(demand.gang, self._now)
+        end = self._run_times.end_if_placed(demand.gang)
         until = end.at if end is not None else None
         binding = [each for each in binding if until is None or each.held_from < until]
         if not binding:
@@ -196,7 +197,7 @@ class Reservations:
         return list(self._known_leaving.values())
 
     def _leaving_of(self, gangs: Collection[Gang]) -> dict[GangId, Leaving]:
-        ends = {gang.id: end for gang in gangs if (end := end_of_gang(gang, self._now)) is not None}
+        ends = {gang.id: end for gang in gangs if (end := self._run_times.end_of(gang)) is not None}
         kinds: Kinds = {}
         holders = gangs_holding(self._session, [gang for gang in gangs if gang.id in ends], kinds)
         return {
@@ -232,14 +233,13 @@ def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> b
     return next((mine.priority > theirs.priority for mine, theirs in ways if mine.name != theirs.name), False)
 
 
-def _promised_before(session: Session) -> dict[GangId, Reservation]:
+def _promised_before(session: Session, run_times: RunTimes) -> dict[GangId, Reservation]:
     """What earlier cycles promised to gangs that still wait; each is looked at again in its turn."""
     found = {}
     for gang_id, promise in session.snapshot.memory.promised.items():
         gang = session.gangs.get(gang_id)
         if gang is None or not _still_waits(gang, session):
             continue
-        end = end_of_run(gang.runtime, begun=promise.start, now=promise.start)
         found[gang_id] = Reservation(
             gang=gang_id,
             name=f"gang {gang}",
@@ -248,7 +248,7 @@ def _promised_before(session: Session) -> dict[GangId, Reservation]:
             given=promise.given,
             start=promise.start,
             held_from=promise.held_from,
-            end=end.at if end is not None else None,
+            end=run_times.end_after(gang, promise.start),
             seats=promise.seats,
             cells=cells_of(gang.queue, promise.seats, charged(promise.seats), session.ledger),
         )

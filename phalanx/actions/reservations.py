@@ -6,12 +6,11 @@ when that gang has run as long as it may.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
-from phalanx.actions.runtimes import End
+from phalanx.actions.runtimes import End, Method
 from phalanx.framework.ledger import Account, Ledger
 from phalanx.framework.statement import Usage
 from phalanx.model.names import GangId, NodeName, QueueName
@@ -34,14 +33,6 @@ class Leaving(Struct, frozen=True):
     end: End
     nodes: Usage
     cells: Cells
-
-
-class Method(StrEnum):
-    """What a reserved start rests on, in words."""
-
-    MAXIMUM = "maximum run times"
-    ESTIMATE = "estimates"
-    AHEAD = "after gangs ahead of it"
 
 
 class Forecast(Struct, frozen=True):

@@ -20,7 +20,6 @@ from phalanx.actions.reservations import (
     Cells,
     Forecast,
     Leaving,
-    Method,
     Reservation,
     cells_of,
     charged,
@@ -29,11 +28,11 @@ from phalanx.actions.reservations import (
     split,
     total,
 )
-from phalanx.actions.runtimes import end_of_run
+from phalanx.actions.runtimes import Method, RunTimes
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.limits import (
-    RESERVATION_DETERMINISTIC_LIMIT,
+    EXPLANATION_DETERMINISTIC_LIMIT,
     RESERVATION_ENDS_TOLD_MAX,
     RESERVATION_GAPS_MAX,
     RESERVATION_SOLVES_MAX,
@@ -45,7 +44,7 @@ from phalanx.model.shares import total_held
 from phalanx.solver.feasibility import Asker, bare
 from phalanx.solver.problem import Assignment, Placed, SolveLimits
 
-_LIMITS = SolveLimits(deterministic=RESERVATION_DETERMINISTIC_LIMIT)
+_LIMITS = SolveLimits(deterministic=EXPLANATION_DETERMINISTIC_LIMIT)
 
 
 class Start(Struct, frozen=True):
@@ -61,8 +60,9 @@ class Start(Struct, frozen=True):
 class StartSearch:
     """The searches of one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, run_times: RunTimes) -> None:
         self._session = session
+        self._run_times = run_times
         self._never: set[Hashable] = set()
 
     @cached_property
@@ -80,7 +80,7 @@ class StartSearch:
 
         One that was promised before and is late keeps its seats, as long as they can be had at some time.
         """
-        search = _Search(self._session, self._problems, demand, leaving, reserved)
+        search = _Search(self._session, self._problems, self._run_times, demand, leaving, reserved)
         is_late = before is not None and before.held_from <= self._session.snapshot.now
         if before is not None and is_late and (start := search.find_on(before.seats)) is not None:
             return start
@@ -100,12 +100,14 @@ class _Search:
         self,
         session: Session,
         problems: Problems,
+        run_times: RunTimes,
         demand: Demand,
         leaving: Sequence[Leaving],
         reserved: Sequence[Reservation],
     ) -> None:
         self._session = session
         self._problems = problems
+        self._run_times = run_times
         self._demand = demand
         self._leaving = leaving
         self._reserved = reserved
@@ -164,8 +166,7 @@ class _Search:
         return high, found
 
     def _end(self, start: int) -> int | None:
-        end = end_of_run(self._demand.gang.runtime, begun=start, now=start)
-        return end.at if end is not None else None
+        return self._run_times.end_after(self._demand.gang, start)
 
     def _fits(self, since: int, until: int | None) -> Sequence[Assignment] | None:
         """Where it fits, all of this time long."""
@@ -214,7 +215,7 @@ class _Search:
         return Forecast(
             earliest=max(each.end.likely for each in first),
             latest=max(each.end.latest for each in first),
-            method=Method.MAXIMUM if all(each.end.is_bound for each in first) else Method.ESTIMATE,
+            method=max((each.end.method for each in first), key=list(Method).index),
             leaving=tuple(first[:RESERVATION_ENDS_TOLD_MAX]),
         )
 

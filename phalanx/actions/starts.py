@@ -6,10 +6,17 @@ from msgspec.structs import replace
 
 from phalanx.actions import words
 from phalanx.actions.reservations import Forecast, KeptFor, Leaving, Reservation
+from phalanx.actions.runtimes import Method
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.reasons import Evidence, Reason, Verdict
 
 _SECOND: Final = 1000
+
+_HOW: Final = {
+    Method.MAXIMUM: "by its maximum run time",
+    Method.ESTIMATE: "by an estimate",
+    Method.OBSERVED: "as earlier gangs did",
+}
 
 
 def with_start(verdict: Verdict, reserved: Reservation | None) -> Verdict:
@@ -34,7 +41,7 @@ def _between(forecast: Forecast) -> str:
 
 
 def _leaves(leaving: Leaving) -> Evidence:
-    how = "by its maximum run time" if leaving.end.is_bound else "by an estimate"
+    how = _HOW[leaving.end.method]
     return Evidence(leaving.name, f"ends before, at {words.moment(leaving.end.at)} {how}")
 
 

@@ -2,9 +2,11 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from phalanx.model.gangs import Runtime
 from phalanx.model.names import GangId
+from phalanx.model.pods import PodPhase
 from phalanx.model.queues import Backfill
 from phalanx.model.reasons import Evidence, Reason
 from phalanx.model.resources import GPU
@@ -157,6 +159,22 @@ def test_gangs_that_say_nothing_never_end() -> None:
     assert decided.placed() == ["late"]
     assert decided.result.memory.promised == {}
     assert "expected" not in decided.verdict("big").message
+
+
+def test_who_says_nothing_is_taken_for_what_earlier_gangs_were() -> None:
+    timeline = Timeline(2, 8, EASY)
+    for number in range(3):
+        timeline.scenario.gang(f"run-{number}", 1, bound=1, cpu=0, memory=0, queue="q")
+        (pod,) = timeline.scenario.members(f"run-{number}")
+        done = replace(pod, phase=PodPhase.SUCCEEDED, ran=(0, 3600))
+        timeline.scenario.change(f"run-{number}", members=(done,))
+    timeline.add(Work("run-3", 1, 8, arrives=-10, on=("n-0",)), Work("big", 2, 8))
+    verdict = timeline.step().verdict("big")
+    assert verdict.message.endswith(
+        "expected to start at 1971-11-26T11:30:00Z, between 1971-11-26T11:30:00Z and "
+        "1971-11-26T12:30:00Z (run times of earlier gangs)"
+    )
+    assert verdict.evidence[-1].finding == "ends before, at 1971-11-26T11:30:00Z as earlier gangs did"
 
 
 def test_the_first_that_can_be_told_a_time_is_promised_one() -> None:

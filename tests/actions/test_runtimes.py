@@ -1,13 +1,18 @@
 """When gangs are expected to end, and what room that leaves over time."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from phalanx.actions.reservations import Leaving, Reservation, least_room, moments
-from phalanx.actions.runtimes import End, end_of_gang, end_of_run
-from phalanx.limits import DELETION_EXPECTED_MS
-from phalanx.model.gangs import Runtime
+from phalanx.actions.runtimes import End, Method, RunTimes, end_of_run, told
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
+from phalanx.limits import DELETION_EXPECTED_MS, OBSERVED_RUNS_MAX
+from phalanx.model.gangs import GangKind, Runtime
 from phalanx.model.names import GangId, NodeName, QueueName
+from phalanx.model.pods import Controller, Pod, PodPhase
 from tests.builders import Scenario
 
 NODE = NodeName("n")
@@ -17,24 +22,26 @@ CELL = (NODE, "gpu")
 @pytest.mark.parametrize(
     ("estimate", "maximum", "now", "end"),
     [
-        (None, 60, 0, End(at=60, likely=60, latest=60, is_bound=True)),
-        (None, 60, 59, End(at=60, likely=60, latest=60, is_bound=True)),
-        (None, 60, 60, End(at=120, likely=120, latest=120, is_bound=False)),
-        (None, 60, 250, End(at=480, likely=480, latest=480, is_bound=False)),
-        (20, None, 0, End(at=20, likely=20, latest=40, is_bound=False)),
-        (20, None, 20, End(at=40, likely=40, latest=80, is_bound=False)),
-        (20, 60, 0, End(at=60, likely=20, latest=60, is_bound=True)),
-        (20, 60, 20, End(at=60, likely=40, latest=60, is_bound=True)),
-        (20, 60, 40, End(at=60, likely=60, latest=60, is_bound=True)),
-        (20, 60, 61, End(at=120, likely=80, latest=120, is_bound=False)),
+        (None, 60, 0, End(at=60, likely=60, latest=60, method=Method.MAXIMUM)),
+        (None, 60, 59, End(at=60, likely=60, latest=60, method=Method.MAXIMUM)),
+        (None, 60, 60, End(at=120, likely=120, latest=120, method=Method.ESTIMATE)),
+        (None, 60, 250, End(at=480, likely=480, latest=480, method=Method.ESTIMATE)),
+        (20, None, 0, End(at=20, likely=20, latest=40, method=Method.ESTIMATE)),
+        (20, None, 20, End(at=40, likely=40, latest=80, method=Method.ESTIMATE)),
+        (20, 60, 0, End(at=60, likely=20, latest=60, method=Method.MAXIMUM)),
+        (20, 60, 20, End(at=60, likely=40, latest=60, method=Method.MAXIMUM)),
+        (20, 60, 40, End(at=60, likely=60, latest=60, method=Method.MAXIMUM)),
+        (20, 60, 61, End(at=120, likely=80, latest=120, method=Method.ESTIMATE)),
     ],
 )
 def test_ends_of_a_run_that_began_at_0(estimate: int | None, maximum: int | None, now: int, end: End) -> None:
-    assert end_of_run(Runtime(estimate, maximum), begun=0, now=now) == end
+    expected = told(Runtime(estimate, maximum))
+    assert expected is not None
+    assert end_of_run(expected, begun=0, now=now) == end
 
 
 def test_who_says_nothing_never_ends() -> None:
-    assert end_of_run(Runtime(), begun=0, now=5) is None
+    assert told(Runtime()) is None
 
 
 def test_a_gang_runs_since_its_first_member_that_is_left_does() -> None:
@@ -50,14 +57,79 @@ def test_a_gang_runs_since_its_first_member_that_is_left_does() -> None:
 
 
 def seen(scenario: Scenario, now: int) -> int:
-    (gang,) = scenario.snapshot().gangs.values()
-    end = end_of_gang(gang, now)
+    scenario.now = now
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    (gang,) = session.gangs.values()
+    end = RunTimes(session).end_of(gang)
     assert end is not None
     return end.at
 
 
+def after(*runs: int, name: str = "train-{}", **fields: Any) -> Scenario:
+    """Gangs of two that have succeeded, one after the other, after so many seconds."""
+    scenario = Scenario().nodes("n", 1)
+    for index, run in enumerate(runs):
+        gang = name.format(index)
+        scenario.gang(gang, 2, bound=2, **fields)
+        spans = [(1000 * index, 1000 * index + run - 7), (1000 * index + 5, 1000 * index + run)]
+        scenario.change(gang, members=tuple(map(succeeded, scenario.members(gang), spans)))
+    return scenario
+
+
+def succeeded(pod: Pod, span: tuple[int, int]) -> Pod:
+    return replace(pod, phase=PodPhase.SUCCEEDED, ran=span)
+
+
+def expected_of(scenario: Scenario, name: str = "train-x9", **fields: Any) -> End | None:
+    scenario.now = 10_000_000
+    session = Session(scenario.gang(name, fields.pop("count", 2), **fields).snapshot(), SchedulerConfig())
+    return RunTimes(session).end_if_placed(session.gangs[GangId(f"gang-{name}")])
+
+
+def test_who_says_nothing_is_expected_to_run_as_long_as_others_did() -> None:
+    end = End(at=10_090_000, likely=10_060_000, latest=10_180_000, method=Method.OBSERVED)
+    assert expected_of(after(80, 60, 90)) == end
+    assert expected_of(after(80, 60, 90), runtime=Runtime(estimate_ms=1000)) != end
+
+
+def test_only_the_last_runs_count() -> None:
+    end = expected_of(after(500, 1, *[70] * OBSERVED_RUNS_MAX))
+    assert end is not None
+    assert (end.likely, end.at) == (10_070_000, 10_070_000)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "asked"),
+    [
+        (after(60, 60), {}),
+        (after(60, 60, 60, queue="other"), {}),
+        (after(60, 60, 60, namespace="other"), {}),
+        (after(60, 60, 60), {"count": 3}),
+        (after(60, 60, 60, name="tune-{}"), {}),
+        (after(60, 60, 60, name="train-{}-a"), {}),
+        (after(60, 60, 60, min=3), {}),
+        (after(60, 60, 60).role("train-1", 1), {}),
+    ],
+)
+def test_other_gangs_tell_nothing(scenario: Scenario, asked: dict[str, Any]) -> None:
+    """Nor do those that have not ended, or that ended with too few members."""
+    assert expected_of(scenario, **asked) is None
+
+
+def test_single_pods_are_of_a_kind_when_their_controllers_are() -> None:
+    owners = [Controller("Job", f"nightly-{number}", "uid") for number in range(4)]
+    scenario = Scenario().nodes("n", 1)
+    for number, owner in enumerate(owners[:3]):
+        scenario.pod(f"p{number}", bound=1, controller=owner)
+        (pod,) = scenario.members(f"p{number}")
+        scenario.change(f"p{number}", members=(succeeded(pod, (0, 60)),))
+    end = expected_of(scenario, "waits", count=1, kind=GangKind.POD, controller=owners[3])
+    assert end is not None
+    assert end.method is Method.OBSERVED
+
+
 def leaving(at: int, amount: int) -> Leaving:
-    return Leaving("gang g", End(at, at, at, is_bound=True), nodes={}, cells={CELL: amount})
+    return Leaving("gang g", End(at, at, at, method=Method.MAXIMUM), nodes={}, cells={CELL: amount})
 
 
 def reserved(start: int, amount: int, end: int | None) -> Reservation:
