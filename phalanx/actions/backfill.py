@@ -147,9 +147,8 @@ class Reservations:
         gang = placing.demand.gang
         if self._reserved.pop(gang.id, None) is not None:
             self._version += 1
-        leaving = self._leaving_of((gang,)) if self._known_leaving is not None else None
-        if self._known_leaving is not None and leaving:
-            self._known_leaving.update(leaving)
+        if self._known_leaving is not None and self._run_times.end_of(gang) is not None:
+            self._known_leaving.update(self._leaving_of((gang,)))
             self._withheld.clear()
 
     def failed(self, failure: Failure) -> None:

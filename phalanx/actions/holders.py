@@ -1,7 +1,7 @@
 """Who holds room now, and what the end of each would give back."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -66,12 +66,14 @@ def holders_of(session: Session) -> list[Holder]:
     return sorted([*ours, *foreign], key=lambda each: each.cost)
 
 
-def gangs_holding(session: Session, gangs: Iterable[Gang], kinds: Kinds) -> list[Holder]:
+def gangs_holding(session: Session, gangs: Collection[Gang], kinds: Kinds) -> list[Holder]:
     """Those of the gangs that hold room after what this cycle did so far.
 
     The room that is kept for members which a gang lost is included.
     """
-    seats = {bind.pod: bind for placement in session.placements for bind in placement.binds}
+    wanted = {gang.id for gang in gangs}
+    placements = [placement for placement in session.placements if placement.gang in wanted]
+    seats = {bind.pod: bind for placement in placements for bind in placement.binds}
     kept: dict[GangId, list[Kept]] = {}
     for each in session.kept:
         kept.setdefault(each.gang.id, []).append(each)

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from phalanx.limits import GANG_PROBLEMS_MAX, RELEASED_BY_S
-from phalanx.model.gangs import Gang, GangKind, Recovery, RecoveryMode, RoleSpec, TopologyWish
+from phalanx.model.gangs import Gang, GangKind, Recovery, RecoveryMode, RoleSpec, Runtime, TopologyWish
 from phalanx.model.names import GangId
 from phalanx.model.reading.durations import milliseconds
 from phalanx.model.reading.gangs import GangContext, read_gangs
@@ -402,6 +402,20 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
         "spec.roles[worker].requests",
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ({}, Runtime()),
+        ({"max": "1h"}, Runtime(max_ms=3_600_000)),
+        ({"estimate": "30m", "max": "1h"}, Runtime(estimate_ms=1_800_000, max_ms=3_600_000)),
+        ({"estimate": "1h", "max": "1h"}, Runtime(estimate_ms=3_600_000, max_ms=3_600_000)),
+    ],
+)
+def test_how_long_a_gang_says_it_runs(written: dict[str, str], read: Runtime) -> None:
+    gang = only(member("a"), group=pod_group(runtime=written))
+    assert (gang.runtime, gang.problems) == (read, ())
 
 
 @pytest.mark.parametrize(("spec", "reason", "says"), PROBLEMS)

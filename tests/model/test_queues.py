@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from phalanx.model.pods import Requirement, Term
-from phalanx.model.queues import Flavor, Queue
+from phalanx.model.queues import Backfill, Flavor, Queue
 from phalanx.model.reading.queues import queue_tree, read_queue
 from phalanx.model.reasons import Reason
 from tests.model.written import named
@@ -20,6 +20,7 @@ def test_everything_is_read() -> None:
         parent="root",
         weight=3,
         priority=-1,
+        backfill="Easy",
         limit={"nvidia.com/gpu": 8, "cpu": "100500u"},
         flavors=[{"name": "h100", "nodeSelector": {"b": "2", "a": "1"}, "limit": {"memory": "1.5"}}],
         namespaceSelector={
@@ -33,6 +34,7 @@ def test_everything_is_read() -> None:
     assert found.namespace_selector == Term(
         (Requirement("team", "In", ("a",)), Requirement("old", "DoesNotExist"))
     )
+    assert found.backfill is Backfill.EASY
     assert not found.problems
 
 
@@ -55,6 +57,11 @@ def test_defaults() -> None:
         ),
         ({"weight": 0}, Reason.INVALID_OBJECT, "spec.weight"),
         ({"objective": "Sideways"}, Reason.INVALID_OBJECT, "spec.objective"),
+        (
+            {"backfill": "Aggressive"},
+            Reason.INVALID_OBJECT,
+            "spec.backfill: 'Aggressive' is none of None, Easy, ",
+        ),
         ({"limit": {"cpu": "lots"}}, Reason.INVALID_OBJECT, "spec.limit[cpu]"),
         (
             {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}},
