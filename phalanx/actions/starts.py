@@ -8,7 +8,7 @@ from phalanx.actions import words
 from phalanx.actions.reservations import Forecast, KeptFor, Leaving, Reservation
 from phalanx.actions.runtimes import Method
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.reasons import Evidence, Reason, Verdict
+from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict
 
 _SECOND: Final = 1000
 
@@ -27,8 +27,12 @@ def with_start(verdict: Verdict, reserved: Reservation | None) -> Verdict:
     message = f"{verdict.message}; expected to start at {words.moment(reserved.start)}"
     if forecast is None:
         return replace(verdict, message=message)
+    start = ExpectedStart(
+        at=reserved.start, earliest=forecast.earliest, latest=forecast.latest, method=forecast.method.value
+    )
     return replace(
         verdict,
+        start=start,
         message=f"{message}{_between(forecast)} ({forecast.method})",
         evidence=(*verdict.evidence, *(_leaves(each) for each in forecast.leaving)),
     )

@@ -8,7 +8,7 @@ from phalanx.model.gangs import Runtime
 from phalanx.model.names import GangId
 from phalanx.model.pods import PodPhase
 from phalanx.model.queues import Backfill
-from phalanx.model.reasons import Evidence, Reason
+from phalanx.model.reasons import Evidence, ExpectedStart, Reason
 from phalanx.model.resources import GPU
 from tests.actions.timeline import BEGIN, MINUTE, Timeline, Work, minute_of
 from tests.builders import Scenario
@@ -106,6 +106,12 @@ def test_the_verdict_says_when_it_starts() -> None:
     )
     assert verdict.evidence[-1] == Evidence(
         "gang team/run", "ends before, at 1971-11-26T11:30:00Z by its maximum run time"
+    )
+    assert verdict.start == ExpectedStart(
+        at=BEGIN + 50 * MINUTE,
+        earliest=BEGIN + 20 * MINUTE,
+        latest=BEGIN + 50 * MINUTE,
+        method="maximum run times",
     )
     assert timeline.step().verdict("big") == verdict
     assert minute_of(timeline.promise("big")) == 50
