@@ -5,14 +5,16 @@ from typing import Final
 
 from phalanx.actions import admit, claims
 from phalanx.actions.agenda import Agenda
+from phalanx.actions.backfill import Reservations
 from phalanx.actions.demand import Demand, start_of, without
 from phalanx.actions.failures import Failures
 from phalanx.actions.limits import SUBGROUPS_TRIED_MAX
 from phalanx.actions.nominations import Nominations
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.placing import Placing, put, seats_of
-from phalanx.actions.problems import Problems
+from phalanx.actions.problems import Posed, Problems
 from phalanx.actions.refusals import Refusals
+from phalanx.actions.reservations import KeptFor, Reservation
 from phalanx.actions.turns import Turns
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
@@ -32,8 +34,9 @@ def execute(session: Session, agenda: Agenda, failures: Failures, nominations: N
             skipped.append(demand)
         else:
             attempts.attempt(demand)
-    if admit.execute(session, attempts.outcome, failures):
+    if not attempts.reservations.all and admit.execute(session, attempts.outcome, failures):
         attempts.try_again(skipped)
+    attempts.outcome.reserved = attempts.reservations.all
     return attempts.outcome
 
 
@@ -46,6 +49,7 @@ class _Attempts:
         self._nominations = nominations
         self._session = session
         self._problems = Problems(session)
+        self.reservations = Reservations(session, self._problems)
         self._refusals = Refusals(session)
         self._turns = Turns(session)
         self._hopeless: set[Hashable] = set()
@@ -108,7 +112,7 @@ class _Attempts:
         if demand.candidates and self.outcome.is_exhausted:
             self._fail(Failure(rest, tried=False))
         elif not self._starts_with_others(demand):
-            self._fail(Failure(rest))
+            self._fail(Failure(rest, kept_for=self._kept_for(rest)))
 
     def _starts_with_others(self, demand: Demand) -> bool:
         """Whether the gang starts with other subgroups: one after the other, without those with no room.
@@ -142,9 +146,25 @@ class _Attempts:
             return None
         return without(demand, (pod for _, pods in seats for pod in pods))
 
+    def _kept_for(self, demand: Demand) -> KeptFor | None:
+        """The reserved starts without which it would find room: those that are in its way by themselves."""
+        bound = self.reservations.binding(demand)
+        if not bound or self._answer(self._problems.pose(demand)) is None:
+            return None
+        alone = tuple(each for each in bound if len(bound) > 1 and not self._fits_beside(demand, each))
+        return KeptFor(alone or bound, free_until=min(each.held_from for each in bound))
+
+    def _fits_beside(self, demand: Demand, reserved: Reservation) -> bool:
+        posed = self.reservations.pose(demand, (reserved,), avoiding=_NOWHERE, hopeless=self._hopeless)
+        return posed is not None and self._answer(posed) is not None
+
     def _ask(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
-        """None when not one pod finds a place."""
-        posed = self._problems.pose(demand, avoiding=avoiding)
+        """None when not one pod finds a place on what no reserved start needs."""
+        bound = self.reservations.binding(demand)
+        posed = self.reservations.pose(demand, bound, avoiding=avoiding, hopeless=self._hopeless)
+        return self._answer(posed) if posed is not None else None
+
+    def _answer(self, posed: Posed) -> Placed | None:
         if posed.key in self._hopeless:
             return None
         answer = place(posed.problem)
@@ -173,12 +193,14 @@ class _Attempts:
     def _fail(self, failure: Failure) -> None:
         """The first failure of a gang counts, but that not all of it was tried must not be forgotten."""
         self._turns.failed(failure)
+        self.reservations.failed(failure)
         known = self.outcome.failures.get(failure.demand.gang.id)
         if known is None or (known.tried and not failure.tried):
             self.outcome.failures[failure.demand.gang.id] = failure
 
     def _put(self, placing: Placing) -> None:
         self.outcome.steps.append((placing, put(self._session, placing)))
+        self.reservations.placed(placing)
 
 
 def _backend(answer: Answer) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from phalanx.actions.backfill import promises_of
 from phalanx.actions.claims import Claims
 from phalanx.actions.failures import Failures
 from phalanx.actions.outcome import Outcome
@@ -32,7 +33,15 @@ def execute(
 ) -> CycleResult:
     """The result, with everything in the order of its key or of its decision."""
     placements = session.placements
-    ends = (released.wake_at, recovered.wake_at, preempted.wake_at, claims.wake_at, session.health.wake_at)
+    starts = (each.start for each in outcome.reserved if each.start > session.snapshot.now)
+    ends = (
+        released.wake_at,
+        recovered.wake_at,
+        preempted.wake_at,
+        claims.wake_at,
+        session.health.wake_at,
+        *starts,
+    )
     return CycleResult(
         cycle=session.cycle,
         placements=placements,
@@ -52,6 +61,7 @@ def execute(
             avoided=failures.avoided,
             failed=failures.failed,
             scores=failures.scores,
+            promised=promises_of(outcome.reserved),
             nodes=session.health.records,
         ),
         wake_at=_wake_at(session, ends) if explained.is_complete else session.snapshot.now,

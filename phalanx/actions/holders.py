@@ -1,7 +1,7 @@
 """Who holds room now, and what the end of each would give back."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -58,23 +58,30 @@ class Holder(Struct, frozen=True):
 
 
 def holders_of(session: Session) -> list[Holder]:
-    """Whoever holds room on nodes after this cycle, the cheapest first.
+    """Whoever holds room on nodes after this cycle, the cheapest first."""
+    kinds: Kinds = {}
+    others = session.snapshot.foreign.items()
+    foreign = [_made(name, None, _NO_QUEUE, used, {}, kinds) for name, used in others]
+    ours = gangs_holding(session, session.gangs.values(), kinds)
+    return sorted([*ours, *foreign], key=lambda each: each.cost)
 
-    Of a gang the room that is kept for members it lost is included.
+
+def gangs_holding(session: Session, gangs: Collection[Gang], kinds: Kinds) -> list[Holder]:
+    """Those of the gangs that hold room after what this cycle did so far.
+
+    The room that is kept for members which a gang lost is included.
     """
-    seats = {bind.pod: bind for placement in session.placements for bind in placement.binds}
+    wanted = {gang.id for gang in gangs}
+    placements = [placement for placement in session.placements if placement.gang in wanted]
+    seats = {bind.pod: bind for placement in placements for bind in placement.binds}
     kept: dict[GangId, list[Kept]] = {}
     for each in session.kept:
         kept.setdefault(each.gang.id, []).append(each)
-    kinds: Kinds = {}
-    ours = [
+    return [
         _holder(gang, holding, kept.get(gang.id, ()), session, kinds)
-        for gang in session.gangs.values()
+        for gang in gangs
         if (holding := _holding(gang, seats)) or gang.id in kept
     ]
-    others = session.snapshot.foreign.items()
-    foreign = [_made(name, None, _NO_QUEUE, used, {}, kinds) for name, used in others]
-    return sorted([*ours, *foreign], key=lambda each: each.cost)
 
 
 def _holder(

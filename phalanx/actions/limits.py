@@ -84,3 +84,27 @@ is good again others may find out first."""
 
 AVOID_DOUBLINGS_MAX: Final = 7
 """Times that this doubles with each further failure of the gang on that node: to a day, more than repairs."""
+
+RESERVATIONS_PER_QUEUE_MAX: Final = 10
+"""Gangs of one queue with a reserved start where nobody ahead may be delayed: each takes some solves."""
+
+RESERVATIONS_TRIED_MAX: Final = 32
+"""Gangs for which a start is looked for in one cycle, beyond those that had one already."""
+
+RESERVATION_GAPS_MAX: Final = 4
+"""Moments tried, each by a solve, for a gang that may start and end again before a reserved start."""
+
+RESERVATION_SOLVES_MAX: Final = 24
+"""Solves for one reservation, of the size of an explanation's: one per binary digit of the ends, and gaps."""
+
+RESERVATION_ENDS_TOLD_MAX: Final = 8
+"""Gangs that are named as those which must end before a reserved start: the last ones tell most."""
+
+DELETION_EXPECTED_MS: Final = 30_000
+"""Milliseconds within which a gang that is being deleted is expected to be gone: a pod's usual grace."""
+
+OBSERVED_RUNS_MIN: Final = 3
+"""Gangs of a kind that must have run before another one is expected to run as long: one may be chance."""
+
+OBSERVED_RUNS_MAX: Final = 8
+"""Gangs of a kind, the last ones, that count: what was long ago may have been other work."""

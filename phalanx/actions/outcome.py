@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from phalanx.actions.demand import Demand
 from phalanx.actions.placing import Placing
+from phalanx.actions.reservations import KeptFor, Reservation
 from phalanx.framework.statement import Statement
 from phalanx.limits import CYCLE_SEARCHES_MAX, CYCLE_SOLVES_MAX
 from phalanx.model.memory import Refusal
@@ -21,13 +22,14 @@ class Failure(Struct, frozen=True):
     """A demand that found no place. `carried` is what an earlier cycle said of exactly this, if it did.
 
     `tried` is False when this cycle had solved as much as it may before it came to this demand. `because`:
-    why it was not its turn.
+    why it was not its turn. `kept_for`: what it had taken instead, were it not for reserved starts.
     """
 
     demand: Demand
     carried: Refusal | None = None
     tried: bool = True
     because: Problem | None = None
+    kept_for: KeptFor | None = None
 
     @property
     def is_new(self) -> bool:
@@ -38,12 +40,14 @@ class Failure(Struct, frozen=True):
 class Outcome:
     """What step 3 did: at most one failure per gang, in the order of the agenda, and what it cost.
 
-    `steps`: what was placed, in order, each with the statement that did it.
+    `steps`: what was placed, in order, each with the statement that did it. `reserved`: the starts that are
+    promised to those which wait.
     """
 
     def __init__(self) -> None:
         self.failures: dict[GangId, Failure] = {}
         self.steps: list[tuple[Placing, Statement]] = []
+        self.reserved: tuple[Reservation, ...] = ()
         self.tried = 0
         self.solves: Counter[str] = Counter()
         self.defects: list[str] = []

@@ -63,9 +63,9 @@ class Problems:
         )
         return Posed(problem=problem, key=_key(demand, lens))
 
-    def key(self, demand: Demand) -> Hashable:
+    def key(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> Hashable:
         """The key of the problem, without posing it."""
-        return _key(demand, self._lens(demand, frame_of(self._session, demand.gang), frozenset()))
+        return _key(demand, self._lens(demand, frame_of(self._session, demand.gang), avoiding))
 
     def _lens(self, demand: Demand, frame: Frame, avoided: frozenset[NodeName]) -> Lens:
         at_most = tuple(

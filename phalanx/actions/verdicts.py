@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from phalanx.actions import starts
 from phalanx.actions.demand import Demand
 from phalanx.actions.enqueue import verdict_of
 from phalanx.actions.explain import Explainer
@@ -29,22 +30,21 @@ def execute(session: Session, outcome: Outcome) -> Explained:
     """Explain failures in the order of the agenda, as many as one cycle may; the others follow later."""
     explainer = Explainer(session, [failure.demand for failure in outcome.failures.values()])
     fingerprints = Refusals(session)
+    promised = {each.gang: each for each in outcome.reserved}
     refusals: dict[GangId, Refusal] = {}
     for failure in outcome.failures.values():
         gang = failure.demand.gang
-        refusal = _judge(failure, explainer, fingerprints)
+        if failure.kept_for is not None:
+            verdict = starts.would_delay(gang, failure.kept_for, session.snapshot.now)
+        else:
+            refusal = _judge(failure, explainer, fingerprints)
+            verdict = refusal.verdict
+            if failure.tried and failure.because is None:
+                refusals[gang.id] = refusal
         if gang.id not in session.verdicts:
-            session.refuse(gang, refusal.verdict)
-        if failure.tried and failure.because is None:
-            refusals[gang.id] = refusal
+            session.refuse(gang, starts.with_start(verdict, promised.get(gang.id)))
     complete = all(_is_settled(failure, refusals) for failure in outcome.failures.values())
     return Explained(refusals=refusals, is_complete=complete and not _is_passable(outcome, refusals))
-
-
-def _is_settled(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:
-    if failure.because is not None:
-        return True
-    return failure.tried and refusals[failure.demand.gang.id].explained
 
 
 def _is_passable(outcome: Outcome, refusals: Mapping[GangId, Refusal]) -> bool:
@@ -56,6 +56,12 @@ def _is_passable(outcome: Outcome, refusals: Mapping[GangId, Refusal]) -> bool:
         and refusals[gang].verdict.reason.standing is Standing.IMPOSSIBLE
         for gang, failure in outcome.failures.items()
     )
+
+
+def _is_settled(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:
+    if failure.kept_for is not None or failure.because is not None:
+        return True
+    return failure.tried and refusals[failure.demand.gang.id].explained
 
 
 def _judge(failure: Failure, explainer: Explainer, fingerprints: Refusals) -> Refusal:

@@ -1,6 +1,7 @@
 """Amounts, demands and lists as users read them in verdicts."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Final
 
 from phalanx.actions.demand import Demand
@@ -76,6 +77,19 @@ def _each(resources: Resources) -> list[str]:
 def pods(count: int) -> str:
     """A number of pods."""
     return "1 pod" if count == 1 else f"{count} pods"
+
+
+def moment(milliseconds: int) -> str:
+    """A time as the API writes them, in whole seconds."""
+    return datetime.fromtimestamp(milliseconds // 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def duration(seconds: int) -> str:
+    """Such as 1h30m, as fields of our objects take it."""
+    hours, rest = divmod(seconds, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
 def listed(items: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from msgspec import Struct
 
+from phalanx.framework.ledger import Account
 from phalanx.framework.states import GangState, PodState, check_gang, check_pod
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, Evict, Placement
@@ -188,6 +189,19 @@ class Statement:
         for node, amounts in booked.items():
             for account in ledger.accounts(queue, node):
                 self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
+
+    def suppose(self, *, room: Usage, budgets: Mapping[Account, Resources]) -> None:
+        """As if so much more were free on nodes and left of accounts, or less where negative. Rolled back.
+
+        As with `end`, nothing that is decided may rest on it.
+        """
+        for node, amounts in room.items():
+            if node in self._session.nodes:
+                self._set(self._changes.free, node, add(self._session.free(node), amounts))
+                self._changes.nodes.append(node)
+        ledger = self._session.ledger
+        for account, amounts in budgets.items():
+            self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
 
     def roll_back(self) -> None:
         """Undo all that this statement did so far; later statements must have been rolled back before."""

@@ -109,6 +109,13 @@ class Disruption(Struct, frozen=True, gc=False):
     min_runtime_ms: int = 0
 
 
+class Runtime(Struct, frozen=True, gc=False):
+    """How long a gang is expected to run, and at most, in milliseconds, more than 0; None: not told."""
+
+    estimate_ms: int | None = None
+    max_ms: int | None = None
+
+
 class Gang(Struct, frozen=True, gc=False):
     """One gang with all its known members (waiting, bound, running, ended).
 
@@ -138,6 +145,7 @@ class Gang(Struct, frozen=True, gc=False):
     begins_anew: bool = False
     recovery: Recovery = Recovery()
     disruption: Disruption = Disruption()
+    runtime: Runtime = Runtime()
     preemption_policy: str = "PreemptLowerPriority"
     resource_version: str = ""
     problems: tuple[Problem, ...] = ()

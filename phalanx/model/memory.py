@@ -80,6 +80,19 @@ class NodeRecord(Struct, frozen=True):
     since: int
 
 
+class Promise(Struct, frozen=True):
+    """When (ms) and where a gang that waits is to start: what `seats` says it then takes of each node.
+
+    `given`: the number of the cycle that promised it first, and its place among those of that cycle: whoever
+    was promised first comes first. `held_from`: the earliest start that it was ever promised.
+    """
+
+    given: tuple[int, int]
+    start: int
+    held_from: int
+    seats: Mapping[NodeName, Resources]
+
+
 class Memory(Struct, frozen=True):
     """`cycle`: number of the last cycle. `refusals`: negative results by gang.
 
@@ -99,6 +112,7 @@ class Memory(Struct, frozen=True):
 
     `avoided`: nodes that failed a gang; rebuilt from the failed pods that still exist. `failed`: the failed
     pods that were seen already; rebuilt from the cluster. `scores`: failures of nodes; lost, they begin anew.
+    `promised`: starts that were promised to gangs which wait; lost, they are worked out anew, from then on.
     `nodes`: since when nodes are good or bad; rebuilt from the cluster, as if none had ever changed.
     """
 
@@ -113,4 +127,5 @@ class Memory(Struct, frozen=True):
     postponed: Mapping[GangId, int] = {}
     failed: tuple[PodUid, ...] = ()
     scores: Mapping[NodeName, NodeScore] = {}
+    promised: Mapping[GangId, Promise] = {}
     nodes: Mapping[NodeName, NodeRecord] = {}

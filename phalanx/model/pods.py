@@ -133,8 +133,9 @@ class Pod(Struct, frozen=True, gc=False):
     `created` is in seconds since the epoch. `min_member` is the label's value, None without the label.
     `owners` are the UIDs of all owner references. `problems` are those of its labels and metadata. `ended` is
     when it failed or began to be deleted, and `running_since` when a running one was taken by its kubelet, in
-    seconds since the epoch, 0 when nobody tells. `device` is where its share of a GPU is, on its node; None
-    while it has neither, or when nobody tells. `labels` are all of its labels, for terms that look at them.
+    seconds since the epoch, 0 when nobody tells. `ran` is when one that has succeeded began and ended, in
+    seconds too, None when nobody tells. `device` is where its share of a GPU is, on its node; None while it
+    has neither, or when nobody tells. `labels` are all of its labels, for terms that look at them.
     """
 
     uid: PodUid
@@ -163,6 +164,7 @@ class Pod(Struct, frozen=True, gc=False):
     failure: PodFailure | None = None
     ended: int = 0
     running_since: int = 0
+    ran: tuple[int, int] | None = None
     device: Device | None = None
     problems: tuple[Problem, ...] = ()
     labels: PodLabels = NO_LABELS

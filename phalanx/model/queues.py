@@ -39,6 +39,14 @@ class QueueState(StrEnum):
     CLOSED = "Closed"
 
 
+class Backfill(StrEnum):
+    """Whom nobody may delay by going first: no gang, the first in line that waits, or each that waits."""
+
+    NONE = "None"
+    EASY = "Easy"
+    CONSERVATIVE = "Conservative"
+
+
 class Flavor(Struct, frozen=True):
     """A part of the cluster that a queue accounts for separately: the nodes that carry these labels."""
 
@@ -53,8 +61,8 @@ class Queue(Struct, frozen=True):
 
     `namespace_selector` None allows every namespace. `problems` (cycle, unknown parent, a field that is not
     implemented yet) stop this queue's gangs and no others; a queue whose parent is unknown, or that is part
-    of a cycle, has no parent, so that walking up always ends. `objective` None: that of its parent.
-    `user_label`: the label of pods that names their user.
+    of a cycle, has no parent, so that walking up always ends. `objective` and `backfill` None: those of its
+    parent. `user_label`: the label of pods that names their user.
     """
 
     name: QueueName
@@ -70,6 +78,7 @@ class Queue(Struct, frozen=True):
     user_label: str = ""
     state: QueueState = QueueState.OPEN
     reclaim_min_runtime_ms: int = 0
+    backfill: Backfill | None = None
     problems: tuple[Problem, ...] = ()
 
 

@@ -51,6 +51,7 @@ class Reason(StrEnum):
     ROOM_KEPT = "RoomKept"
     ROOM_BEING_MADE = "RoomBeingMade"
     PREEMPTED = "Preempted"
+    WOULD_DELAY = "WouldDelay"
     BREAKER_OPEN = "BreakerOpen"
     NODES_OUT_OF_SERVICE = "NodesOutOfService"
 
@@ -87,8 +88,20 @@ class Evidence(Struct, frozen=True):
     count: int = 1
 
 
+class ExpectedStart(Struct, frozen=True):
+    """When a gang that waits is to start: milliseconds since the epoch, and in words what they rest on."""
+
+    at: int
+    earliest: int
+    latest: int
+    method: str
+
+
 class Verdict(Struct, frozen=True):
-    """Why a gang waits: one dominant reason in plain words, its evidence, and what would change it."""
+    """Why a gang waits: one dominant reason in plain words, its evidence, and what would change it.
+
+    `start` is set for a gang that is promised one.
+    """
 
     gang: GangId
     group: str
@@ -96,6 +109,7 @@ class Verdict(Struct, frozen=True):
     message: str
     evidence: tuple[Evidence, ...] = ()
     next_step: str = ""
+    start: ExpectedStart | None = None
 
 
 class Problem(Struct, frozen=True):

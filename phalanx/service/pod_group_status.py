@@ -19,6 +19,7 @@ from phalanx.model.wire.phalanx import (
     Counts,
     PlacementStatus,
     PodGroupStatus,
+    StartStatus,
 )
 
 _PENDING: Final = "Pending"
@@ -58,6 +59,7 @@ def status_of(gang: Gang, told: Told, *, before: PodGroupStatus, now_ms: int) ->
         placement=_placement(told.placement) or before.placement,
         certificate=_certificate(told.placement) or before.certificate,
         queue_position=told.position if verdict else None,
+        expected_start=_expected_start(verdict) if verdict else None,
         started_at=started_at,
     )
 
@@ -151,6 +153,14 @@ def _placement(placement: Placement | None) -> PlacementStatus | None:
     if placement is None or not placement.domain:
         return None
     return PlacementStatus(level=placement.level, domain=placement.domain)
+
+
+def _expected_start(verdict: Verdict) -> StartStatus | None:
+    start = verdict.start
+    if start is None:
+        return None
+    at, earliest, latest = (time_of(each) for each in (start.at, start.earliest, start.latest))
+    return StartStatus(at=at, earliest=earliest, latest=latest, method=start.method)
 
 
 def _certificate(placement: Placement | None) -> CertificateStatus | None:

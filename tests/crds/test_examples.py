@@ -78,7 +78,6 @@ def test_a_pod_group_names_each_of_its_fields_that_are_refused() -> None:
     assert not_implemented.of_pod_group(spec) == (
         "spec.startWhen: Reserved",
         "spec.startBy",
-        "spec.runtime",
         "spec.roles[leader].requests",
         "spec.roles[worker].requests",
         "spec.subGroups[decode-left].topology.name",
@@ -87,10 +86,7 @@ def test_a_pod_group_names_each_of_its_fields_that_are_refused() -> None:
 
 def test_a_queue_names_each_of_its_fields_that_are_refused() -> None:
     spec = msgspec.convert(example("queue-every-field.yaml")["spec"], wire.QueueSpec)
-    assert not_implemented.of_queue(spec) == (
-        "spec.cells",
-        "spec.backfill",
-    )
+    assert not_implemented.of_queue(spec) == ("spec.cells",)
 
 
 @pytest.mark.parametrize(

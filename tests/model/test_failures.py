@@ -51,3 +51,24 @@ def test_when_a_pod_ended() -> None:
 def test_deletion_began_a_grace_before_its_timestamp() -> None:
     deletion = {"deletionTimestamp": "1970-01-01T00:01:40Z", "deletionGracePeriodSeconds": 30}
     assert read({"phase": "Running"}, **deletion).ended == 70
+
+
+@pytest.mark.parametrize(
+    ("status", "ran"),
+    [
+        (
+            {"startTime": "1970-01-01T00:01:00Z", "containerStatuses": ended(0, at="1970-01-01T00:03:00Z")},
+            (60, 180),
+        ),
+        ({"containerStatuses": ended(0, at="1970-01-01T00:03:00Z")}, None),
+        ({"startTime": "1970-01-01T00:01:00Z"}, None),
+        (
+            {"startTime": "1970-01-01T00:09:00Z", "containerStatuses": ended(0, at="1970-01-01T00:03:00Z")},
+            None,
+        ),
+    ],
+)
+def test_how_long_a_pod_ran(status: Status, ran: tuple[int, int] | None) -> None:
+    assert read({"phase": "Succeeded", **status}).ran == ran
+    for phase in ("Running", "Failed"):
+        assert read({"phase": phase, **status}).ran is None

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from phalanx.limits import GANG_PROBLEMS_MAX, RELEASED_BY_S
-from phalanx.model.gangs import Gang, GangKind, Recovery, RecoveryMode, RoleSpec, TopologyWish
+from phalanx.model.gangs import Gang, GangKind, Recovery, RecoveryMode, RoleSpec, Runtime, TopologyWish
 from phalanx.model.names import GangId
 from phalanx.model.reading.durations import milliseconds
 from phalanx.model.reading.gangs import GangContext, read_gangs
@@ -386,9 +386,15 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
     ),
     ({"startWhen": "Reserved"}, Reason.UNSUPPORTED_FIELD, "spec.startWhen"),
     ({"startBy": "2026-01-01T00:00:00Z"}, Reason.UNSUPPORTED_FIELD, "spec.startBy"),
-    ({"runtime": {"max": "1h"}}, Reason.UNSUPPORTED_FIELD, "spec.runtime"),
     ({"disruption": {"mode": "Some"}}, Reason.INVALID_OBJECT, "spec.disruption.mode"),
     ({"disruption": {"minRuntime": "soon"}}, Reason.INVALID_OBJECT, "spec.disruption.minRuntime"),
+    ({"runtime": {"max": "soon"}}, Reason.INVALID_OBJECT, "spec.runtime.max: expected a duration"),
+    ({"runtime": {"estimate": "0s"}}, Reason.INVALID_OBJECT, "spec.runtime.estimate: expected a duration"),
+    (
+        {"runtime": {"estimate": "2h", "max": "1h"}},
+        Reason.INVALID_OBJECT,
+        "spec.runtime.estimate: 2h is longer",
+    ),
     ({"recovery": {"onNodeLoss": "Panic"}}, Reason.INVALID_OBJECT, "spec.recovery.onNodeLoss"),
     ({"recovery": {"gracePeriod": "soon"}}, Reason.INVALID_OBJECT, "spec.recovery.gracePeriod"),
     (
@@ -397,6 +403,20 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
         "spec.roles[worker].requests",
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ({}, Runtime()),
+        ({"max": "1h"}, Runtime(max_ms=3_600_000)),
+        ({"estimate": "30m", "max": "1h"}, Runtime(estimate_ms=1_800_000, max_ms=3_600_000)),
+        ({"estimate": "1h", "max": "1h"}, Runtime(estimate_ms=3_600_000, max_ms=3_600_000)),
+    ],
+)
+def test_how_long_a_gang_says_it_runs(written: dict[str, str], read: Runtime) -> None:
+    gang = only(member("a"), group=pod_group(runtime=written))
+    assert (gang.runtime, gang.problems) == (read, ())
 
 
 @pytest.mark.parametrize(("spec", "reason", "says"), PROBLEMS)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from phalanx.model.pods import Requirement, Term
-from phalanx.model.queues import Flavor, Ordering, Queue, QueueState
+from phalanx.model.queues import Backfill, Flavor, Ordering, Queue, QueueState
 from phalanx.model.reading.queues import queue_tree, read_queue
 from phalanx.model.reasons import Reason
 from tests.model.written import named
@@ -23,6 +23,7 @@ def test_everything_is_read() -> None:
         ordering="FairUsers",
         userLabel="example.com/user",
         state="Held",
+        backfill="Easy",
         limit={"nvidia.com/gpu": 8, "cpu": "100500u"},
         guarantee={"nvidia.com/gpu": 4},
         flavors=[
@@ -47,6 +48,7 @@ def test_everything_is_read() -> None:
     )
     assert (found.ordering, found.user_label) == (Ordering.FAIR_USERS, "example.com/user")
     assert found.state is QueueState.HELD
+    assert found.backfill is Backfill.EASY
     assert not found.problems
 
 
@@ -71,6 +73,11 @@ def test_defaults() -> None:
         ),
         ({"weight": 0}, Reason.INVALID_OBJECT, "spec.weight"),
         ({"objective": "Sideways"}, Reason.INVALID_OBJECT, "spec.objective"),
+        (
+            {"backfill": "Aggressive"},
+            Reason.INVALID_OBJECT,
+            "spec.backfill: 'Aggressive' is none of None, Easy, ",
+        ),
         ({"limit": {"cpu": "lots"}}, Reason.INVALID_OBJECT, "spec.limit[cpu]"),
         (
             {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}},
@@ -123,5 +130,5 @@ def test_a_cycle_stops_its_queues_only() -> None:
 
 
 def test_a_cut_queue_keeps_its_own_problems() -> None:
-    (a, _) = queue_tree([queue("a", parent="gone", backfill="Easy")]).values()
+    (a, _) = queue_tree([queue("a", parent="gone", cells=[{"level": "rack", "count": 1}])]).values()
     assert [problem.reason for problem in a.problems] == [Reason.UNSUPPORTED_FIELD, Reason.QUEUE_INVALID]

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from phalanx.limits import CYCLE_EXPLANATIONS_MAX, PARTIAL_GANG_GRACE_MS
-from phalanx.model.gangs import Recovery, RecoveryMode, SubgroupSpec, TopologyWish
+from phalanx.model.gangs import Recovery, RecoveryMode, Runtime, SubgroupSpec, TopologyWish
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
 from phalanx.model.pods import PodPhase, Requirement, Term
-from phalanx.model.queues import Flavor, Ordering, QueueState
+from phalanx.model.queues import Backfill, Flavor, Ordering, QueueState
 from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import Claim
@@ -342,6 +342,14 @@ def test_preempted() -> None:
     found = scenario.decide().verdict("low")
     assert found.reason is Reason.PREEMPTED
     assert "evicted in favour of team/high: 2 pods must give back their nodes first" in found.message
+
+
+def test_would_delay() -> None:
+    scenario = Scenario().nodes("n", 2, gpu=8).queue("default", backfill=Backfill.EASY)
+    scenario.gang("run", 1, gpu=8, bound=1, runtime=Runtime(max_ms=60_000)).gang("big", 2, gpu=8)
+    found = verdict(scenario.gang("g", 1, gpu=8))
+    assert found.reason is Reason.WOULD_DELAY
+    assert "to use it longer would delay gang team/big" in found.message
 
 
 def test_breaker_open() -> None:

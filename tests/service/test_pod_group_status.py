@@ -6,8 +6,8 @@ import pytest
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Placement
 from phalanx.model.gangs import Gang
-from phalanx.model.reasons import Evidence, Reason, Verdict
-from phalanx.model.wire.phalanx import Counts, PodGroupStatus
+from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict
+from phalanx.model.wire.phalanx import Counts, PodGroupStatus, StartStatus
 from phalanx.service.pod_group_status import Told, status_of, status_without_members
 from tests.service.members import (
     ASSUMED,
@@ -112,6 +112,19 @@ def test_a_verdict_is_shown_while_somebody_waits() -> None:
     running = status(gang(RUNNING, RUNNING), told)
     assert (running.reason, running.message, running.next_step, running.queue_position) == (None,) * 4
     assert running.conditions[0].status == "True"
+
+
+def test_an_expected_start_is_shown_while_somebody_waits() -> None:
+    start = ExpectedStart(at=60_000, earliest=0, latest=120_500, method="estimates")
+    told = Told(verdict=msgspec.structs.replace(REFUSED, start=start))
+    assert status(gang(WAITING), told).expected_start == StartStatus(
+        at="1970-01-01T00:01:00Z",
+        earliest="1970-01-01T00:00:00Z",
+        latest="1970-01-01T00:02:00Z",
+        method="estimates",
+    )
+    assert status(gang(WAITING), Told(verdict=REFUSED)).expected_start is None
+    assert status(gang(RUNNING), told).expected_start is None
 
 
 def test_the_condition_tells_what_is_wrong_the_evidence_and_what_would_help() -> None:

@@ -192,3 +192,18 @@ async def test_a_stopped_scheduler_gives_the_lease_back() -> None:
         await world.until(lambda: bool(world.get(LEASES)["items"]))
         assert world.get(f"{LEASES}/phalanx")["spec"]["holderIdentity"] == "one"
     assert not world.get(f"{LEASES}/phalanx")["spec"].get("holderIdentity")
+
+
+async def test_a_gang_that_waits_is_told_when_it_starts_and_nobody_delays_it() -> None:
+    async with running() as world:
+        add_node(world, "n1", 4)
+        world.create(QUEUES, workloads.queue("default", backfill="Easy"))
+        world.create(POD_GROUPS, workloads.pod_group("first", min_member=3, runtime={"max": "2h"}))
+        for number in range(3):
+            world.create(PODS, workloads.pod(f"first-{number}", group="first"))
+        await world.until(lambda: status(world, "first").get("phase") == "Running")
+        gang(world, "big", size=4)
+        await world.until(lambda: "expectedStart" in status(world, "big"))
+        assert status(world, "big")["expectedStart"]["method"] == "maximum run times"
+        gang(world, "late", size=1)
+        await world.until(lambda: status(world, "late").get("reason") == "WouldDelay")

@@ -58,6 +58,10 @@ def _no_own_parents(groups: list[dict[str, Any]]) -> bool:
     return all(group.get("parent") != group["name"] for group in groups)
 
 
+def _runs_at_all(runtime: dict[str, Any]) -> bool:
+    return all(_seconds(runtime[name]) > 0 for name in ("estimate", "max") if name in runtime)
+
+
 def _estimate_fits(runtime: dict[str, Any]) -> bool:
     if "estimate" not in runtime or "max" not in runtime:
         return True
@@ -128,6 +132,7 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "minMember of a role must not be larger than its count": _role_minimum_fits,
     "parent must be the name of another entry of subGroups": _parents_exist,
     "a subgroup must not be its own parent": _no_own_parents,
+    "estimate and max must be longer than 0s": _runs_at_all,
     "estimate must not be longer than max": _estimate_fits,
     "a queue must not be its own parent": _not_own_parent,
     "ordering FairUsers needs userLabel, the pod label that names the user": _users_have_a_label,

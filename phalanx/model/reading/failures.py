@@ -1,4 +1,4 @@
-"""Why a pod failed, and when: told from its status."""
+"""Why a pod failed, and when, and how long one that succeeded ran: told from its status."""
 
 from typing import Final
 
@@ -24,6 +24,7 @@ REJECTIONS: Final = frozenset(
 """Reasons of a kubelet that does not take a pod; those of a lack of room begin with OutOf."""
 
 _FAILED: Final = "Failed"
+_SUCCEEDED: Final = "Succeeded"
 _DISRUPTION: Final = "DisruptionTarget"
 
 
@@ -46,8 +47,18 @@ def read_end(meta: ObjectMeta, status: core.PodStatus) -> int:
     """When the pod failed or began to be deleted, in seconds since the epoch; 0 where nobody tells."""
     if meta.deletion_timestamp is not None:
         return max(0, seconds(meta.deletion_timestamp) - (meta.deletion_grace_period_seconds or 0))
-    if status.phase != _FAILED:
-        return 0
+    return _last_end(status) if status.phase == _FAILED else 0
+
+
+def read_run(status: core.PodStatus) -> tuple[int, int] | None:
+    """When a pod that has succeeded began and ended, in seconds since the epoch; None where nobody tells."""
+    if status.phase != _SUCCEEDED or status.start_time is None:
+        return None
+    began, ended = seconds(status.start_time), _last_end(status)
+    return (began, ended) if ended >= began else None
+
+
+def _last_end(status: core.PodStatus) -> int:
     ended = [*_ended(status.init_container_statuses), *_ended(status.container_statuses)]
     return max((seconds(each.finished_at) for each in ended), default=0)
 

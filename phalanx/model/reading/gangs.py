@@ -10,7 +10,7 @@ from enum import Enum
 from msgspec import Struct, structs
 
 from phalanx.limits import RELEASED_BY_S
-from phalanx.model.gangs import Disruption, Gang, GangKind, Minimum, Recovery, TopologyWish
+from phalanx.model.gangs import Disruption, Gang, GangKind, Minimum, Recovery, Runtime, TopologyWish
 from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE, GangId, QueueName
 from phalanx.model.pods import Pod, PodFailure, PodPhase
 from phalanx.model.reading.contradictions import gang_problems
@@ -88,6 +88,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         begins_anew=start is _Start.ANEW,
         recovery=group.recovery if group is not None else Recovery(),
         disruption=group.disruption if group is not None else Disruption(),
+        runtime=group.runtime if group is not None else Runtime(),
         resource_version=group.resource_version if group is not None else "",
         problems=gang_problems(key, members, group, context.classes),
     )

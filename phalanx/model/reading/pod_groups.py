@@ -11,6 +11,7 @@ from phalanx.model.gangs import (
     Recovery,
     RecoveryMode,
     RoleSpec,
+    Runtime,
     SubgroupSpec,
     TopologyWish,
     lineages,
@@ -47,6 +48,7 @@ class PodGroup(Struct, frozen=True, gc=False):
     started: bool = False
     recovery: Recovery = Recovery()
     disruption: Disruption = Disruption()
+    runtime: Runtime = Runtime()
     resource_version: str = ""
     problems: tuple[Problem, ...] = ()
 
@@ -72,6 +74,7 @@ def read_pod_group(written: WirePodGroup) -> PodGroup:
         started=written.status.started_at is not None,
         recovery=_recovery(spec.recovery),
         disruption=_disruption(spec.disruption),
+        runtime=_runtime(spec.runtime),
         resource_version=meta.resource_version,
         problems=tuple(_problems(spec)),
     )
@@ -119,6 +122,27 @@ def _disruption_faults(written: wire.Disruption | None) -> Iterator[str]:
         yield "spec.disruption.minRuntime: expected a duration such as 1h30m"
 
 
+def _runtime(written: wire.Runtime | None) -> Runtime:
+    """What makes no sense counts as unset, and is a problem of its own."""
+    if written is None:
+        return Runtime()
+    return Runtime(
+        estimate_ms=(milliseconds(written.estimate) or None) if written.estimate is not None else None,
+        max_ms=(milliseconds(written.max) or None) if written.max is not None else None,
+    )
+
+
+def _runtime_faults(written: wire.Runtime | None) -> Iterator[str]:
+    if written is None:
+        return
+    for name, text in (("estimate", written.estimate), ("max", written.max)):
+        if text is not None and not milliseconds(text):
+            yield f"spec.runtime.{name}: expected a duration of more than 0s, such as 1h30m"
+    read = _runtime(written)
+    if read.estimate_ms and read.max_ms and read.estimate_ms > read.max_ms:
+        yield f"spec.runtime.estimate: {written.estimate} is longer than spec.runtime.max, {written.max}"
+
+
 def _role(role: Role) -> RoleSpec:
     return RoleSpec(
         name=role.name,
@@ -143,7 +167,12 @@ def _problems(spec: PodGroupSpec) -> Iterator[Problem]:
         yield Problem(
             Reason.UNSUPPORTED_FIELD, f"PodGroup field {path} is not supported yet", "Remove the field"
         )
-    for message in (*_recovery_faults(spec.recovery), *_disruption_faults(spec.disruption)):
+    own = (
+        *_recovery_faults(spec.recovery),
+        *_disruption_faults(spec.disruption),
+        *_runtime_faults(spec.runtime),
+    )
+    for message in own:
         yield Problem(Reason.INVALID_OBJECT, f"PodGroup field {message}")
     faults = (*_number_faults(spec), *_role_faults(spec.roles), *_subgroup_faults(spec))
     for message in faults:

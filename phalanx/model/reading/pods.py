@@ -14,7 +14,7 @@ from phalanx.model.names import (
     PodUid,
 )
 from phalanx.model.pods import Pod, PodPhase, Scheduled
-from phalanx.model.reading.failures import read_end, read_failure
+from phalanx.model.reading.failures import read_end, read_failure, read_run
 from phalanx.model.reading.metadata import controller_of, count, identity, seconds
 from phalanx.model.reading.priorities import PREEMPT_LOWER, PriorityLevel, resolve
 from phalanx.model.reading.ranks import read_rank
@@ -58,6 +58,7 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
         failure=read_failure(status),
         ended=read_end(meta, status),
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
+        ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
         problems=tuple(_problems(written, classes)),
         labels=shapes.labels_of(written),

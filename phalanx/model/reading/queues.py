@@ -9,7 +9,7 @@ from msgspec import structs
 from phalanx.limits import SHOWN_QUEUES
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.pods import Requirement, Term
-from phalanx.model.queues import DEFAULT, Flavor, Objective, Ordering, Queue, QueueState
+from phalanx.model.queues import DEFAULT, Backfill, Flavor, Objective, Ordering, Queue, QueueState
 from phalanx.model.reading.durations import milliseconds
 from phalanx.model.reading.nodes import read_capacity
 from phalanx.model.reasons import Problem, Reason
@@ -45,6 +45,7 @@ def read_queue(written: WireQueue) -> Queue:
         user_label=spec.user_label or "",
         state=_known(QueueState, spec.state, "spec.state", problems) or QueueState.OPEN,
         reclaim_min_runtime_ms=_reclaim_min_runtime(spec.reclaim, problems),
+        backfill=_known(Backfill, spec.backfill, "spec.backfill", problems),
         problems=tuple(problems),
     )
 

@@ -14,9 +14,9 @@ from msgspec.structs import fields
 from phalanx.model.wire.phalanx import PodGroupSpec, QueueSpec, Role
 
 FIELDS: Final[dict[type[Struct], frozenset[str]]] = {
-    PodGroupSpec: frozenset({"start_by", "runtime"}),
+    PodGroupSpec: frozenset({"start_by"}),
     Role: frozenset({"requests"}),
-    QueueSpec: frozenset({"cells", "backfill"}),
+    QueueSpec: frozenset({"cells"}),
 }
 """Per struct, fields of which any set value is refused."""
 

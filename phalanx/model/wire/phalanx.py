@@ -132,6 +132,15 @@ class CertificateStatus(Wire, frozen=True, omit_defaults=False):
     by: str | None = None
 
 
+class StartStatus(Wire, frozen=True, omit_defaults=False):
+    """When a gang that waits is to start, between which times, and what that rests on."""
+
+    at: str
+    earliest: str | None = None
+    latest: str | None = None
+    method: str | None = None
+
+
 class PodGroupStatus(Wire, frozen=True, omit_defaults=False):
     """How a gang stands. `phase` is Pending, Scheduling, Running, Finished, Failed or Releasing."""
 
@@ -145,6 +154,7 @@ class PodGroupStatus(Wire, frozen=True, omit_defaults=False):
     placement_epoch: PlacementEpoch | None = None
     certificate: CertificateStatus | None = None
     queue_position: Int32 | None = None
+    expected_start: StartStatus | None = None
     started_at: str | None = None
 
 

@@ -1,0 +1,270 @@
+"""Step 3, what may go first: a gang that waits is promised a start, and nobody of its rank may delay that.
+
+In a queue that asks for it, the first gang that finds no room (Easy), or each that does not (Conservative),
+gets a reservation: the earliest time at which it fits, as gangs with a run time end, and what it then takes
+of which nodes. Whoever has no such promise, or a later one, in whichever queue, may use that room if it ends
+before, and what is left beside it for as long as it likes. Repairs, gangs of higher rank and those of queues
+that are served before are kept from nothing.
+
+Only the promise is remembered; times and seats are worked out anew in each cycle. Who was promised a start
+first comes first of its rank, so that two gangs do not take turns. A start that turns out late has its seats
+kept from the time on that was promised first: nobody passes any more for saying that it ends in time, and
+those who are on them only have to end.
+"""
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.actions import claims
+from phalanx.actions.agenda import rank_of
+from phalanx.actions.demand import Demand, Stage
+from phalanx.actions.holders import Kinds, gangs_holding
+from phalanx.actions.limits import RESERVATIONS_PER_QUEUE_MAX, RESERVATIONS_TRIED_MAX
+from phalanx.actions.outcome import Failure
+from phalanx.actions.placing import Placing
+from phalanx.actions.problems import Posed, Problems
+from phalanx.actions.reservations import (
+    Leaving,
+    Reservation,
+    Turn,
+    cells_of,
+    charged,
+    least_room,
+    split,
+)
+from phalanx.actions.runtimes import RunTimes
+from phalanx.actions.start_search import Start, StartSearch
+from phalanx.framework.ledger import Account
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Usage
+from phalanx.framework.states import GangState
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import Promise
+from phalanx.model.names import GangId, NodeName, QueueName
+from phalanx.model.queues import Backfill
+from phalanx.model.reasons import Standing
+
+_AT_ONCE: Final = {
+    Backfill.NONE: 0,
+    Backfill.EASY: 1,
+    Backfill.CONSERVATIVE: RESERVATIONS_PER_QUEUE_MAX,
+}
+"""How many gangs of one queue have a reservation."""
+
+_NOT_PROMISED: Final = (1 << 62, 0)
+"""After all cycles that promised something."""
+
+
+class _Withheld(Struct, frozen=True):
+    """What a demand must leave alone, as negative changes. With an equal `key` it is no less than before."""
+
+    key: Hashable
+    room: Usage
+    budgets: Mapping[Account, Mapping[str, int]]
+
+
+class Reservations:
+    """The reserved starts of one session, and what they keep from whom."""
+
+    def __init__(self, session: Session, problems: Problems) -> None:
+        self._session = session
+        self._problems = problems
+        self._now = session.snapshot.now
+        self._run_times = RunTimes(session)
+        self._reserved = _promised_before(session, self._run_times)
+        self._search = StartSearch(session, self._run_times)
+        self._known_leaving: dict[GangId, Leaving] | None = None
+        self._withheld: dict[Hashable, _Withheld] = {}
+        self._version = 0
+        self._given = 0
+        self._tried = 0
+
+    @property
+    def all(self) -> tuple[Reservation, ...]:
+        """In the order of their turns."""
+        return tuple(sorted(self._reserved.values(), key=lambda each: each.turn))
+
+    # --- what is left to others ----------------------------------------------------------------------------
+
+    def binding(self, demand: Demand) -> tuple[Reservation, ...]:
+        """The reservations that this demand must not delay."""
+        if not self._reserved or demand.stage is Stage.REPAIR:
+            return ()
+        turn, queue = self._turn(demand.gang), demand.gang.queue
+        return tuple(
+            each
+            for each in self.all
+            if each.turn < turn and not _is_served_before(self._session, queue, each.queue)
+        )
+
+    def _turn(self, gang: Gang) -> Turn:
+        mine = self._reserved.get(gang.id)
+        return mine.turn if mine is not None else (rank_of(gang, self._session), _NOT_PROMISED)
+
+    def pose(
+        self,
+        demand: Demand,
+        binding: Sequence[Reservation],
+        *,
+        avoiding: frozenset[NodeName],
+        hopeless: Collection[Hashable],
+    ) -> Posed | None:
+        """The problem of placing this demand beside these; None where that is known to be hopeless."""
+        withheld = self._withheld_from(demand, binding) if binding else None
+        if withheld is None:
+            return self._problems.pose(demand, avoiding=avoiding)
+        key = self._problems.key(demand, avoiding=avoiding)
+        if key in hopeless or (withheld.key, key) in hopeless:
+            return None
+        with self._session.statement() as statement:
+            statement.suppose(room=withheld.room, budgets=withheld.budgets)
+            posed = self._problems.pose(demand, avoiding=avoiding)
+            statement.roll_back()
+        return replace(posed, key=(withheld.key, key))
+
+    def _withheld_from(self, demand: Demand, binding: Sequence[Reservation]) -> _Withheld | None:
+        """None for a demand that ends before any of it is needed."""
+        end = self._run_times.end_if_placed(demand.gang)
+        until = end.at if end is not None else None
+        binding = [each for each in binding if until is None or each.held_from < until]
+        if not binding:
+            return None
+        key = (self._version, tuple(each.gang for each in binding), until)
+        if key not in self._withheld:
+            cells = {cell for each in binding for cell in each.cells}
+            least = least_room(self._leaving, binding, since=self._now, until=until, only=cells)
+            room, budgets = split({cell: amount for cell, amount in least.items() if amount < 0})
+            self._withheld[key] = _Withheld(key, room, budgets)
+        return self._withheld[key]
+
+    # --- what becomes of a demand --------------------------------------------------------------------------
+
+    def placed(self, placing: Placing) -> None:
+        """A demand has got nodes."""
+        gang = placing.demand.gang
+        if self._reserved.pop(gang.id, None) is not None:
+            self._version += 1
+        if self._known_leaving is not None and self._run_times.end_of(gang) is not None:
+            self._known_leaving.update(self._leaving_of((gang,)))
+            self._withheld.clear()
+
+    def failed(self, failure: Failure) -> None:
+        """A demand has found no room: promise it a start, if its queue asks for that and it is its turn."""
+        demand, queue = failure.demand, failure.demand.gang.queue
+        at_once = _AT_ONCE[_mode_of(self._session, queue)]
+        if not at_once or not _may_be_promised(failure):
+            return
+        turn, before = self._turn(demand.gang), self._reserved.get(demand.gang.id)
+        ahead = sum(each.queue == queue and each.turn < turn for each in self.all)
+        start = None
+        if ahead < at_once and (before is not None or self._tried < RESERVATIONS_TRIED_MAX):
+            self._tried += before is None
+            start = self._search.find(demand, self._leaving, self.binding(demand), before)
+        self._reserve(demand.gang, start, before)
+
+    def _reserve(self, gang: Gang, start: Start | None, before: Reservation | None) -> None:
+        """Take what was found in place of what was promised before."""
+        if before is not None or start is not None:
+            self._version += 1
+        if start is None:
+            self._reserved.pop(gang.id, None)
+            return
+        given = before.given if before is not None else (self._session.cycle, self._given)
+        self._given += before is None
+        self._reserved[gang.id] = Reservation(
+            gang=gang.id,
+            name=f"gang {gang}",
+            queue=gang.queue,
+            turn=(rank_of(gang, self._session), given),
+            given=given,
+            start=start.at,
+            held_from=start.at if before is None else min(start.at, before.held_from),
+            end=start.end,
+            seats=start.seats,
+            cells=start.cells,
+            forecast=start.forecast,
+        )
+
+    @property
+    def _leaving(self) -> list[Leaving]:
+        """Who holds room after what this cycle did so far and is expected to end."""
+        if self._known_leaving is None:
+            self._known_leaving = self._leaving_of(self._session.gangs.values())
+        return list(self._known_leaving.values())
+
+    def _leaving_of(self, gangs: Collection[Gang]) -> dict[GangId, Leaving]:
+        ends = {gang.id: end for gang in gangs if (end := self._run_times.end_of(gang)) is not None}
+        kinds: Kinds = {}
+        holders = gangs_holding(self._session, [gang for gang in gangs if gang.id in ends], kinds)
+        return {
+            each.gang: Leaving(
+                name=each.name,
+                end=ends[each.gang],
+                nodes=each.used,
+                cells=cells_of(each.queue, each.used, each.booked, self._session.ledger),
+            )
+            for each in holders
+            if each.gang is not None
+        }
+
+
+def _mode_of(session: Session, queue: QueueName) -> Backfill:
+    """The queue's own, else that of its nearest ancestor which has one."""
+    modes = (each.backfill for each in session.queues.path(queue))
+    return next((mode for mode in modes if mode is not None), Backfill.NONE)
+
+
+def _may_be_promised(failure: Failure) -> bool:
+    """Whether it is a whole start that could ever fit."""
+    demand, carried = failure.demand, failure.carried
+    if demand.stage is not Stage.START or not demand.is_whole or demand.cause == claims.CAUSE:
+        return False
+    is_impossible = carried is not None and carried.verdict.reason.standing is Standing.IMPOSSIBLE
+    return failure.tried and not is_impossible
+
+
+def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> bool:
+    """Whether the queue has a higher priority than the other one where their ways from the root part."""
+    ways = zip(reversed(session.queues.path(queue)), reversed(session.queues.path(other)), strict=False)
+    return next((mine.priority > theirs.priority for mine, theirs in ways if mine.name != theirs.name), False)
+
+
+def _promised_before(session: Session, run_times: RunTimes) -> dict[GangId, Reservation]:
+    """What earlier cycles promised to gangs that still wait; each is looked at again in its turn."""
+    found = {}
+    for gang_id, promise in session.snapshot.memory.promised.items():
+        gang = session.gangs.get(gang_id)
+        if gang is None or not _still_waits(gang, session):
+            continue
+        found[gang_id] = Reservation(
+            gang=gang_id,
+            name=f"gang {gang}",
+            queue=gang.queue,
+            turn=(rank_of(gang, session), promise.given),
+            given=promise.given,
+            start=promise.start,
+            held_from=promise.held_from,
+            end=run_times.end_after(gang, promise.start),
+            seats=promise.seats,
+            cells=cells_of(gang.queue, promise.seats, charged(promise.seats), session.ledger),
+        )
+    return found
+
+
+def _still_waits(gang: Gang, session: Session) -> bool:
+    """Whether it is to start whole, may be tried in this cycle, and its queue keeps promises."""
+    waits = any(pod.is_waiting for pod in gang.members) and not gang.active and not gang.started
+    is_refused = session.gang_state(gang) is not GangState.UNTRIED
+    return waits and not is_refused and _mode_of(session, gang.queue) is not Backfill.NONE
+
+
+def promises_of(reservations: Collection[Reservation]) -> dict[GangId, Promise]:
+    """What the next cycle should know of these."""
+    promises = {
+        each.gang: Promise(given=each.given, start=each.start, held_from=each.held_from, seats=each.seats)
+        for each in reservations
+    }
+    return dict(sorted(promises.items()))

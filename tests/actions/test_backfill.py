@@ -1,0 +1,320 @@
+"""Who waits first is promised a start, and nobody of its rank delays it."""
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from phalanx.model.gangs import Runtime
+from phalanx.model.names import GangId
+from phalanx.model.pods import PodPhase
+from phalanx.model.queues import Backfill
+from phalanx.model.reasons import Evidence, ExpectedStart, Reason
+from phalanx.model.resources import GPU
+from tests.actions.timeline import BEGIN, MINUTE, Timeline, Work, minute_of
+from tests.builders import Scenario
+
+EASY, CONSERVATIVE = Backfill.EASY, Backfill.CONSERVATIVE
+
+
+def half_full(mode: Backfill | None = EASY) -> Timeline:
+    """One of two nodes is taken for an hour at most; a gang that wants both waits."""
+    timeline = Timeline(2, 8, mode)
+    timeline.add(Work("run", 1, 8, arrives=-10, max=60, estimate=30, runs=60, on=("n-0",)))
+    return timeline.add(Work("big", 2, 8, runs=10, max=10))
+
+
+@pytest.mark.parametrize(
+    ("mode", "work", "passes"),
+    [
+        (None, Work("late", 1, 4), True),
+        (Backfill.NONE, Work("late", 1, 4), True),
+        (EASY, Work("late", 1, 4), False),
+        (EASY, Work("late", 1, 4, max=51), False),
+        (EASY, Work("late", 1, 4, max=50), True),
+        (EASY, Work("late", 1, 4, estimate=50), True),
+        (EASY, Work("late", 1, 4, estimate=20, max=51), False),
+        (CONSERVATIVE, Work("late", 1, 4, max=50), True),
+        (CONSERVATIVE, Work("late", 1, 4, max=51), False),
+        (EASY, Work("late", 1, 4, queue="default"), False),
+        (EASY, Work("late", 1, 4, priority=-1), False),
+        (EASY, Work("late", 1, 4, priority=1), True),
+    ],
+)
+def test_who_passes(mode: Backfill | None, work: Work, *, passes: bool) -> None:
+    timeline = half_full(mode)
+    timeline.step()
+    decided = timeline.add(work).step()
+    assert decided.placed() == (["late"] if passes else [])
+    assert passes or decided.verdict("late").reason is Reason.WOULD_DELAY
+
+
+def test_beside_the_reserved_room_anybody_passes() -> None:
+    timeline = half_full()
+    timeline.scenario.nodes("m", 1, gpu=4)
+    timeline.step()
+    assert timeline.add(Work("late", 1, 4)).step().where("late") == {"m": 1}
+
+
+def test_a_repair_passes() -> None:
+    timeline = Timeline(1, 8, EASY).add(Work("torn", 2, 4, arrives=-10, max=60, on=("n-0", "n-0")))
+    timeline.add(Work("big", 1, 8)).step()
+    timeline.scenario.change("torn", runtime=Runtime(max_ms=600 * MINUTE)).lose("torn")
+    assert timeline.step().placed() == ["torn"]
+
+
+def test_surplus_passes_if_its_gang_ends_before() -> None:
+    timeline = half_full()
+    timeline.add(Work("grows", 1, 1, arrives=-10, max=60, on=("n-1",)))
+    timeline.step()
+    timeline.scenario.role("grows", 1, gpu=1, cpu=0, memory=0)
+    assert timeline.step().placed() == ["grows"]
+
+
+def test_who_passes_leaves_its_room_to_others_that_pass() -> None:
+    """`long` finds on n-1 what `big` leaves there, though `quick` has just taken the rest for a while."""
+    timeline = Timeline(2, 8, EASY)
+    timeline.add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",)), Work("big", 2, 6)).step()
+    timeline.add(Work("huge", 1, 8), Work("quick", 1, 6, arrives=1, max=20), Work("long", 1, 2, arrives=2))
+    timeline.minute = 2
+    assert timeline.step().placed() == ["quick", "long"]
+
+
+def test_a_gang_that_ends_before_a_reserved_start_is_promised_the_gap() -> None:
+    timeline = Timeline(2, 8, CONSERVATIVE).add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",)))
+    timeline.add(Work("other", 1, 8, arrives=-10, max=30, on=("n-1",)), Work("big", 2, 8, max=60))
+    timeline.add(Work("small", 1, 8, arrives=1, max=30), Work("long", 1, 8, arrives=1, max=31))
+    timeline.minute = 1
+    timeline.step()
+    starts = {name: minute_of(timeline.promise(name)) for name in ("big", "small", "long")}
+    assert starts == {"big": 50, "small": 20, "long": 110}
+
+
+def test_a_queue_that_is_served_before_passes() -> None:
+    timeline = half_full()
+    timeline.scenario.queue("vip", priority=1)
+    timeline.step()
+    assert timeline.add(Work("late", 1, 4, queue="vip")).step().placed() == ["late"]
+
+
+def test_the_verdict_says_when_it_starts() -> None:
+    timeline = half_full()
+    verdict = timeline.step().verdict("big")
+    assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
+    assert verdict.message.endswith(
+        "are missing; expected to start at 1971-11-26T11:30:00Z, between 1971-11-26T11:00:00Z and "
+        "1971-11-26T11:30:00Z (maximum run times)"
+    )
+    assert verdict.evidence[-1] == Evidence(
+        "gang team/run", "ends before, at 1971-11-26T11:30:00Z by its maximum run time"
+    )
+    assert verdict.start == ExpectedStart(
+        at=BEGIN + 50 * MINUTE,
+        earliest=BEGIN + 20 * MINUTE,
+        latest=BEGIN + 50 * MINUTE,
+        method="maximum run times",
+    )
+    assert timeline.step().verdict("big") == verdict
+    assert minute_of(timeline.promise("big")) == 50
+
+
+def test_the_verdict_says_whom_it_would_delay() -> None:
+    timeline = half_full()
+    timeline.step()
+    verdict = timeline.add(Work("late", 1, 4, max=90)).step().verdict("late")
+    assert verdict.message == (
+        "there is room until 1971-11-26T11:30:00Z, but to use it longer would delay gang team/big"
+    )
+    assert verdict.evidence == (Evidence("gang team/big", "is to start at 1971-11-26T11:30:00Z on 2 nodes"),)
+    assert verdict.next_step == (
+        "Wait until that has started, or set spec.runtime.max to at most 50m, if it ends by then"
+    )
+
+
+def test_the_start_comes_with_the_end_of_who_runs() -> None:
+    timeline = half_full().add(
+        *(Work(f"s{index}", 1, 4, arrives=index, max=25, runs=25) for index in range(9))
+    )
+    timeline.run(until=70)
+    assert timeline.started["big"] == 50
+    assert [timeline.started[f"s{index}"] for index in range(5)] == [0, 1, 25, 60, 60]
+
+
+def test_who_has_started_keeps_nobody_from_anything() -> None:
+    timeline = half_full()
+    timeline.scenario.nodes("m", 1, gpu=8, used={GPU: 4})
+    timeline.step()
+    timeline.minute = 50
+    decided = timeline.add(Work("late", 1, 4, arrives=50)).step()
+    assert decided.placed() == ["big", "late"]
+    assert decided.result.memory.promised == {}
+
+
+def test_the_order_of_the_input_does_not_matter() -> None:
+    timeline = half_full(CONSERVATIVE)
+    timeline.add(*(Work(f"w{index}", 1 + index % 2, 3 + index, max=20 * index + 1) for index in range(6)))
+    timeline.step()
+    told = {msgspec.json.encode(timeline.scenario.decide(shuffle=number).result) for number in range(5)}
+    assert len(told) == 1
+    assert len(timeline.scenario.memory.promised) > 2
+
+
+def test_gangs_that_say_nothing_never_end() -> None:
+    timeline = Timeline(2, 8, EASY).add(Work("run", 1, 8, arrives=-10, on=("n-0",)), Work("big", 2, 8))
+    timeline.step()
+    decided = timeline.add(Work("late", 1, 4)).step()
+    assert decided.placed() == ["late"]
+    assert decided.result.memory.promised == {}
+    assert "expected" not in decided.verdict("big").message
+
+
+def test_who_says_nothing_is_taken_for_what_earlier_gangs_were() -> None:
+    timeline = Timeline(2, 8, EASY)
+    for number in range(3):
+        timeline.scenario.gang(f"run-{number}", 1, bound=1, cpu=0, memory=0, queue="q")
+        (pod,) = timeline.scenario.members(f"run-{number}")
+        done = replace(pod, phase=PodPhase.SUCCEEDED, ran=(0, 3600))
+        timeline.scenario.change(f"run-{number}", members=(done,))
+    timeline.add(Work("run-3", 1, 8, arrives=-10, on=("n-0",)), Work("big", 2, 8))
+    verdict = timeline.step().verdict("big")
+    assert verdict.message.endswith(
+        "expected to start at 1971-11-26T11:30:00Z, between 1971-11-26T11:30:00Z and "
+        "1971-11-26T12:30:00Z (run times of earlier gangs)"
+    )
+    assert verdict.evidence[-1].finding == "ends before, at 1971-11-26T11:30:00Z as earlier gangs did"
+
+
+def test_the_first_that_can_be_told_a_time_is_promised_one() -> None:
+    timeline = half_full().add(Work("vast", 3, 8, arrives=-1))
+    assert list(timeline.step().result.memory.promised) == ["gang-big"]
+
+
+def test_the_limit_of_the_queue_counts() -> None:
+    timeline = Timeline(2, 8, None)
+    timeline.scenario.queue("q", backfill=EASY, limit={GPU: 8})
+    timeline.add(Work("run", 1, 6, arrives=-10, max=60, on=("n-0",)), Work("big", 1, 8))
+    verdict = timeline.step().verdict("big")
+    assert verdict.reason is Reason.QUEUE_LIMIT
+    assert "expected to start at 1971-11-26T11:30:00Z (maximum run times)" in verdict.message
+    assert verdict.evidence[-1].subject == "gang team/run"
+    late = (Work("late", 1, 2), Work("quick", 1, 2, max=50), Work("other", 1, 8, queue="default"))
+    decided = timeline.add(*late).step()
+    assert sorted(decided.placed()) == ["other", "quick"]
+    assert decided.verdict("late").reason is Reason.WOULD_DELAY
+
+
+def test_only_the_first_in_line_or_each_is_promised_a_start() -> None:
+    for mode, promised in ((EASY, [50, None]), (CONSERVATIVE, [50, 60])):
+        timeline = half_full(mode).add(Work("next", 2, 8, arrives=1))
+        timeline.step()
+        timeline.minute = 1
+        timeline.step()
+        told = timeline.scenario.memory.promised
+        found = [told.get(GangId(f"gang-{name}")) for name in ("big", "next")]
+        assert [None if each is None else minute_of(each) for each in found] == promised, mode
+
+
+def test_who_was_promised_first_comes_first() -> None:
+    """An older gang whose members come late does not take the turn of the one that waited."""
+    timeline = half_full()
+    timeline.step()
+    decided = timeline.add(Work("older", 2, 8, arrives=-5)).step()
+    assert list(decided.result.memory.promised) == ["gang-big"]
+    assert timeline.add(Work("urgent", 2, 8, priority=1)).step().result.memory.promised.keys() == {
+        "gang-urgent"
+    }
+
+
+def test_two_queues_do_not_take_turns() -> None:
+    """Which queue goes first changes with their shares; which promise does not."""
+    timeline = Timeline(2, 8, EASY)
+    timeline.scenario.queue("p", backfill=EASY)
+    timeline.add(Work("run", 2, 4, arrives=-10, max=60, queue="p", on=("n-0", "n-1")))
+    timeline.add(Work("mine", 2, 8, max=10), Work("theirs", 2, 8, max=10, queue="p", arrives=1))
+    timeline.step()
+    timeline.minute = 1
+    assert [minute_of(timeline.step().result.memory.promised[GangId("gang-mine")])] == [50]
+    timeline.add(Work("more", 1, 4, arrives=1, max=40))
+    decided = timeline.step()
+    assert decided.placed() == ["more"]
+    assert [minute_of(timeline.promise(name)) for name in ("mine", "theirs")] == [50, 60]
+
+
+def late(nodes: int = 2) -> Timeline:
+    """Who was to end in minute 20 still runs in minute 30, and is expected to until minute 50."""
+    timeline = Timeline(nodes, 8, EASY)
+    timeline.add(Work("run", 1, 8, arrives=-10, estimate=30, on=("n-0",)), Work("big", 2, 8))
+    timeline.add(*(Work("more", 1, 8, arrives=-10, max=50, on=("n-2",)) for _ in range(nodes - 2)))
+    timeline.step()
+    assert minute_of(timeline.promise("big")) == 20
+    timeline.minute = 30
+    return timeline
+
+
+def test_a_start_that_is_late_is_told_anew_and_keeps_its_room() -> None:
+    timeline = late()
+    decided = timeline.add(Work("quick", 1, 4, arrives=25, max=1)).step()
+    assert decided.placed() == []
+    assert "expected to start at 1971-11-26T11:30:00Z, between 1971-11-26T11:30:00Z and " in (
+        decided.verdict("big").message
+    )
+    assert "1971-11-26T12:30:00Z (estimates)" in decided.verdict("big").message
+    assert decided.verdict("quick").message == "there is room, but it is kept for gang team/big"
+    assert decided.verdict("quick").next_step == "Wait until that has started"
+    assert decided.result.wake_at == BEGIN + 50 * MINUTE
+
+
+def test_a_start_that_is_late_keeps_its_seats() -> None:
+    """On those of a gang that may end before, somebody else may be wrong next."""
+    timeline = late(nodes=3)
+    timeline.step()
+    assert sorted(timeline.promise("big").seats) == ["n-0", "n-1"]
+    assert minute_of(timeline.promise("big")) == 50
+
+
+def test_where_its_seats_are_gone_others_are_found() -> None:
+    timeline = late()
+    timeline.scenario.nodes("n", 2, gpu=8, cordoned=True).nodes("m", 2, gpu=8)
+    timeline.add(Work("here", 2, 8, arrives=20, max=15, on=("m-0", "m-1"), priority=1)).step()
+    assert sorted(timeline.promise("big").seats) == ["m-0", "m-1"]
+    assert minute_of(timeline.promise("big")) == 35
+
+
+def test_without_pods_to_place_the_promise_is_forgotten() -> None:
+    timeline = half_full()
+    timeline.step()
+    timeline.scenario.change("big", members=timeline.scenario.members("big")[:1])
+    decided = timeline.add(Work("late", 1, 4)).step()
+    assert (decided.placed(), decided.result.memory.promised) == (["late"], {})
+
+
+def test_a_queue_has_the_mode_of_its_parent() -> None:
+    timeline = Timeline(2, 8, None)
+    timeline.scenario.queue("top", backfill=EASY).queue("q", parent="top")
+    timeline.add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",)), Work("big", 2, 8))
+    assert timeline.step().result.memory.promised.keys() == {"gang-big"}
+
+
+def test_shares_of_devices_are_reserved_too() -> None:
+    """Their sum would leave 200 thousandths, but no single device does."""
+    scenario = Scenario().nodes("n", 1, shared=2).queue("q", backfill=EASY)
+    scenario.gang("run", 2, share=400, runtime=Runtime(max_ms=MINUTE)).gang("big", 2, share=900, queue="q")
+    scenario.gang("wide", 1, share=200, queue="q").gang("thin", 1, share=100, queue="q")
+    decided = scenario.decide()
+    assert decided.placed() == ["run", "thin"]
+    assert decided.verdict("wide").reason is Reason.WOULD_DELAY
+    (promise,) = decided.result.memory.promised.values()
+    assert [promise.seats["n-0"][f"gpu[{index}]"] for index in range(2)] == [900, 900]
+
+
+@pytest.mark.parametrize("mode", [None, EASY])
+def test_reserved_room_is_not_given_away_by_moving_others(mode: Backfill | None) -> None:
+    """Two that start together may be moved for each other, but not to where somebody else is to start."""
+    timeline = half_full(mode)
+    timeline.scenario.nodes("m", 1, gpu=4)
+    timeline.step()
+    timeline.scenario.gang("any", 1, gpu=4, queue="q").gang(
+        "here", 1, gpu=4, queue="q", selector={"group": "m"}
+    )
+    decided = timeline.step()
+    assert decided.placed() == (["any"] if mode else ["any", "here"])
+    assert decided.where("any") == {"m" if mode else "n": 1}

@@ -1,0 +1,130 @@
+"""A small cluster whose time passes: work arrives, is decided on, runs as long as it does, and ends."""
+
+from collections.abc import Sequence
+from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.model.gangs import Runtime
+from phalanx.model.memory import Promise
+from phalanx.model.names import GangId
+from phalanx.model.queues import Backfill
+from tests.builders import Decided, Scenario
+
+MINUTE = 60_000
+BEGIN = 1_000_000 * MINUTE
+
+
+class Work(Struct, frozen=True):
+    """`count` pods of `gpu` devices each; times in minutes. `runs` is the truth, the others what is told.
+
+    `runs` None: for ever. `arrives` negative: it runs since then, on the nodes `on`.
+    """
+
+    name: str
+    count: int
+    gpu: int
+    arrives: int = 0
+    runs: int | None = None
+    max: int | None = None
+    estimate: int | None = None
+    on: tuple[str, ...] = ()
+    queue: str = "q"
+    priority: int = 0
+
+
+class Timeline:
+    """`started`: in which minute each work began. `promised`: each start that a cycle promised it."""
+
+    def __init__(self, nodes: int, gpu: int, mode: Backfill | None) -> None:
+        self.scenario = Scenario().nodes("n", nodes, gpu=gpu)
+        self.scenario.queue("q", backfill=mode)
+        self.started: dict[str, int] = {}
+        self.promised: dict[str, list[int]] = {}
+        self._coming: list[Work] = []
+        self._here: dict[str, Work] = {}
+        self.minute = 0
+
+    def add(self, *works: Work) -> Self:
+        """Work that arrives in its minute."""
+        self._coming = sorted([*self._coming, *works], key=lambda work: work.arrives)
+        return self
+
+    def run(self, until: int) -> Self:
+        """Cycle after cycle, whenever something arrives or ends or the scheduler wants to be woken."""
+        wake: int | None = 0
+        while self.minute <= until:
+            decided = self.step()
+            at = decided.result.wake_at
+            wake = None if at is None else -(-(at - BEGIN) // MINUTE)
+            times = [
+                *self._ends(),
+                *(work.arrives for work in self._coming),
+                *([] if wake is None else [wake]),
+            ]
+            later = [time for time in times if time > self.minute]
+            if not later:
+                break
+            self.minute = min(later)
+        return self
+
+    def step(self) -> Decided:
+        """One cycle in this minute, and what it decided."""
+        for name in [name for name, end in self._ending().items() if end <= self.minute]:
+            self.scenario.remove(name)
+            del self._here[name]
+        while self._coming and self._coming[0].arrives <= self.minute:
+            self._arrive(self._coming.pop(0))
+        self.scenario.now = BEGIN + self.minute * MINUTE
+        decided = self.scenario.decide()
+        self.scenario.take(decided)
+        for name in decided.placed():
+            self.started[name] = self.minute
+            self._begin(name, self.minute)
+        for gang, promise in decided.result.memory.promised.items():
+            self.promised.setdefault(gang.removeprefix("gang-"), []).append(minute_of(promise))
+        return decided
+
+    def _arrive(self, work: Work) -> None:
+        told = Runtime(
+            estimate_ms=work.estimate * MINUTE if work.estimate else None,
+            max_ms=work.max * MINUTE if work.max else None,
+        )
+        self.scenario.gang(
+            work.name,
+            work.count,
+            gpu=work.gpu,
+            cpu=0,
+            memory=0,
+            on=list(work.on),
+            queue=work.queue,
+            priority=work.priority,
+            created=BEGIN // 1000 + work.arrives * 60,
+            runtime=told,
+        )
+        self._here[work.name] = work
+        if work.on:
+            self.started[work.name] = work.arrives
+            self._begin(work.name, work.arrives)
+
+    def _begin(self, name: str, minute: int) -> None:
+        since = BEGIN // 1000 + minute * 60
+        members = tuple(replace(pod, running_since=since) for pod in self.scenario.members(name))
+        self.scenario.change(name, members=members)
+
+    def _ending(self) -> dict[str, int]:
+        runs = {name: self._here[name].runs for name in self._here if name in self.started}
+        return {name: self.started[name] + long for name, long in runs.items() if long is not None}
+
+    def _ends(self) -> Sequence[int]:
+        return list(self._ending().values())
+
+    def promise(self, name: str) -> Promise:
+        """What the last cycle promised."""
+        return self.scenario.memory.promised[GangId(f"gang-{name}")]
+
+
+def minute_of(promise: Promise) -> int:
+    """The promised start."""
+    return (promise.start - BEGIN) // MINUTE
