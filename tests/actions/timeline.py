@@ -6,6 +6,7 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.framework.config import SchedulerConfig
 from phalanx.model.gangs import Runtime
 from phalanx.model.memory import Promise
 from phalanx.model.names import GangId
@@ -32,6 +33,10 @@ class Work(Struct, frozen=True):
     on: tuple[str, ...] = ()
     queue: str = "q"
     priority: int = 0
+
+
+WITHOUT_EVICTIONS = SchedulerConfig(actions=())
+"""Who is evicted starts anew: that is another story than who passes whom."""
 
 
 class Timeline:
@@ -77,7 +82,7 @@ class Timeline:
         while self._coming and self._coming[0].arrives <= self.minute:
             self._arrive(self._coming.pop(0))
         self.scenario.now = BEGIN + self.minute * MINUTE
-        decided = self.scenario.decide()
+        decided = self.scenario.decide(WITHOUT_EVICTIONS)
         self.scenario.take(decided)
         for name in decided.placed():
             self.started[name] = self.minute
