@@ -5,8 +5,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import PodShape
+from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Verdict
 
 
@@ -80,6 +81,8 @@ class Memory(Struct, frozen=True):
     `avoided`: nodes that failed a gang; rebuilt from the failed pods that still exist. `failed`: the failed
     pods that were seen already; rebuilt from the cluster. `scores`: failures of nodes; lost, they begin anew.
     `nodes`: since when nodes are good or bad; rebuilt from the cluster, as if none had ever changed.
+    `past_usage`: what queues used on average; read again from their status, where it is written from time to
+    time: `told_usage` is what it says.
     """
 
     cycle: int = 0
@@ -91,3 +94,5 @@ class Memory(Struct, frozen=True):
     failed: tuple[PodUid, ...] = ()
     scores: Mapping[NodeName, NodeScore] = {}
     nodes: Mapping[NodeName, NodeRecord] = {}
+    past_usage: Mapping[QueueName, PastUsage] = {}
+    told_usage: Mapping[QueueName, PastUsage] = {}
