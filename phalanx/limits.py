@@ -17,6 +17,10 @@ EVICTION_CHECK_MS: Final = 10_000
 """Milliseconds after an eviction until a cycle looks whether it came to pass: a pod that is not deleted then,
 whatever the API server answered, is evicted again. Deleting takes well under a second."""
 
+PAST_USAGE_TOLD_MS: Final = 300_000
+"""Milliseconds between two writes of what a queue used on average: a restart loses no more than this, and use
+is averaged over hours."""
+
 WATER_LEVEL_BITS_MAX: Final = 2048
 """Bits of the common denominator when shares are divided: enough for 50 siblings whose largest wishes are odd
 numbers of bytes, or 1,000 of devices. Beyond, fractions are kept to 64 bits, or a division takes seconds."""

@@ -1,6 +1,8 @@
 """Step 6: put together what the cycle decided, what it saw of the queues, and what the next one needs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
 
 from phalanx.actions.backfill import promises_of
 from phalanx.actions.claims import Claims
@@ -14,9 +16,11 @@ from phalanx.framework.decay import decayed
 from phalanx.framework.kept_room import usage_of_nobody
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
-from phalanx.limits import EVICTION_CHECK_MS
+from phalanx.limits import EVICTION_CHECK_MS, PAST_USAGE_TOLD_MS
 from phalanx.model.decisions import CycleResult, CycleStats, QueueReport
 from phalanx.model.memory import Memory
+from phalanx.model.names import QueueName
+from phalanx.model.queues import PastUsage
 from phalanx.model.resources import NONE, Resources
 
 
@@ -33,6 +37,7 @@ def execute(
 ) -> CycleResult:
     """The result, with everything in the order of its key or of its decision."""
     placements = session.placements
+    told = _told_usage(session)
     starts = (each.start for each in outcome.reserved if each.start > session.snapshot.now)
     ends = (
         released.wake_at,
@@ -48,7 +53,7 @@ def execute(
         evictions=session.evictions,
         nominations=preempted.nominated,
         verdicts=tuple(session.verdicts[gang] for gang in sorted(session.verdicts)),
-        queues=_reports(session),
+        queues=_reports(session, told),
         memory=Memory(
             cycle=session.cycle,
             refusals=dict(sorted(explained.refusals.items())),
@@ -63,6 +68,11 @@ def execute(
             scores=failures.scores,
             promised=promises_of(outcome.reserved),
             nodes=session.health.records,
+            past_usage={
+                name: replace(past, using=session.ledger.usage(name))
+                for name, past in session.past_usage.items()
+            },
+            told_usage=told,
         ),
         wake_at=_wake_at(session, ends) if explained.is_complete else session.snapshot.now,
         stats=_stats(session, outcome, failures),
@@ -94,7 +104,7 @@ def _stats(session: Session, outcome: Outcome, failures: Failures) -> CycleStats
     )
 
 
-def _reports(session: Session) -> dict[str, QueueReport]:
+def _reports(session: Session, told: Mapping[QueueName, PastUsage]) -> dict[str, QueueReport]:
     """Per queue, its descendants included, what is used and what waits after this cycle."""
     gangs: dict[str, int] = {queue.name: 0 for queue in session.queues}
     pods = dict(gangs)
@@ -114,8 +124,19 @@ def _reports(session: Session) -> dict[str, QueueReport]:
             guarantee=dict(sorted(shares[queue.name].guarantee.items())),
             fair_share=dict(sorted(shares[queue.name].fair_share.items())),
             unkept=session.fair_shares.problems(queue),
+            past=told.get(queue.name),
         )
         for queue in session.queues
+    }
+
+
+def _told_usage(session: Session) -> dict[QueueName, PastUsage]:
+    """What the status of queues says of their past; to write it anew in each cycle would help nobody."""
+    told = session.snapshot.memory.told_usage
+    oldest = session.snapshot.now - PAST_USAGE_TOLD_MS
+    return {
+        name: told[name] if name in told and told[name].at > oldest else past
+        for name, past in session.past_usage.items()
     }
 
 

@@ -3,6 +3,7 @@
 import hashlib
 
 import msgspec
+from msgspec.structs import replace
 
 from phalanx.actions.demand import Demand
 from phalanx.framework.session import Session
@@ -34,7 +35,7 @@ class Refusals:
 
     def fingerprint(self, demand: Demand) -> str:
         """Digest of all that the answer depends on."""
-        path = self._queues.path(demand.gang.queue)
+        path = [replace(queue, past=None) for queue in self._queues.path(demand.gang.queue)]
         content = msgspec.json.encode((demand.cause, path), order="deterministic")
         whole = b"\n".join((self._base, content, _content(demand.gang)))
         return hashlib.blake2b(whole, digest_size=DIGEST_BYTES).hexdigest()

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import replace
+
 from phalanx.cache.changes import ChangeLog
 from phalanx.cache.table import Key, Table
 from phalanx.model.names import LABEL_QUEUE, QueueName
@@ -23,7 +25,7 @@ class Surroundings:
     def __init__(self, *, namespace_changed: Named, class_changed: Named) -> None:
         self._namespace_changed = namespace_changed
         self._class_changed = class_changed
-        self.queues: Table[objects.Queue, Queue] = Table(read=read_queue, changed=_may_fit_more)
+        self.queues: Table[objects.Queue, Queue] = Table(read=read_queue, changed=_on_queue)
         self.topologies: Table[objects.Topology, Topology] = Table(read=read_topology, changed=_may_fit_more)
         self.namespaces: Table[core.Namespace, Labels] = Table(read=_labels, changed=self._on_namespace)
         self.classes: Table[core.PriorityClass, PriorityLevel] = Table(
@@ -61,6 +63,12 @@ class Surroundings:
 
 def _labels(written: core.Namespace) -> Labels:
     return dict(sorted(written.metadata.labels.items()))
+
+
+def _on_queue(key: Key, old: Queue | None, new: Queue | None, log: ChangeLog) -> None:
+    """What it used in the past is told by ourselves and lets nobody in."""
+    if old is None or new is None or replace(old, past=new.past) != new:
+        _may_fit_more(key, old, new, log)
 
 
 def _may_fit_more(_key: Key, _old: object, _new: object, log: ChangeLog) -> None:

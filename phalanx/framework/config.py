@@ -58,6 +58,17 @@ class ToleranceConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
         return self.failure_half_life_minutes * 60_000
 
 
+class FairnessConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """How queues are compared. Use counts half as much after each half-life; without one only that of now."""
+
+    usage_half_life_minutes: Positive | None = None
+
+    @property
+    def usage_half_life_ms(self) -> int:
+        """The half-life in milliseconds, 0 without one."""
+        return (self.usage_half_life_minutes or 0) * 60_000
+
+
 class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """All settings. Plugins listed here come first, in this order; every built-in one not listed follows.
 
@@ -70,6 +81,7 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     actions: tuple[ActionName, ...] = (ActionName.RELEASE, ActionName.RECOVER, ActionName.PREEMPT)
     default_topology: str | None = None
     tolerance: ToleranceConfig = ToleranceConfig()
+    fairness: FairnessConfig = FairnessConfig()
     seed: int = 0
 
 

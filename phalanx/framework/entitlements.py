@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from phalanx.framework.fair_shares import Party, QueueShare, Wishes, divide, joined, wish_for
+from phalanx.framework.fair_shares import Party, QueueShare, Wishes, divide, joined, sum_of, wish_for
 from phalanx.framework.statement import total_requests
 from phalanx.model.gangs import Gang, missing_by_role
 from phalanx.model.names import NodeName, QueueName, ShapeKey
@@ -21,7 +21,7 @@ from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Flavor, Queue
 from phalanx.model.reasons import Problem, Reason, Standing
-from phalanx.model.resources import Resources, fits
+from phalanx.model.resources import Resources, fits, subtract
 
 if TYPE_CHECKING:
     from phalanx.framework.session import Session
@@ -95,7 +95,11 @@ class FairShares:
         """What the queue's pods use, node by node: what is used on one node is of use together."""
         usage = self._session.snapshot.queue_usage.get(queue, {})
         is_all = part.selector is None
-        return joined(wish_for(amounts) for node, amounts in usage.items() if is_all or node in part.nodes)
+        together: dict[frozenset[str], list[Resources]] = {}
+        for node, amounts in usage.items():
+            if is_all or node in part.nodes:
+                together.setdefault(frozenset(amounts), []).append(amounts)
+        return joined(wish_for(sum_of(alike)) for alike in together.values())
 
     def _waiting(self, queue: QueueName, part: _Part) -> Iterator[Wishes]:
         """What gangs wait for; of a flavor the pods that may run there."""
@@ -123,21 +127,18 @@ def _capacity(session: "Session", nodes: Mapping[NodeName, NodeState]) -> dict[s
 
     Of a node that nothing new may use it is what the queues use there now.
     """
-    totals: dict[str, int] = {}
-    for name, state in nodes.items():
-        if state.node.unschedulable or name in session.faults:
-            continue
-        for resource, amount in state.node.allocatable.items():
-            totals[resource] = totals.get(resource, 0) + amount
-        for resource, amount in state.used.items():
-            totals[resource] = totals.get(resource, 0) - amount
-    for queue, usage in session.snapshot.queue_usage.items():
-        if session.queues.get(queue) is None:
-            continue
-        for node, amounts in usage.items():
-            for resource, amount in amounts.items() if node in nodes else ():
-                totals[resource] = totals.get(resource, 0) + amount
-    return {resource: max(0, amount) for resource, amount in totals.items()}
+    states = [
+        state for name, state in nodes.items() if not state.node.unschedulable and name not in session.faults
+    ]
+    usage = [
+        amounts
+        for queue, by_node in session.snapshot.queue_usage.items()
+        for node, amounts in by_node.items()
+        if node in nodes and session.queues.get(queue) is not None
+    ]
+    ours = sum_of([*(state.node.allocatable for state in states), *usage])
+    rest = subtract(ours, sum_of(state.used for state in states))
+    return {resource: max(0, amount) for resource, amount in rest.items()}
 
 
 def _minimums(session: "Session") -> dict[QueueName, list[list[Pod]]]:

@@ -109,10 +109,10 @@ class _Division:
         """A parent guarantees what it says, and of other resources what its children do, within its limit."""
         party, below = self._parties[name], [self._totals[child] for child in self._below(name)]
         own = (*party.used.values(), *party.waiting.values())
-        guarantee = {**_sum(child.guarantee for child in below), **party.guarantee}
+        guarantee = {**sum_of(child.guarantee for child in below), **party.guarantee}
         return _Totals(
-            used=_sum([*party.used.values(), *(child.used for child in below)]),
-            demand=_sum([*own, *(child.demand for child in below)]),
+            used=sum_of([*party.used.values(), *(child.used for child in below)]),
+            demand=sum_of([*own, *(child.demand for child in below)]),
             wishes=_within(
                 joined([party.used, party.waiting, *(child.wishes for child in below)]), party.limit
             ),
@@ -123,7 +123,7 @@ class _Division:
 
     def _scaled(self, names: Sequence[QueueName], exists: Resources) -> dict[QueueName, Resources]:
         """The guarantees of siblings, smaller in proportion where together they are more than exists."""
-        total = _sum(self._totals[name].guarantee for name in names)
+        total = sum_of(self._totals[name].guarantee for name in names)
         return {
             name: {
                 each: amount * exists.get(each, 0) // total[each]
@@ -159,7 +159,7 @@ def _shares(claims: Sequence[_Claim], share: Resources, capacity: Resources) -> 
     wishes = [
         Wish(amounts, speed)
         for claim, amounts_beyond in zip(claims, beyond, strict=True)
-        for speed in [_speed(claim.weight, _sum(amounts_beyond), capacity)]
+        for speed in [_speed(claim.weight, sum_of(amounts_beyond), capacity)]
         for amounts in amounts_beyond
     ]
     parts = iter(fill(wishes, room))
@@ -205,7 +205,7 @@ def _beyond(wishes: Wishes, due: Resources) -> list[Resources]:
 
 def _within(wishes: Wishes, limit: Resources) -> Wishes:
     """The wishes, smaller as a whole where together they are more than the limit allows."""
-    total = _sum(wishes.values())
+    total = sum_of(wishes.values())
     over = {name: Fraction(limit[name], total[name]) for name in limit if total.get(name, 0) > limit[name]}
     if not over:
         return wishes
@@ -233,12 +233,13 @@ def wish_for(amounts: Resources) -> Wishes:
     return {names: {name: amounts[name] for name in sorted(names)}} if names else NO_WISHES
 
 
-def _sum(parts: Iterable[Resources]) -> dict[str, int]:
-    total: dict[str, int] = {}
+def sum_of(parts: Iterable[Resources]) -> dict[str, int]:
+    """All of them added up."""
+    found: dict[str, int] = {}
     for amounts in parts:
         for name, amount in amounts.items():
-            total[name] = total.get(name, 0) + amount
-    return total
+            found[name] = found.get(name, 0) + amount
+    return found
 
 
 def _smaller(left: Resources, right: Resources) -> Resources:

@@ -10,6 +10,7 @@ from phalanx.framework.entitlements import FairShares
 from phalanx.framework.health import NodeWatch, watch
 from phalanx.framework.ledger import Ledger
 from phalanx.framework.lost import may_lose_pods
+from phalanx.framework.past_usage import past_usage
 from phalanx.framework.plugin import Plugins
 from phalanx.framework.queue_tree import QueueTree
 from phalanx.framework.registry import load_plugins
@@ -21,6 +22,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
+from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Problem, Verdict
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
@@ -103,6 +105,11 @@ class Session:
     def fair_shares(self) -> FairShares:
         """What each queue is due, as things stood when the session was opened."""
         return FairShares(self)
+
+    @cached_property
+    def past_usage(self) -> Mapping[QueueName, PastUsage]:
+        """What each queue used lately on average."""
+        return past_usage(self)
 
     @cached_property
     def health(self) -> NodeWatch:

@@ -128,6 +128,7 @@ class StatusWriter:
             "guarantee": seen.guarantee,
             "fairShare": seen.fair_share,
             "borrowed": seen.borrowed,
+            "averageUse": seen.average_use,
         }
         self._put("Queue", queue.metadata, msgspec.to_builtins(wanted), maps)
 

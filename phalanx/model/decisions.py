@@ -8,6 +8,7 @@ from phalanx.model.certificates import Certificate
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Device
+from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Problem, Verdict
 
 
@@ -69,7 +70,8 @@ class QueueReport(Struct, frozen=True):
     """What a cycle saw of one queue: for the Queue's status and the metrics.
 
     `guarantee`: as far as it can be kept; `unkept` says what cannot, and stops nobody. `fair_share`: what the
-    queue was due when the cycle began.
+    queue was due when the cycle began. `past`: what it used lately on average, renewed only from time
+    to time.
     """
 
     allocated: Mapping[str, int]
@@ -79,6 +81,7 @@ class QueueReport(Struct, frozen=True):
     guarantee: Mapping[str, int] = {}
     fair_share: Mapping[str, int] = {}
     unkept: tuple[Problem, ...] = ()
+    past: PastUsage | None = None
 
     @property
     def borrowed(self) -> dict[str, int]:

@@ -5,8 +5,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import PodShape
+from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Verdict
 from phalanx.model.resources import Resources
 
@@ -114,6 +115,8 @@ class Memory(Struct, frozen=True):
     pods that were seen already; rebuilt from the cluster. `scores`: failures of nodes; lost, they begin anew.
     `promised`: starts that were promised to gangs which wait; lost, they are worked out anew, from then on.
     `nodes`: since when nodes are good or bad; rebuilt from the cluster, as if none had ever changed.
+    `past_usage`: what queues used on average; read again from their status, where it is written from time to
+    time: `told_usage` is what it says.
     """
 
     cycle: int = 0
@@ -129,3 +132,5 @@ class Memory(Struct, frozen=True):
     scores: Mapping[NodeName, NodeScore] = {}
     promised: Mapping[GangId, Promise] = {}
     nodes: Mapping[NodeName, NodeRecord] = {}
+    past_usage: Mapping[QueueName, PastUsage] = {}
+    told_usage: Mapping[QueueName, PastUsage] = {}

@@ -7,7 +7,7 @@ from msgspec import Struct
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.pods import Term
 from phalanx.model.reasons import Problem
-from phalanx.model.resources import NONE, Resources
+from phalanx.model.resources import CPU, NONE, Resources
 
 
 class Objective(StrEnum):
@@ -47,6 +47,23 @@ class Backfill(StrEnum):
     CONSERVATIVE = "Conservative"
 
 
+class PastUsage(Struct, frozen=True):
+    """What a queue and its descendants used lately on average, at this time (ms).
+
+    In thousandths of cores, bytes and devices, so that a small share of one is not lost. `using`: what it
+    used from then on, in the usual units; None when nobody knows.
+    """
+
+    amounts: Resources
+    at: int
+    using: Resources | None = None
+
+
+def past_unit(resource: str) -> int:
+    """How many thousandths one unit of the resource is."""
+    return 1 if resource == CPU else 1000
+
+
 class Flavor(Struct, frozen=True):
     """A part of the cluster that a queue accounts for separately: the nodes that carry these labels."""
 
@@ -62,7 +79,7 @@ class Queue(Struct, frozen=True):
     `namespace_selector` None allows every namespace. `problems` (cycle, unknown parent, a field that is not
     implemented yet) stop this queue's gangs and no others; a queue whose parent is unknown, or that is part
     of a cycle, has no parent, so that walking up always ends. `objective` and `backfill` None: those of its
-    parent. `user_label`: the label of pods that names their user.
+    parent. `user_label`: the label of pods that names their user. `past`: what its status told last.
     """
 
     name: QueueName
@@ -79,6 +96,7 @@ class Queue(Struct, frozen=True):
     state: QueueState = QueueState.OPEN
     reclaim_min_runtime_ms: int = 0
     backfill: Backfill | None = None
+    past: PastUsage | None = None
     problems: tuple[Problem, ...] = ()
 
 

@@ -85,6 +85,18 @@ class Metrics:
             "queue",
             "resource",
         )
+        self._queue_guarantee = self._new_gauge(
+            "phalanx_queue_guarantee",
+            "What a queue gets first, as far as that can be kept; units as those of phalanx_queue_allocated.",
+            "queue",
+            "resource",
+        )
+        self._queue_share = self._new_gauge(
+            "phalanx_queue_fair_share",
+            "What a queue was due when the cycle began; units as those of phalanx_queue_allocated.",
+            "queue",
+            "resource",
+        )
         self._breaker = self._new_gauge(
             "phalanx_breaker_open", "1 while so many nodes have turned bad at once that nothing is evicted."
         )
@@ -124,13 +136,16 @@ class Metrics:
             self._pending_gangs.of(reason.value).set(gangs)
 
     def _show_queues(self, result: CycleResult) -> None:
-        for family in (self._queue_gangs, self._queue_pods, self._queue_allocated):
+        by_resource = (self._queue_allocated, self._queue_guarantee, self._queue_share)
+        for family in (self._queue_gangs, self._queue_pods, *by_resource):
             family.clear()
         for name, report in result.queues.items():
             self._queue_gangs.of(name).set(report.pending_gangs)
             self._queue_pods.of(name).set(report.pending_pods)
-            for resource, amount in report.allocated.items():
-                self._queue_allocated.of(name, resource).set(amount)
+            told = (report.allocated, report.guarantee, report.fair_share)
+            for family, amounts in zip(by_resource, told, strict=True):
+                for resource, amount in amounts.items():
+                    family.of(name, resource).set(amount)
 
     # --- what is written -----------------------------------------------------------------------------------
 

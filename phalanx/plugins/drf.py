@@ -5,8 +5,9 @@ work waits for, over all nodes or on those of a flavor; whoever has the smallest
 
 Beyond that, a queue's dominant share is the largest fraction, over all resources, of what our nodes can
 allocate, less what foreign pods hold, that the queue and its descendants use above the guarantee. It is
-divided by the queue's weight. Ghodsi et al., "Dominant Resource Fairness", NSDI 2011. Fractions are exact: no
-floating point decides who is next.
+divided by the queue's weight. With `fairness.usageHalfLifeMinutes` in the configuration, what was used lately
+on average counts besides, so that whoever had much yields for a while. Ghodsi et al., "Dominant Resource
+Fairness", NSDI 2011. Fractions are exact: no floating point decides who is next.
 """
 
 from fractions import Fraction
@@ -17,8 +18,8 @@ from msgspec import Struct
 from phalanx.framework.fair_shares import QueueShare
 from phalanx.framework.session import Session
 from phalanx.framework.water_filling import dominant_share
-from phalanx.model.queues import Queue
-from phalanx.model.resources import PODS
+from phalanx.model.queues import Queue, past_unit
+from phalanx.model.resources import PODS, Resources, add
 
 
 class DrfArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,9 +52,20 @@ class DominantShare:
         if part is not None:
             return False, part
         guarantee = session.fair_shares.of(queue.name).guarantee
-        used = session.ledger.usage(queue.name)
-        above = {name: amount - guarantee.get(name, 0) for name, amount in used.items()}
+        above = _above(session.ledger.usage(queue.name), guarantee)
+        if queue.name in session.past_usage:
+            past = session.past_usage[queue.name].amounts
+            above = add(_in_thousandths(above), _above(past, _in_thousandths(guarantee)))
+            return True, dominant_share(above, _in_thousandths(self._totals)) / max(1, queue.weight)
         return True, dominant_share(above, self._totals) / max(1, queue.weight)
+
+
+def _above(used: Resources, guarantee: Resources) -> Resources:
+    return {name: max(0, amount - guarantee.get(name, 0)) for name, amount in used.items()}
+
+
+def _in_thousandths(amounts: Resources) -> Resources:
+    return {name: amount * past_unit(name) for name, amount in amounts.items()}
 
 
 def _guaranteed_part(queue: Queue, session: Session) -> Fraction | None:

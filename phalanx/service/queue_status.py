@@ -5,6 +5,7 @@ from typing import Final
 
 from phalanx.kube.timestamps import time_of
 from phalanx.model.decisions import QueueReport
+from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Problem
 from phalanx.model.resources import CPU
 from phalanx.model.wire.phalanx import Condition, QueueStatus
@@ -23,6 +24,8 @@ def status_of(report: QueueReport, *, now_ms: int) -> QueueStatus:
         guarantee=_quantities(report.guarantee),
         fair_share=_quantities(report.fair_share),
         borrowed=_quantities(report.borrowed),
+        average_use=_thousandths(report.past),
+        average_use_at=time_of(report.past.at) if report.past is not None else None,
         pending_gangs=report.pending_gangs,
         pending_pods=report.pending_pods,
         conditions=tuple(_conditions(report, now_ms=now_ms)),
@@ -31,6 +34,10 @@ def status_of(report: QueueReport, *, now_ms: int) -> QueueStatus:
 
 def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
     return {name: f"{amount}m" if name == CPU else str(amount) for name, amount in sorted(amounts.items())}
+
+
+def _thousandths(past: PastUsage | None) -> dict[str, str]:
+    return {name: f"{amount}m" for name, amount in sorted(past.amounts.items())} if past is not None else {}
 
 
 def _conditions(report: QueueReport, *, now_ms: int) -> Iterator[Condition]:

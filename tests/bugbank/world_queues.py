@@ -160,7 +160,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="a queue with older gangs starves the others",
         issues=("starvation between queues",),
         module="phalanx.plugins.drf",
-        edits={"return Fraction(most, of * max(1, queue.weight))": "return Fraction(min(most, 0), of)"},
+        edits={"dominant_share(above, self._totals) / max(1, queue.weight)": "Fraction(0)"},
         caught_by=Played("plays_world_queues:queues_take_turns"),
     ),
     Mutant(

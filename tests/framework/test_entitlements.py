@@ -1,15 +1,21 @@
 """What is divided among the queues of a session, and which of their work counts as demand."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from phalanx.actions import allocate, enqueue
+from phalanx.actions.claims import find as find_claims
+from phalanx.actions.failures import find as find_failures
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.fair_shares import QueueShare
 from phalanx.framework.session import Session
+from phalanx.model.decisions import CycleResult
 from phalanx.model.names import QueueName
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU
-from tests.builders import Scenario
+from tests.builders import Decided, Scenario
 
 A100 = (("group", "a100"),)
 H100 = (("group", "h100"),)
@@ -156,3 +162,28 @@ def test_a_guarantee_and_a_limit_cut_below_what_is_used_evict_nobody() -> None:
     report = result.result.queues["a"]
     assert (report.guarantee, report.fair_share[GPU], report.borrowed[GPU]) == ({GPU: 2}, 2, 4)
     assert report.unkept[0].message.startswith("spec.guarantee[nvidia.com/gpu]: 2 of 4")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=8)
+)
+def test_what_is_booked_step_by_step_is_what_is_counted_anew(gangs: list[tuple[str, int, int]]) -> None:
+    """Per queue and flavor, after a cycle has placed what it can and rolled back the rest."""
+    scenario = (
+        Scenario().nodes("a100", 1, gpu=8).nodes("h100", 1, gpu=8).queue("top", flavors=[Flavor("f", H100)])
+    )
+    scenario.queue("a", parent="top", flavors=[Flavor("h", H100), Flavor("s", A100)]).queue("b", parent="top")
+    scenario.queue("c", limit={GPU: 6})
+    for index, (queue, count, bound) in enumerate(gangs):
+        scenario.gang(f"g{index}", count, gpu=2, queue=queue)
+        if bound and index < 3:
+            scenario.gang(f"old{index}", bound, gpu=1, bound=bound, queue=queue)
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    agenda = enqueue.execute(session, {}, find_claims(session))
+    allocate.execute(session, agenda, find_failures(session))
+    scenario.take(Decided(CycleResult(cycle=1, placements=session.placements)))
+    anew = Session(scenario.snapshot(), SchedulerConfig()).ledger
+    for queue in session.queues:
+        for flavor in (None, *(each.name for each in queue.flavors)):
+            assert session.ledger.usage(queue.name, flavor) == anew.usage(queue.name, flavor)

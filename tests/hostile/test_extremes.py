@@ -69,7 +69,7 @@ async def test_a_node_with_resources_without_end_delays_nobody() -> None:
     session = Session(snapshot, CONFIG)
     plugin = DominantShare(DrfArguments())
     plugin.open(session)
-    share = plugin.queue_key(snapshot.queues[QueueName("default")], session)
+    _, share = plugin.queue_key(snapshot.queues[QueueName("default")], session)
     assert share > 0
     assert share.denominator.bit_length() < 64
 

@@ -24,7 +24,7 @@ def result_of_a_cycle(cycle: int, *reasons: Reason) -> CycleResult:
         certificate=Certificate(terms=(), objective=(), bound=(), proven=True, by="dp"),
     )
     verdicts = tuple(Verdict(GangId(str(i)), "g", reason, "m") for i, reason in enumerate(reasons))
-    queue = QueueReport(allocated={"cpu": 1500}, pending_gangs=2, pending_pods=9)
+    queue = QueueReport({"cpu": 1500}, 2, 9, guarantee={"cpu": 900}, fair_share={"cpu": 1200})
     return CycleResult(
         cycle=cycle,
         placements=(placement,),
@@ -43,6 +43,8 @@ def test_a_cycle() -> None:
     assert value(metrics, "phalanx_solves_total", backend="dp") == 2
     assert value(metrics, "phalanx_pending_gangs", reason="QueueLimit") == 2
     assert value(metrics, "phalanx_queue_allocated", queue="q1", resource="cpu") == 1500
+    assert value(metrics, "phalanx_queue_guarantee", queue="q1", resource="cpu") == 900
+    assert value(metrics, "phalanx_queue_fair_share", queue="q1", resource="cpu") == 1200
     assert value(metrics, "phalanx_queue_pending_pods", queue="q1") == 9
 
 

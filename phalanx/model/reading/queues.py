@@ -1,6 +1,8 @@
 """Queues: each object as the scheduler's own struct, and the tree that they form."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from enum import StrEnum
 from typing import TypeVar
 
@@ -9,14 +11,26 @@ from msgspec import structs
 from phalanx.limits import SHOWN_QUEUES
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.pods import Requirement, Term
-from phalanx.model.queues import DEFAULT, Backfill, Flavor, Objective, Ordering, Queue, QueueState
+from phalanx.model.quantities import InvalidQuantity, capacity_amount
+from phalanx.model.queues import (
+    DEFAULT,
+    Backfill,
+    Flavor,
+    Objective,
+    Ordering,
+    PastUsage,
+    Queue,
+    QueueState,
+)
 from phalanx.model.reading.durations import milliseconds
+from phalanx.model.reading.metadata import seconds
 from phalanx.model.reading.nodes import read_capacity
 from phalanx.model.reasons import Problem, Reason
+from phalanx.model.resources import CPU
 from phalanx.model.wire import not_implemented
 from phalanx.model.wire.meta import LabelSelector
 from phalanx.model.wire.objects import Queue as WireQueue
-from phalanx.model.wire.phalanx import QueueSpec, Reclaim
+from phalanx.model.wire.phalanx import QueueSpec, QueueStatus, Reclaim
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -46,8 +60,22 @@ def read_queue(written: WireQueue) -> Queue:
         state=_known(QueueState, spec.state, "spec.state", problems) or QueueState.OPEN,
         reclaim_min_runtime_ms=_reclaim_min_runtime(spec.reclaim, problems),
         backfill=_known(Backfill, spec.backfill, "spec.backfill", problems),
+        past=_past(written.status),
         problems=tuple(problems),
     )
+
+
+def _past(status: QueueStatus) -> PastUsage | None:
+    """What we wrote ourselves, or a scheduler before us; what cannot be read is left out."""
+    try:
+        at = datetime.fromisoformat(status.average_use_at or "")
+    except ValueError:
+        return None
+    amounts: dict[str, int] = {}
+    for name, quantity in sorted(status.average_use.items()):
+        with suppress(InvalidQuantity):
+            amounts[name] = capacity_amount(CPU, quantity)
+    return PastUsage(amounts, seconds(at) * 1000)
 
 
 def _flavors(spec: QueueSpec, problems: list[Problem]) -> tuple[Flavor, ...]:

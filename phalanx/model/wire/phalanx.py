@@ -210,6 +210,8 @@ class QueueStatus(Wire, frozen=True, omit_defaults=False):
     guarantee: Mapping[str, Quantity] = {}
     fair_share: Mapping[str, Quantity] = {}
     borrowed: Mapping[str, Quantity] = {}
+    average_use: Mapping[str, Quantity] = {}
+    average_use_at: str | None = None
     pending_gangs: Int32 | None = None
     pending_pods: Int32 | None = None
     conditions: tuple[Condition, ...] = ()

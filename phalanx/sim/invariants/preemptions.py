@@ -75,7 +75,7 @@ class PreemptionsHelp(Check):
         helped = {str(gang): gang.queue for gang in snapshot.gangs.values()}
         spared = {helped.get(each.beneficiary) for each in preempting}
         for queue in snapshot.queues.values():
-            if queue.name in spared or result.queues[queue.name].problems:
+            if queue.name in spared or result.queues[queue.name].unkept:
                 continue
             pods = [
                 pod
