@@ -14,7 +14,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.topology import Path
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
-from phalanx.model.rules import Budget, FewestDomains, Rule, SameDomain
+from phalanx.model.rules import Budget, CompanyRule, FewestDomains, Rule, SameDomain
 from phalanx.solver.problem import NodeClass, Problem, RoleDemand
 
 
@@ -57,6 +57,7 @@ class Problems:
             subgroup_anchors=frame.subgroup_anchors,
             seed=self._session.snapshot.seed,
             ties=lens.ties,
+            keys=frame.keys,
         )
         return Posed(problem=problem, key=_key(demand, lens))
 
@@ -68,12 +69,15 @@ class Problems:
         at_most = tuple(
             min(len(batch.pods), self.most_on_one_node(batch.pods[0])) for batch in demand.batches
         )
+        pods = tuple(batch.pods[0] for batch in demand.batches)
+        stamps = tuple(map(self._session.stamp, pods))
         return Lens(
-            pods=tuple(batch.pods[0] for batch in demand.batches),
+            pods=pods,
             at_most=at_most,
             frame=frame,
             avoided=avoided,
             ties=objective_of(self._session, demand.gang),
+            stamps=stamps if any(stamps) else (),
         )
 
     def _table(self, lens: Lens) -> ClassTable:
@@ -129,7 +133,8 @@ def _key(demand: Demand, lens: Lens) -> Hashable:
     counts = tuple((batch.minimum, len(batch.pods)) for batch in demand.batches)
     gang, frame = demand.gang, lens.frame
     parts = (gang.subgroups, tuple(batch.subgroup for batch in demand.batches), frame.subgroup_anchors)
-    return (lens.key, counts, gang.queue, gang.topology, frame.anchors, parts)
+    company = tuple(rule for rule in frame.rules if isinstance(rule, CompanyRule))
+    return (lens.key, counts, gang.queue, gang.topology, frame.anchors, parts, company)
 
 
 def _largest_free(session: Session, *, may_grow: bool) -> dict[str, int]:
@@ -151,6 +156,7 @@ def roles_of(demand: Demand, requests: Sequence[Vector], frame: Frame) -> tuple[
             minimum=batch.minimum,
             maximum=len(batch.pods),
             subgroups=frame.lineages.get(batch.subgroup, ()),
+            shape=batch.pods[0].shape.key if frame.keeps_company else "",
         )
         for batch, request in zip(demand.batches, requests, strict=True)
     )

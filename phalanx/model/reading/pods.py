@@ -60,6 +60,7 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
         problems=tuple(_problems(written, classes)),
+        labels=shapes.labels_of(written),
     )
 
 

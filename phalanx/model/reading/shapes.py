@@ -1,6 +1,7 @@
 """Shapes: what makes pods interchangeable to the scheduler, shared between all pods that have it."""
 
 from hashlib import blake2b
+from sys import intern
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -8,7 +9,8 @@ from msgspec import structs
 from msgspec.msgpack import Encoder
 
 from phalanx.model.names import ShapeKey
-from phalanx.model.pods import PodShape
+from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
+from phalanx.model.reading.pod_terms import own_labels, read_pod_terms
 from phalanx.model.reading.requests import pod_requests
 from phalanx.model.reading.selectors import read_preferred, read_selector, read_tolerations
 from phalanx.model.reading.shares import with_share
@@ -33,6 +35,7 @@ class Shapes:
     def __init__(self) -> None:
         self._by_key: WeakValueDictionary[ShapeKey, PodShape] = WeakValueDictionary()
         self._as_written: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
+        self._labels: WeakValueDictionary[tuple[tuple[str, str], ...], PodLabels] = WeakValueDictionary()
 
     def of(self, pod: core.Pod) -> PodShape:
         """The pod's shape; the same object for equal shapes."""
@@ -44,6 +47,17 @@ class Shapes:
             self._as_written[written] = shape
         return shape
 
+    def labels_of(self, pod: core.Pod) -> PodLabels:
+        """The pod's labels; the same object for equal ones."""
+        written = pod.metadata.labels
+        if not written:
+            return NO_LABELS
+        pairs = tuple([(intern(key), intern(written[key])) for key in sorted(written)])
+        known = self._labels.get(pairs)
+        if known is None:
+            known = self._labels[pairs] = PodLabels(pairs)
+        return known
+
     def __len__(self) -> int:
         return len(self._by_key)
 
@@ -53,8 +67,8 @@ def read_shape(pod: core.Pod) -> PodShape:
     spec = pod.spec
     wrong: list[str] = []
     unsupported = list(unsupported_fields(spec))
-    node_affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    node_affinity = node_affinity or core.NodeAffinity()
+    affinity = spec.affinity or core.Affinity()
+    node_affinity = affinity.node_affinity or core.NodeAffinity()
     required = node_affinity.required_during_scheduling_ignored_during_execution
     preferred = node_affinity.preferred_during_scheduling_ignored_during_execution
     shape = PodShape(
@@ -65,6 +79,8 @@ def read_shape(pod: core.Pod) -> PodShape:
         preferred_affinity=read_preferred(preferred, _PREFERRED, wrong),
         tolerations=read_tolerations(spec.tolerations, wrong, unsupported),
         claims=_claims(spec, wrong),
+        affinity=read_pod_terms(affinity.pod_affinity, "podAffinity", pod.metadata, wrong),
+        anti_affinity=read_pod_terms(affinity.pod_anti_affinity, "podAntiAffinity", pod.metadata, wrong),
     )
     shape = structs.replace(shape, unsupported=tuple(unsupported), invalid=tuple(wrong))
     return structs.replace(shape, key=_key(shape, pod.metadata.namespace))
@@ -109,7 +125,8 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         status.resources,
         status.allocated_resources,
         status.conditions if resizing else (),
-        pod.metadata.namespace if spec.volumes else "",
+        pod.metadata.namespace if spec.volumes or spec.affinity is not None else "",
+        own_labels(spec.affinity, pod.metadata.labels),
         annotations.gpu_share,
         annotations.gpu_memory,
     )
