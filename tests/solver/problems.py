@@ -6,9 +6,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from phalanx.model.names import NodeName
+from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.rules import (
+    Apart,
+    Beside,
     Budget,
+    CompanyRule,
     FewestDomains,
     Rule,
     SameDomain,
@@ -117,6 +120,30 @@ def bonded_problems(draw: st.DrawFn) -> Problem:
     )
     rules = (*problem.rules, *bonds, *wishes)
     return structs.replace(problem, roles=roles, rules=rules, subgroup_anchors=anchors)
+
+
+@st.composite
+def company_problems(draw: st.DrawFn) -> Problem:
+    """Up to three roles that must be near each other or apart, by a label of some nodes or by node."""
+    problem = draw(problems(roles=3, pods=5))
+    roles = tuple(structs.replace(role, shape=role.name) for role in problem.roles)
+    spot = st.sampled_from(("x", "y", "z", ""))
+    classes = tuple(structs.replace(group, spots=(draw(spot),)) for group in problem.classes)
+    company = draw(st.lists(_company([role.shape for role in roles]), min_size=1, max_size=2))
+    named = (structs.replace(rule, name=f"company {index}") for index, rule in enumerate(company))
+    rules = (*problem.rules, *named)
+    return structs.replace(problem, roles=roles, classes=classes, rules=rules, keys=("row",))
+
+
+@st.composite
+def _company(draw: st.DrawFn, shapes: Sequence[str]) -> CompanyRule:
+    some = st.sets(st.sampled_from([ShapeKey(shape) for shape in shapes]))
+    owners, others = tuple(sorted(draw(some))), tuple(sorted(draw(some)))
+    if draw(st.booleans()):
+        return Apart("", draw(st.sampled_from(("row", "host"))), owners, others)
+    homes = tuple(sorted(draw(st.sets(st.sampled_from(("x", "w")), max_size=1))))
+    begin = () if homes else tuple(shape for shape in owners if draw(st.booleans()))
+    return Beside("", "row", owners, tuple(one for one in others if one not in owners), homes, begin)
 
 
 @st.composite
