@@ -165,6 +165,16 @@ class Cache:
         """A node with what is used and free on it now."""
         return self._nodes.state(name)
 
+    def clash(self, pod: Pod) -> str:
+        """The label by which a pod is near pods that it must be apart from on its node; empty for none."""
+        here = self._nodes.state(pod.node) if pod.node is not None else None
+        for key, node in self._standing.avoided(pod, self._surroundings.namespaces.by_name()):
+            there = self._nodes.state(node)
+            value = here.node.labels.get(key) if here is not None else None
+            if value is not None and there is not None and there.node.labels.get(key) == value:
+                return key
+        return ""
+
     def check_invariants(self) -> None:
         """Assert that what is kept by increments equals what the objects add up to; nothing leaks."""
         self._refresh()

@@ -5,13 +5,13 @@ labels that differ from pod to pod cost nothing until a term looks at one.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from phalanx.cache.changes import ChangeLog
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod, PodTerm, PodTerms
 from phalanx.model.reading.pod_terms import keys_of
-from phalanx.model.selectors import labels_match
+from phalanx.model.selectors import labels_match, term_means
 from phalanx.model.snapshot import Standing
 
 _Kind = tuple[str, tuple[tuple[str, str], ...], PodTerms]
@@ -57,6 +57,33 @@ class StandingPods:
             )
             self._view = (tuple(terms), standing)
         return self._view
+
+    def avoided(
+        self, pod: Pod, namespaces: Mapping[str, Mapping[str, str]]
+    ) -> Iterator[tuple[str, NodeName]]:
+        """Nodes with pods that must be apart from this one, which has a node too; by which label."""
+        mine = self._place(pod)
+        if mine is None or not (self._near or self._apart):
+            return
+        self.view()
+        labels = dict(pod.labels.pairs)
+        for kind, nodes in (self._kinds or {}).items():
+            namespace, theirs, avoids = kind
+            keys = [
+                *(
+                    term.topology_key
+                    for term in avoids
+                    if term_means(term, pod.namespace, labels, namespaces)
+                ),
+                *(
+                    term.topology_key
+                    for term in pod.shape.anti_affinity
+                    if term_means(term, namespace, dict(theirs), namespaces)
+                ),
+            ]
+            for node, count in nodes.items() if keys else ():
+                if count > ((kind, node) == mine):
+                    yield from ((key, node) for key in keys)
 
     def check(self, pods: Iterable[Pod]) -> None:
         """Assert that it is what these pods, all there are, add up to."""

@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod, PodTerm
 from phalanx.model.reasons import Reason
 from phalanx.model.selectors import labels_match
@@ -35,10 +34,9 @@ def test_more_pods_than_nodes_can_never_be_apart() -> None:
     scenario = racks(3).gang("g", 4, **APP, apart=[term(HOST, app="x")])
     found = scenario.decide().verdict("g")
     assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
-    assert found.message == (
-        f"pod anti-affinity by {HOST} cannot be had even when nothing else runs: there is room for 3 of 4 pods"
-    )
-    assert "lower minMember to 3" in found.next_step.lower()
+    assert found.message.startswith(f"pod anti-affinity by {HOST} cannot be had even when nothing else runs")
+    assert found.message.endswith("there is room for 3 of 4 pods")
+    assert found.next_step.startswith("Lower minMember to 3, or add nodes")
 
 
 def test_one_pod_of_a_role_per_rack() -> None:
@@ -55,8 +53,8 @@ def test_pods_that_do_not_avoid_their_like_share_nodes() -> None:
 def test_two_roles_that_avoid_each_other(key: str) -> None:
     scenario = racks(1, 1).gang("g", 2, role="a", **APP, apart=[term(key, app="y")])
     result = scenario.role("g", 2, role="b", labels={"app": "y"}).change("g", min_member=4).decide()
-    nodes = {pod: node for pod, node in result.binds.items()}
-    assert nodes["g-0"] == nodes["g-1"] != nodes["g-2"] == nodes["g-3"]
+    at = {str(pod): node for pod, node in result.binds.items()}
+    assert at["g-0"] == at["g-1"] != at["g-2"] == at["g-3"]
 
 
 def test_a_foreign_pod_keeps_away_and_is_kept_away_from() -> None:
@@ -100,16 +98,13 @@ def test_a_role_beside_another_one() -> None:
     scenario = racks(2, 2, cpu=2).gang("g", 1, role="a", labels={"app": "y"}, cpu=2)
     scenario.role("g", 2, role="b", near=[term(RACK, app="y")]).change("g", min_member=3)
     result = scenario.decide()
-    assert len({result.binds[f"g-{index}"].split("-")[0] for index in range(3)}) == 1  # type: ignore[index]
+    assert len(result.where("g")) == 1
 
 
 def test_later_gangs_see_what_was_placed_in_the_same_cycle() -> None:
-    """Of three gangs two have a rack each; which avoids all of its kind, the third waits."""
-    scenario = racks(2, 2)
-    for name in ("a", "b", "c"):
-        scenario.gang(name, 2, **APP, near=[term(HOST, app=name)], apart=[])
-    result = racks(2, 2).gang("a", 1, **APP).gang("b", 1, apart=[term(RACK, app="x")])
-    result = result.gang("c", 1, labels={"app": "y"}, near=[term(RACK, app="x")]).decide()
+    """The first one goes anywhere, the second elsewhere, the third to the first."""
+    scenario = racks(2, 2).gang("a", 1, **APP).gang("b", 1, apart=[term(RACK, app="x")])
+    result = scenario.gang("c", 1, near=[term(RACK, app="x")]).decide()
     rack = {name: result.nodes(name)[0][:2] for name in "abc"}
     assert rack["a"] == rack["c"] != rack["b"]
 
@@ -258,4 +253,3 @@ def test_a_gang_starts_iff_kubernetes_could_let_its_pods_come_in_some_order(case
     kinds_of = [kind for kind, count in case.roles for _ in range(count)]
     seats = [(kind, where[pod.uid]) for kind, pod in zip(kinds_of, pods, strict=True)]
     assert can_come(case, seats), seats
-    assert NodeName("n0-0") in scenario.snapshot().nodes

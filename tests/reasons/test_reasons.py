@@ -15,7 +15,7 @@ from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import Claim
-from tests.builders import Scenario
+from tests.builders import Scenario, term
 
 FOUND_WHILE_READING: Final = (
     Reason.POD_GROUP_MISSING,
@@ -298,6 +298,15 @@ def test_recovering() -> None:
     found = verdict(scenario)
     assert found.reason is Reason.RECOVERING
     assert "1 pod must give back" in found.message
+
+
+def test_pod_affinity() -> None:
+    scenario = Scenario().nodes("n", 2).stranger("s", "n-0", labels={"app": "x"})
+    scenario.gang("g", 2, labels={"app": "x"}, apart=[term(app="x")])
+    found = verdict(scenario)
+    assert found.reason is Reason.POD_AFFINITY
+    assert found.message == "pod anti-affinity by kubernetes.io/hostname leaves room for 1 of 2 pods now"
+    assert "pods that pod anti-affinity by kubernetes.io/hostname avoids are there" in str(found.evidence)
 
 
 def test_room_kept() -> None:

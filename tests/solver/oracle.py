@@ -111,7 +111,7 @@ def _is_apart(problem: Problem, placement: Placement, rule: Apart) -> bool:
 
 
 def _can_come_one_by_one(problem: Problem, placement: Placement, rule: Beside) -> bool:
-    """Whether there is an order in which each pod finds what it asks for when it comes, as Kubernetes asks."""
+    """Whether there is an order in which each pod finds what it asks for when it comes."""
     pods = _pods(problem, placement, rule.key)
     if any(shape in rule.owners and not spot for shape, spot in pods):
         return False
