@@ -6,6 +6,7 @@ from phalanx.sim.invariants.access import LeastPrivilege
 from phalanx.sim.invariants.binds import NodeMayTakePod, OneBindPerPod, RoomOnNodes
 from phalanx.sim.invariants.caches import CacheIsTrue, NothingIsKept
 from phalanx.sim.invariants.check import Check
+from phalanx.sim.invariants.company import PodsApart
 from phalanx.sim.invariants.evictions import (
     Breaker,
     BudgetOfJobs,
@@ -45,6 +46,7 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     NobodyExits,
     StatusIsTrue,
     SubgroupsTogether,
+    PodsApart,
     BudgetOfJobs,
     FailedNodesAvoided,
     Breaker,
