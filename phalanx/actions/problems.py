@@ -31,6 +31,8 @@ class Posed(Struct, frozen=True):
 class Problems:
     """Makes the problems of one session; demands that see the nodes alike share a table of classes.
 
+    A table for pods with company is made for one problem: what is placed next may change who may be where.
+
     `may_grow`: problems are posed while more is free than when this was made.
     """
 
@@ -85,7 +87,8 @@ class Problems:
         if table is None:
             order = self._orders.order(lens.ties, lens.frame.topology, on_devices=_on_devices(lens.pods))
             table = ClassTable(self._session, lens, order)
-            self._tables[lens.key] = table
+            if not lens.stamps:
+                self._tables[lens.key] = table
         return table
 
     def most_on_one_node(self, pod: Pod) -> int:

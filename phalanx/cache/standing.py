@@ -9,15 +9,61 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from phalanx.cache.changes import ChangeLog
 from phalanx.model.names import NodeName
-from phalanx.model.pods import Pod, PodTerm, PodTerms
+from phalanx.model.pods import Pod, PodTerms
 from phalanx.model.reading.pod_terms import keys_of
-from phalanx.model.selectors import labels_match, term_means
+from phalanx.model.selectors import certain_labels, term_means
 from phalanx.model.snapshot import Standing
 
 _Kind = tuple[str, tuple[tuple[str, str], ...], PodTerms]
 """Namespace, labels that some term looks at, and the pods' own anti-affinity."""
 
+Label = tuple[str, str] | None
+"""A label that certain pods have; None where none is known."""
+
 View = tuple[tuple[PodTerms, ...], tuple[Standing, ...]]
+
+
+class _Kinds:
+    """Pods by kind and node, and kinds by their labels, and by those of pods that they avoid."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[_Kind, dict[NodeName, int]] = {}
+        self._labelled: dict[Label, dict[_Kind, None]] = {}
+        self._avoiding: dict[Label, dict[_Kind, None]] = {}
+
+    def count(self, place: tuple[_Kind, NodeName] | None, change: int) -> None:
+        """One more pod of the kind on the node, or one less."""
+        if place is None:
+            return
+        kind, node = place
+        if kind not in self.nodes:
+            self.nodes[kind] = {}
+            for table, label in self._entries(kind):
+                table.setdefault(label, {})[kind] = None
+        nodes = self.nodes[kind]
+        nodes[node] = nodes.get(node, 0) + change
+        if not nodes[node]:
+            del nodes[node]
+        if not nodes:
+            del self.nodes[kind]
+            for table, label in self._entries(kind):
+                del table[label][kind]
+                if not table[label]:
+                    del table[label]
+
+    def labelled(self, labels: Iterable[Label]) -> Iterator[_Kind]:
+        """Kinds with one of these labels; with None, all."""
+        for label in labels:
+            yield from self.nodes if label is None else self._labelled.get(label, ())
+
+    def that_avoid(self, pairs: Iterable[tuple[str, str]]) -> Iterator[_Kind]:
+        """Kinds that may avoid a pod with these labels."""
+        return iter({kind: None for label in (None, *pairs) for kind in self._avoiding.get(label, ())})
+
+    def _entries(self, kind: _Kind) -> Iterator[tuple[dict[Label, dict[_Kind, None]], Label]]:
+        yield from ((self._labelled, pair) for pair in kind[1])
+        avoided = {label: None for term in kind[2] for label in certain_labels((term,))}
+        yield from ((self._avoiding, label) for label in avoided)
 
 
 class StandingPods:
@@ -29,7 +75,9 @@ class StandingPods:
         self._near: Counter[PodTerms] = Counter()
         self._apart: Counter[PodTerms] = Counter()
         self._watched: Counter[str] = Counter()
-        self._kinds: dict[_Kind, dict[NodeName, int]] | None = None
+        self._asked: Counter[Label] = Counter()
+        self._kinds: _Kinds | None = None
+        self._terms: tuple[PodTerms, ...] | None = None
         self._view: View | None = None
 
     def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
@@ -48,14 +96,15 @@ class StandingPods:
     def view(self) -> View:
         """All terms, and the pods with a node if there are any terms; the same until something changes."""
         if self._view is None:
-            terms = sorted({*self._near, *self._apart}, key=repr)
-            if terms and self._kinds is None:
+            if self._terms is None:
+                self._terms = tuple(sorted({*self._near, *self._apart}, key=repr))
+            if self._terms and self._kinds is None:
                 self._kinds = self._counted(self._pods())
-            kinds = self._kinds or {}
-            standing = tuple(
-                Standing(*kind, dict(sorted(kinds[kind].items()))) for kind in sorted(kinds, key=repr)
-            )
-            self._view = (tuple(terms), standing)
+            nodes = self._kinds.nodes if self._kinds is not None else {}
+            standing = [
+                Standing(*kind, dict(sorted(nodes[kind].items()))) for kind in sorted(nodes, key=_order)
+            ]
+            self._view = (self._terms, tuple(standing))
         return self._view
 
     def avoided(
@@ -66,24 +115,23 @@ class StandingPods:
         if mine is None or not (self._near or self._apart):
             return
         self.view()
-        labels = dict(pod.labels.pairs)
-        for kind, nodes in (self._kinds or {}).items():
-            namespace, theirs, avoids = kind
-            keys = [
-                *(
-                    term.topology_key
-                    for term in avoids
-                    if term_means(term, pod.namespace, labels, namespaces)
-                ),
-                *(
-                    term.topology_key
-                    for term in pod.shape.anti_affinity
-                    if term_means(term, namespace, dict(theirs), namespaces)
-                ),
-            ]
-            for node, count in nodes.items() if keys else ():
+        kinds, labels = self._kinds or _Kinds(), dict(pod.labels.pairs)
+        found = [
+            (kind, term.topology_key)
+            for kind in kinds.that_avoid(pod.labels.pairs)
+            for term in kind[2]
+            if term_means(term, pod.namespace, labels, namespaces)
+        ]
+        found += [
+            (kind, term.topology_key)
+            for term in pod.shape.anti_affinity
+            for kind in kinds.labelled(certain_labels((term,)))
+            if term_means(term, kind[0], dict(kind[1]), namespaces)
+        ]
+        for kind, key in found:
+            for node, count in kinds.nodes[kind].items():
                 if count > ((kind, node) == mine):
-                    yield from ((key, node) for key in keys)
+                    yield key, node
 
     def check(self, pods: Iterable[Pod]) -> None:
         """Assert that it is what these pods, all there are, add up to."""
@@ -105,18 +153,18 @@ class StandingPods:
         if after is not None and new is not None and self._is_wanted(new):
             log.grew()
         if self._kinds is not None:
-            _count(self._kinds, after, 1)
-            _count(self._kinds, before, -1)
+            self._kinds.count(after, 1)
+            self._kinds.count(before, -1)
 
     def _is_wanted(self, pod: Pod) -> bool:
-        """Whether it may be what a waiting pod asks to be near; namespaces are not looked at."""
-        labels = dict(pod.labels.pairs)
-        return any(all(_selects(term, labels) for term in terms) for terms in self._near)
+        """Whether it may be what a waiting pod asks to be near, by one of its labels."""
+        return None in self._asked or any(pair in self._asked for pair in pod.labels.pairs)
 
     def _add(self, table: Counter[PodTerms], terms: PodTerms) -> None:
         table[terms] += 1
         if table[terms] == 1:
-            self._view = None
+            self._view = self._terms = None
+            self._asked.update(certain_labels(terms) if table is self._near else ())
             for key in keys_of(terms):
                 self._watched[key] += 1
                 if self._watched[key] == 1:
@@ -126,7 +174,8 @@ class StandingPods:
         table[terms] -= 1
         if not table[terms]:
             del table[terms]
-            self._view = None
+            self._view = self._terms = None
+            self._asked -= Counter(certain_labels(terms) if table is self._near else ())
             for key in keys_of(terms):
                 self._watched[key] -= 1
                 if not self._watched[key]:
@@ -154,26 +203,13 @@ class StandingPods:
         labels = tuple([pair for pair in pod.labels.pairs if pair[0] in self._watched])
         return (pod.namespace, labels, pod.shape.anti_affinity), pod.node
 
-    def _counted(self, pods: Iterable[Pod]) -> dict[_Kind, dict[NodeName, int]]:
-        kinds: dict[_Kind, dict[NodeName, int]] = {}
+    def _counted(self, pods: Iterable[Pod]) -> _Kinds:
+        kinds = _Kinds()
         for pod in pods:
-            _count(kinds, self._place(pod), 1)
+            kinds.count(self._place(pod), 1)
         return kinds
 
 
-def _count(
-    kinds: dict[_Kind, dict[NodeName, int]], place: tuple[_Kind, NodeName] | None, change: int
-) -> None:
-    if place is None:
-        return
-    kind, node = place
-    nodes = kinds.setdefault(kind, {})
-    nodes[node] = nodes.get(node, 0) + change
-    if not nodes[node]:
-        del nodes[node]
-    if not nodes:
-        del kinds[kind]
-
-
-def _selects(term: PodTerm, labels: Mapping[str, str]) -> bool:
-    return term.selector is not None and labels_match(labels, term.selector)
+def _order(kind: _Kind) -> tuple[str, tuple[tuple[str, str], ...], str]:
+    namespace, labels, avoids = kind
+    return namespace, labels, repr(avoids) if avoids else ""

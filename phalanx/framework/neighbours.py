@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import Company, Pod, PodLabels, PodShape, PodTerms, Term
-from phalanx.model.selectors import labels_match
+from phalanx.model.selectors import certain_labels, labels_match
 from phalanx.model.snapshot import Snapshot
 
 _KEY_BYTES: Final = 8
@@ -62,7 +62,7 @@ class Neighbours:
         for standing in snapshot.standing:
             matches = self._matches(standing.namespace, PodLabels(standing.labels))
             avoids = self._numbers_of((term,) for term in standing.avoids)
-            for node, count in standing.nodes.items():
+            for node, count in standing.nodes.items() if matches or avoids else ():
                 for table, value in self._tables(matches, avoids, node):
                     table[value] = table.get(value, 0) + count
 
@@ -194,18 +194,9 @@ def _indexed(
     for number, each in enumerate(terms):
         where = tuple(_namespaces(term.namespaces, term.namespace_selector, namespaces) for term in each)
         meant = _Meant(number, each, where)
-        for key in _certain_labels(each):
+        for key in certain_labels(each):
             index.setdefault(key, []).append(meant)
     return index
-
-
-def _certain_labels(terms: PodTerms) -> list[tuple[str, str] | None]:
-    """Labels of which each pod that is meant has one."""
-    for term in terms:
-        for each in term.selector.requirements if term.selector is not None else ():
-            if each.operator == "In":
-                return [(each.key, value) for value in each.values]
-    return [None]
 
 
 def _namespaces(

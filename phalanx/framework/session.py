@@ -51,7 +51,7 @@ class Session:
         self._changes = Changes()
         self.circumstances: list[object] = []
         self._verdicts: dict[GangId, Verdict] = {}
-        self._eligibility: dict[tuple[ShapeKey, tuple[int, ...]], Eligibility] = {}
+        self._eligibility: dict[ShapeKey, tuple[tuple[int, ...], Eligibility]] = {}
         for plugin in self.plugins.openers:
             plugin.open(self)
 
@@ -78,10 +78,11 @@ class Session:
 
     def eligibility(self, pod: Pod) -> Eligibility:
         """Where pods of this shape may run now; the same for all pods of a shape."""
-        key = (pod.shape.key, self.stamp(pod))
-        if key not in self._eligibility:
-            self._eligibility[key] = judge(pod, self)
-        return self._eligibility[key]
+        key, stamp = pod.shape.key, self.stamp(pod)
+        known = self._eligibility.get(key)
+        if known is None or known[0] != stamp:
+            known = self._eligibility[key] = (stamp, judge(pod, self))
+        return known[1]
 
     def stamp(self, pod: Pod) -> tuple[int, ...]:
         """Equal while nothing that was placed has changed where pods of this shape may run."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from phalanx.model.nodes import Node
-from phalanx.model.pods import PodTerm, Requirement, Term
+from phalanx.model.pods import PodTerm, PodTerms, Requirement, Term
 
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _INT64_MAX: Final = (1 << 63) - 1
@@ -39,6 +39,15 @@ def term_means(
         selector is not None and labels_match(namespaces.get(namespace, {}), selector)
     )
     return in_namespace and term.selector is not None and labels_match(labels, term.selector)
+
+
+def certain_labels(terms: PodTerms) -> list[tuple[str, str] | None]:
+    """Labels of which each pod that the terms mean has one; None where they ask for no certain one."""
+    for term in terms:
+        for each in term.selector.requirements if term.selector is not None else ():
+            if each.operator == "In":
+                return [(each.key, value) for value in each.values]
+    return [None]
 
 
 def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:

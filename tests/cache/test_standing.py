@@ -2,12 +2,16 @@
 
 from typing import Any
 
+import pytest
+
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Changes, Deleted
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.snapshot import Snapshot
-from tests.model.written import node, pod
+from tests.model.written import named, node, pod
 
 TERM = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "x"}}}
 
@@ -44,7 +48,7 @@ def test_pods_that_no_term_tells_apart_are_counted_together() -> None:
     old = [pod(name, uid=name, nodeName="n", labels={"app": "x", "index": name}) for name in "ab"]
     cache = cache_with(*old, pod("c", uid="c", nodeName="m", schedulerName="other"))
     apply(cache, pod("w", uid="w", **asks("podAntiAffinity", TERM)))
-    assert standing(cache) == [({"app": "x"}, {"n": 2}), ({}, {"m": 1})]
+    assert standing(cache) == [({}, {"m": 1}), ({"app": "x"}, {"n": 2})]
     apply(
         cache,
         pod("v", uid="v", **asks("podAffinity", {**TERM, "labelSelector": {"matchLabels": {"index": "a"}}})),
@@ -82,3 +86,43 @@ def test_what_a_waiting_pod_may_ask_for_lets_refused_gangs_be_tried_again() -> N
     assert not apply(cache, pod("a", uid="a", nodeName="n", labels={"app": "y"})).capacity_grew
     assert apply(cache, pod("b", uid="b", nodeName="n", labels={"app": "x"})).capacity_grew
     assert apply(cache, pod("b", uid="b", nodeName="n", labels={"app": "z"})).capacity_grew
+
+
+ANY = {"topologyKey": "rack", "labelSelector": {}}
+SHOPS = {**ANY, "namespaceSelector": {"matchLabels": {"kind": "shop"}}}
+EVERYWHERE = {**ANY, "namespaceSelector": {}}
+NOBODY = {"topologyKey": "rack"}
+OLD = {"topologyKey": "rack", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}
+
+
+@pytest.mark.parametrize(
+    ("term", "there", "found"),
+    [
+        (TERM, {"labels": {"app": "x"}}, "rack"),
+        (TERM, {"labels": {"app": "y"}}, ""),
+        (TERM, {"labels": {"app": "x"}, "namespace": "other"}, ""),
+        ({**TERM, "namespaces": ["other"]}, {"labels": {"app": "x"}, "namespace": "other"}, "rack"),
+        ({**TERM, "topologyKey": "zone"}, {"labels": {"app": "x"}}, ""),
+        (ANY, {}, "rack"),
+        (ANY, {"namespace": "other"}, ""),
+        (SHOPS, {"namespace": "other"}, "rack"),
+        (SHOPS, {}, ""),
+        (EVERYWHERE, {"namespace": "elsewhere"}, "rack"),
+        (NOBODY, {}, ""),
+        (OLD, {"labels": {"app": "z"}}, "rack"),
+        (OLD, {"labels": {"application": "z"}}, ""),
+    ],
+)
+def test_pods_that_must_be_apart_are_told_in_both_directions(
+    term: dict[str, Any], there: dict[str, Any], found: str
+) -> None:
+    rack = {"rack": "r"}
+    other = pod("t", uid="t", nodeName="m", **there)
+    mine = pod("a", uid="a", **asks("podAntiAffinity", term))
+    cache = cache_with(node("n", labels=rack), node("m", labels=rack), other, mine)
+    cache.apply(Applied(named("Namespace", "other", labels={"kind": "shop"})))
+    session = Session(seen(cache), SchedulerConfig())
+    (gang,) = [each for each in session.gangs.values() if each.name == "a"]
+    assert len(session.eligibility(gang.members[0]).rejected) == (2 if found else 0)
+    cache.apply(Assumed(PodUid("a"), NodeName("n")))
+    assert [cache.clash(one) for uid in "at" if (one := cache.pod(PodUid(uid)))] == [found, found]

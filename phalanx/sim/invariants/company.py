@@ -16,7 +16,7 @@ class PodsApart(Check):
     """S22: anti-affinity holds in both directions, for pods that the sender knew of; alone, in truth too.
 
     The sender knew the pods that it had heard of and those that it had sent binds for itself. Nodes whose
-    labels may have moved since what the sender had heard of are left out, and in truth binds that landed late.
+    labels may have moved since what the sender had heard of are left out, and in truth late landings.
     """
 
     name = "S22"
@@ -37,11 +37,15 @@ class PodsApart(Check):
         pod = self.truth.pods.get(call.uid)
         if call.stage is Stage.SENT:
             self._sent[call.uid] = call
-            if pod is not None and pod.waits:
-                self._compare(call, pod, f"{call.host} knew that it is not apart from")
-        elif call.stage is Stage.LANDED and call.succeeded and self.scene.single_writer and pod is not None:
-            if self.now - call.exchange.sent_at <= LATE_LANDING_S:
-                self._compare(call, pod, "bound near")
+        if pod is None:
+            return
+        if call.stage is Stage.SENT and pod.waits:
+            self._compare(call, pod, f"{call.host} knew that it is not apart from")
+        elif call.stage is Stage.LANDED and call.succeeded and self._is_alone_and_in_time(call):
+            self._compare(call, pod, "bound near")
+
+    def _is_alone_and_in_time(self, call: Call) -> bool:
+        return self.scene.single_writer and self.now - call.exchange.sent_at <= LATE_LANDING_S
 
     def _compare(self, call: Call, pod: PodFact, words: str) -> None:
         heard = self.truth.heard(call, "nodes")
