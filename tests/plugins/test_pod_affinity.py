@@ -2,13 +2,14 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from phalanx.model.pods import Pod, PodTerm
+from phalanx.model.pods import PodTerm
 from phalanx.model.reasons import Reason
 from phalanx.model.selectors import labels_match
 from tests.builders import Scenario, term
@@ -120,6 +121,30 @@ def test_a_refusal_holds_until_the_pods_are_gone() -> None:
     assert scenario.remove("h").decide().nodes("g") == ["r0-0"]
 
 
+def test_equal_gangs_see_where_the_others_went() -> None:
+    scenario = racks(1, 1)
+    for name in "abc":
+        scenario.gang(name, 1, **APP, apart=[term(RACK, app="x")])
+    result = scenario.decide()
+    assert sorted([*result.where("a"), *result.where("b")]) == ["r0", "r1"]
+    assert result.verdict("c").reason is Reason.POD_AFFINITY
+
+
+def test_who_asks_for_its_like_goes_to_those_that_are_there() -> None:
+    scenario = racks(1, 3).stranger("s", "r0-0", **APP).gang("g", 4, **APP, near=[term(RACK, app="x")])
+    assert scenario.decide().where("g") == {"r0": 4}
+    scenario.gang("g", 5, **APP, near=[term(RACK, app="x")])
+    assert scenario.decide().nodes("g") == []
+
+
+def test_nobody_begins_anew_where_others_are_there() -> None:
+    """There is room in r2; what is asked for runs in r0, which is cordoned, and comes to r1, then full."""
+    scenario = racks(1, 1, 1).nodes("r0", cordoned=True, within="r0").stranger("s", "r0-0", **APP)
+    scenario.gang("g", 1, role="a", **APP, cpu=4, selector={"group": "r1"})
+    scenario.role("g", 1, role="b", **APP, near=[term(RACK, app="x")]).change("g", min_member=2)
+    assert scenario.decide().nodes("g") == []
+
+
 class Kind(Struct, frozen=True):
     """Pods of the same labels and terms."""
 
@@ -129,12 +154,16 @@ class Kind(Struct, frozen=True):
     apart: tuple[PodTerm, ...] = ()
 
 
+Roles = tuple[tuple[Kind, int], ...]
+"""Each kind of a gang and how many pods of it."""
+
+
 class Case(Struct, frozen=True):
-    """A cluster with pods, and the roles of a gang: each kind and how many of it."""
+    """A cluster with pods, and gangs in the order in which they are tried."""
 
     racks: tuple[str, ...]
     there: tuple[tuple[Kind, int], ...]
-    roles: tuple[tuple[Kind, int], ...]
+    gangs: tuple[Roles, ...]
 
 
 @st.composite
@@ -142,19 +171,26 @@ def kinds(draw: st.DrawFn) -> Kind:
     terms = st.builds(term, st.sampled_from((HOST, RACK)), app=st.sampled_from("xy"))
     some = st.lists(terms, max_size=2, unique=True)
     return Kind(
-        app=draw(st.sampled_from("xyz")),
+        app=draw(st.sampled_from("xxyyz")),
         cpu=draw(st.integers(1, 2)),
-        near=tuple(draw(st.one_of(st.just([]), some))),
-        apart=tuple(draw(some)),
+        near=tuple(draw(st.one_of(st.just([]), st.lists(terms, max_size=1), some))),
+        apart=tuple(draw(st.one_of(st.just([]), some))),
     )
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    nodes = tuple(draw(st.lists(st.sampled_from(("a", "b", "")), min_size=2, max_size=4)))
+    nodes = tuple(draw(st.lists(st.sampled_from(("a", "b", "b", "")), min_size=2, max_size=4)))
     there = st.tuples(kinds(), st.integers(0, len(nodes) - 1))
-    roles = [(kind, draw(st.integers(1, 2))) for kind in draw(st.lists(kinds(), min_size=1, max_size=2))]
-    return Case(nodes, tuple(draw(st.lists(there, max_size=2))), tuple(roles))
+    known = draw(st.lists(kinds(), min_size=1, max_size=2))
+    roles = st.lists(
+        st.tuples(st.sampled_from(known), st.integers(1, 2)),
+        min_size=1,
+        max_size=2,
+        unique_by=lambda one: id(one[0]),
+    )
+    gangs = draw(st.lists(roles.map(tuple), min_size=1, max_size=2))
+    return Case(nodes, tuple(draw(st.lists(there, max_size=2))), tuple(gangs))
 
 
 def scenario_of(case: Case) -> Scenario:
@@ -163,21 +199,19 @@ def scenario_of(case: Case) -> Scenario:
         scenario.nodes(f"n{index}", cpu=3, within=rack)
     for index, (kind, node) in enumerate(case.there):
         scenario.stranger(f"s{index}", f"n{node}-0", labels={"app": kind.app}, apart=kind.apart)
-    total = 0
-    for index, (kind, count) in enumerate(case.roles):
-        fields = {
-            "role": f"role-{index}",
-            "labels": {"app": kind.app},
-            "near": kind.near,
-            "apart": kind.apart,
-            "cpu": kind.cpu,
-        }
-        total += count
-        if index == 0:
-            scenario.gang("g", count, **fields)
-        else:
-            scenario.role("g", count, **fields)
-    return scenario.change("g", min_member=total)
+    for number, roles in enumerate(case.gangs):
+        for index, (kind, count) in enumerate(roles):
+            fields: dict[str, Any] = {
+                "role": f"role-{index}",
+                "labels": {"app": kind.app},
+                "near": kind.near,
+                "apart": kind.apart,
+                "cpu": kind.cpu,
+            }
+            add = scenario.role if index else scenario.gang
+            add(f"g{number}", count, **fields)
+        scenario.change(f"g{number}", min_member=sum(count for _, count in roles))
+    return scenario
 
 
 Seat = tuple[Kind, int]
@@ -217,10 +251,10 @@ def is_near(case: Case, kind: Kind, node: int, there: Sequence[Seat]) -> bool:
     return not any(found) and all(means(one, kind) for one in kind.near)
 
 
-def can_come(case: Case, seats: Sequence[Seat]) -> bool:
-    """Whether there is an order in which Kubernetes lets all of them come."""
+def can_come(case: Case, seats: Sequence[Seat], before: Sequence[Seat]) -> bool:
+    """Whether there is an order in which Kubernetes lets all of them come to those that came before."""
     for order in itertools.permutations(seats):
-        there = list(case.there)
+        there = [*case.there, *before]
         for kind, node in order:
             if not admits(case, kind, node, there):
                 break
@@ -230,26 +264,30 @@ def can_come(case: Case, seats: Sequence[Seat]) -> bool:
     return False
 
 
-def placements(case: Case) -> Iterator[list[Seat]]:
-    pods = [kind for kind, count in case.roles for _ in range(count)]
+def placements(case: Case, roles: Roles, before: Sequence[Seat]) -> Iterator[list[Seat]]:
+    pods = [kind for kind, count in roles for _ in range(count)]
     for nodes in itertools.product(range(len(case.racks)), repeat=len(pods)):
         seats = list(zip(pods, nodes, strict=True))
-        loads = [sum(kind.cpu for kind, seat in seats if seat == node) for node in range(len(case.racks))]
+        together = [*before, *seats]
+        loads = [sum(kind.cpu for kind, seat in together if seat == node) for node in range(len(case.racks))]
         if max(loads) <= 3:
             yield seats
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases())
 def test_a_gang_starts_iff_kubernetes_could_let_its_pods_come_in_some_order(case: Case) -> None:
     scenario = scenario_of(case)
     result = scenario.decide()
     assert result.result.stats.defects == ()
-    if not result.placements("g"):
-        assert not any(can_come(case, seats) for seats in placements(case))
-        return
-    where = {pod: int(node[1]) for pod, node in result.binds.items()}
-    pods: list[Pod] = list(scenario.members("g"))
-    kinds_of = [kind for kind, count in case.roles for _ in range(count)]
-    seats = [(kind, where[pod.uid]) for kind, pod in zip(kinds_of, pods, strict=True)]
-    assert can_come(case, seats), seats
+    before: list[Seat] = []
+    for number, roles in enumerate(case.gangs):
+        name = f"g{number}"
+        if not result.placements(name):
+            assert not any(can_come(case, seats, before) for seats in placements(case, roles, before))
+            continue
+        pods = [kind for kind, count in roles for _ in range(count)]
+        nodes = [int(result.binds[pod.uid][1]) for pod in scenario.members(name)]
+        seats = list(zip(pods, nodes, strict=True))
+        assert can_come(case, seats, before), seats
+        before += seats
