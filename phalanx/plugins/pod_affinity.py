@@ -4,7 +4,8 @@ A node is near a pod when it has the same value of the term's `topologyKey` as t
 node, terminating ones and those of other schedulers included, and pods placed earlier in the cycle keep
 others away, or let them come, as Kubernetes does it: anti-affinity counts in both directions; a pod whose
 affinity means itself goes anywhere while no pod that it means is there. What pods of one gang ask of each
-other holds for the placement as a whole, whoever is bound first. Preferred terms are refused.
+other holds for the placement as a whole, whoever is bound first. Preferred terms are refused, and so are
+roles that ask for each other in a circle by different terms.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Company, Pod
+from phalanx.model.reasons import Problem, Reason
 from phalanx.model.rules import Apart, Beside, Rule, SameDomain
 from phalanx.model.snapshot import Topology
 
@@ -31,6 +33,26 @@ class PodAffinity:
     def __init__(self) -> None:
         self._as_levels: dict[tuple[str, str], str] = {}
 
+    def refuse_gang(self, gang: Gang, session: Session) -> Problem | None:
+        """Refuse members that ask for each other in a circle: none of them could be the first."""
+        shapes = _waiting(gang) if session.neighbours is not None else {}
+        asked = {shape: _asked(shape, shapes) for shape in shapes}
+        while any(not others for others in asked.values()):
+            grounded = [shape for shape, others in asked.items() if not others]
+            asked = {
+                shape: [other for other in others if other not in grounded]
+                for shape, others in asked.items()
+                if shape not in grounded
+            }
+        if not asked:
+            return None
+        return Problem(
+            reason=Reason.UNSUPPORTED_FIELD,
+            message="spec.affinity.podAffinity: members that ask for each other by different terms, "
+            "in a circle, are not supported yet",
+            next_step="Give these members the same podAffinity, or let some of them ask for none",
+        )
+
     def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
         """Most pods neither ask for company nor are meant by others: nothing to filter."""
         company, neighbours = pod.shape.company, session.neighbours
@@ -44,12 +66,7 @@ class PodAffinity:
         neighbours = session.neighbours
         if neighbours is None:
             return ()
-        waiting = {
-            pod.shape.key: pod.shape.company
-            for pod in gang.members
-            if pod.is_waiting and pod.shape.company is not None
-        }
-        shapes = dict(sorted(waiting.items()))
+        shapes = _waiting(gang)
         return (*_apart(shapes, neighbours), *self._near(shapes, gang, session, neighbours))
 
     def _near(self, shapes: Shapes, gang: Gang, session: Session, neighbours: Neighbours) -> Iterator[Rule]:
@@ -88,6 +105,18 @@ class PodAffinity:
         if (topology.name, key) not in self._as_levels:
             self._as_levels[topology.name, key] = _as_level(key, topology, session)
         return self._as_levels[topology.name, key]
+
+
+def _waiting(gang: Gang) -> Shapes:
+    """The shapes with company of members that wait."""
+    waiting = {pod.shape.key: pod.shape.company for pod in gang.members if pod.is_waiting}
+    return {key: company for key, company in sorted(waiting.items()) if company is not None}
+
+
+def _asked(shape: ShapeKey, shapes: Shapes) -> list[ShapeKey]:
+    """The shapes of pods that this one asks to be near, but for those that ask for the same."""
+    near = shapes[shape].near
+    return [other for other, each in shapes.items() if near in each.matches and near != each.near]
 
 
 def _is_all(owners: Sequence[ShapeKey], gang: Gang) -> bool:
