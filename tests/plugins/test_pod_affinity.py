@@ -311,7 +311,7 @@ def placements(case: Case, roles: Roles, before: Sequence[Seat]) -> Iterator[lis
             yield seats
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases())
 def test_a_gang_starts_iff_kubernetes_could_let_its_pods_come_in_some_order(case: Case) -> None:
     scenario = scenario_of(case)
