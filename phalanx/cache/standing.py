@@ -115,10 +115,10 @@ class StandingPods:
         if mine is None or not (self._near or self._apart):
             return
         self.view()
-        kinds, labels = self._kinds or _Kinds(), dict(pod.labels.pairs)
+        kinds, labels = self._kinds or _Kinds(), dict(pod.all_labels)
         found = [
             (kind, term.topology_key)
-            for kind in kinds.that_avoid(pod.labels.pairs)
+            for kind in kinds.that_avoid(pod.all_labels)
             for term in kind[2]
             if term_means(term, pod.namespace, labels, namespaces)
         ]
@@ -158,7 +158,7 @@ class StandingPods:
 
     def _is_wanted(self, pod: Pod) -> bool:
         """Whether it may be what a waiting pod asks to be near, by one of its labels."""
-        return None in self._asked or any(pair in self._asked for pair in pod.labels.pairs)
+        return None in self._asked or any(pair in self._asked for pair in pod.all_labels)
 
     def _add(self, table: Counter[PodTerms], terms: PodTerms) -> None:
         table[terms] += 1
@@ -200,7 +200,7 @@ class StandingPods:
     def _place(self, pod: Pod | None) -> tuple[_Kind, NodeName] | None:
         if pod is None or pod.node is None or not pod.holds_node:
             return None
-        labels = tuple([pair for pair in pod.labels.pairs if pair[0] in self._watched])
+        labels = tuple([pair for pair in pod.all_labels if pair[0] in self._watched])
         return (pod.namespace, labels, pod.shape.anti_affinity), pod.node
 
     def _counted(self, pods: Iterable[Pod]) -> _Kinds:

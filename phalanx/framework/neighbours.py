@@ -14,7 +14,9 @@ from msgspec.structs import replace
 
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey
-from phalanx.model.pods import Company, Pod, PodLabels, PodShape, PodTerms, Term
+from phalanx.model.pods import NO_LABELS, Company, Pod, PodLabels, PodShape, PodTerms, Term
+from phalanx.model.reading.pod_terms import keys_of
+from phalanx.model.reading.ranks import OWN_LABELS
 from phalanx.model.selectors import certain_labels, labels_match
 from phalanx.model.snapshot import Snapshot
 
@@ -52,7 +54,9 @@ class Neighbours:
         self._labels = {name: state.node.labels for name, state in snapshot.nodes.items()}
         self._numbers = {terms: number for number, terms in enumerate(self.terms)}
         self._index = _indexed(self.terms, snapshot.namespace_labels)
-        self._known: dict[tuple[str, PodLabels], tuple[int, ...]] = {}
+        self._known: dict[tuple[str, PodLabels, PodLabels], tuple[int, ...]] = {}
+        watched = {key for terms in self.terms for key in keys_of(terms)}
+        self._tells_members_apart = not watched.isdisjoint(OWN_LABELS)
         self._serial = itertools.count(1)
         self._unique: dict[str, bool] = {}
         self._shapes: dict[Company, PodShape] = {}
@@ -60,7 +64,7 @@ class Neighbours:
         self.matching: list[list[Counts]] = [[{} for _ in terms] for terms in self.terms]
         self.avoiding: list[Counts] = [{} for _ in self.terms]
         for standing in snapshot.standing:
-            matches = self._matches(standing.namespace, PodLabels(standing.labels))
+            matches = self._matches(standing.namespace, PodLabels(standing.labels), NO_LABELS)
             avoids = self._numbers_of((term,) for term in standing.avoids)
             for node, count in standing.nodes.items() if matches or avoids else ():
                 for table, value in self._tables(matches, avoids, node):
@@ -129,7 +133,8 @@ class Neighbours:
 
     def _company(self, pod: Pod) -> Company | None:
         shape = pod.shape
-        matches = self._matches(pod.namespace, pod.labels)
+        own = pod.own_labels if self._tells_members_apart else NO_LABELS
+        matches = self._matches(pod.namespace, pod.labels, own)
         if not (matches or shape.affinity or shape.anti_affinity):
             return None
         near = self._numbers.get(shape.affinity) if shape.affinity and pod.is_waiting else None
@@ -154,18 +159,18 @@ class Neighbours:
             self._shapes[company] = known
         return known
 
-    def _matches(self, namespace: str, labels: PodLabels) -> tuple[int, ...]:
+    def _matches(self, namespace: str, labels: PodLabels, own: PodLabels) -> tuple[int, ...]:
         """The numbers of all terms that mean a pod with these labels."""
-        found = self._known.get((namespace, labels))
+        found = self._known.get((namespace, labels, own))
         if found is None:
-            pairs = dict(labels.pairs)
+            pairs = dict((*labels.pairs, *own.pairs))
             meant = {
                 each.number
-                for key in [None, *labels.pairs]
+                for key in [None, *pairs.items()]
                 for each in self._index.get(key, ())
                 if each.means(namespace, pairs)
             }
-            found = self._known[namespace, labels] = tuple(sorted(meant))
+            found = self._known[namespace, labels, own] = tuple(sorted(meant))
         return found
 
     def _numbers_of(self, terms: Iterable[PodTerms]) -> tuple[int, ...]:

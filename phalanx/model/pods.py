@@ -179,7 +179,8 @@ class Pod(Struct, frozen=True, gc=False):
     `owners` are the UIDs of all owner references. `problems` are those of its labels and metadata. `ended` is
     when it failed or began to be deleted, and `running_since` when a running one was taken by its kubelet, in
     seconds since the epoch, 0 when nobody tells. `device` is where its share of a GPU is, on its node; None
-    while it has neither, or when nobody tells. `labels` are all of its labels, for terms that look at them.
+    while it has neither, or when nobody tells. `labels` are those that it may
+    share with the others of its workload, `own_labels` those that tell it from them.
     """
 
     uid: PodUid
@@ -211,6 +212,12 @@ class Pod(Struct, frozen=True, gc=False):
     device: Device | None = None
     problems: tuple[Problem, ...] = ()
     labels: PodLabels = NO_LABELS
+    own_labels: PodLabels = NO_LABELS
+
+    @property
+    def all_labels(self) -> tuple[tuple[str, str], ...]:
+        """Every label of the pod."""
+        return (*self.labels.pairs, *self.own_labels.pairs)
 
     @property
     def is_finished(self) -> bool:

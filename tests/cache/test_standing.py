@@ -91,6 +91,8 @@ def test_what_a_waiting_pod_may_ask_for_lets_refused_gangs_be_tried_again() -> N
 ANY = {"topologyKey": "rack", "labelSelector": {}}
 SHOPS = {**ANY, "namespaceSelector": {"matchLabels": {"kind": "shop"}}}
 EVERYWHERE = {**ANY, "namespaceSelector": {}}
+INDEX = "apps.kubernetes.io/pod-index"
+FIRST = {"topologyKey": "rack", "labelSelector": {"matchLabels": {INDEX: "0"}}}
 NOBODY = {"topologyKey": "rack"}
 OLD = {"topologyKey": "rack", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}
 
@@ -110,6 +112,8 @@ OLD = {"topologyKey": "rack", "labelSelector": {"matchExpressions": [{"key": "ap
         (EVERYWHERE, {"namespace": "elsewhere"}, "rack"),
         (NOBODY, {}, ""),
         (OLD, {"labels": {"app": "z"}}, "rack"),
+        (FIRST, {"labels": {INDEX: "0"}}, "rack"),
+        (FIRST, {"labels": {INDEX: "1"}}, ""),
         (OLD, {"labels": {"application": "z"}}, ""),
     ],
 )

@@ -79,6 +79,9 @@ def test_what_makes_no_sense_is_named(term: dict[str, Any], wrong: str) -> None:
 
 def test_equal_labels_are_one_object() -> None:
     shapes = Shapes()
-    first, second = (shapes.labels_of(pod(labels={"b": "2", "a": "1"})) for _ in range(2))
-    assert first is second
-    assert first.pairs == (("a", "1"), ("b", "2"))
+    index = "batch.kubernetes.io/job-completion-index"
+    pods = [pod(labels={"b": "2", "a": "1", index: number}) for number in "011"]
+    read = [shapes.labels_of(each) for each in pods]
+    assert read[0][0] is read[1][0] is read[2][0]
+    assert read[0][1] is not read[1][1] is read[2][1]
+    assert (read[0][0].pairs, read[0][1].pairs) == ((("a", "1"), ("b", "2")), ((index, "0"),))

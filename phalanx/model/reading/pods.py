@@ -33,6 +33,7 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
     labels, owners = meta.labels, meta.owner_references
     priority, preemption_policy = _priority(spec, classes)
     shape = shapes.of(written)
+    shared, own = shapes.labels_of(written)
     return Pod(
         uid=PodUid(identity("Pod", meta)),
         namespace=intern(meta.namespace),
@@ -60,7 +61,8 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
         problems=tuple(_problems(written, classes)),
-        labels=shapes.labels_of(written),
+        labels=shared,
+        own_labels=own,
     )
 
 
