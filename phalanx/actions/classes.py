@@ -21,6 +21,7 @@ from phalanx.actions.node_order import NodeOrder
 from phalanx.actions.shares import amounts_of, free_amounts, share_lens
 from phalanx.actions.useful import Vector, pods_that_fit, useful_amounts
 from phalanx.framework.eligibility import Eligibility
+from phalanx.framework.neighbours import spot_of
 from phalanx.framework.session import Session
 from phalanx.framework.topology import Path
 from phalanx.model.names import NodeName, ShapeKey
@@ -216,7 +217,7 @@ def static_parts(session: Session, judged: Sequence[Eligibility], frame: Frame) 
     parts: dict[NodeName, StaticPart] = {}
     keys = frame.keys
     for node, state in session.nodes.items():
-        spots = tuple([state.node.labels.get(key, "") for key in keys]) if keys else ()
+        spots = tuple([spot_of(state.node.labels, key) for key in keys]) if keys else ()
         eligible, price = plain if node not in special else _judgement(node, judged)
         budgets = _sorted(everywhere, [index for index, nodes in scoped if node in nodes])
         parts[node] = (paths.get(node, ())[: len(frame.levels)], eligible, price, budgets, spots)

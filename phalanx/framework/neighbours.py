@@ -21,6 +21,7 @@ from phalanx.model.selectors import certain_labels, labels_match
 from phalanx.model.snapshot import Snapshot
 
 _KEY_BYTES: Final = 8
+_EMPTY: Final = "''"
 
 Counts = dict[str, int]
 """Pods by the value of a node label."""
@@ -112,15 +113,15 @@ class Neighbours:
         company = pod.shape.company
         if company is None:
             return ""
-        for number in company.apart:
+        labels = self._labels[node]
+        for number in (*company.apart, *company.matches):
             key = self.terms[number][0].topology_key
-            there = self.matching[number][0].get(self._labels[node].get(key, ""), 0)
-            if there > (number in company.matches):
+            avoids, matches = number in company.apart, number in company.matches
+            if key not in labels:
+                continue
+            if avoids and self.matching[number][0].get(labels[key], 0) > matches:
                 return f"pod {pod} is not apart by {key} from pods that it avoids"
-        for number in company.matches:
-            key = self.terms[number][0].topology_key
-            there = self.avoiding[number].get(self._labels[node].get(key, ""), 0)
-            if there > (number in company.apart):
+            if matches and self.avoiding[number].get(labels[key], 0) > avoids:
                 return f"pod {pod} is not apart by {key} from pods that avoid it"
         return ""
 
@@ -212,6 +213,16 @@ def _namespaces(
     if not selector.requirements:
         return None
     return frozenset((*names, *(name for name, labels in known.items() if labels_match(labels, selector))))
+
+
+def spot_of(labels: Mapping[str, str], key: str) -> str:
+    """The value of a label as problems name it: empty for none, since a label may be there and empty."""
+    return named_spot(labels[key]) if key in labels else ""
+
+
+def named_spot(value: str) -> str:
+    """A value as problems name it; quotes are in no value of a label."""
+    return value or _EMPTY
 
 
 def _positive(counts: Counts) -> list[str]:

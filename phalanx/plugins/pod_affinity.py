@@ -11,7 +11,7 @@ roles that ask for each other in a circle by different terms.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from phalanx.framework.neighbours import Neighbours
+from phalanx.framework.neighbours import Neighbours, named_spot
 from phalanx.framework.plugin import NodeFilter
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
@@ -93,7 +93,7 @@ class PodAffinity:
                         key=term.topology_key,
                         owners=owners,
                         others=others,
-                        homes=tuple(sorted(values)),
+                        homes=tuple(sorted(map(named_spot, values))),
                         begin=begin,
                     )
 
@@ -129,8 +129,10 @@ def _as_level(key: str, topology: Topology, session: Session) -> str:
     paths = session.topologies.paths(topology) if depth else {}
     values: dict[str, tuple[str, ...]] = {}
     for name, state in session.nodes.items() if depth else ():
-        value, path = state.node.labels.get(key, ""), paths[name][:depth]
-        if bool(value) != (len(path) == depth) or (value and values.setdefault(value, path) != path):
+        value, path = state.node.labels.get(key), paths[name][:depth]
+        if (value is not None) != (len(path) == depth):
+            return ""
+        if value is not None and values.setdefault(value, path) != path:
             return ""
     return topology.levels[depth - 1].name if depth else ""
 

@@ -137,6 +137,30 @@ def test_who_asks_for_its_like_goes_to_those_that_are_there() -> None:
     assert scenario.decide().nodes("g") == []
 
 
+@pytest.mark.parametrize("key", [RACK, "row"])
+def test_a_label_that_is_there_and_empty_is_a_domain_and_none_is_not(key: str) -> None:
+    scenario = (
+        Scenario("rack").nodes("empty", 2, labels={key: ""}).nodes("none", 2).nodes("a", 2, labels={key: "a"})
+    )
+    scenario.gang("g", 6, **APP, cpu=40, apart=[term(key, app="x")], min=1)
+    assert scenario.decide().where("g") == {"a": 1, "empty": 1, "none": 2}
+    scenario.gang("g", 2, **APP, cpu=40, near=[term(key, app="x")], selector={"group": "empty"})
+    assert scenario.decide().where("g") == {"empty": 2}
+    scenario.gang("g", 2, **APP, cpu=40, near=[term(key, app="x")], selector={"group": "none"})
+    assert scenario.decide().nodes("g") == []
+
+
+def test_a_label_with_the_same_value_under_two_parents_is_one_domain() -> None:
+    """Unlike racks of one name in two zones, which are two."""
+    scenario = (
+        Scenario("zone", "rack").nodes("a", within="z1/r").nodes("b", within="z2/r").nodes("c", within="z2/s")
+    )
+    scenario.gang("g", 2, **APP, cpu=40, near=[term(RACK, app="x")])
+    assert scenario.decide().where("g") == {"a": 1, "b": 1}
+    scenario.gang("g", 2, **APP, apart=[term(RACK, app="x")])
+    assert scenario.decide().where("g") in ({"a": 1, "c": 1}, {"b": 1, "c": 1})
+
+
 def test_a_circle_is_refused_by_name() -> None:
     scenario = racks(2).gang("g", 1, role="a", **APP, near=[term(RACK, app="y")])
     scenario.role("g", 1, role="b", labels={"app": "y"}, near=[term(HOST, app="x")])
