@@ -49,7 +49,7 @@ _IN_PAIRS: Final = 0.15
 
 _PAIRS: Final = "pairs"
 
-_COMPANY: Final = (*("",) * 17, "apart", "beside", "beside")
+_COMPANY: Final = (*("",) * 8, "apart", "apart", "beside")
 """What pods ask of each other."""
 
 _NOISY: Final = "example.com/noisy"
