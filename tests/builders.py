@@ -17,6 +17,8 @@ from typing import Any, Self, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from phalanx.cache.changes import ChangeLog
+from phalanx.cache.standing import StandingPods, View
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.decisions import Bind, CycleResult, Placement
@@ -24,7 +26,16 @@ from phalanx.model.gangs import Gang, GangKind, RoleSpec, TopologyWish
 from phalanx.model.memory import Memory
 from phalanx.model.names import NODE_GPU_SHARING, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.nodes import Node, NodeState, Taint
-from phalanx.model.pods import Controller, Pod, PodLabels, PodPhase, PodShape
+from phalanx.model.pods import (
+    Controller,
+    Pod,
+    PodLabels,
+    PodPhase,
+    PodShape,
+    PodTerm,
+    Requirement,
+    Term,
+)
 from phalanx.model.queues import Flavor, Queue
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.model.resources import CPU, GPU, MEMORY, PODS, Resources, add, fits, subtract
@@ -54,6 +65,7 @@ class Scenario:
         self._gangs: dict[str, Gang] = {}
         self._queues: dict[QueueName, Queue] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._strangers: list[Pod] = []
 
     def nodes(
         self,
@@ -101,6 +113,12 @@ class Scenario:
         for node in map(NodeName, nodes):
             self._foreign[node] = add(self._foreign[node], {GPU: gpu})
             mine[node] = add(mine.get(node, {}), {GPU: gpu})
+        return self
+
+    def stranger(self, name: str, node: str, **fields: Any) -> Self:
+        """A running pod of another scheduler that asks for nothing; fields as those of `_pods`."""
+        (pod,) = self._pods(name, 1, {"cpu": 0, "memory": 0, **fields, "on": (node,)})
+        self._strangers.append(replace(pod, scheduler_name="other"))
         return self
 
     def queue(self, name: str, *, flavors: Iterable[Flavor] = (), **fields: Any) -> Self:
@@ -245,6 +263,7 @@ class Scenario:
             mine = queues.setdefault(gang.queue, {})
             for node, amounts in used.items():
                 mine[node] = add(mine.get(node, {}), amounts)
+        pod_terms, standing = self._company()
         return Snapshot(
             now=self.now,
             seed=0,
@@ -258,7 +277,16 @@ class Scenario:
             claims=_shuffled(self.claims, chance),
             capacity_version=self.capacity_version,
             memory=self.memory,
+            pod_terms=pod_terms,
+            standing=standing,
         )
+
+    def _company(self) -> View:
+        pods = [*self._all_pods(), *self._strangers]
+        standing = StandingPods(scheduler_name="phalanx", pods=lambda: pods)
+        for pod in pods:
+            standing.replace(None, pod, ChangeLog())
+        return standing.view()
 
     def decide(self, config: SchedulerConfig | None = None, *, shuffle: int = 1) -> "Decided":
         """Run one cycle."""
@@ -325,6 +353,12 @@ class Decided:
         return [each.name for each in self.result.evictions]
 
 
+def term(key: str = "kubernetes.io/hostname", namespace: str = "team", **labels: str) -> PodTerm:
+    """Pods of the namespace with these labels, and the node label by which something is near them."""
+    requirements = tuple(Requirement(name, "In", (value,)) for name, value in sorted(labels.items()))
+    return PodTerm(key, Term(requirements), (namespace,))
+
+
 def _shape(fields: dict[str, Any]) -> PodShape:
     amounts = {
         GPU: fields.pop("gpu", 0),
@@ -334,13 +368,15 @@ def _shape(fields: dict[str, Any]) -> PodShape:
         GPU_SHARE: fields.pop("share", 0),
         GPU_MEMORY: fields.pop("gpu_memory", 0) * GI,
     }
-    parts = {
+    parts: dict[str, Any] = {
         "requests": {key: value for key, value in amounts.items() if value},
         "node_selector": tuple(sorted(fields.pop("selector", {}).items())),
         "required_affinity": tuple(fields.pop("affinity", ())),
         "preferred_affinity": tuple(fields.pop("prefers", ())),
         "tolerations": tuple(fields.pop("tolerations", ())),
         "claims": tuple(fields.pop("claims", ())),
+        "affinity": tuple(sorted(fields.pop("near", ()), key=repr)),
+        "anti_affinity": tuple(sorted(fields.pop("apart", ()), key=repr)),
     }
     key = hashlib.blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()
     return PodShape(key=ShapeKey(key), **parts)

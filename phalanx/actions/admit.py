@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from phalanx.actions.agenda import rank_of
-from phalanx.actions.demand import Demand, Stage
+from phalanx.actions.demand import Demand, Stage, keeps_company
 from phalanx.actions.failures import Failures
 from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT
 from phalanx.actions.outcome import Outcome
@@ -50,8 +50,8 @@ def execute(session: Session, outcome: Outcome, failures: Failures) -> bool:
 
 
 def _may_move(demand: Demand, failures: Failures) -> bool:
-    """Whether it starts whole, from nothing, and has neither nodes to avoid, nor subgroups, nor shares."""
-    if demand.gang.subgroups or failures.nodes_to_avoid(demand.gang.id):
+    """Whether it starts whole, from nothing, without nodes or pods to avoid, subgroups and shares."""
+    if demand.gang.subgroups or failures.nodes_to_avoid(demand.gang.id) or keeps_company(demand):
         return False
     if any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches):
         return False  # shares of several gangs need not add up; left alone, they get their devices again

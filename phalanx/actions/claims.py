@@ -6,7 +6,8 @@ bound; they only keep the room. A claim ends when the gang is whole or gone, or 
 
 A gang with a member that has succeeded, or of which all members are being deleted, is about to end: it
 claims nothing. Where all have failed and none is made anew soon, its work is over, and so is the claim. A pod
-without a group claims nothing: whoever takes its place is another gang.
+without a group claims nothing: whoever takes its place is another gang. Stand-ins ask for no company: terms
+of pod affinity are looked at when the pods come.
 """
 
 from collections import Counter
@@ -28,7 +29,7 @@ from phalanx.model.gangs import (
 )
 from phalanx.model.memory import Part, Seated
 from phalanx.model.names import GangId, PodUid, ShapeKey
-from phalanx.model.pods import Pod, PodShape
+from phalanx.model.pods import Pod, PodShape, plain
 
 CAUSE = "claim"
 
@@ -91,7 +92,7 @@ def _parts(pods: Iterable[Pod]) -> tuple[Part, ...]:
     for pod in pods:
         kind = _kind(pod)
         counts[kind] += 1
-        shapes[kind] = pod.shape
+        shapes[kind] = plain(pod.shape)
     return tuple(
         Part(role=kind[0], subgroup=kind[1], shape=shapes[kind], count=counts[kind])
         for kind in sorted(counts)
@@ -99,7 +100,7 @@ def _parts(pods: Iterable[Pod]) -> tuple[Part, ...]:
 
 
 def _kind(pod: Pod) -> Kind:
-    return (pod.role, pod.subgroup, pod.shape.key)
+    return (pod.role, pod.subgroup, plain(pod.shape).key)
 
 
 def demand_of(gang: Gang, seated: Seated, demanded: Sequence[Pod]) -> Demand | None:

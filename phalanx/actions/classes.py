@@ -1,9 +1,10 @@
 """Nodes as classes: the one place where the key is made that says which nodes are the same to a problem.
 
 The key holds the domain path down to the level that matters, eligibility and price per batch, the budgets
-that count the node, and the free amounts of the resources that the batches ask for, each capped at what the
-batches could use on that node at most. Odd bytes of memory and different host names disappear in it, and so
-do devices of which the batches can use the same: shares are counted as pieces (`shares.py`).
+that count the node, the labels by which pods are near each other, and the free amounts of the resources that
+the batches ask for, each capped at what the batches could use on that node at most. Odd bytes of memory and
+different host names disappear in it, and so do devices of which the batches can use the same: shares are
+counted as pieces (`shares.py`).
 
 A table lives as long as its session. It follows the session's log of changed nodes, so that gangs of one
 demand in a row cost what changed between them and not the number of nodes.
@@ -20,6 +21,7 @@ from phalanx.actions.node_order import NodeOrder
 from phalanx.actions.shares import amounts_of, free_amounts, share_lens
 from phalanx.actions.useful import Vector, pods_that_fit, useful_amounts
 from phalanx.framework.eligibility import Eligibility
+from phalanx.framework.neighbours import spot_of
 from phalanx.framework.session import Session
 from phalanx.framework.topology import Path
 from phalanx.model.names import NodeName, ShapeKey
@@ -28,14 +30,15 @@ from phalanx.model.queues import Objective
 from phalanx.model.resources import Resources
 from phalanx.solver.problem import NodeClass
 
-ClassKey = tuple[Path, tuple[bool, ...], Vector, Vector, Vector]
+ClassKey = tuple[Path, tuple[bool, ...], Vector, Vector, tuple[str, ...], Vector]
 Entry = tuple[Vector, NodeName]
 
 
 class Lens(Struct, frozen=True):
     """What makes two nodes differ: a pod of each batch, how many of them a node could take, and the frame.
 
-    `avoided` nodes are not there at all. `ties` tells which nodes are taken first.
+    `avoided` nodes are not there at all. `ties` tells which nodes are taken first. `stamps`: see
+    `Session.stamp`.
     """
 
     pods: tuple[Pod, ...]
@@ -43,14 +46,15 @@ class Lens(Struct, frozen=True):
     frame: Frame
     avoided: frozenset[NodeName] = frozenset()
     ties: Objective = Objective.PACK
+    stamps: tuple[tuple[int, ...], ...] = ()
 
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for lenses that see the same."""
         shapes: tuple[ShapeKey, ...] = tuple(pod.shape.key for pod in self.pods)
         topology = self.frame.topology.name if self.frame.topology else None
-        frame = (topology, len(self.frame.levels), self.frame.scopes)
-        return (shapes, self.at_most, *frame, self.avoided, self.ties)
+        frame = (topology, len(self.frame.levels), self.frame.scopes, self.frame.keys)
+        return (shapes, self.at_most, *frame, self.avoided, self.ties, self.stamps)
 
 
 def asked_for(requests: Iterable[Resources]) -> tuple[str, ...]:
@@ -119,7 +123,7 @@ class ClassTable:
         (request,), (at_most,) = self.requests, self._at_most
         fits: dict[Vector, int] = {}
         room: dict[Path, int] = {}
-        for (path, _, _, _, free), members in self._members.items():
+        for (path, _, _, _, _, free), members in self._members.items():
             if free not in fits:
                 fits[free] = pods_that_fit(request, free, at_most)
             if len(path) == self._levels:
@@ -154,11 +158,11 @@ class ClassTable:
 
     def _seat(self, node: NodeName) -> ClassKey | None:
         """Put the node last into its class; None for a node on which not one pod fits."""
-        path, eligible, price, budgets = self._static[node]
+        path, eligible, price, budgets, spots = self._static[node]
         free = self._useful(eligible, self._free(node))
         if free is None:
             return None
-        key = (path, eligible, price, budgets, free)
+        key = (path, eligible, price, budgets, spots, free)
         entry = (self._node_order.of(node), node)
         self._seats[node] = (key, entry)
         members = self._members.get(key)
@@ -181,7 +185,7 @@ class ClassTable:
             self._order.pop(bisect_left(self._order, key))
 
     def _make(self, key: ClassKey) -> NodeClass:
-        path, eligible, price, budgets, free = key
+        path, eligible, price, budgets, spots, free = key
         members = self._members[key][: self._most]
         made = NodeClass(
             path=path,
@@ -191,26 +195,32 @@ class ClassTable:
             nodes=tuple([node for _, node in members]),
             budgets=budgets,
             order=tuple([order for order, _ in members]) if self._tells_order else (),
+            spots=spots,
         )
         self._made[key] = made
         return made
 
 
-StaticPart = tuple[Path, tuple[bool, ...], Vector, Vector]
+StaticPart = tuple[Path, tuple[bool, ...], Vector, Vector, tuple[str, ...]]
 
 
 def static_parts(session: Session, judged: Sequence[Eligibility], frame: Frame) -> dict[NodeName, StaticPart]:
-    """The part of each node's key that placing does not change: path, eligibility, price and budgets."""
+    """The part of each node's key that placing does not change.
+
+    Path, eligibility, price, budgets, and the labels by which pods are near or apart.
+    """
     paths = session.topologies.paths(frame.topology) if frame.topology and frame.levels else {}
     scoped = [(index, nodes) for index, nodes in enumerate(frame.scopes) if nodes is not None]
     everywhere = tuple(index for index, nodes in enumerate(frame.scopes) if nodes is None)
     special = {node for each in judged for marked in (each.rejected, each.price) for node in marked}
     plain = (tuple([True] * len(judged)), tuple([0] * len(judged)))
     parts: dict[NodeName, StaticPart] = {}
-    for node in session.nodes:
+    keys = frame.keys
+    for node, state in session.nodes.items():
+        spots = tuple([spot_of(state.node.labels, key) for key in keys]) if keys else ()
         eligible, price = plain if node not in special else _judgement(node, judged)
         budgets = _sorted(everywhere, [index for index, nodes in scoped if node in nodes])
-        parts[node] = (paths.get(node, ())[: len(frame.levels)], eligible, price, budgets)
+        parts[node] = (paths.get(node, ())[: len(frame.levels)], eligible, price, budgets, spots)
     return parts
 
 

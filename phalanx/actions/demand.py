@@ -15,7 +15,7 @@ from phalanx.model.gangs import (
     outer_subgroups,
     whole_subgroups,
 )
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Pod, plain
 from phalanx.model.reasons import Problem, Reason
 
 
@@ -140,6 +140,19 @@ def start_of(gang: Gang, names: Sequence[str]) -> tuple[Demand, bool]:
     if not is_enough:
         chosen = _choose(gang, inside, replace(needed, members=0, roles={}))
     return _minimum(gang, chosen, started=False), is_enough
+
+
+def keeps_company(demand: Demand) -> bool:
+    """Whether pods of it must be near other pods or apart from them, or others from them."""
+    return any(batch.pods[0].shape.company is not None for batch in demand.batches)
+
+
+def alone(batch: Batch) -> Batch:
+    """The same pods, as if they neither asked for company nor were anybody's; itself where that is so."""
+    if batch.pods[0].shape.company is None:
+        return batch
+    shape = plain(batch.pods[0].shape)
+    return replace(batch, pods=tuple(replace(pod, shape=shape) for pod in batch.pods))
 
 
 def without(demand: Demand, placed: Iterable[Pod]) -> Demand:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from phalanx.actions import evidence, findings
-from phalanx.actions.demand import Batch, Demand
+from phalanx.actions.demand import Batch, Demand, alone, keeps_company
 from phalanx.actions.endings import Endings
 from phalanx.actions.findings import Case, Finding
 from phalanx.actions.problems import Problems
@@ -22,10 +22,10 @@ from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Reason, Standing
-from phalanx.model.rules import Budget, SameDomain, SubgroupRule
+from phalanx.model.rules import Budget, CompanyRule, SameDomain, SubgroupRule
 from phalanx.solver.explain import Explanation, explain, fits_when_empty
 from phalanx.solver.problem import SolveLimits
-from phalanx.solver.relaxations import Relaxation, RelaxationKind
+from phalanx.solver.relaxations import ELIGIBILITY, Relaxation, RelaxationKind
 
 _OF_ROOM: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.NO_DOMAIN_FITS)
 """Reasons that may have another behind them: that the room is kept for somebody."""
@@ -104,6 +104,9 @@ class Explainer:
     def _find_in_cluster(self, demand: Demand, spared: frozenset[GangId]) -> Finding:
         nowhere = evidence.nowhere_eligible(demand, self._session)
         if nowhere is not None:
+            others = replace(demand, batches=(alone(nowhere),))
+            if evidence.nowhere_eligible(others, self._session) is None:
+                return findings.kept_apart(demand, nowhere, self._session)
             return findings.no_eligible_node(demand, nowhere, self._session)
         question = self._questions.ask(demand)
         if fits_when_empty(question.empty, limits=_LIMITS) is False:
@@ -129,12 +132,14 @@ def _impossible(case: Case) -> Finding:
     if isinstance(rule, SameDomain):
         return findings.above_domain(case, rule)
     if rule is not None:
-        return findings.above_subgroup_domain(case, rule)
+        return findings.above_rule(case, rule)
     return findings.above_cluster(case)
 
 
 def _waiting(case: Case) -> Finding:
     rule = _dominant_rule(case)
+    if isinstance(rule, CompanyRule) or (rule is None and _is_kept_away(case)):
+        return findings.no_company(case, rule)
     if isinstance(rule, Budget):
         return findings.queue_limit(case, rule)
     if isinstance(rule, SameDomain):
@@ -144,8 +149,13 @@ def _waiting(case: Case) -> Finding:
     return findings.insufficient(case)
 
 
-def _dominant_rule(case: Case) -> Budget | SameDomain | SubgroupRule | None:
-    """The rule of a conflict to name first: a limit, then a level of the gang, then one of a subgroup."""
+def _is_kept_away(case: Case) -> bool:
+    """Whether nodes are part of it that the pods may not use, some of them maybe for the pods there."""
+    return ELIGIBILITY in case.facts.conflict and keeps_company(case.demand)
+
+
+def _dominant_rule(case: Case) -> Budget | SameDomain | SubgroupRule | CompanyRule | None:
+    """The rule of a conflict to name first: a limit, then a level of the gang, then that of some pods."""
     named = [rule for rule in case.problem.rules if rule.name in case.facts.conflict]
     for rule in named:
         if isinstance(rule, Budget):
@@ -153,7 +163,7 @@ def _dominant_rule(case: Case) -> Budget | SameDomain | SubgroupRule | None:
     for rule in named:
         if isinstance(rule, SameDomain):
             return rule
-    return next((rule for rule in named if isinstance(rule, SubgroupRule)), None)
+    return next((rule for rule in named if isinstance(rule, SubgroupRule | CompanyRule)), None)
 
 
 def smallest(demand: Demand) -> Demand:

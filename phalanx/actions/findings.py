@@ -1,5 +1,7 @@
 """The words of verdicts: message and evidence of each reason that an explanation can find."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from phalanx.actions import advice, evidence, words
@@ -10,10 +12,15 @@ from phalanx.framework.statement import total_requests
 from phalanx.limits import CLAIM_MS
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
-from phalanx.model.rules import Budget, SameDomain, SubgroupRule
+from phalanx.model.rules import Budget, CompanyRule, SameDomain, SubgroupRule
 from phalanx.model.shares import asks_for_share
 from phalanx.solver.explain import Explanation
 from phalanx.solver.problem import Problem
+
+_UNTIL_OTHER_COMPANY: Final = (
+    "Wait until pods that keep these away have ended and those that are asked for run, "
+    "or change the pods' spec.affinity"
+)
 
 
 class Finding(Struct, frozen=True):
@@ -140,14 +147,37 @@ def no_domain(case: Case, rule: SameDomain) -> Finding:
     )
 
 
-def above_subgroup_domain(case: Case, rule: SubgroupRule) -> Finding:
-    """The subgroup's rule cannot be kept even when nothing runs on the cluster."""
+def above_rule(case: Case, rule: SubgroupRule | CompanyRule) -> Finding:
+    """The rule of some pods cannot be kept even when nothing runs on the cluster."""
     return Finding(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
         message=f"{rule.name} cannot be had even when nothing else runs: "
         f"there is room for {case.fit} of {words.pods(case.demand.count)}",
         evidence=(*_conflict(case), *_without_domain(case), *evidence.of_nodes(case.demand, case.session)),
         next_step=case.when_impossible,
+    )
+
+
+def kept_apart(demand: Demand, batch: Batch, session: Session) -> Finding:
+    """Of the nodes that these pods may use, all are out for the pods that are there, or are not."""
+    counts = session.eligibility(batch.pods[0]).count_by_reason()
+    return Finding(
+        reason=Reason.POD_AFFINITY,
+        message=f"none of {len(session.nodes)} nodes may run these pods now: "
+        + words.listed(f"{count} {reason}" for reason, count in counts),
+        evidence=evidence.of_nodes(demand, session),
+        next_step=_UNTIL_OTHER_COMPANY,
+    )
+
+
+def no_company(case: Case, rule: CompanyRule | None) -> Finding:
+    """Would fit if other pods were there, or these ones were not, or the gang's pods asked for less."""
+    named = rule.name if rule is not None else "required pod affinity"
+    return Finding(
+        reason=Reason.POD_AFFINITY,
+        message=f"{named} leaves room for {case.fit} of {words.pods(case.demand.count)} now",
+        evidence=(*_conflict(case), *evidence.of_endings(case.ending), *_of_cluster(case)),
+        next_step=case.while_waiting if rule is not None or case.ending else _UNTIL_OTHER_COMPANY,
     )
 
 

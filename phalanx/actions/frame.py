@@ -10,7 +10,7 @@ from phalanx.framework.topology import Path
 from phalanx.model.gangs import Gang, lineages
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
-from phalanx.model.rules import Budget, Rule
+from phalanx.model.rules import Apart, Beside, Budget, CompanyRule, Rule
 from phalanx.model.snapshot import Topology
 from phalanx.solver.problem import SubgroupAnchor
 
@@ -18,7 +18,8 @@ from phalanx.solver.problem import SubgroupAnchor
 class Frame(Struct, frozen=True):
     """`levels` go down to the deepest that a rule names. `anchors` are domains of members with a node.
 
-    `lineages`: per subgroup, its own name and those of the parts around it.
+    `lineages`: per subgroup, its own name and those of the parts around it. `keys` are the node labels of
+    rules about company that nodes share.
     """
 
     rules: tuple[Rule, ...]
@@ -27,11 +28,17 @@ class Frame(Struct, frozen=True):
     anchors: tuple[Path, ...]
     subgroup_anchors: tuple[SubgroupAnchor, ...]
     lineages: Mapping[str, tuple[str, ...]]
+    keys: tuple[str, ...] = ()
 
     @property
     def scopes(self) -> tuple[frozenset[NodeName] | None, ...]:
         """Per budget, the nodes that it counts, None for all."""
         return tuple(rule.nodes for rule in self.rules if isinstance(rule, Budget))
+
+    @property
+    def keeps_company(self) -> bool:
+        """Whether pods of the gang must be near each other or apart."""
+        return any(isinstance(rule, CompanyRule) for rule in self.rules)
 
 
 def frame_of(session: Session, gang: Gang) -> Frame:
@@ -47,6 +54,7 @@ def frame_of(session: Session, gang: Gang) -> Frame:
         anchors=_anchors(session, gang, topology, len(levels)) if topology and has_levels else (),
         subgroup_anchors=_subgroup_anchors(session, gang, topology) if topology and has_levels else (),
         lineages=lineages(gang.subgroups),
+        keys=_keys(session, rules),
     )
 
 
@@ -58,8 +66,22 @@ def nodes_of_members(session: Session, gang: Gang) -> list[NodeName]:
 
 def _depth(rules: tuple[Rule, ...], topology: Topology) -> int:
     names = [level.name for level in topology.levels]
-    wanted = [rule.level for rule in rules if not isinstance(rule, Budget)]
+    wanted = [rule.level for rule in rules if not isinstance(rule, Budget | CompanyRule)]
     return max((names.index(level) + 1 for level in wanted if level in names), default=0)
+
+
+def _keys(session: Session, rules: tuple[Rule, ...]) -> tuple[str, ...]:
+    """A label by which pods are only kept apart need not be told where every node has its own value."""
+    keys = {
+        rule.key
+        for rule in rules
+        if isinstance(rule, Beside) or (isinstance(rule, Apart) and not _tells_apart(session, rule.key))
+    }
+    return tuple(sorted(keys))
+
+
+def _tells_apart(session: Session, key: str) -> bool:
+    return session.neighbours is not None and session.neighbours.tells_apart(key)
 
 
 def _anchors(session: Session, gang: Gang, topology: Topology, depth: int) -> tuple[Path, ...]:

@@ -41,6 +41,7 @@ class IdealCluster:
             gangs={},
             queue_usage={gang.queue: usage} if usage else {},
             memory=Memory(),
+            standing=(),
         )
         return Session(snapshot, self._session.config, overlook_faults=self._in_service)
 

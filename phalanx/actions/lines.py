@@ -105,7 +105,7 @@ class _UsersLine:
 
 def user_of(gang: Gang, label: str) -> str:
     """The value of the label on the first member that has it; all gangs without one are one user's."""
-    values = (value for pod in gang.members for key, value in pod.labels.pairs if key == label)
+    values = (value for pod in gang.members for key, value in pod.all_labels if key == label)
     return next(values, "")
 
 

@@ -16,7 +16,7 @@ from phalanx.framework.topology import Path
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Objective
-from phalanx.model.rules import Budget, FewestDomains, Rule, SameDomain
+from phalanx.model.rules import Budget, CompanyRule, FewestDomains, Rule, SameDomain
 from phalanx.model.shares import Devices
 from phalanx.solver.problem import NodeClass, Problem, RoleDemand
 
@@ -33,6 +33,8 @@ class Posed(Struct, frozen=True):
 
 class Problems:
     """Makes the problems of one session; demands that see the nodes alike share a table of classes.
+
+    A table for pods with company is made for one problem: what is placed next may change who may be where.
 
     `may_grow`: problems are posed while more is free than when this was made.
     """
@@ -60,6 +62,7 @@ class Problems:
             subgroup_anchors=frame.subgroup_anchors,
             seed=self._session.snapshot.seed,
             ties=lens.ties,
+            keys=frame.keys,
         )
         return Posed(problem=problem, key=_key(demand, lens))
 
@@ -71,12 +74,15 @@ class Problems:
         at_most = tuple(
             min(len(batch.pods), self.most_on_one_node(batch.pods[0])) for batch in demand.batches
         )
+        pods = tuple(batch.pods[0] for batch in demand.batches)
+        stamps = tuple(map(self._session.stamp, pods))
         return Lens(
-            pods=tuple(batch.pods[0] for batch in demand.batches),
+            pods=pods,
             at_most=at_most,
             frame=frame,
             avoided=avoided,
             ties=objective_of(self._session, demand),
+            stamps=stamps if any(stamps) else (),
         )
 
     def _table(self, lens: Lens) -> ClassTable:
@@ -84,7 +90,8 @@ class Problems:
         if table is None:
             order = self._orders.order(lens.ties, lens.frame.topology, lens.pods)
             table = ClassTable(self._session, lens, order)
-            self._tables[lens.key] = table
+            if not lens.stamps:
+                self._tables[lens.key] = table
         return table
 
     def devices(self, demand: Demand, seats: Seats) -> Devices:
@@ -134,7 +141,8 @@ def _key(demand: Demand, lens: Lens) -> Hashable:
     counts = tuple((batch.minimum, len(batch.pods)) for batch in demand.batches)
     gang, frame = demand.gang, lens.frame
     parts = (gang.subgroups, tuple(batch.subgroup for batch in demand.batches), frame.subgroup_anchors)
-    return (lens.key, counts, gang.queue, gang.topology, frame.anchors, parts)
+    company = tuple(rule for rule in frame.rules if isinstance(rule, CompanyRule))
+    return (lens.key, counts, gang.queue, gang.topology, frame.anchors, parts, company)
 
 
 def _largest_free(session: Session, *, may_grow: bool) -> dict[str, int]:
@@ -156,6 +164,7 @@ def roles_of(demand: Demand, requests: Sequence[Vector], frame: Frame) -> tuple[
             minimum=batch.minimum,
             maximum=len(batch.pods),
             subgroups=frame.lineages.get(batch.subgroup, ()),
+            shape=batch.pods[0].shape.key if frame.keeps_company else "",
         )
         for batch, request in zip(demand.batches, requests, strict=True)
     )

@@ -11,16 +11,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.classes import StaticPart, asked_for, request_vectors, static_parts
-from phalanx.actions.demand import Demand
+from phalanx.actions.demand import Batch, Demand, alone
 from phalanx.actions.frame import Frame, frame_of
 from phalanx.actions.fullness import Fullness
 from phalanx.actions.ideal import IdealCluster
 from phalanx.actions.problems import narrowed, roles_of
 from phalanx.actions.shares import ShareLens, amounts_of, free_amounts, share_lens
 from phalanx.actions.useful import Vector, capped, pods_that_fit, used_together
+from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
+from phalanx.model.rules import CompanyRule, Rule, SameDomain
 from phalanx.solver.problem import NodeClass, Problem
 
 
@@ -50,6 +52,8 @@ class Questions:
         requests = request_vectors(asked, resources)
         most = [len(batch.pods) for batch in demand.batches]
         full, vacant = self._classes(demand, now, ideal, _Room(resources, requests, most), shares)
+        kept = tuple(rule for rule in empty.rules if not _of_company(rule))
+        kept += tuple(rule for rule in now.rules if _of_company(rule))
         problem = Problem(
             resources=resources,
             levels=now.levels,
@@ -59,8 +63,9 @@ class Questions:
             anchors=now.anchors,
             subgroup_anchors=now.subgroup_anchors,
             seed=self._session.snapshot.seed,
+            keys=now.keys,
         )
-        ideally = replace(problem, classes=vacant, rules=narrowed(empty.rules, vacant))
+        ideally = replace(problem, classes=vacant, rules=narrowed(kept, vacant))
         return Question(now=problem, empty=ideally)
 
     def _classes(
@@ -69,17 +74,29 @@ class Questions:
         """Each class now and on the empty cluster. It lists no more nodes than can matter."""
         groups: dict[_Key, list[tuple[Vector, NodeName]]] = {}
         free, vacant = free_amounts(self._session, shares), free_amounts(ideal, shares)
-        judged = [self._session.eligibility(batch.pods[0]) for batch in demand.batches]
-        for node, part in static_parts(self._session, judged, frame).items():
+        parts = static_parts(self._session, self._judged(demand.batches), frame)
+        lonely = tuple(map(alone, demand.batches))
+        ideal_parts = (
+            static_parts(self._session, self._judged(lonely), frame) if lonely != demand.batches else parts
+        )
+        for node, part in parts.items():
             amounts = room.useful(free(node), vacant(node))
             if amounts is not None:
                 entry = (self._fullness.of(node), node)
-                groups.setdefault((part, amounts), []).append(entry)
+                groups.setdefault((part, ideal_parts[node], amounts), []).append(entry)
         pairs = [_pair(key, sorted(groups[key])[: demand.count]) for key in sorted(groups)]
         return tuple(now for now, _ in pairs), tuple(empty for _, empty in pairs)
 
+    def _judged(self, batches: Sequence[Batch]) -> list[Eligibility]:
+        return [self._session.eligibility(batch.pods[0]) for batch in batches]
 
-_Key = tuple[StaticPart, tuple[Vector, Vector]]
+
+def _of_company(rule: Rule) -> bool:
+    """Whether it is about pods that ask for each other: nobody else changes what they ask."""
+    return isinstance(rule, CompanyRule) or (isinstance(rule, SameDomain) and rule.fixed)
+
+
+_Key = tuple[StaticPart, StaticPart, tuple[Vector, Vector]]
 
 
 class _Room:
@@ -111,8 +128,14 @@ class _Room:
 
 
 def _pair(key: _Key, entries: list[tuple[Vector, NodeName]]) -> tuple[NodeClass, NodeClass]:
-    (path, eligible, price, budgets), (free, vacant) = key
-    nodes = tuple(node for _, node in entries)
-    now = NodeClass(path=path, free=free, eligible=eligible, price=price, nodes=nodes, budgets=budgets)
-    empty = NodeClass(path=path, free=vacant, eligible=eligible, price=price, nodes=nodes, budgets=budgets)
-    return now, empty
+    (path, eligible, price, budgets, spots), (_, possible, *_), (free, vacant) = key
+    now = NodeClass(
+        path=path,
+        free=free,
+        eligible=eligible,
+        price=price,
+        nodes=tuple(node for _, node in entries),
+        budgets=budgets,
+        spots=spots,
+    )
+    return now, replace(now, free=vacant, eligible=possible)

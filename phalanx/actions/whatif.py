@@ -5,7 +5,7 @@ And the empty cluster with all nodes in service: who fits only there waits for n
 
 from msgspec.structs import replace
 
-from phalanx.actions.demand import Demand
+from phalanx.actions.demand import Demand, keeps_company
 from phalanx.actions.ideal import IdealCluster
 from phalanx.actions.problems import Problems
 from phalanx.framework.session import Session
@@ -59,8 +59,10 @@ class WhatIf:
         return session if _fits(self._posed[1], demand) else None
 
     def _is_anchored(self, demand: Demand) -> bool:
-        """Whether it must be near nodes that its gang got in this cycle: no other session has those."""
+        """Whether it must be near nodes, or pods, of this cycle's placements: no other session has those."""
         gang = demand.gang
+        if keeps_company(demand):
+            return True
         placed = [pod for pod in gang.members if self._session.pod_state(pod) is PodState.ALLOCATED]
         if gang.topology.required is not None:
             return bool(placed)

@@ -15,6 +15,7 @@ from phalanx.cache.foreign import ForeignWork
 from phalanx.cache.gangs import GangTable
 from phalanx.cache.nodes import NodeTable
 from phalanx.cache.pods import PodTable
+from phalanx.cache.standing import StandingPods
 from phalanx.cache.surroundings import Surroundings
 from phalanx.cache.table import Kept, key_of, relist
 from phalanx.model.gangs import Gang
@@ -43,6 +44,7 @@ class Cache:
             namespace_changed=self._gangs.namespace_changed, class_changed=self._class_changed
         )
         self._pods = PodTable(changed=self._pod_changed, classes=self._surroundings.classes.by_name)
+        self._standing = StandingPods(scheduler_name=scheduler_name, pods=self._pods.values)
         self._kinds: Mapping[str, Kept[Any]] = {
             "Pod": self._pods,
             "Node": self._nodes,
@@ -110,6 +112,7 @@ class Cache:
             if before is not None:
                 self._nodes.release(*before, log)
         self._foreign.replace(old, new)
+        self._standing.replace(old, new, log)
         self._gangs.replace(old, new, log)
 
     def _class_changed(self, name: str, log: ChangeLog) -> None:
@@ -121,6 +124,7 @@ class Cache:
     def snapshot(self, *, now: int, seed: int, memory: Memory) -> Snapshot:
         """Everything a cycle may know; `now` in milliseconds since the epoch. What is unchanged is shared."""
         self._refresh()
+        pod_terms, standing = self._standing.view()
         return Snapshot(
             now=now,
             seed=seed,
@@ -134,6 +138,8 @@ class Cache:
             claims=self._claims.view(),
             capacity_version=self._version,
             memory=memory,
+            pod_terms=pod_terms,
+            standing=standing,
         )
 
     def around(self, names: Iterable[NodeName]) -> Snapshot:
@@ -159,6 +165,16 @@ class Cache:
         """A node with what is used and free on it now."""
         return self._nodes.state(name)
 
+    def clash(self, pod: Pod) -> str:
+        """The label by which a pod is near pods that it must be apart from on its node; empty for none."""
+        here = self._nodes.state(pod.node) if pod.node is not None else None
+        for key, node in self._standing.avoided(pod, self._surroundings.namespaces.by_name()):
+            there = self._nodes.state(node)
+            value = here.node.labels.get(key) if here is not None else None
+            if value is not None and there is not None and there.node.labels.get(key) == value:
+                return key
+        return ""
+
     def check_invariants(self) -> None:
         """Assert that what is kept by increments equals what the objects add up to; nothing leaks."""
         self._refresh()
@@ -166,6 +182,7 @@ class Cache:
         self._pods.check()
         self._nodes.check(pods)
         self._foreign.check(pods)
+        self._standing.check(pods)
         self._gangs.check(pods)
         self._claims.check()
 

@@ -26,6 +26,7 @@ BUILT_IN: Final = MappingProxyType(
         "gpu-sharing": "phalanx.plugins.gpu_sharing:GpuSharing",
         "taints": "phalanx.plugins.taints:Taints",
         "node-affinity": "phalanx.plugins.node_affinity:NodeAffinity",
+        "pod-affinity": "phalanx.plugins.pod_affinity:PodAffinity",
         "lemons": "phalanx.plugins.lemons:Lemons",
         "topology": "phalanx.plugins.topology:TopologyLevels",
         "queue-limits": "phalanx.plugins.queue_limits:QueueLimits",

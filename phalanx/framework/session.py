@@ -10,6 +10,7 @@ from phalanx.framework.entitlements import FairShares
 from phalanx.framework.health import NodeWatch, watch
 from phalanx.framework.ledger import Ledger
 from phalanx.framework.lost import may_lose_pods
+from phalanx.framework.neighbours import Neighbours
 from phalanx.framework.past_usage import past_usage
 from phalanx.framework.plugin import Plugins
 from phalanx.framework.queue_tree import QueueTree
@@ -34,6 +35,7 @@ class Session:
     `faults`: what is wrong with the nodes that no new pod may use, whichever it is; `overlook_faults` is for
     questions about a cluster on which nothing is. `circumstances`: what the
     answers of this cycle depend on besides capacity, gangs and queues; refusals hold while it stays the same.
+    `neighbours` is None while no pod asks to be near or apart from others.
     """
 
     def __init__(self, snapshot: Snapshot, config: SchedulerConfig, *, overlook_faults: bool = False) -> None:
@@ -41,7 +43,9 @@ class Session:
         self.config = config
         self.cycle = snapshot.memory.cycle + 1
         self.nodes = MappingProxyType({name: snapshot.nodes[name] for name in sorted(snapshot.nodes)})
-        self.gangs = MappingProxyType({name: snapshot.gangs[name] for name in sorted(snapshot.gangs)})
+        self.neighbours = Neighbours(snapshot) if snapshot.pod_terms else None
+        mark = self.neighbours.marked if self.neighbours is not None else _unmarked
+        self.gangs = MappingProxyType({name: mark(snapshot.gangs[name]) for name in sorted(snapshot.gangs)})
         self.queues = QueueTree(snapshot.queues)
         self.ledger = Ledger(snapshot, self.queues)
         self.topologies = Topologies(snapshot.topologies, self.nodes, config.default_topology)
@@ -50,7 +54,7 @@ class Session:
         self._changes = Changes()
         self.circumstances: list[object] = []
         self._verdicts: dict[GangId, Verdict] = {}
-        self._eligibility: dict[ShapeKey, Eligibility] = {}
+        self._eligibility: dict[ShapeKey, tuple[tuple[int, ...], Eligibility]] = {}
         self._objections: dict[GangId, Problem | None] = {}
         for plugin in self.plugins.openers:
             plugin.open(self)
@@ -77,11 +81,17 @@ class Session:
         return self._changes.seats.get(gang.id, ())
 
     def eligibility(self, pod: Pod) -> Eligibility:
-        """Where pods of this shape may run; the same for all pods of a shape."""
-        key = pod.shape.key
-        if key not in self._eligibility:
-            self._eligibility[key] = judge(pod, self)
-        return self._eligibility[key]
+        """Where pods of this shape may run now; the same for all pods of a shape."""
+        key, stamp = pod.shape.key, self.stamp(pod)
+        known = self._eligibility.get(key)
+        if known is None or known[0] != stamp:
+            known = self._eligibility[key] = (stamp, judge(pod, self))
+        return known[1]
+
+    def stamp(self, pod: Pod) -> tuple[int, ...]:
+        """Equal while nothing that was placed has changed where pods of this shape may run."""
+        company = pod.shape.company
+        return () if company is None or self.neighbours is None else self.neighbours.stamp(company)
 
     def objection(self, gang: Gang) -> Problem | None:
         """The first objection that a plugin has to trying the gang at all."""
@@ -165,6 +175,10 @@ class Session:
     def verdicts(self) -> Mapping[GangId, Verdict]:
         """Why gangs were refused so far."""
         return self._verdicts
+
+
+def _unmarked(gang: Gang) -> Gang:
+    return gang
 
 
 def _faults(nodes: Mapping[NodeName, NodeState], plugins: Plugins) -> dict[NodeName, str]:

@@ -50,7 +50,10 @@ class Kept(Struct, frozen=True):
 
 
 class NoRoom(Exception):
-    """A placement would over-commit a node: a mistake of whoever made it, never of the input."""
+    """A placement would over-commit a node, or put pods together that must be apart.
+
+    It is a mistake of whoever made it, never of the input.
+    """
 
 
 class Changes:
@@ -118,6 +121,7 @@ class Statement:
                 binds.append(
                     Bind(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, device=device)
                 )
+        self._meet(seats)
         nodes = (*self._session.seats_of(gang), *(node for node, _ in seats))
         self._set(self._changes.seats, gang.id, nodes)
         self._changes.placements.append(
@@ -234,6 +238,21 @@ class Statement:
             for account in ledger.accounts(gang.queue, node):
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), load))
         return devices
+
+    def _meet(self, seats: Seats) -> None:
+        """Let pods with company count where they are now. Raises NoRoom where they had to be apart."""
+        neighbours = self._session.neighbours
+        if neighbours is None:
+            return
+        placed = [(pod, node) for node, pods in seats for pod in pods if pod.shape.company is not None]
+        for pod, node in placed:
+            assert pod.shape.company is not None
+            for table, key, value in neighbours.changes(pod.shape.company, node):
+                self._set(table, key, value)
+        for pod, node in placed:
+            clash = neighbours.clash(pod, node)
+            if clash:
+                raise NoRoom(clash)
 
     def _deal(self, seats: Seats, chosen: Devices) -> Devices:
         """A device for each share: the chosen one, else one for all others of a node together."""

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from phalanx.model.names import NodeName, PodUid, ShapeKey
 from phalanx.model.reasons import Problem
@@ -56,6 +56,24 @@ class WeightedTerm(Struct, frozen=True, gc=False):
     term: Term
 
 
+class PodTerm(Struct, frozen=True, gc=False):
+    """One required term of pod affinity or anti-affinity: which pods it is about, and what is near them.
+
+    Near a pod are the nodes that have the same value of the label `topology_key` as its own node. `selector`
+    None matches no pod, one without requirements every pod. `namespaces` are the pods' own where the term
+    names none; `namespace_selector` adds those whose labels match, one without requirements all.
+    """
+
+    topology_key: str
+    selector: Term | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: Term | None = None
+
+
+PodTerms = tuple[PodTerm, ...]
+"""Pods that match all of these. The terms of anti-affinity stand alone, those of affinity together."""
+
+
 class PodLabels(Struct, frozen=True, weakref=True, cache_hash=True):
     """The labels of a pod as (key, value), sorted; one object for pods with the same."""
 
@@ -63,6 +81,22 @@ class PodLabels(Struct, frozen=True, weakref=True, cache_hash=True):
 
 
 NO_LABELS: Final = PodLabels()
+
+
+class Company(Struct, frozen=True, gc=False):
+    """How the pods of a shape stand to the terms of a snapshot, by their numbers there. A session makes it.
+
+    `near`: the pod's own affinity. `apart`: its own anti-affinity. `matches`: those that the pod is meant by.
+    `in_gang`: waiting members of its gang that do not ask for the same are among those that `near` means.
+    `begins`: so are some that ask for the same. `plain` is the key of the shape without all this.
+    """
+
+    plain: ShapeKey
+    near: int | None = None
+    apart: tuple[int, ...] = ()
+    matches: tuple[int, ...] = ()
+    in_gang: bool = False
+    begins: bool = False
 
 
 class Toleration(Struct, frozen=True, gc=False):
@@ -87,9 +121,10 @@ class PodShape(Struct, frozen=True, weakref=True):
     `requests` counts init containers, sidecars and overhead as Kubernetes does and holds `pods: 1`.
     `required_affinity` terms are alternatives; empty means no requirement. `claims` are PVC names in the
     pod's namespace, which is part of the key when there are any. `unsupported` names the fields that this
-    scheduler does not honour yet, as paths such as `spec.affinity.podAffinity`; `invalid` says which fields
+    scheduler does not honour yet, as paths such as `spec.resourceClaims`; `invalid` says which fields
     make no sense, as "path: what is wrong". Either refuses a waiting pod; an unreadable amount counts as the
-    largest there is.
+    largest there is. `affinity` and `anti_affinity` are the required terms about other pods. `company` is
+    there only within a session, for pods that such a term of theirs, or of others, is about.
     """
 
     key: ShapeKey
@@ -101,6 +136,16 @@ class PodShape(Struct, frozen=True, weakref=True):
     claims: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
     invalid: tuple[str, ...] = ()
+    affinity: PodTerms = ()
+    anti_affinity: PodTerms = ()
+    company: Company | None = None
+
+
+def plain(shape: PodShape) -> PodShape:
+    """The shape without its company; itself where it has none."""
+    if shape.company is None:
+        return shape
+    return structs.replace(shape, key=shape.company.plain, company=None)
 
 
 class Controller(Struct, frozen=True, gc=False):
@@ -135,7 +180,8 @@ class Pod(Struct, frozen=True, gc=False):
     when it failed or began to be deleted, and `running_since` when a running one was taken by its kubelet, in
     seconds since the epoch, 0 when nobody tells. `ran` is when one that has succeeded began and ended, in
     seconds too, None when nobody tells. `device` is where its share of a GPU is, on its node; None while it
-    has neither, or when nobody tells. `labels` are all of its labels, for terms that look at them.
+    has neither, or when nobody tells. `labels` are those that it may
+    share with the others of its workload, `own_labels` those that tell it from them.
     """
 
     uid: PodUid
@@ -168,6 +214,12 @@ class Pod(Struct, frozen=True, gc=False):
     device: Device | None = None
     problems: tuple[Problem, ...] = ()
     labels: PodLabels = NO_LABELS
+    own_labels: PodLabels = NO_LABELS
+
+    @property
+    def all_labels(self) -> tuple[tuple[str, str], ...]:
+        """Every label of the pod."""
+        return (*self.labels.pairs, *self.own_labels.pairs)
 
     @property
     def is_finished(self) -> bool:

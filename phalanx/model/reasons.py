@@ -41,6 +41,7 @@ class Reason(StrEnum):
     TOPOLOGY_UNKNOWN = "TopologyUnknown"
     VOLUME_NOT_BOUND = "VolumeNotBound"
     NO_ELIGIBLE_NODE = "NoEligibleNode"
+    POD_AFFINITY = "PodAffinity"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     ABOVE_CLUSTER_CAPACITY = "AboveClusterCapacity"
     NO_DOMAIN_FITS = "NoDomainFits"

@@ -2,15 +2,19 @@
 
 from msgspec import Struct
 
-from phalanx.model.names import NodeName, QueueName
+from phalanx.model.names import NodeName, QueueName, ShapeKey
 from phalanx.model.resources import Resources
 
 
 class SameDomain(Struct, frozen=True, tag="same-domain"):
-    """All pods of the gang, and its members that already run, lie in one domain of this level."""
+    """All pods of the gang, and its members that already run, lie in one domain of this level.
+
+    `fixed`: what asks for it cannot ask for less, such as a wider level.
+    """
 
     name: str
     level: str
+    fixed: bool = False
 
 
 class FewestDomains(Struct, frozen=True, tag="fewest-domains"):
@@ -61,10 +65,39 @@ class Budget(Struct, frozen=True, tag="budget"):
     queue: QueueName | None = None
 
 
+class Apart(Struct, frozen=True, tag="apart"):
+    """No pod of a shape in `owners` is near another pod of a shape in `others`: anti-affinity in a gang.
+
+    Near are nodes with the same value of the label `key`; those without the label are near nothing.
+    """
+
+    name: str
+    key: str
+    owners: tuple[ShapeKey, ...]
+    others: tuple[ShapeKey, ...]
+
+
+class Beside(Struct, frozen=True, tag="beside"):
+    """Pods of the shapes in `owners` are near pods of `others`, or have a value of `key` in `homes`.
+
+    In one more domain of the key they may be among themselves, if a pod of a shape in `begin` is there.
+    """
+
+    name: str
+    key: str
+    owners: tuple[ShapeKey, ...]
+    others: tuple[ShapeKey, ...]
+    homes: tuple[str, ...] = ()
+    begin: tuple[ShapeKey, ...] = ()
+
+
+CompanyRule = Apart | Beside
+"""What pods of a gang ask of each other."""
+
 SubgroupRule = SubgroupDomain | SubgroupSegments
 """What must hold for a named part of a gang, those inside it included."""
 
 Wish = FewestDomains | SubgroupFewest
 """What a placement is judged by, and never fails for."""
 
-Rule = SameDomain | SubgroupRule | Wish | Budget
+Rule = SameDomain | SubgroupRule | CompanyRule | Wish | Budget

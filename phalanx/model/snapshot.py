@@ -8,7 +8,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.nodes import NodeState
-from phalanx.model.pods import Term
+from phalanx.model.pods import PodTerms, Term
 from phalanx.model.queues import Queue
 from phalanx.model.resources import Resources
 
@@ -38,6 +38,18 @@ class Claim(Struct, frozen=True):
     why_unusable: str = ""
 
 
+class Standing(Struct, frozen=True):
+    """Pods with a node, bound or assumed, that terms of affinity cannot tell apart, and how many are where.
+
+    `labels` are those that some term looks at. `avoids`: the required anti-affinity of these pods.
+    """
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+    avoids: PodTerms
+    nodes: Mapping[NodeName, int]
+
+
 class Snapshot(Struct, frozen=True):
     """`now` is in milliseconds since the epoch. Mappings have a stable order that is part of the snapshot.
 
@@ -47,6 +59,9 @@ class Snapshot(Struct, frozen=True):
     made them, such as "Job team/x" or "pod team/y". `claims` is keyed by "namespace/name".
     `namespace_labels` holds every namespace. `topologies` always holds one under "", the default for gangs
     that name none. `capacity_version` grows whenever something that could let a refused gang fit has changed.
+    `pod_terms` are all that pods ask of other pods: each anti-affinity of those that wait or have a node,
+    each affinity of those that wait. Where there are none, `standing` is empty; else it holds all pods with a
+    node.
     """
 
     now: int
@@ -61,3 +76,5 @@ class Snapshot(Struct, frozen=True):
     claims: Mapping[str, Claim] = {}
     capacity_version: int = 0
     memory: Memory = Memory()
+    pod_terms: tuple[PodTerms, ...] = ()
+    standing: tuple[Standing, ...] = ()

@@ -1,6 +1,6 @@
 """A cycle in a file: what it knew and what it decided, so that it can be decided again elsewhere.
 
-The file is gzip'd JSON. It holds names and requests of a cluster's pods and nodes, and no secrets.
+The file is gzip'd JSON. It holds names, labels and requests of a cluster's pods and nodes, and no secrets.
 """
 
 import gzip

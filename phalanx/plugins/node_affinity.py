@@ -6,10 +6,10 @@ Required terms are alternatives. A preferred term that does not hold costs its w
 from typing import Final
 
 from phalanx.framework.plugin import NodeFilter, NodePrice
-from phalanx.framework.selectors import node_matches, node_matches_any
 from phalanx.framework.session import Session
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod, PodShape, WeightedTerm
+from phalanx.model.selectors import node_matches, node_matches_any
 
 
 class NodeAffinity:

@@ -7,11 +7,11 @@ root.
 
 from typing import Final
 
-from phalanx.framework.selectors import labels_match
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.queues import Queue
 from phalanx.model.reasons import Problem, Reason
+from phalanx.model.selectors import labels_match
 
 
 class Queues:

@@ -7,12 +7,12 @@ exist, or is not bound, lets the gang wait.
 from typing import Final
 
 from phalanx.framework.plugin import NodeFilter
-from phalanx.framework.selectors import node_matches_any
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Problem, Reason
+from phalanx.model.selectors import node_matches_any
 from phalanx.model.snapshot import Claim
 
 

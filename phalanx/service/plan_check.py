@@ -55,6 +55,9 @@ class CachePlanCheck:
             return f"node {name}: its place in the network is unknown"
         if not _has(state.node, labels):
             return f"node {name} is not in the domain of the plan any more"
+        key = self._cache.clash(pod)
+        if key:
+            return f"node {name}: pods there must be apart from pod {pod} by {key}"
         asked = pod.shape.requests
         short = [each for each, amount in state.free.items() if amount < 0 < asked.get(each, 0)]
         if short:

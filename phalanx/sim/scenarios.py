@@ -50,6 +50,13 @@ _IN_PAIRS: Final = 0.15
 
 _PAIRS: Final = "pairs"
 
+_COMPANY: Final = (*("",) * 8, "apart", "apart", "beside")
+"""What pods ask of each other."""
+
+_NOISY: Final = "example.com/noisy"
+_JOB: Final = "example.com/job"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
 _OBJECTIVES: Final = (None, None, "Spread", "LargestHole")
 _GUARANTEED: Final = (False, True, True)
 
@@ -74,7 +81,7 @@ def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenari
         seed=request.seed,
         seconds=request.hours * 3600,
         cluster=(*nodes, *priority_classes(jobs), *_queues(request, jobs)),
-        submissions=_submissions(jobs, _random(request, "wishes")),
+        submissions=_submissions(jobs, _random(request, "wishes"), _random(request, "company")),
         faults=faults,
         checks=checks,
         config=SchedulerConfig(),
@@ -124,8 +131,25 @@ def _queues(request: Request, jobs: Iterable[TraceJob]) -> Iterator[Object]:
         yield {**made, "spec": {**made["spec"], **given}}
 
 
-def _submissions(jobs: Iterable[TraceJob], random: Random) -> tuple[Submission, ...]:
-    return tuple(Submission(job.submit_s, _wishing(job, random)) for job in jobs)
+def _submissions(jobs: Iterable[TraceJob], random: Random, company: Random) -> tuple[Submission, ...]:
+    return tuple(
+        Submission(job.submit_s, _in_company(_wishing(job, random), company.choice(_COMPANY))) for job in jobs
+    )
+
+
+def _in_company(made: tuple[Object, ...], wish: str) -> tuple[Object, ...]:
+    """Pods that avoid each other, whichever their gang, or that want to be in one rack with their gang."""
+    job = deepcopy(made[-1])
+    template, name = job["spec"]["template"], job["metadata"]["name"]
+    if wish == "apart":
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {_NOISY: "true"}}}
+        template["metadata"]["labels"][_NOISY] = "true"
+        template["spec"]["affinity"] = {"podAntiAffinity": {_REQUIRED: [term]}}
+    elif wish == "beside":
+        term = {"topologyKey": _RACK, "labelSelector": {"matchLabels": {_JOB: name}}}
+        template["metadata"]["labels"][_JOB] = name
+        template["spec"]["affinity"] = {"podAffinity": {_REQUIRED: [term]}}
+    return (*made[:-1], job)
 
 
 def _wishing(job: TraceJob, random: Random) -> tuple[Object, ...]:

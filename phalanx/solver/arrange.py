@@ -17,7 +17,7 @@ from phalanx.solver.checker import check
 from phalanx.solver.problem import Assignment, NodeClass, Placed, Problem
 from phalanx.solver.rows import FITS_MAX
 
-Kind = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...]]
+Kind = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], tuple[str, ...]]
 Counts = dict[tuple[int, NodeName], int]
 
 
@@ -58,7 +58,8 @@ def _on_first_node(problem: Problem, placed: Placed) -> Placed:
 
 def _kind_of(problem: Problem, group: NodeClass) -> Kind | None:
     """None where each node is a domain by itself."""
-    return (group.path, group.price, group.budgets) if len(group.path) == len(problem.levels) else None
+    kind = (group.path, group.price, group.budgets, group.spots)
+    return kind if len(group.path) == len(problem.levels) else None
 
 
 def _by_kind(problem: Problem, assignments: Sequence[Assignment]) -> dict[Kind | None, list[Assignment]]:

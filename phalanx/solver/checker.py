@@ -6,7 +6,10 @@ from operator import add, gt
 
 from phalanx.model.names import NodeName
 from phalanx.model.rules import (
+    Apart,
+    Beside,
     Budget,
+    CompanyRule,
     FewestDomains,
     Rule,
     SameDomain,
@@ -33,6 +36,12 @@ def check(problem: Problem, placed: Placed) -> tuple[str, ...]:
             wrong += _broken(rule, problem, placed.assignments, home)
         wrong += _overclaimed(Scorer(problem, home), placed)
     return tuple(wrong)
+
+
+def broken_rules(problem: Problem, assignments: Sequence[Assignment]) -> tuple[str, ...]:
+    """The rules that these assignments, of pods on nodes that the problem has, do not keep."""
+    home = homes_of(problem, assignments)
+    return tuple(wrong for rule in problem.rules for wrong in _broken(rule, problem, assignments, home))
 
 
 def _malformed(problem: Problem, assignments: Sequence[Assignment], home: Home) -> Iterator[str]:
@@ -89,6 +98,10 @@ def _broken(rule: Rule, problem: Problem, assignments: Sequence[Assignment], hom
             return _cut_up(rule, problem, assignments, home)
         case Budget():
             return _overspent(rule, problem, assignments)
+        case Apart():
+            return _crowded(rule, problem, assignments, home)
+        case Beside():
+            return _lonely(rule, problem, assignments, home)
         case FewestDomains() | SubgroupFewest():
             return iter(())
 
@@ -150,6 +163,41 @@ def _overspent(rule: Budget, problem: Problem, assignments: Sequence[Assignment]
         used = sum(problem.roles[one.role].request[index] * one.count for one in counted)
         if used > 0 and name in rule.remaining and used > rule.remaining[name]:
             yield f"{rule.name}: {used} {name}, where {rule.remaining[name]} remains"
+
+
+def _crowded(rule: Apart, problem: Problem, assignments: Sequence[Assignment], home: Home) -> Iterator[str]:
+    for spot, there in sorted(_by_spot(rule, problem, assignments, home).items()):
+        for owner in sorted(set(rule.owners) & there.keys()):
+            others = sum(there[other] for other in set(rule.others)) - (owner in rule.others)
+            if spot and others > 0:
+                yield f"{rule.name}: a pod in {spot} is not apart from {others} others"
+
+
+def _lonely(rule: Beside, problem: Problem, assignments: Sequence[Assignment], home: Home) -> Iterator[str]:
+    begun = []
+    for spot, there in sorted(_by_spot(rule, problem, assignments, home).items()):
+        if there.keys().isdisjoint(rule.owners):
+            continue
+        if not spot:
+            yield f"{rule.name}: a pod on a node without {rule.key}"
+        elif spot not in rule.homes and there.keys().isdisjoint(rule.others):
+            begun.append(spot)
+            if there.keys().isdisjoint(rule.begin):
+                yield f"{rule.name}: pods in {spot}, where none is that they ask for"
+    if len(begun) > 1:
+        yield f"{rule.name}: pods in {len(begun)} domains of {rule.key}"
+
+
+def _by_spot(
+    rule: CompanyRule, problem: Problem, assignments: Sequence[Assignment], home: Home
+) -> dict[str, Counter[str]]:
+    """Pods by shape, by the value of the rule's label; empty where nodes have none."""
+    number = problem.keys.index(rule.key) if rule.key in problem.keys else None
+    found: dict[str, Counter[str]] = {}
+    for one in assignments:
+        spot = one.node if number is None else home[one.node].spots[number]
+        found.setdefault(spot, Counter())[problem.roles[one.role].shape] += one.count
+    return found
 
 
 def _overclaimed(scorer: Scorer, placed: Placed) -> Iterator[str]:

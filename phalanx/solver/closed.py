@@ -19,7 +19,7 @@ Scope = tuple[int, ...]
 def place_closed(problem: Problem) -> Answer | None:
     """The proven answer, or None where this form does not apply."""
     book = read_rules(problem)
-    if len(problem.roles) != 1 or book.depth or book.bonds:
+    if len(problem.roles) != 1 or book.depth or book.bonds or book.meetings:
         return None
     role = problem.roles[0]
     allowed = [pods_allowed(problem, budget, role) for budget in book.budgets]

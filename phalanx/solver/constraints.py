@@ -6,6 +6,7 @@ from typing import Final
 
 from ortools.sat.python import cp_model
 
+from phalanx.model.rules import Apart, Beside
 from phalanx.solver.anchors import anchored, homes
 from phalanx.solver.counting import CountingModel
 from phalanx.solver.groups import Group
@@ -111,6 +112,56 @@ def _wanted(model: CountingModel, bond: Bond) -> int:
     return sum(model.problem.roles[role].maximum for role in bond.roles)
 
 
+@constraint("apart")
+def apart(model: CountingModel) -> None:
+    """Where a pod is that avoids others, none of these is, and where it avoids its like, it is alone."""
+    for meeting in model.rows.book.meetings:
+        if not isinstance(meeting.rule, Apart):
+            continue
+        for spot, groups in _groups_by_spot(model, meeting.key):
+            for owner in meeting.owners if spot else ():
+                pods = model.pods_of(owner, groups)
+                there = model.cp.new_bool_var("")
+                most = 1 if owner in meeting.others else model.problem.roles[owner].maximum
+                model.cp.add(model.total(pods) <= min(most, model.most(pods)) * there)
+                for other in meeting.others:
+                    avoided = model.pods_of(other, groups) if other != owner else []
+                    if avoided:
+                        model.cp.add(model.total(avoided) == 0).only_enforce_if(there)
+
+
+@constraint("beside")
+def beside(model: CountingModel) -> None:
+    """Pods lie where others are that they ask for, or all of them in one domain with one that may begin."""
+    for meeting in model.rows.book.meetings:
+        rule = meeting.rule
+        if not isinstance(rule, Beside):
+            continue
+        begun = []
+        for spot, groups in _groups_by_spot(model, meeting.key):
+            pods = _pods_of_roles(model, meeting.owners, groups)
+            if not pods or spot in rule.homes:
+                continue
+            allowed = []
+            for roles in (meeting.others, meeting.begin) if spot else ():
+                wanted = _pods_of_roles(model, roles, groups)
+                if not wanted:
+                    continue
+                are_there = model.cp.new_bool_var("")
+                model.cp.add(model.total(wanted) >= are_there)
+                allowed.append(are_there)
+                if roles is meeting.begin:
+                    begun.append(are_there)
+            model.cp.add(model.total(pods) <= model.most(pods) * sum(allowed))
+        model.cp.add_at_most_one(begun)
+
+
+def _pods_of_roles(
+    model: CountingModel, roles: Sequence[int], groups: Sequence[int]
+) -> list[cp_model.IntVar]:
+    return [count for role in roles for count in model.pods_of(role, groups)]
+
+
 @constraint("budget")
 def budget(model: CountingModel) -> None:
     """The pods on the nodes that a budget counts stay within what remains of it."""
@@ -189,6 +240,14 @@ def _groups_by_domain(model: CountingModel, level: int) -> Iterator[tuple[int, l
     members: dict[int, list[int]] = {}
     for index, group in enumerate(model.groups):
         members.setdefault(group.domains[level], []).append(index)
+    yield from members.items()
+
+
+def _groups_by_spot(model: CountingModel, key: int) -> Iterator[tuple[str, list[int]]]:
+    """Each value of a key with the indices of its groups."""
+    members: dict[str, list[int]] = {}
+    for index, group in enumerate(model.groups):
+        members.setdefault(group.spots[key], []).append(index)
     yield from members.items()
 
 

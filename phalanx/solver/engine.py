@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from functools import partial
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from phalanx.model.queues import Objective
+from phalanx.solver.apart import with_seats
 from phalanx.solver.arrange import arranged
 from phalanx.solver.checker import check
 from phalanx.solver.closed import place_closed
@@ -23,50 +24,58 @@ Backend = Callable[[Problem], Answer | None]
 
 def place(problem: Problem, *, limits: SolveLimits = DEFAULT_LIMITS) -> Answer:
     """The best placement found, checked and certified, or why there is none. Same problem, same answer."""
-    defects: list[str] = []
-    answer = _first_sound(problem, limits, defects)
+    asked = _Asked(problem, with_seats(problem), [])
+    answer = _first_sound(asked, limits)
     if isinstance(answer, Placed):
-        answer = _arranged(problem, answer, defects)
-    return structs.replace(answer, defects=tuple(defects))
+        answer = _arranged(asked, answer)
+    return structs.replace(answer, defects=tuple(asked.defects))
 
 
-def _first_sound(problem: Problem, limits: SolveLimits, defects: list[str]) -> Answer:
+class _Asked(Struct, frozen=True):
+    """A problem, as it is posed to the backends, and what they did wrong so far."""
+
+    problem: Problem
+    posed: Problem
+    defects: list[str]
+
+
+def _first_sound(asked: _Asked, limits: SolveLimits) -> Answer:
     """The first answer that is proven and sound; what is sound but not proven is searched on from."""
     start: Placed | None = None
     for backend in (place_closed, place_on_tree):
-        answer = _sound(backend, problem, defects)
+        answer = _sound(backend, asked)
         if isinstance(answer, Unplaceable) or (answer is not None and answer.certificate.proven):
             return answer
         start = answer or start
     for effort in (limits, GREEDY_ONLY):
-        answer = _sound(partial(place_by_search, limits=effort, start=start), problem, defects)
+        answer = _sound(partial(place_by_search, limits=effort, start=start), asked)
         if answer is not None:
             return answer
     return start or Unplaceable(proven=False, by="none")
 
 
-def _arranged(problem: Problem, answer: Placed, defects: list[str]) -> Placed:
+def _arranged(asked: _Asked, answer: Placed) -> Placed:
     """As the queue wants it; as it was, should that fail the check."""
-    if problem.ties is Objective.PACK:
+    if asked.problem.ties is Objective.PACK:
         return answer
-    other = _sound(partial(arranged, placed=answer), problem, defects)
+    other = _sound(partial(arranged, placed=answer), asked)
     return other if isinstance(other, Placed) else answer
 
 
-def _sound(backend: Backend, problem: Problem, defects: list[str]) -> Answer | None:
+def _sound(backend: Backend, asked: _Asked) -> Answer | None:
     """The backend's answer; None when it declines, fails, or fails the check, which is noted as a defect.
 
     An error in one backend must not stop the gangs that wait behind this one, so every error is caught.
     """
     try:
-        answer = backend(problem)
+        answer = backend(asked.posed)
     except TooLarge:
         return None
     except Exception as error:
-        defects.append(f"{getattr(backend, '__name__', 'search')}: {error!r}")
+        asked.defects.append(f"{getattr(backend, '__name__', 'search')}: {error!r}")
         return None
-    wrong = check(problem, answer) if isinstance(answer, Placed) else ()
+    wrong = check(asked.problem, answer) if isinstance(answer, Placed) else ()
     if wrong and isinstance(answer, Placed):
-        defects.append(f"{answer.certificate.by}: {'; '.join(wrong)}")
+        asked.defects.append(f"{answer.certificate.by}: {'; '.join(wrong)}")
         return None
     return answer

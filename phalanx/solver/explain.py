@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from phalanx.model.rules import Budget, SameDomain, SubgroupRule
+from phalanx.model.rules import Budget, CompanyRule, SameDomain, SubgroupRule
 from phalanx.solver.feasibility import Asker, bare
 from phalanx.solver.missing_room import homes, missing_room
 from phalanx.solver.problem import Assignment, Placed, Problem, SolveLimits
@@ -124,7 +124,7 @@ def _conflict(core: Problem, asker: Asker) -> tuple[tuple[str, ...], bool]:
     """A deletion filter: names are dropped one by one for as long as what is kept has no placement."""
     rules = [rule.name for rule in core.rules if isinstance(rule, Budget)]
     rules += [rule.name for rule in core.rules if isinstance(rule, SameDomain)]
-    rules += [rule.name for rule in core.rules if isinstance(rule, SubgroupRule)]
+    rules += [rule.name for rule in core.rules if isinstance(rule, SubgroupRule | CompanyRule)]
     names = list(dict.fromkeys([ELIGIBILITY, *rules, CAPACITY]))
     if asker.fits(only(core, ())) is False:
         return (), True
@@ -149,7 +149,7 @@ def only(core: Problem, names: Sequence[str]) -> Problem:
 def _relaxations(core: Problem, vacant: Problem | None, most: Most, asker: Asker) -> Iterator[Relaxation]:
     """Every single change that makes it fit: rules first, then fewer pods, then more room."""
     for rule in core.rules:
-        if isinstance(rule, SameDomain | SubgroupRule):
+        if isinstance(rule, SubgroupRule) or (isinstance(rule, SameDomain) and not rule.fixed):
             yield from _first_that_fits(core, _wider(core, rule), asker)
     for rule in core.rules:
         if isinstance(rule, Budget):

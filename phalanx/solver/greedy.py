@@ -9,6 +9,7 @@ import numpy as np
 
 from phalanx.limits import DOMAINS_TRIED_MAX
 from phalanx.solver.bonded import closer_subgroups, search_bonded
+from phalanx.solver.companions import in_company
 from phalanx.solver.fill import fill, role_weights
 from phalanx.solver.nodetable import Found, NodeTable
 from phalanx.solver.rows import BoolArray, IntArray
@@ -17,6 +18,11 @@ from phalanx.solver.scopes import Scope
 
 def search(table: NodeTable, scope: Scope) -> Found | None:
     """A placement in the scope, as many pods as fit; None when the minimums were not reached."""
+    found = _search(table, scope)
+    return in_company(table, scope, found) if table.rows.book.meetings else found
+
+
+def _search(table: NodeTable, scope: Scope) -> Found | None:
     if table.rows.book.bonds:
         return search_bonded(table, scope)
     found = _fill_minimums_then_surplus(table, scope.nodes)

@@ -1,4 +1,4 @@
-"""Nodes that are the same to a counting model: same domain, same price, same budgets, same patterns of pods.
+"""Nodes that are the same to a counting model: same domains, price, budgets, same patterns of pods.
 
 A pattern is how many pods of each role one node can hold together. Two nodes with the same maximal patterns
 are interchangeable, whatever their odd bytes. Counting patterns, not resources, makes counts per group exact:
@@ -19,7 +19,8 @@ Pattern = tuple[int, ...]
 
 
 class Group(Struct, frozen=True, eq=False):
-    """Interchangeable nodes (positions in the table). `domains` are theirs per level that matters.
+    """Interchangeable nodes (positions in the table). `domains` are theirs per level that matters, `spots`
+    the values of the problem's keys.
 
     `room` is how many pods of each role one node holds alone, at most the role's maximum. Without patterns
     the group is a single node, and `free` is what counts; with patterns it is that of the first node.
@@ -32,6 +33,7 @@ class Group(Struct, frozen=True, eq=False):
     free: tuple[int, ...]
     patterns: tuple[Pattern, ...]
     nodes: tuple[int, ...] = ()
+    spots: tuple[str, ...] = ()
 
 
 def groups_of(table: NodeTable, nodes: IntArray) -> list[Group]:
@@ -52,8 +54,9 @@ def groups_of(table: NodeTable, nodes: IntArray) -> list[Group]:
             room=tuple(room[index].tolist()),
             free=tuple(rows.free[number].tolist()),
             patterns=patterns[index] if patterns else (),
+            spots=rows.spots[number],
         )
-        key = (group.domains, group.price, group.budgets, group.patterns or position)
+        key = (group.domains, group.price, group.budgets, group.spots, group.patterns or position)
         groups.setdefault(key, group)
         members.setdefault(key, []).append(position)
     return [structs.replace(group, nodes=tuple(members[key])) for key, group in groups.items()]

@@ -23,7 +23,7 @@ def least_room(core: Problem, vacant: Problem) -> list[Assignment]:
     `vacant` is the problem on empty nodes. Budgets are not looked at: the caller asks whether it fits then.
     """
     book = read_rules(core)
-    if len(core.roles) != 1 or book.bonds:
+    if len(core.roles) != 1 or book.bonds or book.meetings:
         return []
     free_now = free_by_node(core)
     nodes: list[NodeName] = []

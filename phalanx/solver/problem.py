@@ -13,7 +13,8 @@ class RoleDemand(Struct, frozen=True):
     """Interchangeable pods to place. `request` is aligned with `Problem.resources`; all entries are >= 0.
 
     At least `minimum` and at most `maximum` of them are placed, as many as possible; 0 <= minimum <= maximum.
-    `subgroups` are those in which the role lies, whatever their order.
+    `subgroups` are those in which the role lies, whatever their order. `shape` is what rules about company
+    know its pods by.
     """
 
     name: str
@@ -21,6 +22,7 @@ class RoleDemand(Struct, frozen=True):
     minimum: int
     maximum: int
     subgroups: tuple[str, ...] = ()
+    shape: str = ""
 
 
 class SubgroupAnchor(Struct, frozen=True):
@@ -42,7 +44,7 @@ class NodeClass(Struct, frozen=True):
     `nodes` come in order of preference: backends take them from the front where nothing else decides. Nodes
     that no answer could need are left out: never more than the roles' maxima together. `order` has a key for
     each node by which nodes of different classes compare, smaller first; it is empty where `Problem.ties` is
-    Pack.
+    Pack. `spots` are the values of the labels in `Problem.keys`, empty for none.
     """
 
     path: tuple[str, ...]
@@ -52,6 +54,7 @@ class NodeClass(Struct, frozen=True):
     nodes: tuple[NodeName, ...]
     budgets: tuple[int, ...] = ()
     order: tuple[tuple[int, ...], ...] = ()
+    spots: tuple[str, ...] = ()
 
 
 class Problem(Struct, frozen=True):
@@ -59,7 +62,8 @@ class Problem(Struct, frozen=True):
 
     `levels` are the names of the topology's levels, widest first. `anchors` are the domain paths of members
     of the gang that already run; SameDomain and FewestDomains count them. `subgroup_anchors` tell the same of
-    each subgroup that a rule is about. `ties` says which of equally good placements is taken.
+    each subgroup that a rule is about. `ties` says which of equally good placements is taken. `keys` are the
+    node labels of rules about company; one that is not here has another value on every node.
     """
 
     resources: tuple[str, ...]
@@ -71,6 +75,7 @@ class Problem(Struct, frozen=True):
     seed: int = 0
     subgroup_anchors: tuple[SubgroupAnchor, ...] = ()
     ties: Objective = Objective.PACK
+    keys: tuple[str, ...] = ()
 
 
 class Assignment(Struct, frozen=True):

@@ -11,6 +11,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import (
     Budget,
+    CompanyRule,
     FewestDomains,
     Rule,
     SubgroupDomain,
@@ -27,6 +28,10 @@ CAPACITY: Final = "capacity"
 
 NEW_NODE: Final = NodeName("")
 """Stands for a node that is not there yet."""
+
+
+_NEW_SPOT: Final = "?"
+"""What a node that is not there yet has for a label: something else than all others."""
 
 
 class RelaxationKind(StrEnum):
@@ -120,7 +125,7 @@ def no_rule(rule: Rule) -> Rule | None:
         return structs.replace(rule, remaining=NONE)
     if isinstance(rule, SubgroupDomain):
         return SubgroupFewest(name=rule.name, subgroup=rule.subgroup, level=rule.level)
-    if isinstance(rule, SubgroupSegments):
+    if isinstance(rule, SubgroupSegments | CompanyRule):
         return None
     return FewestDomains(name=rule.name, level=rule.level)
 
@@ -129,7 +134,7 @@ def _changed(change: Relaxation, rule: Rule) -> Rule | None:
     if isinstance(rule, Budget):
         more = {name: amount for name, amount in change.amounts.items() if name in rule.remaining}
         return structs.replace(rule, remaining=add(rule.remaining, more))
-    if change.kind == RelaxationKind.PREFER_LEVEL:
+    if change.kind == RelaxationKind.PREFER_LEVEL or isinstance(rule, CompanyRule):
         return no_rule(rule)
     return structs.replace(rule, level=change.level)
 
@@ -145,6 +150,7 @@ def _with_room(problem: Problem, change: Relaxation) -> Problem:
         eligible=(True,) * len(problem.roles),
         price=(0,) * len(problem.roles),
         nodes=(NEW_NODE,),
+        spots=(_NEW_SPOT,) * len(problem.keys),
     )
     return structs.replace(problem, classes=(*roomier.classes, new))
 

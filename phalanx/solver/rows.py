@@ -45,7 +45,8 @@ class Rows(Struct, frozen=True, eq=False):
     """Arrays over rows; two-dimensional ones have a column per resource or per role.
 
     `fits` is how many pods of a role one node holds by itself. `domain[i]` is the number of each row's domain
-    of level i. `count` is a row's number of nodes, `budgets` are the budgets that count them.
+    of level i. `count` is a row's number of nodes, `budgets` are the budgets that count them, `spots` the
+    values of the problem's keys on them.
     """
 
     problem: Problem
@@ -58,6 +59,7 @@ class Rows(Struct, frozen=True, eq=False):
     budgets: tuple[tuple[int, ...], ...]
     domain: tuple[IntArray, ...]
     tree: Tree
+    spots: tuple[tuple[str, ...], ...]
 
 
 def rows_of(problem: Problem) -> Rows:
@@ -83,6 +85,7 @@ def rows_of(problem: Problem) -> Rows:
         budgets=tuple(book.budgets_of(group) for group in used) if book.budgets else ((),) * len(used),
         domain=domain,
         tree=tree,
+        spots=tuple([group.spots for group in used]),
     )
 
 

@@ -1,11 +1,14 @@
 """What the rules of a problem amount to, read in one place."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
 from phalanx.model.rules import (
+    Beside,
     Budget,
+    CompanyRule,
     FewestDomains,
     SameDomain,
     SubgroupFewest,
@@ -45,11 +48,26 @@ class Gathering(Struct, frozen=True):
         return {path[: level + 1] for path in self.anchors}
 
 
+ALONE: Final = -1
+"""In place of the index of a label that has another value on every node."""
+
+
+class Meeting(Struct, frozen=True):
+    """A rule about company: the index of its label, and of the roles it is about."""
+
+    rule: CompanyRule
+    key: int
+    owners: tuple[int, ...]
+    others: tuple[int, ...]
+    begin: tuple[int, ...] = ()
+
+
 class Rulebook(Struct, frozen=True):
     """Levels are indices into `Problem.levels`, the deepest that a rule of the kind names; None without one.
 
     `budgets` keeps the order of the problem's Budget rules, which NodeClass.budgets refers to. `bonds` are
-    the rules about subgroups that have pods to place, `gatherings` the wishes.
+    the rules about subgroups that have pods to place, `gatherings` the wishes, `meetings` those about
+    company.
     """
 
     required: int | None
@@ -57,6 +75,7 @@ class Rulebook(Struct, frozen=True):
     budgets: tuple[Budget, ...]
     bonds: tuple[Bond, ...] = ()
     gatherings: tuple[Gathering, ...] = ()
+    meetings: tuple[Meeting, ...] = ()
 
     @property
     def depth(self) -> int:
@@ -105,6 +124,7 @@ def read_rules(problem: Problem) -> Rulebook:
         budgets=tuple(rule for rule in problem.rules if isinstance(rule, Budget)),
         bonds=tuple(bond for bond in _bonds(problem) if bond.roles),
         gatherings=tuple(one for one in _gatherings(problem) if one.roles),
+        meetings=tuple(one for one in _meetings(problem) if one.owners),
     )
 
 
@@ -135,6 +155,23 @@ def _gatherings(problem: Problem) -> Iterator[Gathering]:
                 roles=_roles_in(problem, rule.subgroup),
                 anchors=tuple(sorted(paths)),
             )
+
+
+def _meetings(problem: Problem) -> Iterator[Meeting]:
+    for rule in problem.rules:
+        if isinstance(rule, CompanyRule):
+            yield Meeting(
+                rule=rule,
+                key=problem.keys.index(rule.key) if rule.key in problem.keys else ALONE,
+                owners=roles_of_shapes(problem, rule.owners),
+                others=roles_of_shapes(problem, rule.others),
+                begin=roles_of_shapes(problem, rule.begin) if isinstance(rule, Beside) else (),
+            )
+
+
+def roles_of_shapes(problem: Problem, shapes: Sequence[str]) -> tuple[int, ...]:
+    """The roles of pods of these shapes."""
+    return tuple(index for index, role in enumerate(problem.roles) if role.shape in shapes)
 
 
 def _roles_in(problem: Problem, subgroup: str) -> tuple[int, ...]:

@@ -40,7 +40,8 @@ def tightened(table: NodeTable, found: Found) -> Found:
     kinds: dict[tuple[object, ...], list[int]] = {}
     for line, row in enumerate(table.row[found.nodes].tolist()):
         domains = tuple(int(domain[row]) for domain in rows.domain)
-        kinds.setdefault((domains, tuple(rows.price[row].tolist()), rows.budgets[row]), []).append(line)
+        kind = (domains, tuple(rows.price[row].tolist()), rows.budgets[row], rows.spots[row])
+        kinds.setdefault(kind, []).append(line)
     counts = found.counts.copy()
     for lines in kinds.values():
         wanted = found.counts[lines].sum(axis=0).tolist()

@@ -36,7 +36,8 @@ def place_on_tree(problem: Problem) -> Answer | None:
         return None
     rows = rows_of(problem)
     most = _most(rows)
-    if rows.book.depth == 0 or most is None or rows.book.bonds or rows.book.gatherings:
+    book = rows.book
+    if book.depth == 0 or most is None or book.bonds or book.gatherings or book.meetings:
         return None
     pods = _pods(rows, most)
     if pods.demand < problem.roles[0].minimum:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from phalanx.framework.selectors import holds, labels_match, node_matches
 from phalanx.framework.tolerations import covers
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, Taint
 from phalanx.model.pods import Requirement, Term, Toleration
+from phalanx.model.selectors import holds, labels_match, node_matches
 
 NODE = Node(name=NodeName("n1"), uid="u", labels={"zone": "a", "gpus": "8", "odd": "1_0", "empty": ""})
 

@@ -114,10 +114,10 @@ def test_a_required_selector_without_terms_matches_no_node() -> None:
 TERM = {"topologyKey": "kubernetes.io/hostname"}
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
 UNSUPPORTED: list[tuple[dict[str, Any], list[str]]] = [
-    ({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, ["spec.affinity.podAffinity"]),
-    ({"affinity": {"podAffinity": {PREFERRED: [{"weight": 1}]}}}, ["spec.affinity.podAffinity"]),
-    ({"affinity": {"podAntiAffinity": {REQUIRED: [TERM]}}}, ["spec.affinity.podAntiAffinity"]),
-    ({"affinity": {"podAntiAffinity": {PREFERRED: [{}]}}}, ["spec.affinity.podAntiAffinity"]),
+    ({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, []),
+    ({"affinity": {"podAffinity": {PREFERRED: [{"weight": 1}]}}}, [f"spec.affinity.podAffinity.{PREFERRED}"]),
+    ({"affinity": {"podAntiAffinity": {REQUIRED: [TERM]}}}, []),
+    ({"affinity": {"podAntiAffinity": {PREFERRED: [{}]}}}, [f"spec.affinity.podAntiAffinity.{PREFERRED}"]),
     ({"affinity": {"podAntiAffinity": {}, "podAffinity": {REQUIRED: []}}}, []),
     ({"topologySpreadConstraints": [SPREAD]}, ["spec.topologySpreadConstraints"]),
     ({"topologySpreadConstraints": []}, []),

@@ -15,7 +15,7 @@ from phalanx.model.queues import Backfill, Flavor, Ordering, QueueState
 from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import Claim
-from tests.builders import Scenario
+from tests.builders import Scenario, term
 
 FOUND_WHILE_READING: Final = (
     Reason.POD_GROUP_MISSING,
@@ -318,6 +318,15 @@ def test_behind_first_in_queue() -> None:
     found = verdict(scenario.gang("g", 1, queue="q"))
     assert found.reason is Reason.BEHIND_FIRST_IN_QUEUE
     assert found.message.startswith("gang team/first is before it in queue q")
+
+
+def test_pod_affinity() -> None:
+    scenario = Scenario().nodes("n", 2).stranger("s", "n-0", labels={"app": "x"})
+    scenario.gang("g", 2, labels={"app": "x"}, apart=[term(app="x")])
+    found = verdict(scenario)
+    assert found.reason is Reason.POD_AFFINITY
+    assert found.message == "pod anti-affinity by kubernetes.io/hostname leaves room for 1 of 2 pods now"
+    assert "pods that pod anti-affinity by kubernetes.io/hostname avoids are there" in str(found.evidence)
 
 
 def test_room_kept() -> None:

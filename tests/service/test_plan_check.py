@@ -207,3 +207,22 @@ def test_a_node_of_a_subgroup_is_looked_at_again(rack: str, said: str | None) ->
     cache.apply(Applied(node("n", labels={"rack": rack}, status=ROOM)))
     found = CachePlanCheck(cache, config).gang(placement)
     assert (found is None) if said is None else (said in (found or ""))
+
+
+def test_a_pod_that_must_be_apart_has_come_meanwhile() -> None:
+    """Of another scheduler; the members of the gang itself are apart as planned."""
+    config = SchedulerConfig()
+    cache = Cache(scheduler_name=config.scheduler_name)
+    term = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "x"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    labels = {label("pod-group"): "g", "app": "x"}
+    members = [pod(name, uid=name, labels=labels, affinity=affinity) for name in "ab"]
+    nodes = [node(name, labels={"rack": name}, status=ROOM) for name in "nm"]
+    cache.apply_all(map(Applied, (*nodes, *members, pod_group("g", minMember=2))))
+    (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
+    cache.apply_all(Assumed(bind.pod, bind.node) for bind in placement.binds)
+    check = CachePlanCheck(cache, config)
+    assert check.gang(placement) is None
+    cache.apply(Applied(pod("f", uid="f", nodeName="n", schedulerName="other", labels={"app": "x"})))
+    (at_n,) = [bind for bind in placement.binds if bind.node == "n"]
+    assert check.gang(placement) == f"node n: pods there must be apart from pod team/{at_n.name} by rack"

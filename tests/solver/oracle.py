@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 from phalanx.model.rules import (
+    Apart,
+    Beside,
     Budget,
     FewestDomains,
     SameDomain,
@@ -79,7 +81,46 @@ def _keeps_rules(problem: Problem, placement: Placement) -> bool:
             return False
         if isinstance(rule, Budget) and not _within_budget(problem, placement, rule):
             return False
+        if isinstance(rule, Apart) and not _is_apart(problem, placement, rule):
+            return False
+        if isinstance(rule, Beside) and not _can_come_one_by_one(problem, placement, rule):
+            return False
     return True
+
+
+def _pods(problem: Problem, placement: Placement, key: str) -> list[tuple[str, str]]:
+    """The shape of each pod and the value of the key where it is; empty for none."""
+    nodes = _nodes(problem)
+    found = []
+    for role, counts in zip(problem.roles, placement, strict=True):
+        for (name, index), count in zip(nodes, counts, strict=True):
+            group = problem.classes[index]
+            spot = group.spots[problem.keys.index(key)] if key in problem.keys else name
+            found += [(role.shape, spot)] * count
+    return found
+
+
+def _is_apart(problem: Problem, placement: Placement, rule: Apart) -> bool:
+    pods = _pods(problem, placement, rule.key)
+    return not any(
+        mine in rule.owners and other in rule.others and spot and spot == there
+        for (index, (mine, spot)) in enumerate(pods)
+        for (number, (other, there)) in enumerate(pods)
+        if index != number
+    )
+
+
+def _can_come_one_by_one(problem: Problem, placement: Placement, rule: Beside) -> bool:
+    """Whether there is an order in which each pod finds what it asks for when it comes."""
+    pods = _pods(problem, placement, rule.key)
+    if any(shape in rule.owners and not spot for shape, spot in pods):
+        return False
+    firsts = [spot for shape, spot in pods if shape in rule.begin] if not rule.homes else []
+    for start in [{*rule.homes}, *({first} for first in firsts)]:
+        there = {*start, *(spot for shape, spot in pods if shape in rule.others)} - {""}
+        if all(spot in there for shape, spot in pods if shape in rule.owners):
+            return True
+    return False
 
 
 def _keeps_together(problem: Problem, placement: Placement, rule: SubgroupRule) -> bool:

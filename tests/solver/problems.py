@@ -6,9 +6,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from phalanx.model.names import NodeName
+from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.rules import (
+    Apart,
+    Beside,
     Budget,
+    CompanyRule,
     FewestDomains,
     Rule,
     SameDomain,
@@ -117,6 +120,45 @@ def bonded_problems(draw: st.DrawFn) -> Problem:
     )
     rules = (*problem.rules, *bonds, *wishes)
     return structs.replace(problem, roles=roles, rules=rules, subgroup_anchors=anchors)
+
+
+@st.composite
+def company_problems(draw: st.DrawFn) -> Problem:
+    """Up to three roles that must be near each other or apart, by a label of some nodes or by node."""
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    demands = [
+        RoleDemand(f"role-{index}", (size,), least, least + draw(st.sampled_from((0, 0, 1))), (), f"{index}")
+        for index, size in enumerate(sizes)
+        for least in (draw(st.integers(1, 2)),)
+    ]
+    split = draw(st.sampled_from(((1, 1, 1, 1), (2, 1, 1), (2, 2), (3, 1), (4,))))
+    priced = draw(st.booleans())
+    classes = [
+        NodeClass(
+            path=draw(st.sampled_from((("r0",), ("r1",), ()))),
+            free=(draw(st.integers(2, 6)),),
+            eligible=(True,) * len(sizes),
+            price=tuple(draw(st.integers(0, 2)) if priced else 0 for _ in sizes),
+            nodes=NODES[sum(split[:index]) : sum(split[: index + 1])],
+            spots=(draw(st.sampled_from(("x", "x", "y", "y", "z", ""))),),
+        )
+        for index in range(len(split))
+    ]
+    company = draw(st.lists(_company([one.shape for one in demands]), min_size=1, max_size=2))
+    rules = [structs.replace(rule, name=f"company {index}") for index, rule in enumerate(company)]
+    wishes = (FewestDomains("preferred", "rack"),) if draw(st.booleans()) else ()
+    return Problem(("cpu",), ("rack",), tuple(demands), tuple(classes), (*wishes, *rules), keys=("row",))
+
+
+@st.composite
+def _company(draw: st.DrawFn, shapes: Sequence[str]) -> CompanyRule:
+    some = st.sets(st.sampled_from([ShapeKey(shape) for shape in shapes]), min_size=1)
+    owners, others = tuple(sorted(draw(some))), tuple(sorted(draw(some)))
+    if draw(st.booleans()):
+        return Apart("", draw(st.sampled_from(("row", "host"))), owners, others)
+    homes = draw(st.sampled_from(((), (), ("x",), ("w",))))
+    begin = () if homes else tuple(shape for shape in owners if draw(st.booleans()))
+    return Beside("", "row", owners, tuple(one for one in others if one not in owners), homes, begin)
 
 
 @st.composite

@@ -8,7 +8,7 @@ from phalanx.solver.checker import check
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed, Problem
 from tests.solver.oracle import optimum
-from tests.solver.problems import bonded_problems, bounded, problems, tight_problems
+from tests.solver.problems import bonded_problems, bounded, company_problems, problems, tight_problems
 
 
 def compare(problem: Problem) -> None:
@@ -49,6 +49,20 @@ def test_subgroups_with_rules_of_their_own(problem: Problem) -> None:
 def test_subgroups_where_greedy_search_finds_nothing(problem: Problem) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(greedy, "search_bonded", lambda table, scope: None)
+        compare(problem)
+
+
+@bounded(300)
+@given(company_problems())
+def test_pods_that_must_be_near_others_or_apart(problem: Problem) -> None:
+    compare(problem)
+
+
+@bounded(200)
+@given(company_problems())
+def test_company_where_greedy_search_finds_nothing(problem: Problem) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(greedy, "in_company", lambda table, scope, found: None)
         compare(problem)
 
 

@@ -33,6 +33,7 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
     labels, owners = meta.labels, meta.owner_references
     priority, preemption_policy = _priority(spec, classes)
     shape = shapes.of(written)
+    shared, own = shapes.labels_of(written)
     return Pod(
         uid=PodUid(identity("Pod", meta)),
         namespace=intern(meta.namespace),
@@ -61,7 +62,8 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
         problems=tuple(_problems(written, classes)),
-        labels=shapes.labels_of(written),
+        labels=shared,
+        own_labels=own,
     )
 
 

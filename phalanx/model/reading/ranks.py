@@ -19,6 +19,9 @@ _INSIDE: Final = (
 )
 """Number of the pod inside its part. A leader's StatefulSet numbers the parts, so that label goes last."""
 
+OWN_LABELS: Final = frozenset((*_PARTS, *_INSIDE, "statefulset.kubernetes.io/pod-name"))
+"""Labels of which controllers give each pod of a workload, or each few of them, another value."""
+
 _PART_SIZE: Final = 10**9
 """More than a label of nine digits can say."""
 

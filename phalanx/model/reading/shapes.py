@@ -10,6 +10,8 @@ from msgspec.msgpack import Encoder
 
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
+from phalanx.model.reading.pod_terms import own_labels, read_pod_terms
+from phalanx.model.reading.ranks import OWN_LABELS
 from phalanx.model.reading.requests import pod_requests
 from phalanx.model.reading.selectors import read_preferred, read_selector, read_tolerations
 from phalanx.model.reading.shares import with_share
@@ -46,15 +48,25 @@ class Shapes:
             self._as_written[written] = shape
         return shape
 
-    def labels_of(self, pod: core.Pod) -> PodLabels:
-        """The pod's labels; the same object for equal ones."""
+    def labels_of(self, pod: core.Pod) -> tuple[PodLabels, PodLabels]:
+        """The labels that pods of a workload share, and those that do not; equal ones are one object.
+
+        The others are nearly the same in all workloads, so that they cost little, too.
+        """
         written = pod.metadata.labels
         if not written:
-            return NO_LABELS
-        pairs = tuple([(intern(key), intern(written[key])) for key in sorted(written)])
-        known = self._labels.get(pairs)
+            return NO_LABELS, NO_LABELS
+        keys = sorted(written)
+        shared = self._kept([(key, written[key]) for key in keys if key not in OWN_LABELS])
+        own = [(key, written[key]) for key in keys if key in OWN_LABELS]
+        return shared, self._kept(own) if own else NO_LABELS
+
+    def _kept(self, pairs: list[tuple[str, str]]) -> PodLabels:
+        key = tuple(pairs)
+        known = self._labels.get(key)
         if known is None:
-            known = self._labels[pairs] = PodLabels(pairs)
+            key = tuple([(intern(name), intern(value)) for name, value in pairs])
+            known = self._labels[key] = PodLabels(key)
         return known
 
     def __len__(self) -> int:
@@ -66,8 +78,8 @@ def read_shape(pod: core.Pod) -> PodShape:
     spec = pod.spec
     wrong: list[str] = []
     unsupported = list(unsupported_fields(spec))
-    node_affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    node_affinity = node_affinity or core.NodeAffinity()
+    affinity = spec.affinity or core.Affinity()
+    node_affinity = affinity.node_affinity or core.NodeAffinity()
     required = node_affinity.required_during_scheduling_ignored_during_execution
     preferred = node_affinity.preferred_during_scheduling_ignored_during_execution
     shape = PodShape(
@@ -78,6 +90,8 @@ def read_shape(pod: core.Pod) -> PodShape:
         preferred_affinity=read_preferred(preferred, _PREFERRED, wrong),
         tolerations=read_tolerations(spec.tolerations, wrong, unsupported),
         claims=_claims(spec, wrong),
+        affinity=read_pod_terms(affinity.pod_affinity, "podAffinity", pod.metadata, wrong),
+        anti_affinity=read_pod_terms(affinity.pod_anti_affinity, "podAntiAffinity", pod.metadata, wrong),
     )
     shape = structs.replace(shape, unsupported=tuple(unsupported), invalid=tuple(wrong))
     return structs.replace(shape, key=_key(shape, pod.metadata.namespace))
@@ -122,7 +136,8 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         status.resources,
         status.allocated_resources,
         status.conditions if resizing else (),
-        pod.metadata.namespace if spec.volumes else "",
+        pod.metadata.namespace if spec.volumes or spec.affinity is not None else "",
+        own_labels(spec.affinity, pod.metadata.labels),
         annotations.gpu_share,
         annotations.gpu_memory,
     )

@@ -1,18 +1,21 @@
 """Fields of a pod that are not honoured yet: a pod that sets one is refused, never misplaced."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from phalanx.model.wire import core
+
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
     """Paths of the set fields. Preferences count too: to ignore one is to place the pod against its wish."""
     affinity = spec.affinity
     if affinity is not None:
-        if _asks(affinity.pod_affinity):
-            yield "spec.affinity.podAffinity"
-        if _asks(affinity.pod_anti_affinity):
-            yield "spec.affinity.podAntiAffinity"
+        if _wishes(affinity.pod_affinity):
+            yield f"spec.affinity.podAffinity.{_PREFERRED}"
+        if _wishes(affinity.pod_anti_affinity):
+            yield f"spec.affinity.podAntiAffinity.{_PREFERRED}"
     if spec.topology_spread_constraints:
         yield "spec.topologySpreadConstraints"
     yield from _host_ports(spec.containers, "spec.containers", host_network=spec.host_network)
@@ -26,11 +29,8 @@ def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
         yield "spec.schedulingGroup"
 
 
-def _asks(affinity: core.PodAffinity | None) -> bool:
-    return affinity is not None and bool(
-        affinity.required_during_scheduling_ignored_during_execution
-        or affinity.preferred_during_scheduling_ignored_during_execution
-    )
+def _wishes(affinity: core.PodAffinity | None) -> bool:
+    return affinity is not None and bool(affinity.preferred_during_scheduling_ignored_during_execution)
 
 
 def _host_ports(containers: tuple[core.Container, ...], path: str, *, host_network: bool) -> Iterator[str]:

@@ -77,10 +77,21 @@ class NodeAffinity(Wire, frozen=True):
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
 
 
-class PodAffinity(Wire, frozen=True):
-    """Affinity or anti-affinity to other pods: only whether there is any."""
+class PodAffinityTerm(Wire, frozen=True):
+    """Pods by label and namespace, and the node label by which a node is near them or not."""
 
-    required_during_scheduling_ignored_during_execution: tuple[Present, ...] = ()
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class PodAffinity(Wire, frozen=True):
+    """Affinity or anti-affinity to other pods; of preferences only whether there is any."""
+
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[Present, ...] = ()
 
 

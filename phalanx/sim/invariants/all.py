@@ -6,6 +6,7 @@ from phalanx.sim.invariants.access import LeastPrivilege
 from phalanx.sim.invariants.binds import NodeMayTakePod, OneBindPerPod, RoomOnNodes
 from phalanx.sim.invariants.caches import CacheIsTrue, NothingIsKept
 from phalanx.sim.invariants.check import Check
+from phalanx.sim.invariants.company import PodsApart
 from phalanx.sim.invariants.evictions import (
     Breaker,
     BudgetOfJobs,
@@ -47,6 +48,7 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     StatusIsTrue,
     SubgroupsTogether,
     PreemptionsHelp,
+    PodsApart,
     BudgetOfJobs,
     FailedNodesAvoided,
     Breaker,

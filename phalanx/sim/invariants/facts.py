@@ -45,7 +45,8 @@ class GangKey(NamedTuple):
 class PodFact(Struct, frozen=True, gc=False):
     """One version of a pod. `requests` is None where they make no sense.
 
-    `share` is what it asks for of a GPU besides, `device` what it takes of one GPU of its node.
+    `share` is what it asks for of a GPU besides, `device` what it takes of one GPU of its node. `avoids` are
+    the terms of its required anti-affinity.
     """
 
     uid: str
@@ -67,6 +68,8 @@ class PodFact(Struct, frozen=True, gc=False):
     share: Resources
     device: Resources
     tolerations: tuple[Any, ...]
+    labels: Mapping[str, str]
+    avoids: tuple[Any, ...]
 
     @property
     def asks(self) -> Resources | None:
@@ -201,6 +204,8 @@ def pod_fact(pod: Object, before: PodFact | None, same_containers: bool) -> PodF
         share=_sensible(share_of, pod),
         device=_sensible(device_of, pod) if spec.get("nodeName") else {},
         tolerations=tuple(spec.get("tolerations") or ()),
+        labels=labels,
+        avoids=_avoids(spec),
     )
 
 
@@ -250,6 +255,14 @@ def _gang_key(meta: Object, labels: Object, controller: str, min_member: int) ->
     if min_member and controller:
         return GangKey("label", namespace, controller)
     return GangKey("pod", namespace, meta["uid"])
+
+
+def _avoids(spec: Object) -> tuple[Any, ...]:
+    try:
+        apart = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
+        return tuple(apart.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
+    except (AttributeError, TypeError):
+        return ()
 
 
 def _whole(written: object) -> int:

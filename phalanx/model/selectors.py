@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from phalanx.model.nodes import Node
-from phalanx.model.pods import Requirement, Term
+from phalanx.model.pods import PodTerm, PodTerms, Requirement, Term
 
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _INT64_MAX: Final = (1 << 63) - 1
@@ -28,6 +28,26 @@ def node_matches(node: Node, term: Term) -> bool:
 def labels_match(labels: Mapping[str, str], term: Term) -> bool:
     """Whether all requirements of a label selector hold; an empty selector matches everything."""
     return all(holds(requirement, labels) for requirement in term.requirements)
+
+
+def term_means(
+    term: PodTerm, namespace: str, labels: Mapping[str, str], namespaces: Mapping[str, Mapping[str, str]]
+) -> bool:
+    """Whether a term of pod affinity is about pods of this namespace with these labels."""
+    selector = term.namespace_selector
+    in_namespace = namespace in term.namespaces or (
+        selector is not None and labels_match(namespaces.get(namespace, {}), selector)
+    )
+    return in_namespace and term.selector is not None and labels_match(labels, term.selector)
+
+
+def certain_labels(terms: PodTerms) -> list[tuple[str, str] | None]:
+    """Labels of which each pod that the terms mean has one; None where they ask for no certain one."""
+    for term in terms:
+        for each in term.selector.requirements if term.selector is not None else ():
+            if each.operator == "In":
+                return [(each.key, value) for value in each.values]
+    return [None]
 
 
 def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:

@@ -1,0 +1,87 @@
+"""Required terms of pod affinity and anti-affinity are read whole, and what makes no sense is named."""
+
+from typing import Any
+
+import pytest
+
+from phalanx.model.pods import PodShape, Requirement, Term
+from phalanx.model.reading.shapes import Shapes, read_shape
+from tests.model.written import pod
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PATH = f"spec.affinity.podAntiAffinity.{REQUIRED}[0]"
+
+
+def shape(*terms: dict[str, Any], **rest: Any) -> PodShape:
+    return read_shape(pod(affinity={"podAntiAffinity": {REQUIRED: list(terms)}}, **rest))
+
+
+def test_a_term_means_pods_of_its_own_namespace_unless_it_says_otherwise() -> None:
+    (own,) = shape({"topologyKey": "k"}).anti_affinity
+    (named,) = shape({"topologyKey": "k", "namespaces": ["b", "a"]}).anti_affinity
+    (selected,) = shape({"topologyKey": "k", "namespaceSelector": {}}).anti_affinity
+    assert (own.namespaces, own.namespace_selector) == (("team",), None)
+    assert (named.namespaces, named.namespace_selector) == (("a", "b"), None)
+    assert (selected.namespaces, selected.namespace_selector) == ((), Term())
+    assert shape({"topologyKey": "k"}).key != shape({"topologyKey": "k"}, namespace="other").key
+
+
+def test_the_order_of_terms_and_of_what_is_in_them_does_not_matter() -> None:
+    one = {
+        "matchLabels": {"a": "1"},
+        "matchExpressions": [{"key": "b", "operator": "In", "values": ["2", "3"]}],
+    }
+    same = {
+        "matchExpressions": [
+            {"key": "b", "operator": "In", "values": ["3", "2"]},
+            {"key": "a", "operator": "In", "values": ["1"]},
+        ]
+    }
+    first, second = ({"topologyKey": key, "labelSelector": one} for key in "kl")
+    assert shape(first, second).key == shape(second, {**first, "labelSelector": same}).key
+
+
+@pytest.mark.parametrize(("field", "operator"), [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")])
+def test_a_key_of_the_pods_own_labels_becomes_a_requirement_on_its_value(field: str, operator: str) -> None:
+    term = {"topologyKey": "k", "labelSelector": {}, field: ["run", "absent"]}
+    (read,) = shape(term, labels={"run": "7"}).anti_affinity
+    assert read.selector == Term((Requirement("run", operator, ("7",)),))
+    shapes = Shapes()
+    keys = {
+        shapes.of(pod(affinity={"podAntiAffinity": {REQUIRED: [term]}}, labels={"run": run})).key
+        for run in ("7", "7", "8")
+    }
+    assert len(keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("term", "wrong"),
+    [
+        ({}, f"{PATH}.topologyKey: is empty"),
+        (
+            {"topologyKey": "k", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}},
+            f"{PATH}.labelSelector.matchExpressions[0].operator: 'Gt' is not an operator here",
+        ),
+        (
+            {"topologyKey": "k", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
+            f"{PATH}.labelSelector.matchExpressions[0].values: 0 values do not go with In",
+        ),
+        (
+            {"topologyKey": "k", "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "x"}]}},
+            f"{PATH}.namespaceSelector.matchExpressions[0].operator: 'x' is not an operator here",
+        ),
+        ({"topologyKey": "k", "matchLabelKeys": ["a"]}, f"{PATH}.matchLabelKeys: needs a labelSelector"),
+    ],
+)
+def test_what_makes_no_sense_is_named(term: dict[str, Any], wrong: str) -> None:
+    assert shape(term).invalid == (wrong,)
+
+
+def test_equal_labels_are_one_object() -> None:
+    shapes = Shapes()
+    index = "batch.kubernetes.io/job-completion-index"
+    pods = [pod(labels={"b": "2", "a": "1", index: number}) for number in "011"]
+    read = [shapes.labels_of(each) for each in pods]
+    assert read[0][0] is read[1][0] is read[2][0]
+    assert read[0][1] is not read[1][1] is read[2][1]
+    assert (read[0][0].pairs, read[0][1].pairs) == ((("a", "1"), ("b", "2")), ((index, "0"),))

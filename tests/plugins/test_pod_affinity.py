@@ -1,0 +1,358 @@
+"""Required pod affinity and anti-affinity, by hand and against Kubernetes' own filter, pod by pod."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from phalanx.model.pods import PodTerm
+from phalanx.model.reasons import Reason
+from phalanx.model.selectors import labels_match
+from tests.builders import Scenario, term
+
+HOST, RACK = "kubernetes.io/hostname", "test/rack"
+APP = {"labels": {"app": "x"}}
+
+
+def racks(*sizes: int, cpu: int = 4) -> Scenario:
+    """Racks r0, r1… with so many nodes each, called r0-0 and so on."""
+    scenario = Scenario("rack")
+    for index, size in enumerate(sizes):
+        scenario.nodes(f"r{index}", size, cpu=cpu, within=f"r{index}")
+    return scenario
+
+
+def test_one_pod_of_a_role_per_node() -> None:
+    scenario = racks(3).gang("g", 3, **APP, apart=[term(HOST, app="x")])
+    assert scenario.decide().nodes("g") == ["r0-0", "r0-1", "r0-2"]
+
+
+def test_more_pods_than_nodes_can_never_be_apart() -> None:
+    scenario = racks(3).gang("g", 4, **APP, apart=[term(HOST, app="x")])
+    found = scenario.decide().verdict("g")
+    assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
+    assert found.message.startswith(f"pod anti-affinity by {HOST} cannot be had even when nothing else runs")
+    assert found.message.endswith("there is room for 3 of 4 pods")
+    assert found.next_step.startswith("Lower minMember to 3, or add nodes")
+
+
+def test_one_pod_of_a_role_per_rack() -> None:
+    scenario = racks(2, 1, 2).gang("g", 3, **APP, apart=[term(RACK, app="x")])
+    assert scenario.decide().where("g") == {"r0": 1, "r1": 1, "r2": 1}
+
+
+def test_pods_that_do_not_avoid_their_like_share_nodes() -> None:
+    scenario = racks(1).gang("g", 3, **APP, apart=[term(HOST, app="y")])
+    assert scenario.decide().nodes("g") == ["r0-0"] * 3
+
+
+@pytest.mark.parametrize("key", [HOST, RACK])
+def test_two_roles_that_avoid_each_other(key: str) -> None:
+    scenario = racks(1, 1).gang("g", 2, role="a", **APP, apart=[term(key, app="y")])
+    result = scenario.role("g", 2, role="b", labels={"app": "y"}).change("g", min_member=4).decide()
+    at = {str(pod): node for pod, node in result.binds.items()}
+    assert at["g-0"] == at["g-1"] != at["g-2"] == at["g-3"]
+
+
+def test_a_foreign_pod_keeps_away_and_is_kept_away_from() -> None:
+    scenario = racks(1, 1, 1).stranger("s", "r0-0", **APP)
+    scenario.stranger("hermit", "r1-0", apart=[term(RACK, app="z")])
+    scenario.gang("g", 1, labels={"app": "z"}, apart=[term(RACK, app="x")])
+    assert scenario.decide().nodes("g") == ["r2-0"]
+
+
+def test_only_the_pods_that_are_there_keep_it_waiting() -> None:
+    scenario = racks(1).stranger("s", "r0-0", **APP).gang("g", 1, apart=[term(HOST, app="x")])
+    found = scenario.decide().verdict("g")
+    assert found.reason is Reason.POD_AFFINITY
+    assert f"1 pods that pod anti-affinity by {HOST} avoids are there" in found.message
+
+
+def test_terms_mean_pods_of_their_namespaces() -> None:
+    scenario = racks(1).stranger("s", "r0-0", **APP, namespace="other")
+    assert scenario.gang("g", 1, apart=[term(HOST, app="x")]).decide().nodes("g") == ["r0-0"]
+    scenario.gang("g", 1, apart=[term(HOST, app="x", namespace="other")])
+    assert scenario.decide().nodes("g") == []
+
+
+def test_near_a_pod_that_runs() -> None:
+    scenario = racks(2, 2).stranger("s", "r1-0", **APP).gang("g", 2, near=[term(RACK, app="x")])
+    assert scenario.decide().where("g") == {"r1": 2}
+
+
+def test_nothing_to_be_near() -> None:
+    found = racks(2).gang("g", 1, near=[term(RACK, app="x")]).decide().verdict("g")
+    assert found.reason is Reason.POD_AFFINITY
+    assert f"2 no pod that pod affinity by {RACK} asks for is there" in found.message
+
+
+def test_the_first_pod_may_go_anywhere_and_the_others_follow() -> None:
+    scenario = racks(1, 2).gang("g", 6, **APP, near=[term(RACK, app="x")])
+    assert scenario.decide().where("g") == {"r1": 6}
+
+
+def test_a_role_beside_another_one() -> None:
+    scenario = racks(2, 2, cpu=2).gang("g", 1, role="a", labels={"app": "y"}, cpu=2)
+    scenario.role("g", 2, role="b", near=[term(RACK, app="y")]).change("g", min_member=3)
+    result = scenario.decide()
+    assert len(result.where("g")) == 1
+
+
+def test_later_gangs_see_what_was_placed_in_the_same_cycle() -> None:
+    """The first one goes anywhere, the second elsewhere, the third to the first."""
+    scenario = racks(2, 2).gang("a", 1, **APP).gang("b", 1, apart=[term(RACK, app="x")])
+    result = scenario.gang("c", 1, near=[term(RACK, app="x")]).decide()
+    rack = {name: result.nodes(name)[0][:2] for name in "abc"}
+    assert rack["a"] == rack["c"] != rack["b"]
+
+
+def test_a_replacement_is_apart_from_the_members_that_run() -> None:
+    scenario = racks(3).gang("g", 3, **APP, apart=[term(HOST, app="x")], on=["r0-0", "r0-1"], started=True)
+    assert scenario.decide().nodes("g") == ["r0-2"]
+
+
+def test_a_refusal_holds_until_the_pods_are_gone() -> None:
+    scenario = racks(1).gang("h", 1, **APP, on=["r0-0"]).gang("g", 1, apart=[term(HOST, app="x")])
+    assert scenario.take(scenario.decide()).decide().verdict("g").reason is Reason.POD_AFFINITY
+    assert scenario.remove("h").decide().nodes("g") == ["r0-0"]
+
+
+def test_equal_gangs_see_where_the_others_went() -> None:
+    scenario = racks(1, 1)
+    for name in "abc":
+        scenario.gang(name, 1, **APP, apart=[term(RACK, app="x")])
+    result = scenario.decide()
+    assert sorted([*result.where("a"), *result.where("b")]) == ["r0", "r1"]
+    assert result.verdict("c").reason is Reason.POD_AFFINITY
+
+
+def test_who_asks_for_its_like_goes_to_those_that_are_there() -> None:
+    scenario = racks(1, 3).stranger("s", "r0-0", **APP).gang("g", 4, **APP, near=[term(RACK, app="x")])
+    assert scenario.decide().where("g") == {"r0": 4}
+    scenario.gang("g", 5, **APP, near=[term(RACK, app="x")])
+    assert scenario.decide().nodes("g") == []
+
+
+@pytest.mark.parametrize("key", [RACK, "row"])
+def test_a_label_that_is_there_and_empty_is_a_domain_and_none_is_not(key: str) -> None:
+    scenario = (
+        Scenario("rack").nodes("empty", 2, labels={key: ""}).nodes("none", 2).nodes("a", 2, labels={key: "a"})
+    )
+    scenario.gang("g", 6, **APP, cpu=40, apart=[term(key, app="x")], min=1)
+    assert scenario.decide().where("g") == {"a": 1, "empty": 1, "none": 2}
+    scenario.gang("g", 2, **APP, cpu=40, near=[term(key, app="x")], selector={"group": "empty"})
+    assert scenario.decide().where("g") == {"empty": 2}
+    scenario.gang("g", 2, **APP, cpu=40, near=[term(key, app="x")], selector={"group": "none"})
+    assert scenario.decide().nodes("g") == []
+
+
+def test_a_label_with_the_same_value_under_two_parents_is_one_domain() -> None:
+    """Unlike racks of one name in two zones, which are two."""
+    scenario = (
+        Scenario("zone", "rack").nodes("a", within="z1/r").nodes("b", within="z2/r").nodes("c", within="z2/s")
+    )
+    scenario.gang("g", 2, **APP, cpu=40, near=[term(RACK, app="x")])
+    assert scenario.decide().where("g") == {"a": 1, "b": 1}
+    scenario.gang("g", 2, **APP, apart=[term(RACK, app="x")])
+    assert scenario.decide().where("g") in ({"a": 1, "c": 1}, {"b": 1, "c": 1})
+
+
+def test_a_circle_is_refused_by_name() -> None:
+    scenario = racks(2).gang("g", 1, role="a", **APP, near=[term(RACK, app="y")])
+    scenario.role("g", 1, role="b", labels={"app": "y"}, near=[term(HOST, app="x")])
+    found = scenario.change("g", min_member=2).decide().verdict("g")
+    assert found.reason is Reason.UNSUPPORTED_FIELD
+    assert found.message.startswith("spec.affinity.podAffinity: members that ask for each other")
+
+
+def test_a_chain_is_none() -> None:
+    scenario = racks(1, 1, cpu=3).gang("g", 1, role="a", **APP, near=[term(RACK, app="y")])
+    scenario.role("g", 1, role="b", labels={"app": "y"}, near=[term(HOST, app="z")])
+    scenario.role("g", 1, role="c", labels={"app": "z"}, selector={"group": "r1"})
+    assert scenario.change("g", min_member=3).decide().where("g") == {"r1": 3}
+
+
+def test_nobody_begins_anew_where_others_are_there() -> None:
+    """There is room in r2; what is asked for runs in r0, which is cordoned, and comes to r1, then full."""
+    scenario = racks(1, 1, 1).nodes("r0", cordoned=True, within="r0").stranger("s", "r0-0", **APP)
+    scenario.gang("g", 1, role="a", **APP, cpu=4, selector={"group": "r1"})
+    scenario.role("g", 1, role="b", **APP, near=[term(RACK, app="x")]).change("g", min_member=2)
+    assert scenario.decide().nodes("g") == []
+
+
+class Kind(Struct, frozen=True):
+    """Pods of the same labels and terms."""
+
+    app: str
+    cpu: int
+    near: tuple[PodTerm, ...] = ()
+    apart: tuple[PodTerm, ...] = ()
+
+
+Roles = tuple[tuple[Kind, int], ...]
+"""Each kind of a gang and how many pods of it."""
+
+
+class Case(Struct, frozen=True):
+    """A cluster with pods, and gangs in the order in which they are tried."""
+
+    racks: tuple[str, ...]
+    there: tuple[tuple[Kind, int], ...]
+    gangs: tuple[Roles, ...]
+
+
+@st.composite
+def kinds(draw: st.DrawFn) -> Kind:
+    terms = st.builds(term, st.sampled_from((HOST, RACK)), app=st.sampled_from("xy"))
+    some = st.lists(terms, max_size=2, unique=True)
+    return Kind(
+        app=draw(st.sampled_from("xxyyz")),
+        cpu=draw(st.integers(1, 2)),
+        near=tuple(draw(st.one_of(st.just([]), st.lists(terms, max_size=1), some))),
+        apart=tuple(draw(st.one_of(st.just([]), some))),
+    )
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    nodes = tuple(draw(st.lists(st.sampled_from(("a", "b", "b", "")), min_size=2, max_size=4)))
+    there = st.tuples(kinds(), st.integers(0, len(nodes) - 1))
+    known = draw(st.lists(kinds(), min_size=1, max_size=2))
+    roles = st.lists(
+        st.tuples(st.sampled_from(known), st.integers(1, 2)),
+        min_size=1,
+        max_size=2,
+        unique_by=lambda one: id(one[0]),
+    )
+    gangs = draw(st.lists(roles.map(tuple), min_size=1, max_size=2))
+    return Case(nodes, tuple(draw(st.lists(there, max_size=2))), tuple(gangs))
+
+
+def scenario_of(case: Case) -> Scenario:
+    scenario = Scenario("rack")
+    for index, rack in enumerate(case.racks):
+        scenario.nodes(f"n{index}", cpu=3, within=rack)
+    for index, (kind, node) in enumerate(case.there):
+        scenario.stranger(f"s{index}", f"n{node}-0", labels={"app": kind.app}, apart=kind.apart)
+    for number, roles in enumerate(case.gangs):
+        for index, (kind, count) in enumerate(roles):
+            fields: dict[str, Any] = {
+                "role": f"role-{index}",
+                "labels": {"app": kind.app},
+                "near": kind.near,
+                "apart": kind.apart,
+                "cpu": kind.cpu,
+            }
+            add = scenario.role if index else scenario.gang
+            add(f"g{number}", count, **fields)
+        scenario.change(f"g{number}", min_member=sum(count for _, count in roles))
+    return scenario
+
+
+Seat = tuple[Kind, int]
+"""A pod and the index of its node."""
+
+
+def means(one: PodTerm, kind: Kind) -> bool:
+    assert one.selector is not None
+    return labels_match({"app": kind.app}, one.selector)
+
+
+def spot(case: Case, key: str, node: int) -> str:
+    return str(node) if key == HOST else case.racks[node]
+
+
+def admits(case: Case, kind: Kind, node: int, there: Sequence[Seat]) -> bool:
+    """Kubernetes' filter for one pod that comes when these are there."""
+    for other, seat in there:
+        for one in kind.apart:
+            here = spot(case, one.topology_key, node)
+            if here and means(one, other) and spot(case, one.topology_key, seat) == here:
+                return False
+        for one in other.apart:
+            here = spot(case, one.topology_key, node)
+            if here and means(one, kind) and spot(case, one.topology_key, seat) == here:
+                return False
+    return is_near(case, kind, node, there)
+
+
+def is_near(case: Case, kind: Kind, node: int, there: Sequence[Seat]) -> bool:
+    if not all(spot(case, one.topology_key, node) for one in kind.near):
+        return False
+    meant = [seat for other, seat in there if all(means(one, other) for one in kind.near)]
+    found = [{spot(case, one.topology_key, seat) for seat in meant} - {""} for one in kind.near]
+    if all(spot(case, one.topology_key, node) in some for one, some in zip(kind.near, found, strict=True)):
+        return True
+    return not any(found) and all(means(one, kind) for one in kind.near)
+
+
+def is_circle(roles: Roles) -> bool:
+    """Whether two kinds ask for each other, by different terms."""
+    return any(
+        one.near != other.near and all(asks_for(*pair) for pair in ((one, other), (other, one)))
+        for (one, _), (other, _) in itertools.combinations(roles, 2)
+    )
+
+
+def may_be_missed(roles: Roles) -> bool:
+    """Whether a role might be first by several terms, and others of the gang might be what it asks for."""
+    return any(
+        len(one.near) > 1
+        and asks_for(one, one)
+        and any(asks_for(one, other) for other, _ in roles if other.near != one.near)
+        for one, _ in roles
+    )
+
+
+def asks_for(one: Kind, other: Kind) -> bool:
+    return bool(one.near) and all(means(each, other) for each in one.near)
+
+
+def can_come(case: Case, seats: Sequence[Seat], before: Sequence[Seat]) -> bool:
+    """Whether there is an order in which Kubernetes lets all of them come to those that came before."""
+    for order in itertools.permutations(seats):
+        there = [*case.there, *before]
+        for kind, node in order:
+            if not admits(case, kind, node, there):
+                break
+            there.append((kind, node))
+        else:
+            return True
+    return False
+
+
+def placements(case: Case, roles: Roles, before: Sequence[Seat]) -> Iterator[list[Seat]]:
+    pods = [kind for kind, count in roles for _ in range(count)]
+    for nodes in itertools.product(range(len(case.racks)), repeat=len(pods)):
+        seats = list(zip(pods, nodes, strict=True))
+        together = [*before, *seats]
+        loads = [sum(kind.cpu for kind, seat in together if seat == node) for node in range(len(case.racks))]
+        if max(loads) <= 3:
+            yield seats
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cases())
+def test_a_gang_starts_iff_kubernetes_could_let_its_pods_come_in_some_order(case: Case) -> None:
+    scenario = scenario_of(case)
+    result = scenario.decide()
+    assert result.result.stats.defects == ()
+    before: list[Seat] = []
+    for number, roles in enumerate(case.gangs):
+        name = f"g{number}"
+        if result.reasons().get(name) is Reason.UNSUPPORTED_FIELD:
+            assert is_circle(roles)
+            continue
+        if not result.placements(name):
+            found = (seats for seats in placements(case, roles, before) if can_come(case, seats, before))
+            assert may_be_missed(roles) or not any(found)
+            continue
+        pods = [kind for kind, count in roles for _ in range(count)]
+        nodes = [int(result.binds[pod.uid][1]) for pod in scenario.members(name)]
+        seats = list(zip(pods, nodes, strict=True))
+        assert can_come(case, seats, before), seats
+        before += seats
