@@ -86,7 +86,7 @@ def insufficient(case: Case) -> Finding:
     demand, session = case.demand, case.session
     free = evidence.free_amounts(demand, session)
     missing = evidence.shortages(demand, free)
-    lack = f"enough is free in total, but not together on single {_holders(demand)}"
+    lack = f"enough is free in total, but not together on single {_holders(demand, session)}"
     if missing:
         lack = f"{words.amounts(words.need(demand))} are needed and {words.amounts(missing)} are missing"
     return Finding(
@@ -102,10 +102,11 @@ def insufficient(case: Case) -> Finding:
     )
 
 
-def _holders(demand: Demand) -> str:
+def _holders(demand: Demand, session: Session) -> str:
     """What a pod must find its room on."""
-    sharing = any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches)
-    return "GPUs" if sharing else "nodes"
+    if any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches):
+        return "GPUs"
+    return "NUMA zones" if evidence.lacks_zones(demand, session) else "nodes"
 
 
 def above_domain(case: Case, rule: SameDomain) -> Finding:

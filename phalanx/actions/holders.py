@@ -12,7 +12,7 @@ from phalanx.framework.statement import Kept, Usage, total_requests
 from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
-from phalanx.model.pods import Device, Pod
+from phalanx.model.pods import Device, Pod, PodPhase, PodShape
 from phalanx.model.resources import CPU, NONE, Resources, add, scale
 from phalanx.model.shares import asks_for_share, held_with, total_held
 
@@ -86,7 +86,7 @@ def _holder(
 ) -> Holder:
     ours = [each for each in holding if each.pod.scheduler_name == session.config.scheduler_name]
     booked = _usage(ours)
-    plain = len(ours) == len(holding) and not any(map(asks_for_share, booked.values()))
+    plain = len(ours) == len(holding) and not session.zoned and not any(map(asks_for_share, booked.values()))
     used = booked if plain else _usage(holding, with_devices=True)
     if kept and plain:
         used = dict(booked)
@@ -123,14 +123,16 @@ def _holding(gang: Gang, seats: Mapping[PodUid, Bind]) -> list[Seated]:
 def _usage(seated: Sequence[Seated], *, with_devices: bool = False) -> dict[NodeName, Resources]:
     if len(seated) == 1 and not with_devices:
         return {seated[0].node: seated[0].pod.shape.requests}
-    counts: Counter[tuple[NodeName, ShapeKey, Device | None]] = Counter()
-    requests: dict[ShapeKey, Resources] = {}
+    counts: Counter[tuple[NodeName, ShapeKey, Device | None, bool]] = Counter()
+    shapes: dict[ShapeKey, PodShape] = {}
     for each in seated:
-        counts[each.node, each.pod.shape.key, each.device if with_devices else None] += 1
-        requests[each.pod.shape.key] = each.pod.shape.requests
+        shape, runs = each.pod.shape, with_devices and each.pod.phase is not PodPhase.PENDING
+        counts[each.node, shape.key, each.device if with_devices else None, runs] += 1
+        shapes[shape.key] = shape
     usage: dict[NodeName, Resources] = {}
-    for (node, shape, device), count in counts.items():
-        amounts = held_with(requests[shape], device) if with_devices else requests[shape]
+    for (node, key, device, runs), count in counts.items():
+        shape = shapes[key]
+        amounts = held_with(shape, device, runs=runs) if with_devices else shape.requests
         usage[node] = add(usage.get(node, NONE), scale(amounts, count))
     return usage
 

@@ -46,6 +46,7 @@ class Cache:
         self._kinds: Mapping[str, Kept[Any]] = {
             "Pod": self._pods,
             "Node": self._nodes,
+            "NodeResourceTopology": self._nodes.zones,
             "PodGroup": self._gangs.groups,
             "Queue": self._surroundings.queues,
             "Topology": self._surroundings.topologies,

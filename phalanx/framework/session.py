@@ -18,7 +18,7 @@ from phalanx.framework.topology import Topologies
 from phalanx.model.decisions import Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, ShapeKey
-from phalanx.model.nodes import NodeState
+from phalanx.model.nodes import NodeState, Numa
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Verdict
 from phalanx.model.resources import Resources
@@ -97,6 +97,19 @@ class Session:
         return watch(
             self.nodes, self.faults, memory=snapshot.memory, now=snapshot.now, config=self.config.tolerance
         )
+
+    @cached_property
+    def zoned(self) -> tuple[Numa, ...]:
+        """The NUMA zones of all nodes whose kubelets reject pods that do not fit them, each kind once.
+
+        Those of one kind bind pods alike, however much of them is in use.
+        """
+        kinds = {
+            (numa.bound, numa.by_container): numa
+            for state in self.nodes.values()
+            if (numa := state.node.numa) is not None
+        }
+        return tuple(kinds.values())
 
     @cached_property
     def suspect_nodes(self) -> frozenset[NodeName]:

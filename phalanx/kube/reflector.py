@@ -20,6 +20,7 @@ from phalanx.kube.errors import ApiError, BadRequest, Gone, Invalid, NotFound, e
 from phalanx.kube.gc_pause import gc_paused
 from phalanx.kube.mend import Undecodable
 from phalanx.limits import (
+    OPTIONAL_KIND_RETRY_S,
     WATCH_BACKOFF_FIRST_S,
     WATCH_BACKOFF_LONGEST_S,
     WATCH_IDLE_TIMEOUT_S,
@@ -42,6 +43,8 @@ _FROM_THE_FUTURE: Final = "Too large resource version"
 
 class Reflector:
     """Lists and watches one kind for ever. `synced` is set once the sink has had a complete list.
+
+    Of an optional kind that is not served that list is empty, and the kind is asked for again now and then.
 
     `why_not_synced` is a plain sentence until then, and again when the kind is not served any more.
     """
@@ -87,7 +90,7 @@ class Reflector:
                 problem: Exception | None = None if heard else OutcomeUnknown("the watch brought nothing")
             except _AGAIN as error:
                 problem = error
-            if problem is not None:
+            if problem is not None and not await self._does_without(problem):
                 await self._pause(problem)
 
     async def _follow(self) -> bool:
@@ -210,6 +213,16 @@ class Reflector:
         self._reported[name] = line.version
         self._reports.object_unreadable(self.kind.name)
         _log.warning("object skipped", kind=self.kind.name, namespace=name[0], name=name[1], why=line.why)
+
+    async def _does_without(self, problem: Exception) -> bool:
+        """Whether the kind is optional and not served: nobody has such objects then."""
+        if not self.kind.optional or not isinstance(problem, NotFound):
+            return False
+        if self._version or not self.synced.is_set():
+            _log.info("not served", kind=self.kind.name)
+        self._deliver((), (), "")
+        await asyncio.sleep(OPTIONAL_KIND_RETRY_S)
+        return True
 
     async def _pause(self, problem: Exception) -> None:
         retry_after = problem.retry_after if isinstance(problem, ApiError) else None

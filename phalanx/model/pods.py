@@ -79,7 +79,8 @@ class PodShape(Struct, frozen=True, weakref=True):
     pod's namespace, which is part of the key when there are any. `unsupported` names the fields that this
     scheduler does not honour yet, as paths such as `spec.affinity.podAffinity`; `invalid` says which fields
     make no sense, as "path: what is wrong". Either refuses a waiting pod; an unreadable amount counts as the
-    largest there is.
+    largest there is. `numa` names what of the pod a kubelet may insist to find in one NUMA zone, as
+    `phalanx.model.numa` reads it; empty for nothing.
     """
 
     key: ShapeKey
@@ -91,6 +92,7 @@ class PodShape(Struct, frozen=True, weakref=True):
     claims: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
     invalid: tuple[str, ...] = ()
+    numa: str = ""
 
 
 class Controller(Struct, frozen=True, gc=False):

@@ -9,6 +9,7 @@ from msgspec.msgpack import Encoder
 
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import PodShape
+from phalanx.model.reading.numa import read_aligned
 from phalanx.model.reading.requests import pod_requests
 from phalanx.model.reading.selectors import read_preferred, read_selector, read_tolerations
 from phalanx.model.reading.shares import with_share
@@ -65,6 +66,7 @@ def read_shape(pod: core.Pod) -> PodShape:
         preferred_affinity=read_preferred(preferred, _PREFERRED, wrong),
         tolerations=read_tolerations(spec.tolerations, wrong, unsupported),
         claims=_claims(spec, wrong),
+        numa=read_aligned(pod),
     )
     shape = structs.replace(shape, unsupported=tuple(unsupported), invalid=tuple(wrong))
     return structs.replace(shape, key=_key(shape, pod.metadata.namespace))
