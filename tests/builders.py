@@ -24,7 +24,7 @@ from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.gangs import Gang, GangKind, RoleSpec, TopologyWish
 from phalanx.model.memory import Memory
 from phalanx.model.names import NODE_GPU_SHARING, GangId, NodeName, PodUid, QueueName, ShapeKey
-from phalanx.model.nodes import Node, NodeState, Numa, Taint, Zone
+from phalanx.model.nodes import Node, NodeState, Numa, Taint, ZoneLayout
 from phalanx.model.numa import Aligned, aligned_name
 from phalanx.model.pods import Controller, Pod, PodPhase, PodShape
 from phalanx.model.queues import Flavor, Queue
@@ -364,14 +364,12 @@ def aligned(*containers: Resources) -> str:
 def numa(*zones: Resources, free: Sequence[Resources] | None = None, by_container: bool = False) -> Numa:
     """The zones of a single-numa-node kubelet; `free`: what each publishes as available, all without it."""
     names = {name for zone in zones for name in zone}
-    return Numa(
-        zones=tuple(
-            Zone(f"node-{index}", tuple(sorted(zone.items())), tuple(sorted(left.items())))
-            for index, (zone, left) in enumerate(zip(zones, free or zones, strict=True))
-        ),
+    layout = ZoneLayout(
+        zones=tuple(tuple(sorted(zone.items())) for zone in zones),
         bound=tuple((name, AMOUNT_MAX) for name in sorted(names)),
         by_container=by_container,
     )
+    return Numa(layout, tuple(tuple(sorted(zone.items())) for zone in free or zones))
 
 
 def _shuffled(mapping: Mapping[K, V], chance: random.Random) -> dict[K, V]:

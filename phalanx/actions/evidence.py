@@ -150,7 +150,7 @@ def _zone_count(pod: Pod, session: Session, node: NodeName) -> int | None:
 
 def _zone_needs(pod: Pod, session: Session, node: NodeName) -> str:
     numa = session.nodes[node].node.numa
-    amounts = largest_on(numa, pod.shape.numa) if numa is not None else {}
+    amounts = largest_on(numa.layout, pod.shape.numa) if numa is not None else {}
     return told_together(amounts or pod.shape.requests)
 
 

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from phalanx.framework.session import Session
 from phalanx.limits import NUMA_SPOILT_MAX
-from phalanx.model.nodes import Node
-from phalanx.model.numa import may_span, spoils, zone_room
+from phalanx.model.nodes import Node, ZoneLayout
+from phalanx.model.numa import spoils, zone_room
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 
@@ -29,10 +29,10 @@ _PLENTY: Final = NUMA_SPOILT_MAX << 20
 
 
 class ZoneLens(Struct, frozen=True):
-    """`kinds`: what the pods are to a kubelet with zones. `wide`: those that some kubelet lets span zones."""
+    """`kinds`: what the pods are to kubelets with zones. `layouts`: how zones are laid out on some node."""
 
     kinds: tuple[str, ...]
-    wide: frozenset[str] = frozenset()
+    layouts: tuple[ZoneLayout, ...]
 
     def request(self, pod: Pod) -> Resources:
         """What a pod asks for of zones."""
@@ -57,17 +57,14 @@ class ZoneLens(Struct, frozen=True):
         return len(self.kinds) > 1
 
     def _cost(self, kind: str, by: str) -> int:
-        return NUMA_SPOILT_MAX if kind != by and by in self.wide else spoils(kind, by)
+        """The most that it costs anywhere: what is asked for is the same for all nodes."""
+        return max(spoils(layout, kind, by) for layout in self.layouts)
 
 
 def zone_lens(session: Session, pods: Sequence[Pod]) -> ZoneLens | None:
     """None where no zone is asked for, or no node has any."""
-    zoned = session.zoned
-    kinds = dict.fromkeys(pod.shape.numa for pod in pods if pod.shape.numa) if zoned else {}
-    if not kinds:
-        return None
-    wide = frozenset(kind for kind in kinds if any(may_span(numa, kind) for numa in zoned))
-    return ZoneLens(tuple(kinds), wide)
+    kinds = dict.fromkeys(pod.shape.numa for pod in pods if pod.shape.numa)
+    return ZoneLens(tuple(kinds), session.zoned) if kinds and session.zoned else None
 
 
 def is_place(resource: str) -> bool:

@@ -152,15 +152,8 @@ def _only_took_zones(old: Published | None, new: Published | None) -> bool:
     before, after = (each.numa if each is not None else None for each in (old, new))
     if before is None or after is None:
         return before is None
-    alike = (before.bound, before.by_container) == (after.bound, after.by_container)
-    return (
-        alike
-        and len(before.zones) == len(after.zones)
-        and all(
-            _is_at_most(zone.allocatable, was.allocatable) and _is_at_most(zone.available, was.available)
-            for was, zone in zip(before.zones, after.zones, strict=True)
-        )
-    )
+    pairs = zip(before.available, after.available, strict=False)
+    return before.layout == after.layout and all(_is_at_most(now, was) for was, now in pairs)
 
 
 def _is_at_most(amounts: Amounts, limits: Amounts) -> bool:

@@ -18,7 +18,7 @@ from phalanx.framework.topology import Topologies
 from phalanx.model.decisions import Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, ShapeKey
-from phalanx.model.nodes import NodeState, Numa
+from phalanx.model.nodes import NodeState, ZoneLayout
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Verdict
 from phalanx.model.resources import Resources
@@ -99,17 +99,10 @@ class Session:
         )
 
     @cached_property
-    def zoned(self) -> tuple[Numa, ...]:
-        """The NUMA zones of all nodes whose kubelets reject pods that do not fit them, each kind once.
-
-        Those of one kind bind pods alike, however much of them is in use.
-        """
-        kinds = {
-            (numa.bound, numa.by_container): numa
-            for state in self.nodes.values()
-            if (numa := state.node.numa) is not None
-        }
-        return tuple(kinds.values())
+    def zoned(self) -> tuple[ZoneLayout, ...]:
+        """The different layouts of NUMA zones of nodes whose kubelets reject pods that do not fit them."""
+        numas = [state.node.numa for state in self.nodes.values()]
+        return tuple(dict.fromkeys(numa.layout for numa in numas if numa is not None))
 
     @cached_property
     def suspect_nodes(self) -> frozenset[NodeName]:

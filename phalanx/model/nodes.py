@@ -41,24 +41,26 @@ Amounts = tuple[tuple[str, int], ...]
 """Resources and how much of each, sorted by name: Resources that can be compared and kept by value."""
 
 
-class Zone(Struct, frozen=True, gc=False):
-    """A NUMA zone: what pods may use of it, and what its node last published as not in use, at most that."""
-
-    name: str
-    allocatable: Amounts = ()
-    available: Amounts = ()
-
-
-class Numa(Struct, frozen=True, gc=False):
-    """The NUMA zones of a node whose kubelet rejects pods that do not fit them.
+class ZoneLayout(Struct, frozen=True, gc=False):
+    """What the NUMA zones of a node offer pods, and what its kubelet insists to find in one of them.
 
     `bound` has each resource that some zone lists, and how much of it must lie in one zone: a larger amount
     may span several. `by_container`: each container needs a zone, else the pod as a whole.
     """
 
-    zones: tuple[Zone, ...]
+    zones: tuple[Amounts, ...]
     bound: Amounts
     by_container: bool
+
+
+class Numa(Struct, frozen=True, gc=False):
+    """The NUMA zones of a node whose kubelet rejects pods that do not fit them.
+
+    `available`: what of each zone the node last published as not in use, at most what it offers.
+    """
+
+    layout: ZoneLayout
+    available: tuple[Amounts, ...]
 
 
 class Node(Struct, frozen=True, gc=False):

@@ -27,15 +27,15 @@ so whatever counts what is held and free counts it too. It has two names, for a 
 that its kubelet may still have to find a zone for.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from phalanx.limits import NUMA_KINDS_KEPT, NUMA_SPOILT_MAX
-from phalanx.model.nodes import Amounts, Node, Numa
+from phalanx.model.nodes import Amounts, Node, Numa, ZoneLayout
 from phalanx.model.resources import Resources, add, scale, subtract
 
 _RUNNING: Final = "numa["
@@ -81,39 +81,43 @@ def _parsed(text: str) -> Aligned:
     return _decode(text.removesuffix("]").replace(":", "/"))
 
 
-def sizes_on(numa: Numa, name: str) -> Sizes:
+@lru_cache(maxsize=NUMA_KINDS_KEPT)
+def sizes_on(layout: ZoneLayout, name: str) -> Sizes:
     """What of a pod must find one zone each on a node with these zones; empty where nothing must."""
-    return _sizes(numa.bound, numa.by_container, name)
+    limits = dict(layout.bound)
+    counts: dict[Amounts, int] = {}
+    for amounts, count in _whole(layout, name):
+        size = tuple([(each, amount) for each, amount in amounts if amount <= limits.get(each, 0)])
+        if size:
+            counts[size] = counts.get(size, 0) + count
+    return tuple(counts.items())
 
 
-def largest_on(numa: Numa, name: str) -> Resources:
+def largest_on(layout: ZoneLayout, name: str) -> Resources:
     """What one zone must have for a pod: of its containers, where each needs one, for the largest."""
-    sizes = [size for size, _ in sizes_on(numa, name)]
+    sizes = [size for size, _ in sizes_on(layout, name)]
     return dict(max(sizes, key=lambda size: (sum(n for each, n in size if "/" in each), size), default=()))
 
 
-def most_when_empty(numa: Numa, name: str) -> int | None:
+def most_when_empty(layout: ZoneLayout, name: str) -> int | None:
     """How many pods of this kind find zones on the node when nothing runs there; None: any number."""
-    sizes = sizes_on(numa, name)
-    return _most([dict(zone.allocatable) for zone in numa.zones], sizes) if sizes else None
-
-
-def may_span(numa: Numa, name: str) -> bool:
-    """Whether the kubelet lets part of the pod span several zones, as it does where none could hold it."""
-    return bool(_spanning(numa.bound, numa.by_container, name))
+    sizes = sizes_on(layout, name)
+    return _most([dict(zone) for zone in layout.zones], sizes, _plain(sizes)) if sizes else None
 
 
 @lru_cache(maxsize=NUMA_KINDS_KEPT)
-def spoils(name: str, by: str) -> int:
-    """How many pods of a kind one of another kind costs at most, on any node where that may not span zones.
+def spoils(layout: ZoneLayout, name: str, by: str, *, stretched: bool = True) -> int:
+    """How many pods of a kind one of another kind costs at most on a node with such zones, by one measure.
 
-    Of its own kind it costs one.
+    Of its own kind it costs one. What may span zones costs all.
     """
-    if name == by:
-        return 1
-    one, other = aligned_of(name), aligned_of(by)
-    whole = _spoilt(((one.pod, 1),), ((other.pod, 1),))
-    return max(whole, _spoilt(one.containers, other.containers))
+    sizes = sizes_on(layout, name)
+    if not sizes or name == by:
+        return 1 if sizes else 0
+    spanning = _spanning(layout, by)
+    if any(each in spanning for size, _ in sizes for each, _ in size):
+        return NUMA_SPOILT_MAX
+    return _spoilt(_measured(layout, name) if stretched else _plain(sizes), sizes, sizes_on(layout, by))
 
 
 def zone_room(node: Node, free: Resources) -> "ZoneRoom | None":
@@ -122,10 +126,15 @@ def zone_room(node: Node, free: Resources) -> "ZoneRoom | None":
 
 
 class ZoneRoom:
-    """What is left of the zones of a node. `free` is what is free on it now, by the node's ledger."""
+    """What is left of the zones of a node. `free` is what is free on it now, by the node's ledger.
+
+    Two measures count places: one by what pods ask for, and one by that, stretched as far as it goes into
+    empty zones as often. By the second others cost less where it is not their resource that runs short.
+    """
 
     def __init__(self, numa: Numa, free: Resources) -> None:
         self._numa = numa
+        self._layout = numa.layout
         held = {name: -amount for name, amount in free.items() if is_aligned(name) and amount < 0}
         self._running = {
             _COMING + name.removeprefix(_RUNNING): count
@@ -135,133 +144,139 @@ class ZoneRoom:
         self.coming: Mapping[str, int] = {
             name: count for name, count in held.items() if name.startswith(_COMING)
         }
-        self._left: dict[str, int | None] = {}
+        self._left: dict[tuple[str, bool], int | None] = {}
 
-    def left(self, name: str) -> int | None:
-        """How many more pods of this kind find zones for certain, less what is coming could spoil.
-
-        Negative where not even all that is coming is certain of a zone. None: they need no zone here.
-        """
-        if name not in self._left:
-            self._left[name] = self._count(name)
-        return self._left[name]
-
-    def room(self, name: str, kinds: Iterable[str]) -> int | None:
+    def room(self, name: str, kinds: Collection[str]) -> int | None:
         """How many pods of one kind can be added; of several kinds, as far as that is each one's own affair.
 
-        They leave what is coming its zones, whatever part of these kinds are added together.
+        They leave what is coming its zones, whatever part of these is added together. None: any number.
         """
-        least = self.left(name)
-        if least is None:
-            return self._beside(name, kinds)
+        measures = (True,) if len(kinds) > 1 else (True, False)
+        counts = [left for each in measures if (left := self._count(name, stretched=each)) is not None]
+        limits = [max(counts)] if counts else []
         beside = self._beside(name, kinds)
-        return max(0, least if beside is None else min(least, beside))
+        limits += [beside] if beside is not None else []
+        return max(0, min(limits)) if limits else None
 
     def common(self, name: str) -> int | None:
         """How many places for this kind pods of all kinds may spoil together; None: any number."""
-        left = self.left(name)
+        left = self._count(name, stretched=True)
         if left is None or (left <= 0 and name not in self.coming):
             return None
         return max(0, left)
 
     def takes(self, added: Mapping[str, int]) -> bool:
         """Whether all of these, and all that is coming, find zones whatever the kubelet does."""
-        for name in dict.fromkeys((*added, *self.coming)):
-            left = self.left(name)
-            cost = sum(count * self._cost(name, each) for each, count in added.items())
-            if left is not None and cost and cost > max(0, left):
-                return False
-        return True
+        return all(
+            any(self._leaves(name, added, stretched=each) for each in (True, False))
+            for name in dict.fromkeys((*added, *self.coming))
+        )
 
     def holds(self, name: str) -> bool:
         """Whether a pod of this kind that is coming still finds a zone, whatever the kubelet does."""
-        left = self.left(name)
-        return left is None or left >= 0
+        counts = [self._count(name, stretched=each) for each in (True, False)]
+        return any(left is None or left >= 0 for left in counts)
 
-    def _beside(self, name: str, kinds: Iterable[str]) -> int | None:
+    def _leaves(self, name: str, added: Mapping[str, int], *, stretched: bool) -> bool:
+        """Whether these leave each pod of a kind that is added or coming its zone, by one measure."""
+        left = self._count(name, stretched=stretched)
+        costs = {each: spoils(self._layout, name, each, stretched=stretched) for each in added}
+        cost = sum(count * costs[each] for each, count in added.items())
+        return left is None or not cost or cost <= max(0, left)
+
+    def _beside(self, name: str, kinds: Collection[str]) -> int | None:
         """How many of a kind leave those their zones that are coming and of no such kind."""
-        least: int | None = None
-        kinds = tuple(kinds)
+        limits = []
         for other in self.coming:
-            cost, left = self._cost(other, name), self.left(other)
-            if cost and left is not None and other not in kinds:
-                sharing = sum(1 for kind in kinds if self._cost(other, kind))
-                count = max(0, left) // (cost * sharing)
-                least = count if least is None else min(least, count)
-        return least
+            if other not in kinds:
+                stretched = (self._count(other, stretched=True) or 0) > 0
+                left = self._count(other, stretched=stretched)
+                costs = {kind: spoils(self._layout, other, kind, stretched=stretched) for kind in kinds}
+                if left is not None and costs[name]:
+                    limits.append(max(0, left) // (costs[name] * sum(map(bool, costs.values()))))
+        return min(limits, default=None)
 
-    def _count(self, name: str) -> int | None:
-        sizes = sizes_on(self._numa, name)
+    def _count(self, name: str, *, stretched: bool) -> int | None:
+        """How many more pods of a kind find zones for certain, by one measure, beside what is coming.
+
+        Negative where not even all that is coming is certain of a zone. None: they need no zone here.
+        """
+        key = (name, stretched)
+        if key not in self._left:
+            self._left[key] = self._counted(name, stretched=stretched)
+        return self._left[key]
+
+    def _counted(self, name: str, *, stretched: bool) -> int | None:
+        sizes = sizes_on(self._layout, name)
         if not sizes:
             return None
-        spoilt = sum(count * self._cost(name, other) for other, count in self._running.items())
-        best = max(_most(zones, sizes) - debit for zones, debit in self._estimates(spoilt))
-        return best - sum(count * self._cost(name, other) for other, count in self.coming.items())
+        measured = _measured(self._layout, name) if stretched else _plain(sizes)
 
-    def _estimates(self, spoilt: int) -> Iterator[tuple[list[Resources], int]]:
-        """Zones as they may be, none better than they are, and how many places they have less than that."""
-        allocatable = [dict(zone.allocatable) for zone in self._numa.zones]
-        yield [*allocatable], spoilt
+        def spoilt(counts: Mapping[str, int]) -> int:
+            costs = {each: spoils(self._layout, name, each, stretched=stretched) for each in counts}
+            return sum(count * costs[each] for each, count in counts.items())
+
+        best = _most(self._offered, sizes, measured) - spoilt(self._running)
+        for zones in self._estimates:
+            best = max(best, _most(zones, sizes, measured))
+        return best - spoilt(self.coming)
+
+    @cached_property
+    def _offered(self) -> list[Resources]:
+        return [dict(zone) for zone in self._layout.zones]
+
+    @cached_property
+    def _estimates(self) -> list[list[Resources]]:
+        """The zones as they may be, with what runs taken from them; none better than they are."""
         if not self._running:
-            return
-        sums = _sum(
+            return []
+        in_each = _sum(
             (size, count * each)
             for name, count in self._running.items()
-            for size, each in _whole(self._numa.by_container, name)
+            for size, each in _whole(self._layout, name)
         )
-        yield [subtract(zone, sums) for zone in allocatable], 0
         used = _sum((aligned_of(name).pod, count) for name, count in self._running.items())
-        published = [dict(zone.available) for zone in self._numa.zones]
-        unpublished = {
-            each: max(0, amount - _published(self._numa, each)) for each, amount in used.items() if amount
-        }
-        yield [subtract(zone, unpublished) for zone in published], 0
+        published = {each: self._published(each) for each in used}
+        beyond = {each: max(0, amount - published[each]) for each, amount in used.items()}
+        return [
+            [subtract(zone, in_each) for zone in self._offered],
+            [subtract(dict(zone), beyond) for zone in self._numa.available],
+        ]
 
-    def _cost(self, name: str, by: str) -> int:
-        return _cost(self._numa.bound, self._numa.by_container, name, by)
-
-
-@lru_cache(maxsize=NUMA_KINDS_KEPT)
-def _cost(bound: Amounts, by_container: bool, name: str, by: str) -> int:
-    """How many pods of a kind one of another kind costs at most on a node with such zones."""
-    sizes = _sizes(bound, by_container, name)
-    if not sizes or name == by:
-        return 1 if sizes else 0
-    spanning = _spanning(bound, by_container, by)
-    if any(each in spanning for size, _ in sizes for each, _ in size):
-        return NUMA_SPOILT_MAX
-    return _spoilt(sizes, _sizes(bound, by_container, by))
+    def _published(self, resource: str) -> int:
+        """How much of a resource is published as used, in all zones together."""
+        available = sum(dict(zone).get(resource, 0) for zone in self._numa.available)
+        return sum(zone.get(resource, 0) for zone in self._offered) - available
 
 
-@lru_cache(maxsize=NUMA_KINDS_KEPT)
-def _sizes(bound: Amounts, by_container: bool, name: str) -> Sizes:
-    limits = dict(bound)
-    counts: dict[Amounts, int] = {}
-    for amounts, count in _whole(by_container, name):
-        size = tuple([(each, amount) for each, amount in amounts if amount <= limits.get(each, 0)])
-        if size:
-            counts[size] = counts.get(size, 0) + count
-    return tuple(counts.items())
-
-
-def _spanning(bound: Amounts, by_container: bool, name: str) -> frozenset[str]:
-    limits = dict(bound)
-    whole = _whole(by_container, name)
+def _spanning(layout: ZoneLayout, name: str) -> frozenset[str]:
+    limits = dict(layout.bound)
+    whole = _whole(layout, name)
     return frozenset(each for size, _ in whole for each, n in size if n > limits.get(each, n))
 
 
-def _whole(by_container: bool, name: str) -> Sizes:
+def _whole(layout: ZoneLayout, name: str) -> Sizes:
     aligned = aligned_of(name)
-    return aligned.containers if by_container else ((aligned.pod, 1),)
+    return aligned.containers if layout.by_container else ((aligned.pod, 1),)
 
 
-def _published(numa: Numa, resource: str) -> int:
-    """How much of a resource is published as used, in all zones together."""
-    total = 0
-    for zone in numa.zones:
-        available = dict(zone.available)
-        total += dict(zone.allocatable).get(resource, 0) - available.get(resource, 0)
-    return total
+def _plain(sizes: Sizes) -> tuple[Amounts, ...]:
+    return tuple(size for size, _ in sizes)
+
+
+@lru_cache(maxsize=NUMA_KINDS_KEPT)
+def _measured(layout: ZoneLayout, name: str) -> tuple[Amounts, ...]:
+    """Each size of a kind, stretched as far as it goes into each empty zone as often as before."""
+    return tuple(_stretched(layout, size) for size, _ in sizes_on(layout, name))
+
+
+def _stretched(layout: ZoneLayout, size: Amounts) -> Amounts:
+    zones = [dict(zone) for zone in layout.zones]
+    counts = [_places([zone], size) for zone in zones]
+    if not any(counts):
+        return size
+    pairs = [(zone, count) for zone, count in zip(zones, counts, strict=True) if count]
+    return tuple((name, min(zone[name] // count for zone, count in pairs)) for name, _ in size)
 
 
 def _sum(parts: Iterable[tuple[Amounts, int]]) -> Resources:
@@ -276,46 +291,46 @@ def _places(zones: Sequence[Resources], size: Amounts) -> int:
     return sum(max(0, min(zone.get(name, 0) // need for name, need in size)) for zone in zones)
 
 
-def _spoilt(sizes: Sizes, by: Sizes) -> int:
+def _spoilt(measured: Sequence[Amounts], sizes: Sizes, by: Sizes) -> int:
     """How many times these sizes, all of them together, may no longer fit when the others lie anywhere.
 
-    What takes q of a resource costs a size p at most q/p places, rounded up, in the zone where it lies.
+    What takes q of a resource costs at most q/p places that measure p, rounded up, in the zone where it lies.
     """
     most = 0
-    for size, each in sizes:
-        needs = dict(size)
-        cost = sum(count * _one_spoils(needs, other) for other, count in by)
+    for measure, (_, each) in zip(measured, sizes, strict=True):
+        cost = sum(count * _one_spoils(dict(measure), other) for other, count in by)
         most = max(most, -(-cost // each))
     return min(most, NUMA_SPOILT_MAX)
 
 
-def _one_spoils(needs: Resources, other: Amounts) -> int:
-    return max((-(-amount // needs[name]) for name, amount in other if name in needs), default=0)
+def _one_spoils(measure: Resources, other: Amounts) -> int:
+    return max((-(-amount // measure[name]) for name, amount in other if name in measure), default=0)
 
 
-def _most(zones: Sequence[Resources], sizes: Sizes) -> int:
-    """How many pods of these sizes find zones for certain, wherever each size lies; exact for one size.
+def _most(zones: Sequence[Resources], sizes: Sizes, measured: Sequence[Amounts]) -> int:
+    """How many pods of these sizes find zones for certain, wherever each size lies.
 
-    Less than NUMA_SPOILT_MAX, so that what spoils so many spoils all.
+    Exact for one size that is not stretched. Less than NUMA_SPOILT_MAX: what spoils so many spoils all.
     """
-    return min(NUMA_SPOILT_MAX - 1, *(_most_of(zones, index, sizes) for index in range(len(sizes))))
+    counts = (_most_of(zones, index, sizes, measure) for index, measure in enumerate(measured))
+    return min(NUMA_SPOILT_MAX - 1, *counts)
 
 
-def _most_of(zones: Sequence[Resources], index: int, sizes: Sizes) -> int:
+def _most_of(zones: Sequence[Resources], index: int, sizes: Sizes, measure: Amounts) -> int:
     """For how many pods one of their sizes finds zones, wherever the others lie.
 
     Either each of the others costs what it may spoil, or the sum of all others is missing in every zone.
     """
-    size, each = sizes[index]
+    each = sizes[index][1]
     others = [one for place, one in enumerate(sizes) if place != index]
-    places = _places(zones, size)
-    spoilt = sum(count * _one_spoils(dict(size), other) for other, count in others)
+    places = _places(zones, measure)
+    spoilt = sum(count * _one_spoils(dict(measure), other) for other, count in others)
     least, most = places // (each + spoilt), places // each
     beside = _sum(others)
     while least < most:
         middle = (least + most + 1) // 2
         left = [subtract(zone, scale(beside, middle)) for zone in zones]
-        if _places(left, size) >= middle * each:
+        if _places(left, measure) >= middle * each:
             least = middle
         else:
             most = middle - 1

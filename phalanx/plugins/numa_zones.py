@@ -26,8 +26,8 @@ class NumaZones:
 
 def _zone_filter(name: str) -> NodeFilter:
     def check(node: Node) -> str | None:
-        if node.numa is None or most_when_empty(node.numa, name) != 0:
+        if node.numa is None or most_when_empty(node.numa.layout, name) != 0:
             return None
-        return f"have no NUMA zone with {told_together(largest_on(node.numa, name))} together"
+        return f"have no NUMA zone with {told_together(largest_on(node.numa.layout, name))} together"
 
     return check

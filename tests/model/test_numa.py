@@ -8,14 +8,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from phalanx.limits import NUMA_SPOILT_MAX
-from phalanx.model.nodes import Amounts, Numa, Zone
+from phalanx.model.nodes import Amounts, Numa, ZoneLayout
 from phalanx.model.numa import (
     ZoneRoom,
     aligned_of,
     as_running,
     is_aligned,
     largest_on,
-    may_span,
     most_when_empty,
     sizes_on,
     spoils,
@@ -82,7 +81,7 @@ pod_kinds = st.lists(sizes, min_size=1, max_size=2).map(tuple)
 def test_as_many_of_a_kind_as_are_counted_are_never_rejected(
     zones: Zones, pod: Pod, by_container: bool
 ) -> None:
-    count = most_when_empty(numa(*map(amounts, zones), by_container=by_container), named(pod))
+    count = most_when_empty(layout(*map(amounts, zones), by_container=by_container), named(pod))
     assert count is not None
     seen = pod if by_container else whole(pod)
     assert not may_reject(zones, (seen,) * min(count, 5), {})
@@ -152,14 +151,15 @@ def test_amounts_that_add_up_are_never_more_than_what_is_taken(
     held: dict[str, int] = {}
     for pod in coming:
         held[named(pod)] = held.get(named(pod), 0) - 1
-    room = ZoneRoom(numa(*map(amounts, zones), by_container=by_container), held)
+    zoned = numa(*map(amounts, zones), by_container=by_container)
+    room = ZoneRoom(zoned, held)
     kinds = tuple(dict.fromkeys(map(named, pods)))
     for counts in product(range(3), repeat=len(kinds)):
         added = {kind: count for kind, count in zip(kinds, counts, strict=True) if count}
         own = all(count <= room.room(kind, kinds) for kind, count in added.items())
         common = len(kinds) == 1 or all(
             (places := room.common(kind)) is None
-            or sum(count * spoils(kind, each) for each, count in added.items()) <= places
+            or sum(count * spoils(zoned.layout, kind, each) for each, count in added.items()) <= places
             for kind in kinds
         )
         if own and common:
@@ -171,6 +171,13 @@ def test_amounts_that_add_up_are_never_more_than_what_is_taken(
 HALF: Mapping[str, int] = {CPU: 32000, GPU: 4}
 FOUR = aligned({CPU: 16000, GPU: 4})
 ONE = aligned({CPU: 4000, GPU: 1})
+
+
+def layout(*zones: Resources, by_container: bool = False) -> ZoneLayout:
+    return numa(*zones, by_container=by_container).layout
+
+
+EVEN = layout(HALF, HALF)
 
 
 def test_names_say_what_must_lie_in_one_zone() -> None:
@@ -187,19 +194,19 @@ def test_names_say_what_must_lie_in_one_zone() -> None:
     ("size", "count"), [({GPU: 4}, 2), ({GPU: 3}, 2), ({GPU: 2}, 4), ({GPU: 5}, 0), ({CPU: 20000, GPU: 1}, 2)]
 )
 def test_places_are_those_of_each_zone_added_up(size: Resources, count: int) -> None:
-    assert most_when_empty(numa(HALF, HALF), aligned(size)) == count
+    assert most_when_empty(layout(HALF, HALF), aligned(size)) == count
 
 
 def test_what_no_zone_lists_needs_none() -> None:
-    assert most_when_empty(numa({CPU: 1000}), aligned({GPU: 8})) is None
-    assert most_when_empty(numa({CPU: 1000}, {GPU: 1}), aligned({CPU: 1000, GPU: 1})) == 0
+    assert most_when_empty(layout({CPU: 1000}), aligned({GPU: 8})) is None
+    assert most_when_empty(layout({CPU: 1000}, {GPU: 1}), aligned({CPU: 1000, GPU: 1})) == 0
 
 
 def test_a_container_beside_the_main_one_costs_little_where_zones_have_room_to_spare() -> None:
     pod = aligned({CPU: 16000, GPU: 4}, {CPU: 1000})
-    assert most_when_empty(numa(HALF, HALF, by_container=True), pod) == 2
+    assert most_when_empty(layout(HALF, HALF, by_container=True), pod) == 2
     tight = {CPU: 16000, GPU: 4}
-    assert most_when_empty(numa(tight, tight, by_container=True), pod) == 1
+    assert most_when_empty(layout(tight, tight, by_container=True), pod) == 1
 
 
 def running(**counts: int) -> dict[str, int]:
@@ -238,35 +245,49 @@ def test_pods_without_a_zone_yet_keep_theirs() -> None:
     assert not ZoneRoom(numa(HALF, HALF), {FOUR: -3}).holds(FOUR)
 
 
+def test_kinds_that_are_added_together_share_what_they_leave_to_those_that_come() -> None:
+    two = aligned({CPU: 8000, GPU: 2})
+    room = ZoneRoom(numa(HALF, HALF), {FOUR: -1})
+    assert room.room(ONE, (ONE,)) == room.room(two, (two,)) == 1
+    assert room.room(ONE, (ONE, two)) == room.room(two, (ONE, two)) == 0
+
+
+def test_each_container_of_a_pod_may_lie_in_a_zone_of_its_own() -> None:
+    pair = aligned({GPU: 1}, {GPU: 1})
+    assert spoils(layout(HALF, HALF, by_container=True), FOUR, pair) == 2
+    by_container = ZoneRoom(numa(HALF, HALF, by_container=True), {as_running(pair): -1})
+    assert by_container.room(FOUR, (FOUR,)) == 0
+    assert ZoneRoom(numa(HALF, HALF), {as_running(pair): -1}).room(FOUR, (FOUR,)) == 1
+
+
 def test_several_kinds_share_what_they_could_spoil() -> None:
     room = ZoneRoom(numa(HALF, HALF), {})
     assert room.room(FOUR, (FOUR, ONE)) == room.common(FOUR) == 2
     assert room.common(aligned({GPU: 5})) is None, "none fits: nothing to spoil"
-    assert spoils(FOUR, ONE) == 1
-    assert spoils(ONE, FOUR) == 4
+    assert spoils(EVEN, FOUR, ONE) == 1
+    assert spoils(EVEN, ONE, FOUR) == 4
     assert room.takes({FOUR: 1, ONE: 1})
     assert not room.takes({FOUR: 1, ONE: 2})
 
 
-def restricted(**bound: int) -> Numa:
+def restricted(**bound: int) -> ZoneLayout:
     half: Amounts = tuple(sorted(HALF.items()))
     limits = tuple(sorted({CPU: bound["cpu"], GPU: 4}.items()))
-    return Numa(zones=(Zone("0", half, half), Zone("1", half, half)), bound=limits, by_container=False)
+    return ZoneLayout(zones=(half, half), bound=limits, by_container=False)
 
 
 def test_what_no_zone_could_hold_may_span_where_the_kubelet_is_only_restricted() -> None:
     zones, wide = restricted(cpu=32000), aligned({CPU: 48000, GPU: 2})
     assert sizes_on(zones, wide) == ((((GPU, 2),), 1),)
-    assert may_span(zones, wide)
+    assert spoils(zones, ONE, wide) == NUMA_SPOILT_MAX
     assert largest_on(zones, wide) == {GPU: 2}
     assert most_when_empty(zones, wide) == 4, "the node's own cores are counted elsewhere"
-    assert not may_span(numa(HALF, HALF), wide)
-    assert most_when_empty(numa(HALF, HALF), wide) == 0
+    assert most_when_empty(layout(HALF, HALF), wide) == 0
 
 
 def test_what_spans_zones_may_spoil_every_place() -> None:
-    room = ZoneRoom(restricted(cpu=32000), {aligned({CPU: 48000}): -1})
-    assert (room.left(ONE) or 0) < 8 - NUMA_SPOILT_MAX + 1
+    zones = restricted(cpu=32000)
+    room = ZoneRoom(Numa(zones, zones.zones), {aligned({CPU: 48000}): -1})
     assert room.room(ONE, (ONE,)) == 0
 
 
@@ -276,4 +297,4 @@ def test_a_kubelet_counts_cores_that_pods_never_get_when_it_asks_whether_a_zone_
 
 
 def test_absurd_numbers_of_places_are_no_matter() -> None:
-    assert most_when_empty(numa({CPU: 2**62}, {CPU: 2**62}), aligned({CPU: 1})) == NUMA_SPOILT_MAX - 1
+    assert most_when_empty(layout({CPU: 2**62}, {CPU: 2**62}), aligned({CPU: 1})) == NUMA_SPOILT_MAX - 1

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.limits import AMOUNT_MAX, NUMA_CONTAINERS_MAX, NUMA_ZONES_MAX, POD_REQUEST_MAX
-from phalanx.model.nodes import Amounts, Numa, Zone
+from phalanx.model.nodes import Amounts, Numa, ZoneLayout
 from phalanx.model.numa import Aligned, aligned_name
 from phalanx.model.quantities import InvalidQuantity, capacity_amount
 from phalanx.model.reading.requests import aggregate, read_amounts, with_defaults
@@ -60,13 +60,16 @@ def read_zones(written: wire.NodeResourceTopology) -> Published:
     """
     wrong: list[str] = []
     policy, scope = _policy(written, wrong)
-    machines = _zones(written, wrong)
+    zones = _zones(written, wrong)
     numa = None
-    if machines and policy in (_STRICT, _RESTRICTED):
+    if zones and policy in (_STRICT, _RESTRICTED):
         numa = Numa(
-            zones=tuple(zone for zone, _ in machines),
-            bound=_bound(machines, strict=policy == _STRICT),
-            by_container=scope == _CONTAINER,
+            layout=ZoneLayout(
+                zones=tuple(_sorted(zone.allocatable) for zone in zones),
+                bound=_bound(zones, strict=policy == _STRICT),
+                by_container=scope == _CONTAINER,
+            ),
+            available=tuple(_sorted(zone.available) for zone in zones),
         )
     problems = [Problem(Reason.INVALID_OBJECT, f"NodeResourceTopology field {why}") for why in wrong]
     return Published(numa, tuple(problems))
@@ -95,9 +98,17 @@ def _one_of(known: Iterable[str]) -> str:
     return f"one of {', '.join(known)}"
 
 
-def _zones(written: wire.NodeResourceTopology, wrong: list[str]) -> list[tuple[Zone, Resources]]:
-    """The zones that are NUMA nodes, and what of each counts when the kubelet asks whether one could do."""
-    zones: dict[str, tuple[Zone, Resources]] = {}
+class _Zone(Struct, frozen=True):
+    """`largest`: what counts when the kubelet asks whether a single zone could do if nothing ran."""
+
+    allocatable: Resources
+    available: Resources
+    largest: Resources
+
+
+def _zones(written: wire.NodeResourceTopology, wrong: list[str]) -> list[_Zone]:
+    """The zones that are NUMA nodes."""
+    zones: dict[str, _Zone] = {}
     for place, zone in enumerate(written.zones):
         if zone.type != _NUMA_NODE:
             continue
@@ -111,7 +122,7 @@ def _zones(written: wire.NodeResourceTopology, wrong: list[str]) -> list[tuple[Z
     return list(zones.values())
 
 
-def _zone(zone: wire.Zone, path: str, wrong: list[str]) -> tuple[Zone, Resources]:
+def _zone(zone: wire.Zone, path: str, wrong: list[str]) -> _Zone:
     """A zone that does not tell what is available has nothing left, as far as it is published."""
     allocatable: dict[str, int] = {}
     available: dict[str, int] = {}
@@ -131,7 +142,7 @@ def _zone(zone: wire.Zone, path: str, wrong: list[str]) -> tuple[Zone, Resources
         largest[each.name] = (
             max(most, _amount(each.name, each.capacity, f"{where}.capacity", wrong)) if by_capacity else most
         )
-    return Zone(zone.name, _sorted(allocatable), _sorted(available)), largest
+    return _Zone(allocatable, available, largest)
 
 
 def _amount(resource: str, quantity: core.Quantity | None, path: str, wrong: list[str]) -> int:
@@ -143,15 +154,15 @@ def _amount(resource: str, quantity: core.Quantity | None, path: str, wrong: lis
         return 0
 
 
-def _bound(zones: Iterable[tuple[Zone, Resources]], *, strict: bool) -> Amounts:
+def _bound(zones: Iterable[_Zone], *, strict: bool) -> Amounts:
     """How much of each resource must lie in one zone.
 
     Of a restricted kubelet as much as the largest zone could serve if nothing ran: it counts all cores and
     devices of the zone, and of memory what pods may use.
     """
     bound: dict[str, int] = {}
-    for _, largest in zones:
-        for name, amount in largest.items():
+    for zone in zones:
+        for name, amount in zone.largest.items():
             bound[name] = AMOUNT_MAX if strict else max(amount, bound.get(name, 0))
     return _sorted(bound)
 
