@@ -26,6 +26,7 @@ from phalanx.sim.podstatus import (
 )
 from phalanx.sim.store import Key, Object
 from phalanx.sim.workqueue import WorkQueue
+from phalanx.sim.zones import TOPOLOGIES
 
 RUN_SECONDS: Final = "sim.phalanx.dev/run-seconds"
 """Annotation of a pod: how long it runs until it succeeds, in seconds; fractions are allowed."""
@@ -182,11 +183,12 @@ class Kubelets:
             self._leave(host, machine, key)
 
     def _admit(self, machine: Machine, key: Key, pod: Object, node: Object) -> None:
-        rejection = machine.why_not(pod, node)
+        topology = self._client.get(Key(TOPOLOGIES, "", key_host(pod)))
+        rejection = machine.why_not(pod, node, topology)
         if rejection is not None:
             self._client.update_status(key, **rejected_status(*rejection))
             return
-        guest = machine.take(key, pod)
+        guest = machine.take(key, pod, topology)
         self._hosts.setdefault(key, {})[key_host(pod)] = None
         if pod["status"].get("phase") == "Running":
             guest.is_running, guest.end = True, NOT_FOUND
