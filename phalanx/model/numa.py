@@ -117,7 +117,9 @@ def spoils(layout: ZoneLayout, name: str, by: str, *, stretched: bool = True) ->
     spanning = _spanning(layout, by)
     if any(each in spanning for size, _ in sizes for each, _ in size):
         return NUMA_SPOILT_MAX
-    return _spoilt(_measured(layout, name) if stretched else _plain(sizes), sizes, sizes_on(layout, by))
+    zones = [dict(zone) for zone in layout.zones]
+    measured = _measured(layout, name) if stretched else _plain(sizes)
+    return _spoilt(zones, measured, sizes, sizes_on(layout, by))
 
 
 def zone_room(node: Node, free: Resources) -> "ZoneRoom | None":
@@ -291,20 +293,20 @@ def _places(zones: Sequence[Resources], size: Amounts) -> int:
     return sum(max(0, min(zone.get(name, 0) // need for name, need in size)) for zone in zones)
 
 
-def _spoilt(measured: Sequence[Amounts], sizes: Sizes, by: Sizes) -> int:
-    """How many times these sizes, all of them together, may no longer fit when the others lie anywhere.
-
-    What takes q of a resource costs at most q/p places that measure p, rounded up, in the zone where it lies.
-    """
+def _spoilt(zones: Sequence[Resources], measured: Sequence[Amounts], sizes: Sizes, by: Sizes) -> int:
+    """How many times these sizes, all of them together, may no longer fit when the others lie anywhere."""
     most = 0
     for measure, (_, each) in zip(measured, sizes, strict=True):
-        cost = sum(count * _one_spoils(dict(measure), other) for other, count in by)
+        cost = sum(count * _one_spoils(zones, measure, other) for other, count in by)
         most = max(most, -(-cost // each))
     return min(most, NUMA_SPOILT_MAX)
 
 
-def _one_spoils(measure: Resources, other: Amounts) -> int:
-    return max((-(-amount // measure[name]) for name, amount in other if name in measure), default=0)
+def _one_spoils(zones: Sequence[Resources], measure: Amounts, other: Amounts) -> int:
+    """What takes q of a resource costs at most q/p places that measure p, rounded up, all in one zone."""
+    needs = dict(measure)
+    cost = max((-(-amount // needs[name]) for name, amount in other if name in needs), default=0)
+    return min(cost, max((_places([zone], measure) for zone in zones), default=0)) if cost else 0
 
 
 def _most(zones: Sequence[Resources], sizes: Sizes, measured: Sequence[Amounts]) -> int:
@@ -324,7 +326,7 @@ def _most_of(zones: Sequence[Resources], index: int, sizes: Sizes, measure: Amou
     each = sizes[index][1]
     others = [one for place, one in enumerate(sizes) if place != index]
     places = _places(zones, measure)
-    spoilt = sum(count * _one_spoils(dict(measure), other) for other, count in others)
+    spoilt = sum(count * _one_spoils(zones, measure, other) for other, count in others)
     least, most = places // (each + spoilt), places // each
     beside = _sum(others)
     while least < most:

@@ -15,6 +15,8 @@ from phalanx.sim.zones import TOPOLOGIES
 from tests.node_topologies import CRD, node_topology
 
 ZONE = {"cpu": "32", "nvidia.com/gpu": "4"}
+WORK = ((3, 60.0), (1, 45.0), (4, 30.0), (2, 75.0), (3, 50.0))
+"""Devices, and for how many seconds."""
 
 
 def publish(world: World) -> None:
@@ -44,11 +46,11 @@ def test_no_pod_is_rejected_while_pods_of_many_sizes_come_and_go() -> None:
         world.start()
         await asyncio.sleep(5)
         for number in range(12):
-            for gpus, run_s in ((4, 60.0), (1, 45.0), (3, 30.0), (2, 75.0)):
-                world.create([asking(f"p{number}-{gpus}", gpus, run_s=run_s, start_s=1.5)])
+            for place, (gpus, run_s) in enumerate(WORK):
+                world.create([asking(f"p{number}-{place}", gpus, run_s=run_s, start_s=1.5)])
             await asyncio.sleep(9)
         await asyncio.sleep(1800)
-        assert ends(world) == {"Succeeded": 48}
+        assert ends(world) == {"Succeeded": 60}
 
     world = in_world(WorldSettings(seed=1, replicas=1, checks=ALL_CHECKS), play)
     assert world.violations.kept == []
