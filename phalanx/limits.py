@@ -85,6 +85,13 @@ SHARED_DEVICES_MAX: Final = 64
 NUMA_ZONES_MAX: Final = 64
 """NUMA zones of one node that are looked at; the largest machines have 32."""
 
+NUMA_MEMORY_STEP_BYTES: Final = 256 << 20
+"""Bytes to a multiple of which the memory of a NUMA zone is rounded down: nodes of one kind differ by less,
+and those that are alike are counted once."""
+
+NUMA_MEMORY_ROUNDED_BYTES: Final = 16 << 30
+"""Bytes of a NUMA zone from which they are rounded: of less a step would be more than a sixtieth."""
+
 NUMA_CONTAINERS_MAX: Final = 16
 """Containers of a pod that are told apart where each needs a NUMA zone; more count as so
 many of the largest."""

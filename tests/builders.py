@@ -369,7 +369,10 @@ def numa(*zones: Resources, free: Sequence[Resources] | None = None, by_containe
         bound=tuple((name, AMOUNT_MAX) for name in sorted(names)),
         by_container=by_container,
     )
-    return Numa(layout, tuple(tuple(sorted(zone.items())) for zone in free or zones))
+    used: Resources = {}
+    for zone, left in zip(zones, free or zones, strict=True):
+        used = add(used, subtract(zone, left))
+    return Numa(layout, tuple(tuple(sorted(zone.items())) for zone in free or zones), tuple(used.items()))
 
 
 def _shuffled(mapping: Mapping[K, V], chance: random.Random) -> dict[K, V]:

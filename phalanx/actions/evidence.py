@@ -5,10 +5,11 @@ from collections import Counter
 from phalanx.actions import words
 from phalanx.actions.demand import Batch, Demand
 from phalanx.actions.endings import Ending
+from phalanx.actions.numa import places_left
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
-from phalanx.model.numa import largest_on, zone_room
+from phalanx.model.numa import largest_on
 from phalanx.model.pods import Pod
 from phalanx.model.quantities import told_together
 from phalanx.model.reasons import NODES, Evidence
@@ -124,7 +125,7 @@ def _too_full(batch: Batch, session: Session) -> Counter[str]:
             short = next((name for name, need in needs if need > free.get(name, 0)), None)
             if short is not None:
                 counts[f"too little {short} free"] += 1
-            elif _zone_count(pod, session, node) == 0:
+            elif places_left(session.nodes[node].node, free, pod.shape.numa) == 0:
                 counts[f"no NUMA zone left with {_zone_needs(pod, session, node)} together"] += 1
     return counts
 
@@ -134,18 +135,12 @@ def lacks_zones(demand: Demand, session: Session) -> bool:
     for batch in demand.batches:
         pod = batch.pods[0]
         rejected = session.eligibility(pod).rejected
-        for node in session.nodes if session.zoned and pod.shape.numa else ():
-            count = None if node in rejected else _zone_count(pod, session, node)
-            if count is not None and count < (how_many_fit(pod.shape.requests, session.free(node)) or 0):
+        for node, state in session.nodes.items() if session.zoned and pod.shape.numa else ():
+            free = session.free(node)
+            count = None if node in rejected else places_left(state.node, free, pod.shape.numa)
+            if count is not None and count < (how_many_fit(pod.shape.requests, free) or 0):
                 return True
     return False
-
-
-def _zone_count(pod: Pod, session: Session, node: NodeName) -> int | None:
-    """How many pods of this shape find NUMA zones on the node; None where they need none."""
-    kind = pod.shape.numa
-    room = zone_room(session.nodes[node].node, session.free(node)) if kind else None
-    return None if room is None else room.room(kind, (kind,))
 
 
 def _zone_needs(pod: Pod, session: Session, node: NodeName) -> str:

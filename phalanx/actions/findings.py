@@ -70,8 +70,9 @@ def above_cluster(case: Case) -> Finding:
     """Too large for the cluster even when nothing runs on it."""
     too_large = _larger_than_any_node(case)
     gang = f"{words.pods(case.demand.count)} with {words.amounts(words.need(case.demand))}"
-    message = too_large or (
-        f"{gang} do not fit this cluster even when nothing else runs: it has room for {case.fit}"
+    fails = "are not certain of NUMA zones in" if _may_mix_zones(case) else "do not fit"
+    message = (
+        too_large or f"{gang} {fails} this cluster even when nothing else runs: it has room for {case.fit}"
     )
     return Finding(
         reason=Reason.ABOVE_CLUSTER_CAPACITY,
@@ -79,6 +80,12 @@ def above_cluster(case: Case) -> Finding:
         evidence=(*_conflict(case), *evidence.of_nodes(case.demand, case.session)),
         next_step="Ask for less per pod, or add larger nodes" if too_large else case.when_impossible,
     )
+
+
+def _may_mix_zones(case: Case) -> bool:
+    """Whether pods of several sizes share NUMA zones, of which is counted only what is certain."""
+    kinds = {batch.pods[0].shape.numa for batch in case.demand.batches}
+    return len(kinds) > 1 and evidence.lacks_zones(case.demand, case.session)
 
 
 def insufficient(case: Case) -> Finding:

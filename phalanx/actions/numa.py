@@ -8,14 +8,15 @@ are counted exactly, as far as zones are known.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
 
 from phalanx.framework.session import Session
-from phalanx.limits import NUMA_SPOILT_MAX
-from phalanx.model.nodes import Node, ZoneLayout
-from phalanx.model.numa import spoils, zone_room
+from phalanx.limits import NUMA_KINDS_KEPT, NUMA_SPOILT_MAX
+from phalanx.model.nodes import Node, Numa, ZoneLayout
+from phalanx.model.numa import ZoneRoom, is_aligned, spoils
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 
@@ -44,13 +45,9 @@ class ZoneLens(Struct, frozen=True):
 
     def free(self, node: Node, free: Resources) -> Resources:
         """What is free on a node, with what its zones have of each; plenty where that is no matter."""
-        room = zone_room(node, free)
-        found = dict(free)
-        for kind in self.kinds:
-            found[PLACE + kind] = _or_plenty(room.room(kind, self.kinds) if room else None)
-            if self._is_mixed:
-                found[_COMMON + kind] = _or_plenty(room.common(kind) if room else None)
-        return found
+        if node.numa is None:
+            return {**free, **_plenty(self.kinds)}
+        return {**free, **_places(node.numa, _held(free), self.kinds)}
 
     @property
     def _is_mixed(self) -> bool:
@@ -72,5 +69,27 @@ def is_place(resource: str) -> bool:
     return resource.startswith((PLACE, _COMMON))
 
 
-def _or_plenty(count: int | None) -> int:
-    return _PLENTY if count is None else count
+def places_left(node: Node, free: Resources, kind: str) -> int | None:
+    """How many pods of one kind find NUMA zones on a node for certain; None where they need none."""
+    if node.numa is None or not kind:
+        return None
+    count = _places(node.numa, _held(free), (kind,))[PLACE + kind]
+    return None if count == _PLENTY else count
+
+
+def _held(free: Resources) -> tuple[tuple[str, int], ...]:
+    return tuple([(name, amount) for name, amount in free.items() if is_aligned(name) and amount])
+
+
+@lru_cache(maxsize=NUMA_KINDS_KEPT)
+def _places(numa: Numa, held: tuple[tuple[str, int], ...], kinds: tuple[str, ...]) -> Resources:
+    """What zones have of each, beside what is held; nodes that are alike share the answer."""
+    room = ZoneRoom(numa, dict(held))
+    own = {PLACE + kind: count for kind in kinds if (count := room.room(kind, kinds)) is not None}
+    common = {_COMMON + kind: count for kind in kinds if (count := room.common(kind)) is not None}
+    return {**_plenty(kinds), **own, **common}
+
+
+def _plenty(kinds: tuple[str, ...]) -> Resources:
+    """More of each than can be asked for."""
+    return {name + kind: _PLENTY for kind in kinds for name in (PLACE, _COMMON)}

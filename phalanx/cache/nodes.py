@@ -73,6 +73,15 @@ class NodeTable:
         log.node(node)
         log.grew()
 
+    def start(self, node: NodeName, before: Resources, after: Resources, log: ChangeLog) -> None:
+        """A pod holds what it held, but has its NUMA zone now: where a node has any, that may help others."""
+        self._used.add(node, after)
+        self._used.remove(node, before)
+        self._stale[node] = None
+        log.node(node)
+        if self.zones.get(("", node)) is not None:
+            log.grew()
+
     def _changed(self, key: Key, old: Node | None, new: Node | None, log: ChangeLog) -> None:
         """A node that is lost makes nothing fit, but its gangs may have to be helped."""
         name = NodeName(key[1])

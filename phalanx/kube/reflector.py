@@ -16,7 +16,7 @@ import structlog
 from phalanx.kube.backoff import Backoff
 from phalanx.kube.client import Client
 from phalanx.kube.decode import Bookmark, Failed, KindDecoder, Seen, Unreadable
-from phalanx.kube.errors import ApiError, BadRequest, Gone, Invalid, NotFound, error_of
+from phalanx.kube.errors import ApiError, BadRequest, Forbidden, Gone, Invalid, NotFound, error_of
 from phalanx.kube.gc_pause import gc_paused
 from phalanx.kube.mend import Undecodable
 from phalanx.limits import (
@@ -215,12 +215,22 @@ class Reflector:
         _log.warning("object skipped", kind=self.kind.name, namespace=name[0], name=name[1], why=line.why)
 
     async def _does_without(self, problem: Exception) -> bool:
-        """Whether the kind is optional and not served: nobody has such objects then."""
-        if not self.kind.optional or not isinstance(problem, NotFound):
+        """Whether the kind is optional and cannot be had; then some time has passed.
+
+        Where it is not served nobody has such objects. Where rights are missing the sink keeps what it knows:
+        an installation from before the kind was read goes on without it.
+        """
+        if not self.kind.optional or not isinstance(problem, NotFound | Forbidden):
             return False
-        if self._version or not self.synced.is_set():
-            _log.info("not served", kind=self.kind.name)
-        self._deliver((), (), "")
+        if isinstance(problem, NotFound):
+            if self._version or not self.synced.is_set():
+                _log.info("not served", kind=self.kind.name)
+            self._deliver((), (), "")
+        else:
+            _log.warning("no right to list an optional kind", kind=self.kind.name, why=str(problem))
+            self._reports.watch_failed(self.kind.name, why=type(problem).__name__)
+            self._version, self.why_not_synced = "", None
+            self.synced.set()
         await asyncio.sleep(OPTIONAL_KIND_RETRY_S)
         return True
 

@@ -56,11 +56,13 @@ class ZoneLayout(Struct, frozen=True, gc=False):
 class Numa(Struct, frozen=True, gc=False):
     """The NUMA zones of a node whose kubelet rejects pods that do not fit them.
 
-    `available`: what of each zone the node last published as not in use, at most what it offers.
+    `available`: what of each zone the node last published as not in use, at most what it offers. `published`:
+    what it published as used, in all zones together.
     """
 
     layout: ZoneLayout
     available: tuple[Amounts, ...]
+    published: Amounts
 
 
 class Node(Struct, frozen=True, gc=False):

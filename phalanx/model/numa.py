@@ -238,17 +238,12 @@ class ZoneRoom:
             for size, each in _whole(self._layout, name)
         )
         used = _sum((aligned_of(name).pod, count) for name, count in self._running.items())
-        published = {each: self._published(each) for each in used}
-        beyond = {each: max(0, amount - published[each]) for each, amount in used.items()}
+        published = dict(self._numa.published)
+        beyond = {each: max(0, amount - published.get(each, 0)) for each, amount in used.items()}
         return [
             [subtract(zone, in_each) for zone in self._offered],
             [subtract(dict(zone), beyond) for zone in self._numa.available],
         ]
-
-    def _published(self, resource: str) -> int:
-        """How much of a resource is published as used, in all zones together."""
-        available = sum(dict(zone).get(resource, 0) for zone in self._numa.available)
-        return sum(zone.get(resource, 0) for zone in self._offered) - available
 
 
 def _spanning(layout: ZoneLayout, name: str) -> frozenset[str]:

@@ -285,3 +285,15 @@ async def test_a_kind_of_another_project_that_is_not_served_has_no_objects(
         assert problem_of(reflector) is None
         assert mirror.events == [Relisted("NodeResourceTopology", ())]
         assert not [report for report in reports.counts if report.startswith("failed")]
+
+
+async def test_without_the_right_to_an_optional_kind_the_others_go_on(
+    world: World, transport: FaultyTransport
+) -> None:
+    transport.fault("WATCH", "/noderesourcetopologies", answer(403))
+    async with reflecting(world, transport, kind="NodeResourceTopology") as (mirror, reflector, reports):
+        await reports.until("failed Forbidden")
+        async with asyncio.timeout(30):
+            await reflector.synced.wait()
+        assert problem_of(reflector) is None
+        assert mirror.events == []

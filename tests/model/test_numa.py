@@ -287,7 +287,7 @@ def test_what_no_zone_could_hold_may_span_where_the_kubelet_is_only_restricted()
 
 def test_what_spans_zones_may_spoil_every_place() -> None:
     zones = restricted(cpu=32000)
-    room = ZoneRoom(Numa(zones, zones.zones), {aligned({CPU: 48000}): -1})
+    room = ZoneRoom(Numa(zones, zones.zones, ()), {aligned({CPU: 48000}): -1})
     assert room.room(ONE, (ONE,)) == 0
 
 

@@ -14,6 +14,7 @@ from phalanx.model.wire.node_topology import NodeResourceTopology
 from tests.model.written import pod, written
 from tests.node_topologies import node_topology
 
+GI = 1 << 30
 HALF = {"cpu": "32", GPU: "4"}
 
 
@@ -38,6 +39,20 @@ def test_zones_are_read() -> None:
     assert numa.available == (((CPU, 1500), (GPU, 0)), half)
     assert numa.layout.bound == ((CPU, AMOUNT_MAX), (GPU, AMOUNT_MAX))
     assert not numa.layout.by_container
+
+
+def test_odd_bytes_tell_no_zones_apart_and_what_is_used_is_exact() -> None:
+    first, second = (
+        zones_of(
+            node_topology("n", {"memory": f"{64 * GI + odd}"}, available=[{"memory": f"{60 * GI + odd}"}])
+        )
+        for odd in (1, 5000)
+    )
+    assert first == second
+    assert first.layout.zones == (((MEMORY, 64 * GI),),)
+    assert first.published == ((MEMORY, 4 * GI),)
+    small = node_topology("n", {"memory": f"{GI + 1}"})
+    assert zones_of(small).layout.zones == (((MEMORY, GI + 1),),)
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,20 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.limits import AMOUNT_MAX, NUMA_CONTAINERS_MAX, NUMA_ZONES_MAX, POD_REQUEST_MAX
+from phalanx.limits import (
+    AMOUNT_MAX,
+    NUMA_CONTAINERS_MAX,
+    NUMA_MEMORY_ROUNDED_BYTES,
+    NUMA_MEMORY_STEP_BYTES,
+    NUMA_ZONES_MAX,
+    POD_REQUEST_MAX,
+)
 from phalanx.model.nodes import Amounts, Numa, ZoneLayout
 from phalanx.model.numa import Aligned, aligned_name
 from phalanx.model.quantities import InvalidQuantity, capacity_amount
 from phalanx.model.reading.requests import aggregate, read_amounts, with_defaults
 from phalanx.model.reasons import Problem, Reason
-from phalanx.model.resources import CPU, MEMORY, Resources
+from phalanx.model.resources import CPU, MEMORY, Resources, add
 from phalanx.model.wire import core
 from phalanx.model.wire import node_topology as wire
 
@@ -65,11 +72,12 @@ def read_zones(written: wire.NodeResourceTopology) -> Published:
     if zones and policy in (_STRICT, _RESTRICTED):
         numa = Numa(
             layout=ZoneLayout(
-                zones=tuple(_sorted(zone.allocatable) for zone in zones),
+                zones=tuple(_sorted(zone.offered) for zone in zones),
                 bound=_bound(zones, strict=policy == _STRICT),
                 by_container=scope == _CONTAINER,
             ),
             available=tuple(_sorted(zone.available) for zone in zones),
+            published=_sorted(_published(zones)),
         )
     problems = [Problem(Reason.INVALID_OBJECT, f"NodeResourceTopology field {why}") for why in wrong]
     return Published(numa, tuple(problems))
@@ -99,10 +107,14 @@ def _one_of(known: Iterable[str]) -> str:
 
 
 class _Zone(Struct, frozen=True):
-    """`largest`: what counts when the kubelet asks whether a single zone could do if nothing ran."""
+    """`largest`: what counts when the kubelet asks whether a single zone could do if nothing ran.
 
-    allocatable: Resources
+    `used` is exact; of what it offers and has available odd bytes are left out, so that nodes are alike.
+    """
+
+    offered: Resources
     available: Resources
+    used: Resources
     largest: Resources
 
 
@@ -124,25 +136,40 @@ def _zones(written: wire.NodeResourceTopology, wrong: list[str]) -> list[_Zone]:
 
 def _zone(zone: wire.Zone, path: str, wrong: list[str]) -> _Zone:
     """A zone that does not tell what is available has nothing left, as far as it is published."""
-    allocatable: dict[str, int] = {}
+    offered: dict[str, int] = {}
     available: dict[str, int] = {}
+    used: dict[str, int] = {}
     largest: dict[str, int] = {}
     for index, each in enumerate(zone.resources):
         where = f"{path}.resources[{index}]"
-        if each.name in allocatable:
+        if each.name in offered:
             wrong.append(f"{where}.name: {each.name!r} is not valid, expected each resource once")
             continue
         most = _amount(each.name, each.allocatable, f"{where}.allocatable", wrong)
         left = _amount(
             each.name, 0 if each.available is None else each.available, f"{where}.available", wrong
         )
-        allocatable[each.name] = most
-        available[each.name] = min(most, left)
+        offered[each.name] = _without_odd_bytes(each.name, most)
+        available[each.name] = _without_odd_bytes(each.name, min(most, left))
+        used[each.name] = most - min(most, left)
         by_capacity = each.capacity is not None and not _is_memory(each.name)
         largest[each.name] = (
             max(most, _amount(each.name, each.capacity, f"{where}.capacity", wrong)) if by_capacity else most
         )
-    return _Zone(allocatable, available, largest)
+    return _Zone(offered, available, used, largest)
+
+
+def _without_odd_bytes(resource: str, amount: int) -> int:
+    if resource != MEMORY or amount < NUMA_MEMORY_ROUNDED_BYTES:
+        return amount
+    return amount - amount % NUMA_MEMORY_STEP_BYTES
+
+
+def _published(zones: Iterable[_Zone]) -> Resources:
+    total: Resources = {}
+    for zone in zones:
+        total = add(total, zone.used)
+    return total
 
 
 def _amount(resource: str, quantity: core.Quantity | None, path: str, wrong: list[str]) -> int:
