@@ -96,9 +96,9 @@ NUMA_CONTAINERS_MAX: Final = 16
 """Containers of a pod that are told apart where each needs a NUMA zone; more count as so
 many of the largest."""
 
-NUMA_KINDS_KEPT: Final = 8192
-"""Kinds of pods, and pairs of kinds, of which is kept what of them needs a NUMA zone: a few microseconds each
-to find out anew, and far more than a cluster has at once."""
+NUMA_KINDS_KEPT: Final = 1 << 15
+"""Answers about NUMA zones that are kept, per kind of pods, pair of kinds, or kind and state of zones: each takes
+up to a quarter of a millisecond to find anew, and a kilobyte to keep."""
 
 NUMA_SPOILT_MAX: Final = 1 << 20
 """Pods that a pod which may span NUMA zones counts as costing there: more than any node takes."""

@@ -1,10 +1,11 @@
 """Fake kubelets: every node becomes Ready, and a pod bound to it runs, ends, is rejected or is stopped.
 
 A pod's annotations say what it does, all with the prefix `sim.phalanx.dev/`: see the constants. Without any
-it runs until it is deleted. A pod that does not fit on its node fails with a real kubelet's reasons; a node
-that offers less later does not harm the pods that it has taken. A kubelet belongs to one Node object: another
-under the same name has a new kubelet, which finds the containers of the old one gone. Heartbeats are not
-written: NodeLifecycle asks `lost_at`.
+it runs until it is deleted. A pod that does not fit on its node, or into the NUMA zones that a
+NodeResourceTopology gives it, fails with a real kubelet's reasons; a node that offers less later does not
+harm the pods that it has taken. A kubelet belongs to one Node object: another under the same name has a new
+kubelet, which finds the containers of the old one gone. Heartbeats are not written: NodeLifecycle asks
+`lost_at`.
 """
 
 import asyncio
