@@ -97,8 +97,8 @@ NUMA_CONTAINERS_MAX: Final = 16
 many of the largest."""
 
 NUMA_KINDS_KEPT: Final = 1 << 15
-"""Answers about NUMA zones that are kept, per kind of pods, pair of kinds, or kind and state of zones: each takes
-up to a quarter of a millisecond to find anew, and a kilobyte to keep."""
+"""Answers about NUMA zones that are kept, per kind of pods, pair of kinds, or kind and state of zones: each
+takes up to a quarter of a millisecond to find anew, and a kilobyte to keep."""
 
 NUMA_SPOILT_MAX: Final = 1 << 20
 """Pods that a pod which may span NUMA zones counts as costing there: more than any node takes."""
