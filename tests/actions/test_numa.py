@@ -1,20 +1,23 @@
 """NUMA zones in whole cycles: no kubelet rejects what was placed, and what fits side by side is placed."""
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from phalanx.actions.numa import zone_lens
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import NoRoom
 from phalanx.model.certificates import Certificate
 from phalanx.model.names import NodeName
-from phalanx.model.numa import aligned_of
+from phalanx.model.numa import aligned_of, as_running, zone_room
 from phalanx.model.reasons import Reason
-from phalanx.model.resources import CPU, GPU, MEMORY, Resources, fits, subtract
-from tests.builders import GI, Decided, Scenario, numa
+from phalanx.model.resources import CPU, GPU, MEMORY, Resources, add, fits, scale, subtract
+from tests.builders import GI, Decided, Scenario, aligned, numa
 
 PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
 HALF: Resources = {CPU: 32000, GPU: 4}
@@ -111,9 +114,9 @@ class Kubelet:
         self.by_container = by_container
 
     def admit(self, name: str) -> bool:
-        aligned = aligned_of(name)
-        wanted = [size for size, count in aligned.containers for _ in range(count)]
-        for size in map(dict, wanted if self.by_container else [aligned.pod]):
+        needs = aligned_of(name)
+        wanted = [size for size, count in needs.containers for _ in range(count)]
+        for size in map(dict, wanted if self.by_container else [needs.pod]):
             index = next((i for i, zone in enumerate(self.zones) if fits(size, zone)), None)
             if index is None:
                 return False
@@ -198,3 +201,49 @@ def test_of_one_kind_exactly_as_many_are_placed_as_zones_hold(
     scenario.gang("g", count, min=1, cpu=pod[0], gpu=pod[1], memory=0, containers=[resources(pod)])
     holds = sum(min(have // need for have, need in zip(zone, pod, strict=True) if need) for zone in zones)
     assert len(scenario.decide().nodes("g")) == min(count, holds)
+
+
+lists_of_zones = st.lists(zone_sizes, min_size=1, max_size=3)
+kinds_of_pods = st.lists(pods, min_size=1, max_size=2)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(lists_of_zones, min_size=1, max_size=2),
+    st.lists(kinds_of_pods, min_size=1, max_size=3),
+    st.lists(st.tuples(kinds_of_pods, st.booleans()), max_size=3),
+    st.booleans(),
+)
+def test_amounts_that_add_up_are_never_more_than_what_a_statement_takes(
+    zones: list[list[tuple[int, int]]],
+    wanted: list[list[tuple[int, int]]],
+    held: list[tuple[list[tuple[int, int]], bool]],
+    by_container: bool,
+) -> None:
+    """What the solver is asked, against the check of what it answers; the second node is of another kind."""
+    scenario = Scenario()
+    for index, offered in enumerate(zones):
+        zoned = numa(*[{CPU: cpu * 1000, GPU: gpu} for cpu, gpu in offered], by_container=by_container)
+        scenario.nodes(f"n{index}", numa=zoned)
+    for index, containers in enumerate(wanted):
+        scenario.gang(f"g{index}", 1, containers=[*map(resources, containers)])
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    members = [gang.members[0] for gang in session.gangs.values()]
+    lens = zone_lens(session, members)
+    assert lens is not None
+    free: dict[str, int] = {}
+    for containers, runs in held:
+        name = aligned(*map(resources, containers))
+        name = as_running(name) if runs else name
+        free[name] = free.get(name, 0) - 1
+    node = session.nodes[NodeName("n0-0")].node
+    offers, room = lens.free(node, free), zone_room(node, free)
+    for counts in product(range(3), repeat=len(members)):
+        asked: Resources = {}
+        added: Counter[str] = Counter()
+        for pod, count in zip(members, counts, strict=True):
+            asked = add(asked, scale(lens.request(pod), count))
+            added[pod.shape.numa] += count
+        if fits(asked, offers):
+            assert room is not None
+            assert room.takes({kind: count for kind, count in added.items() if count}), added

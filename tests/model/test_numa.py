@@ -1,7 +1,6 @@
 """NUMA zones: what is counted holds for every choice that a kubelet could make; of one size it is exact."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
 
 import pytest
 from hypothesis import assume, given, settings
@@ -135,35 +134,6 @@ def test_what_is_taken_finds_zones_whatever_the_kubelet_did_and_does(
     if room.takes(counts):
         new = [pod if by_container else whole(pod) for pod in added]
         assert not may_reject(left, (*pending, *new), {})
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    zone_lists,
-    st.lists(pod_kinds, min_size=1, max_size=3, unique=True),
-    st.lists(pod_kinds, max_size=2),
-    st.booleans(),
-)
-def test_amounts_that_add_up_are_never_more_than_what_is_taken(
-    zones: Zones, pods: list[Pod], coming: list[Pod], by_container: bool
-) -> None:
-    """Whatever satisfies places of its own and common ones passes the check of a statement."""
-    held: dict[str, int] = {}
-    for pod in coming:
-        held[named(pod)] = held.get(named(pod), 0) - 1
-    zoned = numa(*map(amounts, zones), by_container=by_container)
-    room = ZoneRoom(zoned, held)
-    kinds = tuple(dict.fromkeys(map(named, pods)))
-    for counts in product(range(3), repeat=len(kinds)):
-        added = {kind: count for kind, count in zip(kinds, counts, strict=True) if count}
-        own = all(count <= room.room(kind, kinds) for kind, count in added.items())
-        common = len(kinds) == 1 or all(
-            (places := room.common(kind)) is None
-            or sum(count * spoils(zoned.layout, kind, each) for each, count in added.items()) <= places
-            for kind in kinds
-        )
-        if own and common:
-            assert room.takes(added), added
 
 
 # --- by hand ------------------------------------------------------------------------------------------------
