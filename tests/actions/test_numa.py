@@ -148,7 +148,7 @@ def resources(size: tuple[int, int]) -> Resources:
     }
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.lists(zone_sizes, min_size=1, max_size=3), st.booleans()), min_size=1, max_size=3),
     gangs,
@@ -207,7 +207,7 @@ lists_of_zones = st.lists(zone_sizes, min_size=1, max_size=3)
 kinds_of_pods = st.lists(pods, min_size=1, max_size=2)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.lists(lists_of_zones, min_size=1, max_size=2),
     st.lists(kinds_of_pods, min_size=1, max_size=3),

@@ -75,7 +75,7 @@ zone_lists = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4)), min_size=
 pod_kinds = st.lists(sizes, min_size=1, max_size=2).map(tuple)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(zone_lists, pod_kinds, st.booleans())
 def test_as_many_of_a_kind_as_are_counted_are_never_rejected(
     zones: Zones, pod: Pod, by_container: bool
@@ -88,7 +88,7 @@ def test_as_many_of_a_kind_as_are_counted_are_never_rejected(
         assert may_reject(zones, (seen,) * (count + 1), {}), "one size is counted exactly"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     zone_lists,
     st.lists(st.tuples(pod_kinds, st.integers(0, 2)), max_size=3),
