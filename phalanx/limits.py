@@ -48,6 +48,9 @@ WATCH_BACKOFF_FIRST_S: Final = 0.2
 WATCH_BACKOFF_LONGEST_S: Final = 10.0
 """Seconds between two attempts at most: a kind whose CRD has just been installed is seen that soon."""
 
+OPTIONAL_KIND_RETRY_S: Final = 60.0
+"""Seconds until a kind of another project that is not served is asked for again: CRDs are installed once."""
+
 LIST_PAGE_OBJECTS: Final = 500
 """Objects in one page of a list: what kubectl and client-go ask for; a page of pods is about 3 MB."""
 
@@ -86,6 +89,27 @@ POD_REQUEST_MAX: Final = 2**52
 
 SHARED_DEVICES_MAX: Final = 64
 """GPUs of one node that are shared; no machine has more, and each is a resource of its own."""
+
+NUMA_ZONES_MAX: Final = 64
+"""NUMA zones of one node that are looked at; the largest machines have 32."""
+
+NUMA_MEMORY_STEP_BYTES: Final = 256 << 20
+"""Bytes to a multiple of which the memory of a NUMA zone is rounded down: nodes of one kind differ by less,
+and those that are alike are counted once."""
+
+NUMA_MEMORY_ROUNDED_BYTES: Final = 16 << 30
+"""Bytes of a NUMA zone from which they are rounded: of less a step would be more than a sixtieth."""
+
+NUMA_CONTAINERS_MAX: Final = 16
+"""Containers of a pod that are told apart where each needs a NUMA zone; more count as so
+many of the largest."""
+
+NUMA_KINDS_KEPT: Final = 1 << 15
+"""Answers about NUMA zones that are kept, per kind of pods, pair of kinds, or kind and state of zones: each
+takes up to a quarter of a millisecond to find anew, and a kilobyte to keep."""
+
+NUMA_SPOILT_MAX: Final = 1 << 20
+"""Pods that a pod which may span NUMA zones counts as costing there: more than any node takes."""
 
 QUANTITY_LENGTH_MAX: Final = 64
 """Characters of a quantity: a longer one is nobody's intent, and parsing digits takes quadratic time."""

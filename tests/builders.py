@@ -21,11 +21,13 @@ from phalanx.cache.changes import ChangeLog
 from phalanx.cache.standing import StandingPods, View
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
+from phalanx.limits import AMOUNT_MAX
 from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.gangs import Gang, GangKind, RoleSpec, TopologyWish
 from phalanx.model.memory import Memory
 from phalanx.model.names import NODE_GPU_SHARING, GangId, NodeName, PodUid, QueueName, ShapeKey
-from phalanx.model.nodes import Node, NodeState, Taint
+from phalanx.model.nodes import Node, NodeState, Numa, Taint, ZoneLayout
+from phalanx.model.numa import Aligned, aligned_name
 from phalanx.model.pods import (
     Controller,
     Pod,
@@ -83,8 +85,11 @@ class Scenario:
         conditions: Mapping[str, str] | None = None,
         shared: int = 0,
         gpu_memory: int = 0,
+        numa: Numa | None = None,
     ) -> Self:
         """Nodes "group-0", "group-1"… with the label `group`; `used` is what foreign pods hold on each.
+
+        `numa`: their zones, see `numa` below; gangs tell what of their pods is aligned by `containers`.
 
         `shared`: GPUs of which pods get shares, each with so much `gpu_memory` in Gi.
         """
@@ -103,6 +108,7 @@ class Scenario:
                 unschedulable=cordoned,
                 allocatable={key: value for key, value in allocatable.items() if value},
                 conditions=conditions or {},
+                numa=numa,
             )
             self._foreign[name] = used or {}
         return self
@@ -377,9 +383,33 @@ def _shape(fields: dict[str, Any]) -> PodShape:
         "claims": tuple(fields.pop("claims", ())),
         "affinity": tuple(sorted(fields.pop("near", ()), key=repr)),
         "anti_affinity": tuple(sorted(fields.pop("apart", ()), key=repr)),
+        "numa": aligned(*containers) if (containers := fields.pop("containers", ())) else "",
     }
     key = hashlib.blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()
     return PodShape(key=ShapeKey(key), **parts)
+
+
+def aligned(*containers: Resources) -> str:
+    """What a kubelet aligns of a pod with these containers."""
+    whole: Resources = {}
+    for each in containers:
+        whole = add(whole, each)
+    counts = Counter(tuple(sorted(each.items())) for each in containers)
+    return aligned_name(Aligned(tuple(sorted(whole.items())), tuple(sorted(counts.items()))))
+
+
+def numa(*zones: Resources, free: Sequence[Resources] | None = None, by_container: bool = False) -> Numa:
+    """The zones of a single-numa-node kubelet; `free`: what each publishes as available, all without it."""
+    names = {name for zone in zones for name in zone}
+    layout = ZoneLayout(
+        zones=tuple(tuple(sorted(zone.items())) for zone in zones),
+        bound=tuple((name, AMOUNT_MAX) for name in sorted(names)),
+        by_container=by_container,
+    )
+    used: Resources = {}
+    for zone, left in zip(zones, free or zones, strict=True):
+        used = add(used, subtract(zone, left))
+    return Numa(layout, tuple(tuple(sorted(zone.items())) for zone in free or zones), tuple(used.items()))
 
 
 def _shuffled(mapping: Mapping[K, V], chance: random.Random) -> dict[K, V]:

@@ -33,9 +33,9 @@ def execute(session: Session, outcome: Outcome, failures: Failures) -> bool:
     waiting = [
         failure.demand
         for failure in outcome.failures.values()
-        if failure.is_new and _may_move(failure.demand, failures)
+        if failure.is_new and _may_move(failure.demand, session, failures)
     ][:CYCLE_JOINT_GANGS_MAX]
-    movable = _movable(outcome, failures) if waiting else []
+    movable = _movable(session, outcome, failures) if waiting else []
     if not movable:
         return False
     begin = movable[0]
@@ -49,22 +49,26 @@ def execute(session: Session, outcome: Outcome, failures: Failures) -> bool:
     return len(arranged) > len(placings)
 
 
-def _may_move(demand: Demand, failures: Failures) -> bool:
-    """Whether it starts whole, from nothing, without nodes or pods to avoid, subgroups and shares."""
+def _may_move(demand: Demand, session: Session, failures: Failures) -> bool:
+    """Whether it starts whole, from nothing, without nodes or pods to avoid, nor subgroups, and adds up.
+
+    Shares of several gangs need not, nor what must lie in NUMA zones; left alone they find room again.
+    """
     if demand.gang.subgroups or failures.nodes_to_avoid(demand.gang.id) or keeps_company(demand):
         return False
-    if any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches):
-        return False  # shares of several gangs need not add up; left alone, they get their devices again
+    shapes = [batch.pods[0].shape for batch in demand.batches]
+    if any(asks_for_share(shape.requests) or (session.zoned and shape.numa) for shape in shapes):
+        return False
     return demand.stage is Stage.START and demand.is_whole
 
 
-def _movable(outcome: Outcome, failures: Failures) -> list[int]:
+def _movable(session: Session, outcome: Outcome, failures: Failures) -> list[int]:
     """The last steps that may be moved; not those of gangs that were placed in several steps."""
     steps = Counter(placing.demand.gang.id for placing, _ in outcome.steps)
     movable = [
         index
         for index, (placing, _) in enumerate(outcome.steps)
-        if steps[placing.demand.gang.id] == 1 and _may_move(placing.demand, failures)
+        if steps[placing.demand.gang.id] == 1 and _may_move(placing.demand, session, failures)
     ]
     return movable[-CYCLE_JOINT_GANGS_MAX:]
 

@@ -6,6 +6,7 @@ from typing import Final
 from phalanx.actions import words
 from phalanx.actions.demand import Demand
 from phalanx.actions.endings import Ending
+from phalanx.actions.numa import is_place
 from phalanx.framework.session import Session
 from phalanx.model.resources import PODS, Resources, add
 from phalanx.model.rules import SameDomain, SubgroupRule, SubgroupSegments
@@ -42,8 +43,13 @@ def _events(changes: Mapping[RelaxationKind, Relaxation], session: Session, endi
         yield _who_ends([each.name for each in ending])
     if budget is not None:
         yield f"work gives back {words.amounts(budget.amounts)} of the {budget.rule}"
-    elif room is not None and not room.needs_a_node and not asks_for_share(room.amounts):
+    elif room is not None and not room.needs_a_node and not _is_of_parts(room.amounts):
         yield _room(room, session)
+
+
+def _is_of_parts(amounts: Resources) -> bool:
+    """Whether it is missing on devices or in zones: so much of a node may be free without any help."""
+    return asks_for_share(amounts) or any(map(is_place, amounts))
 
 
 def _who_ends(names: Sequence[str]) -> str:

@@ -3,8 +3,8 @@
 The key holds the domain path down to the level that matters, eligibility and price per batch, the budgets
 that count the node, the labels by which pods are near each other, and the free amounts of the resources that
 the batches ask for, each capped at what the batches could use on that node at most. Odd bytes of memory and
-different host names disappear in it, and so do devices of which the batches can use the same: shares are
-counted as pieces (`shares.py`).
+different host names disappear in it, and so do devices and zones of which the batches can use the same: they
+are counted as pieces (`lenses.py`).
 
 A table lives as long as its session. It follows the session's log of changed nodes, so that gangs of one
 demand in a row cost what changed between them and not the number of nodes.
@@ -17,8 +17,8 @@ from operator import itemgetter
 from msgspec import Struct
 
 from phalanx.actions.frame import Frame
+from phalanx.actions.lenses import lenses_for
 from phalanx.actions.node_order import NodeOrder
-from phalanx.actions.shares import amounts_of, free_amounts, share_lens
 from phalanx.actions.useful import Vector, pods_that_fit, useful_amounts
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.neighbours import spot_of
@@ -71,12 +71,12 @@ class ClassTable:
     """All nodes of a session through one lens. `has_prices`: whether some node is dearer than others."""
 
     def __init__(self, session: Session, lens: Lens, node_order: NodeOrder) -> None:
-        shares = share_lens(lens.pods)
-        asked = amounts_of(lens.pods, shares)
+        lenses = lenses_for(session, lens.pods)
+        asked = lenses.asked(lens.pods)
         self.resources = asked_for(asked)
         self.requests = request_vectors(asked, self.resources)
         self._session = session
-        self._free = free_amounts(session, shares)
+        self._free = lenses.free(session)
         self._node_order = node_order
         self._tells_order = lens.ties is not Objective.PACK
         self._at_most = lens.at_most

@@ -5,12 +5,15 @@ from collections import Counter
 from phalanx.actions import words
 from phalanx.actions.demand import Batch, Demand
 from phalanx.actions.endings import Ending
+from phalanx.actions.numa import places_left
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
+from phalanx.model.numa import largest_on
 from phalanx.model.pods import Pod
+from phalanx.model.quantities import told_together
 from phalanx.model.reasons import NODES, Evidence
-from phalanx.model.resources import PODS, Resources
+from phalanx.model.resources import PODS, Resources, how_many_fit
 from phalanx.model.shares import asks_for_share, free_devices, left_of_devices, size_on
 
 
@@ -119,11 +122,31 @@ def _too_full(batch: Batch, session: Session) -> Counter[str]:
             if asks_for_share(pod.shape.requests) and not _has_device(pod, session, node):
                 counts[f"no GPU with {words.share(pod.shape.requests)} left"] += 1
                 continue
-            for name, need in needs:
-                if need > free.get(name, 0):
-                    counts[f"too little {name} free"] += 1
-                    break
+            short = next((name for name, need in needs if need > free.get(name, 0)), None)
+            if short is not None:
+                counts[f"too little {short} free"] += 1
+            elif places_left(session.nodes[node].node, free, pod.shape.numa) == 0:
+                counts[f"no NUMA zone left with {_zone_needs(pod, session, node)} together"] += 1
     return counts
+
+
+def lacks_zones(demand: Demand, session: Session) -> bool:
+    """Whether zones hold fewer pods of the demand than their node would without them."""
+    for batch in demand.batches:
+        pod = batch.pods[0]
+        rejected = session.eligibility(pod).rejected
+        for node, state in session.nodes.items() if session.zoned and pod.shape.numa else ():
+            free = session.free(node)
+            count = None if node in rejected else places_left(state.node, free, pod.shape.numa)
+            if count is not None and count < (how_many_fit(pod.shape.requests, free) or 0):
+                return True
+    return False
+
+
+def _zone_needs(pod: Pod, session: Session, node: NodeName) -> str:
+    numa = session.nodes[node].node.numa
+    amounts = largest_on(numa.layout, pod.shape.numa) if numa is not None else {}
+    return told_together(amounts or pod.shape.requests)
 
 
 def _has_device(pod: Pod, session: Session, node: NodeName) -> bool:

@@ -77,8 +77,9 @@ def above_cluster(case: Case) -> Finding:
     """Too large for the cluster even when nothing runs on it."""
     too_large = _larger_than_any_node(case)
     gang = f"{words.pods(case.demand.count)} with {words.amounts(words.need(case.demand))}"
-    message = too_large or (
-        f"{gang} do not fit this cluster even when nothing else runs: it has room for {case.fit}"
+    fails = "are not certain of NUMA zones in" if _may_mix_zones(case) else "do not fit"
+    message = (
+        too_large or f"{gang} {fails} this cluster even when nothing else runs: it has room for {case.fit}"
     )
     return Finding(
         reason=Reason.ABOVE_CLUSTER_CAPACITY,
@@ -88,12 +89,18 @@ def above_cluster(case: Case) -> Finding:
     )
 
 
+def _may_mix_zones(case: Case) -> bool:
+    """Whether pods of several sizes share NUMA zones, of which is counted only what is certain."""
+    kinds = {batch.pods[0].shape.numa for batch in case.demand.batches}
+    return len(kinds) > 1 and evidence.lacks_zones(case.demand, case.session)
+
+
 def insufficient(case: Case) -> Finding:
     """Fits the cluster, but not beside what runs now."""
     demand, session = case.demand, case.session
     free = evidence.free_amounts(demand, session)
     missing = evidence.shortages(demand, free)
-    lack = f"enough is free in total, but not together on single {_holders(demand)}"
+    lack = f"enough is free in total, but not together on single {_holders(demand, session)}"
     if missing:
         lack = f"{words.amounts(words.need(demand))} are needed and {words.amounts(missing)} are missing"
     return Finding(
@@ -109,10 +116,11 @@ def insufficient(case: Case) -> Finding:
     )
 
 
-def _holders(demand: Demand) -> str:
+def _holders(demand: Demand, session: Session) -> str:
     """What a pod must find its room on."""
-    sharing = any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches)
-    return "GPUs" if sharing else "nodes"
+    if any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches):
+        return "GPUs"
+    return "NUMA zones" if evidence.lacks_zones(demand, session) else "nodes"
 
 
 def above_domain(case: Case, rule: SameDomain) -> Finding:

@@ -12,7 +12,7 @@ from phalanx.framework.statement import Kept, Usage, total_requests
 from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
-from phalanx.model.pods import Device, Pod
+from phalanx.model.pods import Device, Pod, PodPhase, PodShape
 from phalanx.model.resources import CPU, NONE, Resources, add, scale
 from phalanx.model.shares import asks_for_share, held_with, total_held
 
@@ -93,7 +93,7 @@ def _holder(
 ) -> Holder:
     ours = [each for each in holding if each.pod.scheduler_name == session.config.scheduler_name]
     booked = usage_of(ours)
-    plain = len(ours) == len(holding) and not any(map(asks_for_share, booked.values()))
+    plain = len(ours) == len(holding) and not session.zoned and not any(map(asks_for_share, booked.values()))
     used = booked if plain else usage_of(holding, with_devices=True)
     if kept and plain:
         used = dict(booked)
@@ -131,14 +131,16 @@ def usage_of(seated: Sequence[Seated], *, with_devices: bool = False) -> dict[No
     """What these use on each node; with the devices of shares where asked for."""
     if len(seated) == 1 and not with_devices:
         return {seated[0].node: seated[0].pod.shape.requests}
-    counts: Counter[tuple[NodeName, ShapeKey, Device | None]] = Counter()
-    requests: dict[ShapeKey, Resources] = {}
+    counts: Counter[tuple[NodeName, ShapeKey, Device | None, bool]] = Counter()
+    shapes: dict[ShapeKey, PodShape] = {}
     for each in seated:
-        counts[each.node, each.pod.shape.key, each.device if with_devices else None] += 1
-        requests[each.pod.shape.key] = each.pod.shape.requests
+        shape, runs = each.pod.shape, with_devices and each.pod.phase is not PodPhase.PENDING
+        counts[each.node, shape.key, each.device if with_devices else None, runs] += 1
+        shapes[shape.key] = shape
     usage: dict[NodeName, Resources] = {}
-    for (node, shape, device), count in counts.items():
-        amounts = held_with(requests[shape], device) if with_devices else requests[shape]
+    for (node, key, device, runs), count in counts.items():
+        shape = shapes[key]
+        amounts = held_with(shape, device, runs=runs) if with_devices else shape.requests
         usage[node] = add(usage.get(node, NONE), scale(amounts, count))
     return usage
 

@@ -15,8 +15,8 @@ from phalanx.actions.demand import Batch, Demand, alone
 from phalanx.actions.frame import Frame, frame_of
 from phalanx.actions.fullness import Fullness
 from phalanx.actions.ideal import IdealCluster
+from phalanx.actions.lenses import Lenses, lenses_for
 from phalanx.actions.problems import narrowed, roles_of
-from phalanx.actions.shares import ShareLens, amounts_of, free_amounts, share_lens
 from phalanx.actions.useful import Vector, capped, pods_that_fit, used_together
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.session import Session
@@ -46,12 +46,12 @@ class Questions:
         ideal = self._ideal.session_for(demand.gang)
         now, empty = frame_of(self._session, demand.gang), frame_of(ideal, demand.gang)
         pods = [batch.pods[0] for batch in demand.batches]
-        shares = share_lens(pods)
-        asked = amounts_of(pods, shares)
+        lenses = lenses_for(self._session, pods)
+        asked = lenses.asked(pods)
         resources = asked_for(asked)
         requests = request_vectors(asked, resources)
         most = [len(batch.pods) for batch in demand.batches]
-        full, vacant = self._classes(demand, now, ideal, _Room(resources, requests, most), shares)
+        full, vacant = self._classes(demand, now, ideal, _Room(resources, requests, most), lenses)
         kept = tuple(rule for rule in empty.rules if not _of_company(rule))
         kept += tuple(rule for rule in now.rules if _of_company(rule))
         problem = Problem(
@@ -69,11 +69,11 @@ class Questions:
         return Question(now=problem, empty=ideally)
 
     def _classes(
-        self, demand: Demand, frame: Frame, ideal: Session, room: "_Room", shares: ShareLens | None
+        self, demand: Demand, frame: Frame, ideal: Session, room: "_Room", lenses: Lenses
     ) -> tuple[tuple[NodeClass, ...], tuple[NodeClass, ...]]:
         """Each class now and on the empty cluster. It lists no more nodes than can matter."""
         groups: dict[_Key, list[tuple[Vector, NodeName]]] = {}
-        free, vacant = free_amounts(self._session, shares), free_amounts(ideal, shares)
+        free, vacant = lenses.free(self._session), lenses.free(ideal)
         parts = static_parts(self._session, self._judged(demand.batches), frame)
         lonely = tuple(map(alone, demand.batches))
         ideal_parts = (

@@ -10,8 +10,7 @@ Shares that do not go together are refused before they come here, but for the lo
 room is kept: each of those counts as the largest, which is never too little.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -33,8 +32,6 @@ PIECES: Final = f"{GPU_SHARE} in pieces of "
 """Begins the names of the amounts for larger sizes."""
 
 LARGEST: Final = f"{GPU_SHARE} of any size"
-
-FreeAmounts = Callable[[NodeName], Resources]
 
 
 class ShareLens(Struct, frozen=True):
@@ -76,17 +73,6 @@ def share_lens(pods: Sequence[Pod]) -> ShareLens | None:
     if not shares:
         return None
     return ShareLens(tuple({name: amount} for name, amount in shares), mixed=clash(shares) is not None)
-
-
-def amounts_of(pods: Sequence[Pod], lens: ShareLens | None) -> list[Resources]:
-    """What each pod asks for."""
-    asked = [pod.shape.requests for pod in pods]
-    return asked if lens is None else [lens.request(each) for each in asked]
-
-
-def free_amounts(session: Session, lens: ShareLens | None) -> FreeAmounts:
-    """What is free on each node, as these pods see it."""
-    return session.free if lens is None else partial(lens.free, session)
 
 
 def _count(devices: Sequence[int], size: int) -> int:

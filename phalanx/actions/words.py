@@ -2,41 +2,37 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Final
 
 from phalanx.actions.demand import Demand
+from phalanx.actions.numa import is_place
 from phalanx.actions.shares import PIECES
-from phalanx.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, add, scale
+from phalanx.model.numa import is_aligned
+from phalanx.model.quantities import told, told_bytes
+from phalanx.model.resources import PODS, Resources, add, scale
 from phalanx.model.shares import GPU_MEMORY, GPU_SHARE, WHOLE, is_device
-
-_BINARY_UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
-_BYTES: Final = (MEMORY, EPHEMERAL_STORAGE)
 
 
 def amount(resource: str, number: int) -> str:
     """Such as "8 nvidia.com/gpu", "1500m cpu", "12.5Gi memory"; tenths are rounded down."""
-    if resource == CPU:
-        whole, thousandths = divmod(number, 1000)
-        return f"{number}m cpu" if thousandths else f"{whole} cpu"
     if resource == PODS:
         return pods(number)
     if resource == GPU_SHARE:
         return f"{_devices(number)} shared GPU{'' if number == WHOLE else 's'}"
     if resource == GPU_MEMORY:
-        return f"{_bytes(number)} of GPU memory"
+        return f"{told_bytes(number)} of GPU memory"
     if resource.startswith(PIECES):
         size = resource.removeprefix(PIECES)
         return f"{_devices(number)} shared GPUs in pieces of {_devices(int(size))}"
-    if resource in _BYTES or resource.startswith("hugepages-"):
-        return f"{_bytes(number)} {resource}"
-    return f"{number} {resource}"
+    if is_place(resource):
+        return f"{number} NUMA place{'' if number == 1 else 's'}"
+    return told(resource, number)
 
 
 def share(requests: Resources) -> str:
     """Such as "0.25 of it" or "20Gi of its memory": what pods ask for of one device."""
     if GPU_SHARE in requests:
         return f"{_devices(requests[GPU_SHARE])} of it"
-    return f"{_bytes(requests[GPU_MEMORY])} of its memory"
+    return f"{told_bytes(requests[GPU_MEMORY])} of its memory"
 
 
 def _devices(thousandths: int) -> str:
@@ -45,19 +41,10 @@ def _devices(thousandths: int) -> str:
     return f"{whole}.{rest:03}".rstrip("0") if rest else str(whole)
 
 
-def _bytes(number: int) -> str:
-    for suffix, unit in _BINARY_UNITS:
-        if number >= unit:
-            whole, rest = divmod(number, unit)
-            tenth = rest * 10 // unit
-            return f"{whole}.{tenth}{suffix}" if tenth else f"{whole}{suffix}"
-    return str(number)
-
-
 def amounts(resources: Resources) -> str:
     """All amounts that are not zero, by name; the number of pods only where nothing else is asked for.
 
-    Parts of single devices are not told: the shares that are made of them are.
+    Parts of single devices and zones are not told: what is made of them is.
     """
     return ", ".join(_each(resources))
 
@@ -69,9 +56,13 @@ def more(resources: Resources) -> str:
 
 
 def _each(resources: Resources) -> list[str]:
-    named = {name: number for name, number in sorted(resources.items()) if number and not is_device(name)}
-    told = {name: number for name, number in named.items() if name != PODS} or named
-    return [amount(name, number) for name, number in told.items()] or ["no resources"]
+    named = {name: number for name, number in sorted(resources.items()) if number and not _is_part(name)}
+    wanted = {name: number for name, number in named.items() if name != PODS} or named
+    return [amount(name, number) for name, number in wanted.items()] or ["no resources"]
+
+
+def _is_part(resource: str) -> bool:
+    return is_device(resource) or is_aligned(resource)
 
 
 def pods(count: int) -> str:

@@ -22,6 +22,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import NodeState
+from phalanx.model.numa import is_aligned
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 from phalanx.model.shares import held
@@ -48,6 +49,7 @@ class Cache:
         self._kinds: Mapping[str, Kept[Any]] = {
             "Pod": self._pods,
             "Node": self._nodes,
+            "NodeResourceTopology": self._nodes.zones,
             "PodGroup": self._gangs.groups,
             "Queue": self._surroundings.queues,
             "Topology": self._surroundings.topologies,
@@ -106,7 +108,9 @@ class Cache:
         log.pod(pod.uid)
         before = _held(old)
         after = _held(new)
-        if before != after:
+        if before is not None and after is not None and _only_started(before, after):
+            self._nodes.start(*before, after[1], log)
+        elif before != after:
             if after is not None:
                 self._nodes.take(*after, log)
             if before is not None:
@@ -190,6 +194,17 @@ class Cache:
         self._gangs.refresh(
             namespaces=self._surroundings.namespaces.by_name(), classes=self._surroundings.classes.by_name()
         )
+
+
+def _only_started(before: tuple[NodeName, Resources], after: tuple[NodeName, Resources]) -> bool:
+    """Whether the pod holds the same, but has its place in a NUMA zone since."""
+    (node, held), (other, now) = before, after
+    return (
+        node == other
+        and held != now
+        and {name: held[name] for name in held if not is_aligned(name)}
+        == {name: now[name] for name in now if not is_aligned(name)}
+    )
 
 
 def _held(pod: Pod | None) -> tuple[NodeName, Resources] | None:

@@ -1,23 +1,27 @@
 """Nodes, and what their pods use of them.
 
-Pods and nodes arrive in any order: what is used is counted by the node's name, be the node known or not.
+Pods, nodes and their NUMA zones arrive in any order: what is used, and what zones there are, is kept by the
+node's name, be the node known or not.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from msgspec import structs
 from msgspec.msgpack import Encoder
 
 from phalanx.cache.changes import ChangeLog
 from phalanx.cache.ledger import Ledger
 from phalanx.cache.table import Key, Table
 from phalanx.model.names import NodeName
-from phalanx.model.nodes import READY, Node, NodeState, Taint, TaintEffect
+from phalanx.model.nodes import READY, Amounts, Node, NodeState, Taint, TaintEffect
 from phalanx.model.pods import Pod
 from phalanx.model.reading.nodes import read_node
+from phalanx.model.reading.numa import Published, read_zones
 from phalanx.model.resources import Resources, subtract
 from phalanx.model.shares import held
 from phalanx.model.wire import core
+from phalanx.model.wire.node_topology import NodeResourceTopology
 
 _encode: Final = Encoder().encode
 
@@ -27,6 +31,9 @@ class NodeTable:
 
     def __init__(self) -> None:
         self._nodes: Table[core.Node, Node] = Table(read=read_node, changed=self._changed)
+        self.zones: Table[NodeResourceTopology, Published] = Table(
+            read=read_zones, changed=self._zones_changed
+        )
         self._written: dict[Key, bytes] = {}
         self._used: Ledger[NodeName] = Ledger()
         self._states: dict[NodeName, NodeState] = {}
@@ -66,6 +73,15 @@ class NodeTable:
         log.node(node)
         log.grew()
 
+    def start(self, node: NodeName, before: Resources, after: Resources, log: ChangeLog) -> None:
+        """A pod holds what it held, but has its NUMA zone now: where a node has any, that may help others."""
+        self._used.add(node, after)
+        self._used.remove(node, before)
+        self._stale[node] = None
+        log.node(node)
+        if self.zones.get(("", node)) is not None:
+            log.grew()
+
     def _changed(self, key: Key, old: Node | None, new: Node | None, log: ChangeLog) -> None:
         """A node that is lost makes nothing fit, but its gangs may have to be helped."""
         name = NodeName(key[1])
@@ -74,6 +90,14 @@ class NodeTable:
         if old is not None and (new is None or _may_lose_pods(old, new)):
             log.helps()
         if new is not None and (old is None or not _only_took_away(old, new)):
+            log.grew()
+
+    def _zones_changed(self, key: Key, old: Published | None, new: Published | None, log: ChangeLog) -> None:
+        """What is published each minute mostly takes away, or gives what the end of a pod gave before."""
+        name = NodeName(key[1])
+        self._stale[name] = None
+        log.node(name)
+        if self._nodes.get(key) is not None and not _only_took_zones(old, new):
             log.grew()
 
     # --- questions ----------------------------------------------------------------------------------------
@@ -102,6 +126,10 @@ class NodeTable:
         if node is None:
             self._states.pop(name, None)
             return
+        published = self.zones.get(("", name))
+        if published is not None:
+            problems = (*node.problems, *published.problems)
+            node = structs.replace(node, numa=published.numa, problems=problems)
         used = self._used[name]
         self._states[name] = NodeState(node=node, used=used, free=subtract(node.allocatable, used))
 
@@ -126,6 +154,20 @@ def _what_matters(written: core.Node) -> tuple[Any, ...]:
         status.allocatable or status.capacity,
         status.conditions,
     )
+
+
+def _only_took_zones(old: Published | None, new: Published | None) -> bool:
+    """Whether a pod that found no zone before certainly finds none now."""
+    before, after = (each.numa if each is not None else None for each in (old, new))
+    if before is None or after is None:
+        return before is None
+    pairs = zip(before.available, after.available, strict=False)
+    return before.layout == after.layout and all(_is_at_most(now, was) for was, now in pairs)
+
+
+def _is_at_most(amounts: Amounts, limits: Amounts) -> bool:
+    known = dict(limits)
+    return all(amount <= known.get(name, 0) for name, amount in amounts)
 
 
 def _may_lose_pods(old: Node, new: Node) -> bool:

@@ -24,6 +24,7 @@ BUILT_IN: Final = MappingProxyType(
         "node-health": "phalanx.plugins.node_health:NodeHealth",
         "unschedulable-nodes": "phalanx.plugins.unschedulable_nodes:UnschedulableNodes",
         "gpu-sharing": "phalanx.plugins.gpu_sharing:GpuSharing",
+        "numa-zones": "phalanx.plugins.numa_zones:NumaZones",
         "taints": "phalanx.plugins.taints:Taints",
         "node-affinity": "phalanx.plugins.node_affinity:NodeAffinity",
         "pod-affinity": "phalanx.plugins.pod_affinity:PodAffinity",

@@ -21,7 +21,7 @@ from phalanx.framework.topology import Topologies
 from phalanx.model.decisions import Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey
-from phalanx.model.nodes import NodeState
+from phalanx.model.nodes import NodeState, ZoneLayout
 from phalanx.model.pods import Pod
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Problem, Verdict
@@ -140,6 +140,12 @@ class Session:
                 for name, amount in held.items():
                     known[name] = max(known.get(name, 0), amount)
         return largest
+
+    @cached_property
+    def zoned(self) -> tuple[ZoneLayout, ...]:
+        """The different layouts of NUMA zones of nodes whose kubelets reject pods that do not fit them."""
+        numas = [state.node.numa for state in self.nodes.values()]
+        return tuple(dict.fromkeys(numa.layout for numa in numas if numa is not None))
 
     @cached_property
     def suspect_nodes(self) -> frozenset[NodeName]:

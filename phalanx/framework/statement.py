@@ -4,6 +4,7 @@ Everything that can change lies in mappings whose values are immutable. A statem
 keeps the old ones; rolling back puts them back in reverse order. Nothing is copied in advance.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -16,6 +17,7 @@ from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.numa import is_aligned, zone_room
 from phalanx.model.pods import Device, Pod
 from phalanx.model.resources import Resources, add, scale, subtract
 from phalanx.model.shares import (
@@ -227,10 +229,12 @@ class Statement:
         taken = loads
         if any(map(asks_for_share, loads)):
             devices = self._deal(seats, chosen)
+        if devices or self._session.zoned:
             taken = [total_held(pods, devices) for _, pods in seats]
+            self._check_zones(seats)
         for (node, pods), load, held in zip(seats, loads, taken, strict=True):
             free = subtract(self._session.free(node), held)
-            if any(free[name] < 0 < amount for name, amount in held.items()):
+            if any(free[name] < 0 < held[name] for name in held if not is_aligned(name)):
                 raise NoRoom(f"node {node} has no room for {len(pods)} pods of {gang}")
             self._set(self._changes.free, node, free)
             self._changes.nodes.append(node)
@@ -253,6 +257,18 @@ class Statement:
             clash = neighbours.clash(pod, node)
             if clash:
                 raise NoRoom(clash)
+
+    def _check_zones(self, seats: Seats) -> None:
+        """Raise NoRoom where the kubelet of a node might find no NUMA zone for all of its pods."""
+        added: dict[NodeName, Counter[str]] = {}
+        for node, pods in seats:
+            if self._session.nodes[node].node.numa is not None:
+                kinds = [pod.shape.numa for pod in pods if pod.shape.numa]
+                added.setdefault(node, Counter()).update(kinds)
+        for node, counts in added.items():
+            room = zone_room(self._session.nodes[node].node, self._session.free(node))
+            if room is not None and not room.takes(counts):
+                raise NoRoom(f"the NUMA zones of node {node} have no room for {counts.total()} pods")
 
     def _deal(self, seats: Seats, chosen: Devices) -> Devices:
         """A device for each share: the chosen one, else one for all others of a node together."""

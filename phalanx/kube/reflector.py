@@ -16,10 +16,11 @@ import structlog
 from phalanx.kube.backoff import Backoff
 from phalanx.kube.client import Client
 from phalanx.kube.decode import Bookmark, Failed, KindDecoder, Seen, Unreadable
-from phalanx.kube.errors import ApiError, BadRequest, Gone, Invalid, NotFound, error_of
+from phalanx.kube.errors import ApiError, BadRequest, Forbidden, Gone, Invalid, NotFound, error_of
 from phalanx.kube.gc_pause import gc_paused
 from phalanx.kube.mend import Undecodable
 from phalanx.limits import (
+    OPTIONAL_KIND_RETRY_S,
     WATCH_BACKOFF_FIRST_S,
     WATCH_BACKOFF_LONGEST_S,
     WATCH_IDLE_TIMEOUT_S,
@@ -42,6 +43,8 @@ _FROM_THE_FUTURE: Final = "Too large resource version"
 
 class Reflector:
     """Lists and watches one kind for ever. `synced` is set once the sink has had a complete list.
+
+    Of an optional kind that is not served that list is empty, and the kind is asked for again now and then.
 
     `why_not_synced` is a plain sentence until then, and again when the kind is not served any more.
     """
@@ -87,7 +90,7 @@ class Reflector:
                 problem: Exception | None = None if heard else OutcomeUnknown("the watch brought nothing")
             except _AGAIN as error:
                 problem = error
-            if problem is not None:
+            if problem is not None and not await self._does_without(problem):
                 await self._pause(problem)
 
     async def _follow(self) -> bool:
@@ -210,6 +213,26 @@ class Reflector:
         self._reported[name] = line.version
         self._reports.object_unreadable(self.kind.name)
         _log.warning("object skipped", kind=self.kind.name, namespace=name[0], name=name[1], why=line.why)
+
+    async def _does_without(self, problem: Exception) -> bool:
+        """Whether the kind is optional and cannot be had; then some time has passed.
+
+        Where it is not served nobody has such objects. Where rights are missing the sink keeps what it knows:
+        an installation from before the kind was read goes on without it.
+        """
+        if not self.kind.optional or not isinstance(problem, NotFound | Forbidden):
+            return False
+        if isinstance(problem, NotFound):
+            if self._version or not self.synced.is_set():
+                _log.info("not served", kind=self.kind.name)
+            self._deliver((), (), "")
+        else:
+            _log.warning("no right to list an optional kind", kind=self.kind.name, why=str(problem))
+            self._reports.watch_failed(self.kind.name, why=type(problem).__name__)
+            self._version, self.why_not_synced = "", None
+            self.synced.set()
+        await asyncio.sleep(OPTIONAL_KIND_RETRY_S)
+        return True
 
     async def _pause(self, problem: Exception) -> None:
         retry_after = problem.retry_after if isinstance(problem, ApiError) else None

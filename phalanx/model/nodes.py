@@ -37,11 +37,40 @@ class Taint(Struct, frozen=True, gc=False):
     value: str = ""
 
 
+Amounts = tuple[tuple[str, int], ...]
+"""Resources and how much of each, sorted by name: Resources that can be compared and kept by value."""
+
+
+class ZoneLayout(Struct, frozen=True, gc=False):
+    """What the NUMA zones of a node offer pods, and what its kubelet insists to find in one of them.
+
+    `bound` has each resource that some zone lists, and how much of it must lie in one zone: a larger amount
+    may span several. `by_container`: each container needs a zone, else the pod as a whole.
+    """
+
+    zones: tuple[Amounts, ...]
+    bound: Amounts
+    by_container: bool
+
+
+class Numa(Struct, frozen=True, gc=False):
+    """The NUMA zones of a node whose kubelet rejects pods that do not fit them.
+
+    `available`: what of each zone the node last published as not in use, at most what it offers. `published`:
+    what it published as used, in all zones together.
+    """
+
+    layout: ZoneLayout
+    available: tuple[Amounts, ...]
+    published: Amounts
+
+
 class Node(Struct, frozen=True, gc=False):
     """The static side of a node; replaced as a whole when the API object changes in a way that matters.
 
     An amount that cannot be read counts as nothing and is named in `problems`. `conditions` has the status of
-    each condition by its type, and nothing that a heartbeat changes.
+    each condition by its type, and nothing that a heartbeat changes. `numa` is there where its kubelet
+    rejects pods that do not fit its NUMA zones.
     """
 
     name: NodeName
@@ -52,6 +81,7 @@ class Node(Struct, frozen=True, gc=False):
     allocatable: Resources = NONE
     problems: tuple[Problem, ...] = ()
     conditions: Mapping[str, str] = {}
+    numa: Numa | None = None
 
     @property
     def is_ready(self) -> bool:

@@ -124,7 +124,9 @@ class PodShape(Struct, frozen=True, weakref=True):
     scheduler does not honour yet, as paths such as `spec.resourceClaims`; `invalid` says which fields
     make no sense, as "path: what is wrong". Either refuses a waiting pod; an unreadable amount counts as the
     largest there is. `affinity` and `anti_affinity` are the required terms about other pods. `company` is
-    there only within a session, for pods that such a term of theirs, or of others, is about.
+    there only within a session, for pods that such a term of theirs, or of others, is about. `numa` names
+    what of the pod a kubelet may insist to find in one NUMA zone, as `phalanx.model.numa` reads it; empty for
+    nothing.
     """
 
     key: ShapeKey
@@ -139,6 +141,7 @@ class PodShape(Struct, frozen=True, weakref=True):
     affinity: PodTerms = ()
     anti_affinity: PodTerms = ()
     company: Company | None = None
+    numa: str = ""
 
 
 def plain(shape: PodShape) -> PodShape:

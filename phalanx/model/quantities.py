@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from phalanx.limits import AMOUNT_MAX, QUANTITY_EXPONENT_MAX, QUANTITY_LENGTH_MAX
-from phalanx.model.resources import CPU
+from phalanx.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Resources
 
 _FORM: Final = re.compile(
     r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([numkMGTPE])|([KMGTPE])i|[eE]([+-]?[0-9]+))?", re.ASCII
@@ -17,6 +17,8 @@ _FORM: Final = re.compile(
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 _MILLI: Final = 3
+_SHOWN_UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
+_BYTES: Final = (MEMORY, EPHEMERAL_STORAGE)
 
 EXPECTED: Final = 'a quantity such as 2, "500m", "1.5", "64Gi", "10G" or "1e3"'
 
@@ -88,3 +90,31 @@ def _shown(written: object) -> str:
         return "a number of too many digits"
     shown = repr(written)
     return shown if len(shown) <= QUANTITY_LENGTH_MAX else f"{shown[:QUANTITY_LENGTH_MAX]}..."
+
+
+def told(resource: str, number: int) -> str:
+    """Such as "8 nvidia.com/gpu", "1500m cpu", "12.5Gi memory"; tenths are rounded down."""
+    if resource == CPU:
+        whole, thousandths = divmod(number, 1000)
+        return f"{number}m cpu" if thousandths else f"{whole} cpu"
+    if resource in _BYTES or resource.startswith("hugepages-"):
+        return f"{told_bytes(number)} {resource}"
+    return f"{number} {resource}"
+
+
+def told_together(amounts: Resources) -> str:
+    """Such as "4 nvidia.com/gpu, 32 cpu and 64Gi memory": devices first."""
+    *most, last = [
+        told(name, amounts[name]) for name in sorted(amounts, key=lambda each: ("/" not in each, each))
+    ]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def told_bytes(number: int) -> str:
+    """Such as "64Gi"."""
+    for suffix, unit in _SHOWN_UNITS:
+        if number >= unit:
+            whole, rest = divmod(number, unit)
+            tenth = rest * 10 // unit
+            return f"{whole}.{tenth}{suffix}" if tenth else f"{whole}{suffix}"
+    return str(number)

@@ -19,7 +19,8 @@ from phalanx.model.names import (
     PodUid,
 )
 from phalanx.model.nodes import NodeState
-from phalanx.model.pods import Device, Pod
+from phalanx.model.numa import as_running
+from phalanx.model.pods import Device, Pod, PodPhase, PodShape
 from phalanx.model.resources import NONE, Resources, add
 
 GPU_SHARE: Final = ANNOTATION_GPU_SHARE
@@ -98,8 +99,14 @@ def left_of_devices(state: NodeState, free: Resources) -> Resources:
     return {GPU_SHARE: left, GPU_MEMORY: left * device_memory(state.node.allocatable) // WHOLE}
 
 
-def held_with(requests: Resources, device: Device | None) -> Resources:
-    """What a pod with these requests takes of its node: on a device, where that is known, else on any."""
+def held_with(shape: PodShape, device: Device | None, *, runs: bool = False) -> Resources:
+    """What a pod of this shape takes of its node: on a device, where that is known, else on any.
+
+    And of the node's NUMA zones, in which it has its place once it `runs`.
+    """
+    requests = shape.requests
+    if shape.numa:
+        requests = {**requests, (as_running(shape.numa) if runs else shape.numa): 1}
     if not asks_for_share(requests):
         return requests
     taken = device.taken if device is not None else requests.get(GPU_SHARE, WHOLE)
@@ -108,15 +115,15 @@ def held_with(requests: Resources, device: Device | None) -> Resources:
 
 
 def held(pod: Pod) -> Resources:
-    """What a pod on a node takes of it: its requests, and its part of a device."""
-    return held_with(pod.shape.requests, pod.device)
+    """What a pod on a node takes of it: its requests, its part of a device, its place in NUMA zones."""
+    return held_with(pod.shape, pod.device, runs=pod.phase is not PodPhase.PENDING)
 
 
 def total_held(pods: Iterable[Pod], devices: Devices) -> Resources:
-    """What these pods take of a node together, on these devices."""
+    """What these pods, of which none runs yet, take of a node together, on these devices."""
     total: Resources = {}
     for pod in pods:
-        total = add(total, held_with(pod.shape.requests, devices.get(pod.uid)))
+        total = add(total, held_with(pod.shape, devices.get(pod.uid)))
     return total
 
 

@@ -1,5 +1,7 @@
 """Says once what is wrong with a node in itself (an amount that cannot be read): no verdict would."""
 
+from typing import Final
+
 import structlog
 
 from phalanx.cache.cache import Cache
@@ -7,6 +9,9 @@ from phalanx.cache.events import Applied, Changes, Deleted, Event, Relisted
 from phalanx.model.names import NodeName
 from phalanx.model.reasons import Problem
 from phalanx.model.wire.core import Node
+from phalanx.model.wire.node_topology import NodeResourceTopology
+
+_KINDS: Final = (Node.__name__, NodeResourceTopology.__name__)
 
 _log = structlog.get_logger(__name__)
 
@@ -38,5 +43,5 @@ class NodeProblems:
 
 def _is_about_nodes(event: Event) -> bool:
     if isinstance(event, Applied):
-        return isinstance(event.object, Node)
-    return isinstance(event, Deleted | Relisted) and event.kind == Node.__name__
+        return isinstance(event.object, Node | NodeResourceTopology)
+    return isinstance(event, Deleted | Relisted) and event.kind in _KINDS

@@ -9,8 +9,10 @@ from phalanx.limits import JUDGED_NODES_KEPT
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import Node, NodeState
+from phalanx.model.numa import ZoneRoom, is_aligned
 from phalanx.model.pods import Pod
-from phalanx.model.shares import asks_for_share, free_devices, size_on
+from phalanx.model.resources import add, subtract
+from phalanx.model.shares import asks_for_share, free_devices, held, size_on
 
 
 class CachePlanCheck:
@@ -62,7 +64,21 @@ class CachePlanCheck:
         short = [each for each, amount in state.free.items() if amount < 0 < asked.get(each, 0)]
         if short:
             return f"node {name} has too little {short[0]} since the plan was made"
+        if not self._finds_zone(placement, pod, state):
+            return f"node {name} may have no NUMA zone for pod {pod} since the plan was made"
         return _device_problem(pod, state) if asks_for_share(asked) else None
+
+    def _finds_zone(self, placement: Placement, pod: Pod, state: NodeState) -> bool:
+        """Pods of the same placement that run count as planned: what is published lags behind them."""
+        kind, free = pod.shape.numa, state.free
+        if not kind or state.node.numa is None:
+            return True
+        for bind in placement.binds:
+            other = self._cache.pod(bind.pod) if bind.node == state.node.name else None
+            if other is not None and other.holds_node and other.shape.numa:
+                taken = {name: n for name, n in held(other).items() if is_aligned(name)}
+                free = subtract(add(free, taken), {other.shape.numa: 1})
+        return ZoneRoom(state.node.numa, free).holds(kind)
 
     def _rejection(self, pod: Pod, state: NodeState) -> str | None:
         name, key = state.node.name, pod.shape.key

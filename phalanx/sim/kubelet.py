@@ -1,10 +1,11 @@
 """Fake kubelets: every node becomes Ready, and a pod bound to it runs, ends, is rejected or is stopped.
 
 A pod's annotations say what it does, all with the prefix `sim.phalanx.dev/`: see the constants. Without any
-it runs until it is deleted. A pod that does not fit on its node fails with a real kubelet's reasons; a node
-that offers less later does not harm the pods that it has taken. A kubelet belongs to one Node object: another
-under the same name has a new kubelet, which finds the containers of the old one gone. Heartbeats are not
-written: NodeLifecycle asks `lost_at`.
+it runs until it is deleted. A pod that does not fit on its node, or into the NUMA zones that a
+NodeResourceTopology gives it, fails with a real kubelet's reasons; a node that offers less later does not
+harm the pods that it has taken. A kubelet belongs to one Node object: another under the same name has a new
+kubelet, which finds the containers of the old one gone. Heartbeats are not written: NodeLifecycle asks
+`lost_at`.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from phalanx.sim.podstatus import (
 )
 from phalanx.sim.store import Key, Object
 from phalanx.sim.workqueue import WorkQueue
+from phalanx.sim.zones import TOPOLOGIES
 
 RUN_SECONDS: Final = "sim.phalanx.dev/run-seconds"
 """Annotation of a pod: how long it runs until it succeeds, in seconds; fractions are allowed."""
@@ -182,11 +184,12 @@ class Kubelets:
             self._leave(host, machine, key)
 
     def _admit(self, machine: Machine, key: Key, pod: Object, node: Object) -> None:
-        rejection = machine.why_not(pod, node)
+        topology = self._client.get(Key(TOPOLOGIES, "", key_host(pod)))
+        rejection = machine.why_not(pod, node, topology)
         if rejection is not None:
             self._client.update_status(key, **rejected_status(*rejection))
             return
-        guest = machine.take(key, pod)
+        guest = machine.take(key, pod, topology)
         self._hosts.setdefault(key, {})[key_host(pod)] = None
         if pod["status"].get("phase") == "Running":
             guest.is_running, guest.end = True, NOT_FOUND

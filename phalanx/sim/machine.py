@@ -12,6 +12,7 @@ from phalanx.sim.api.selectors import label_selector
 from phalanx.sim.footprint import allocatable_of, requests_of
 from phalanx.sim.store import Key, Object
 from phalanx.sim.tolerations import is_tolerated
+from phalanx.sim.zones import REJECTED, Taken, find_zones
 
 _NODE_RESOURCES: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 
@@ -39,6 +40,7 @@ class Guest(Struct):
     is_due: the time for its first start has come.
     is_stale: the API may not show it as it is, since its node was lost.
     end: how its containers ended, as long as the API does not know it.
+    zones: what it has of the NUMA zones.
     """
 
     uid: str
@@ -48,6 +50,7 @@ class Guest(Struct):
     is_due: bool = False
     is_stale: bool = False
     end: End | None = None
+    zones: Taken = ()
 
 
 class Machine:
@@ -60,9 +63,10 @@ class Machine:
         self.must_register = False
         self._used: dict[str, int] = {}
 
-    def take(self, key: Key, pod: Object) -> Guest:
+    def take(self, key: Key, pod: Object, topology: Object | None) -> Guest:
         """Give the pod its room."""
-        guest = Guest(pod["metadata"]["uid"], requests_of(pod))
+        zones = self._zones_for(pod, topology) or ()
+        guest = Guest(pod["metadata"]["uid"], requests_of(pod), zones=zones)
         self.guests[key] = guest
         for name, amount in guest.requests.items():
             self._used[name] = self._used.get(name, 0) + amount
@@ -75,10 +79,12 @@ class Machine:
             for name, amount in guest.requests.items():
                 self._used[name] -= amount
 
-    def why_not(self, pod: Object, node: Object) -> tuple[str, str] | None:
-        """Reason and message of a rejection, in the order in which a real kubelet asks: devices, then the
-        node's own resources, then selector and taints. None where the pod may run.
+    def why_not(self, pod: Object, node: Object, topology: Object | None) -> tuple[str, str] | None:
+        """Reason and message of a rejection, in the order in which a real kubelet asks: NUMA zones, devices,
+        then the node's own resources, then selector and taints. None where the pod may run.
         """
+        if self._zones_for(pod, topology) is None:
+            return REJECTED
         offered, requests = allocatable_of(node), requests_of(pod)
         devices = sorted(name for name in requests if name not in _NODE_RESOURCES)
         for name in (*devices, *_NODE_RESOURCES):
@@ -86,6 +92,9 @@ class Machine:
             if 0 < asked > offered.get(name, 0) - used:
                 return _short(name, asked, used, offered)
         return _predicate(pod, node)
+
+    def _zones_for(self, pod: Object, topology: Object | None) -> Taken | None:
+        return find_zones(pod, topology, [guest.zones for guest in self.guests.values()])
 
 
 def _short(name: str, asked: int, used: int, offered: Resources) -> tuple[str, str]:

@@ -14,7 +14,9 @@ from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Device, Hold
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.wire.kinds import KubeObject
-from tests.model.written import label, named, node, pod, pod_group
+from phalanx.model.wire.node_topology import NodeResourceTopology
+from tests.model.written import label, named, node, pod, pod_group, written
+from tests.node_topologies import node_topology
 
 SCHEDULER = "phalanx"
 Key = tuple[str, str, str]
@@ -131,6 +133,7 @@ SHARES = tuple(
     )
 )
 SHARING = {"scheduling.phalanx.dev/gpu-sharing": "true", "nvidia.com/gpu.memory": "40960"}
+GPUS = {"nvidia.com/gpu": "2"}
 DEVICES = (None, Device(0, 500), Device(1, 250))
 
 pods = st.builds(
@@ -235,6 +238,14 @@ others = st.one_of(
     st.builds(
         lambda mode: named("StorageClass", "s1", volumeBindingMode=mode),
         one_of("Immediate", "WaitForFirstConsumer"),
+    ),
+    st.builds(
+        lambda name, policy, left: written(
+            NodeResourceTopology, node_topology(name, GPUS, policy=policy, available=[left])
+        ),
+        one_of(*NODES),
+        one_of("single-numa-node", "none", "?"),
+        one_of({}, {"nvidia.com/gpu": "1"}),
     ),
     st.just(named("PodDisruptionBudget", "b1", namespace="team")),
 )

@@ -90,6 +90,7 @@ def spoiled(seed: int) -> Iterator[Spoiled]:
 def _name(random: Random, kind: str, number: int) -> str:
     """Mostly a name of its own; at times one that others refer to, so that objects meet."""
     shared = {"PodGroup": GROUPS, "Queue": QUEUES, "Node": NODES, "Namespace": NAMESPACES}
+    shared["NodeResourceTopology"] = NODES
     if kind in shared and random.random() < 0.5:
         return random.choice(shared[kind])
     prefix = {"PersistentVolumeClaim": "x-claim", "PersistentVolume": "x-volume", "StorageClass": "x-storage"}
@@ -423,6 +424,19 @@ def bindings(random: Random, document: Document) -> None:
     document["volumeBindingMode"] = random.choice((None, "Later", "WaitForFirstConsumer"))
 
 
+def zones(random: Random, document: Document) -> None:
+    """Zones twice, none, without resources, of another type; policies that nobody knows."""
+    found = document.get("zones")
+    if isinstance(found, list) and found and isinstance(found[0], dict):
+        found[0]["type"] = random.choice(("Node", "Node", "Die", "", None))
+        found.extend(random.choice(([], found[:1], [{}], found * 40)))
+        for each in found[0].get("resources", ()) if random.random() < 0.7 else ():
+            if isinstance(each, dict):
+                each[random.choice(("capacity", "allocatable", "available"))] = random.choice(QUANTITIES)
+    policies = ([], ["Restricted"], ["?"], None, ["SingleNUMANodePodLevel"] * 3)
+    document["topologyPolicies"] = random.choice(policies)
+
+
 Way = Callable[[Random, Document], None]
 SPECIAL: Final[dict[str, tuple[Way, ...]]] = {
     "Pod": (quantities, resources, pod_level, init_containers, affinity, tolerations, placed, elsewhere) * 2,
@@ -434,6 +448,7 @@ SPECIAL: Final[dict[str, tuple[Way, ...]]] = {
     "PersistentVolumeClaim": (bindings,) * 8,
     "PersistentVolume": (affinity,) * 4,
     "StorageClass": (bindings,) * 8,
+    "NodeResourceTopology": (zones,) * 10,
 }
 RARE: Final = (many_labels, large_annotation, init_containers, resources)
 """Ways that make large objects: one in twenty of the times that they are drawn."""

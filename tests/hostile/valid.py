@@ -11,6 +11,7 @@ from phalanx.model.names import (
     LABEL_QUEUE,
     LABEL_ROLE,
 )
+from tests.node_topologies import node_topology
 
 Document = dict[str, Any]
 
@@ -181,6 +182,14 @@ def storage_class(random: Random, name: str) -> Document:
     }
 
 
+def node_zones(random: Random, name: str) -> Document:
+    """Of one of the nodes that there are, or of none."""
+    half = {"nvidia.com/gpu": "4", "cpu": "32"}
+    policy = random.choice(("single-numa-node", "restricted"))
+    made = node_topology(name, half, half, policy=policy, scope=random.choice(("pod", "container")))
+    return made | {"metadata": metadata(random, "NodeResourceTopology", name)}
+
+
 VALID: dict[str, Callable[[Random, str], Document]] = {
     "Pod": pod,
     "Node": node,
@@ -193,6 +202,7 @@ VALID: dict[str, Callable[[Random, str], Document]] = {
     "PersistentVolumeClaim": claim,
     "PersistentVolume": volume,
     "StorageClass": storage_class,
+    "NodeResourceTopology": node_zones,
 }
 WEIGHTS = {"Pod": 40, "Node": 12, "PodGroup": 14, "Queue": 8, "Topology": 5}
 """How often a kind comes; the others once."""

@@ -274,3 +274,26 @@ async def test_many_objects_arrive_in_pages(world: World, transport: FaultyTrans
     pages = [page async for page in client.pages(world.path("Pod"), limit=3)]
     assert len(pages) == 3
     assert all(sum(page.count(f'"name":"{name}"'.encode()) > 0 for page in pages) == 1 for name in names)
+
+
+async def test_a_kind_of_another_project_that_is_not_served_has_no_objects(
+    world: World, transport: FaultyTransport
+) -> None:
+    async with reflecting(world, transport, kind="NodeResourceTopology") as (mirror, reflector, reports):
+        async with asyncio.timeout(30):
+            await reflector.synced.wait()
+        assert problem_of(reflector) is None
+        assert mirror.events == [Relisted("NodeResourceTopology", ())]
+        assert not [report for report in reports.counts if report.startswith("failed")]
+
+
+async def test_without_the_right_to_an_optional_kind_the_others_go_on(
+    world: World, transport: FaultyTransport
+) -> None:
+    transport.fault("WATCH", "/noderesourcetopologies", answer(403))
+    async with reflecting(world, transport, kind="NodeResourceTopology") as (mirror, reflector, reports):
+        await reports.until("failed Forbidden")
+        async with asyncio.timeout(30):
+            await reflector.synced.wait()
+        assert problem_of(reflector) is None
+        assert mirror.events == []

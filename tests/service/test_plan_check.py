@@ -12,8 +12,10 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.model.memory import Memory
 from phalanx.model.pods import Device
 from phalanx.model.snapshot import Level, Topology
+from phalanx.model.wire.node_topology import NodeResourceTopology
 from phalanx.service.plan_check import CachePlanCheck
-from tests.model.written import label, node, pod, pod_group
+from tests.model.written import label, node, pod, pod_group, written
+from tests.node_topologies import node_topology
 
 ROOM = {"allocatable": {"cpu": "8", "pods": "10"}}
 Change = dict[str, Any]
@@ -226,3 +228,69 @@ def test_a_pod_that_must_be_apart_has_come_meanwhile() -> None:
     cache.apply(Applied(pod("f", uid="f", nodeName="n", schedulerName="other", labels={"app": "x"})))
     (at_n,) = [bind for bind in placement.binds if bind.node == "n"]
     assert check.gang(placement) == f"node n: pods there must be apart from pod team/{at_n.name} by rack"
+
+
+# --- NUMA zones ---------------------------------------------------------------------------------------------
+
+ZONE = {"example.com/gpu": "4"}
+ZONED = {"allocatable": {"cpu": "64", "pods": "10", "example.com/gpu": "8"}}
+NO_ZONE = "node n may have no NUMA zone for pod team/a since the plan was made"
+
+
+def zoned_cache(*others: Any) -> Cache:
+    cache = Cache(scheduler_name="phalanx")
+    zones = written(NodeResourceTopology, node_topology("n", ZONE, ZONE))
+    cache.apply_all(map(Applied, (node("n", status=ZONED), zones, *others)))
+    return cache
+
+
+def asking(name: str, gpus: int, **fields: Any) -> Any:
+    return pod(name, uid=name, requests={"example.com/gpu": gpus}, **fields)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"), [([4], None), ([1], None), ([2, 1], NO_ZONE), ([1, 1], NO_ZONE), ([], None)]
+)
+@pytest.mark.parametrize("phase", ["Pending", "Running"])
+def test_zones_that_others_may_have_taken_meanwhile(sizes: list[int], said: str | None, phase: str) -> None:
+    """Two small pods may lie in two zones."""
+    cache, config = zoned_cache(asking("a", 4)), SchedulerConfig()
+    (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
+    cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
+    check = CachePlanCheck(cache, config)
+    assert check.gang(placement) is None
+    for index, size in enumerate(sizes):
+        cache.apply(Applied(asking(f"x{index}", size, nodeName="n", status={"phase": phase})))
+    assert check.gang(placement) == said
+
+
+def test_zones_that_became_smaller_meanwhile() -> None:
+    cache, config = zoned_cache(asking("a", 4)), SchedulerConfig()
+    (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
+    cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
+    small = {"example.com/gpu": "2"}
+    cache.apply(Applied(written(NodeResourceTopology, node_topology("n", *[small] * 4))))
+    said = CachePlanCheck(cache, config).gang(placement)
+    assert said == "node n: have no NUMA zone with 4 example.com/gpu together"
+
+
+def test_a_member_that_runs_already_takes_nothing_from_the_others() -> None:
+    """What is published lags behind it, but the plan counted it."""
+    three = {"allocatable": {"cpu": "64", "pods": "10", "example.com/gpu": "12"}}
+    left = [{"example.com/gpu": "2"}, ZONE, ZONE]
+    zones = written(NodeResourceTopology, node_topology("n", ZONE, ZONE, ZONE, available=left))
+    runs = {"nodeName": "n", "status": {"phase": "Running"}}
+    cache, config = zoned_cache(asking("x", 1, **runs), asking("y", 1, **runs)), SchedulerConfig()
+    labels = {label("pod-group"): "g"}
+    members = [asking(name, 4, labels=labels) for name in ("a", "b")]
+    cache.apply_all(map(Applied, (node("n", status=three), zones, *members, pod_group("g", minMember=2))))
+    (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
+    for bind in placement.binds:
+        cache.apply(Assumed(bind.pod, bind.node))
+    check = CachePlanCheck(cache, config)
+    assert check.gang(placement) is None
+    cache.apply(Applied(asking("b", 4, labels=labels, **runs)))
+    bind = next(each for each in placement.binds if each.name == "a")
+    assert check.bind(placement, bind) is None
+    cache.apply(Applied(asking("z", 1, **runs)))
+    assert check.bind(placement, bind) == NO_ZONE

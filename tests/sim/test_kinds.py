@@ -6,11 +6,19 @@ from phalanx.clock import SystemClock
 from phalanx.model.wire.kinds import KINDS, Kind
 from phalanx.sim.api.requests import Request, target_of
 from phalanx.sim.apiserver import ApiServer
+from phalanx.sim.client import Client
+from tests.node_topologies import CRD
+
+CRDS = {"NodeResourceTopology": CRD}
+"""Of kinds of other projects, which clusters may have or not."""
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_the_scheduler_finds_its_kinds(kind: Kind) -> None:
     server = ApiServer(clock=SystemClock())
+    if kind.optional:
+        assert server.handle(Request("GET", kind.path())).status == 404
+        Client(server).create("customresourcedefinitions.apiextensions.k8s.io", "", CRDS[kind.name])
     target = target_of(kind.path(namespace="default", name="x"), server.types)
     assert (target.type.kind, target.type.namespaced) == (kind.name, kind.namespaced)
     assert target.type.api_version == kind.api_version

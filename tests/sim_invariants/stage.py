@@ -149,8 +149,9 @@ class Actor:
         await asyncio.sleep(0.5)
 
     def _relist(self, kind: str) -> None:
-        served = next(one for one in self._stage.server.types.all() if one.kind == kind)
-        items = [wire(served, entry) for entry in self._stage.server.store.entries(served.resource)]
+        served = [one for one in self._stage.server.types.all() if one.kind == kind]
+        entries = [(one, entry) for one in served for entry in self._stage.server.store.entries(one.resource)]
+        items = [wire(one, entry) for one, entry in entries]
         page = KindDecoder(KINDS[kind]).page(b'{"metadata":{},"items":[' + b",".join(items) + b"]}")
         self.cache.apply(Relisted(kind, tuple(page.objects), ()))
 

@@ -27,33 +27,34 @@ def pod_requests(pod: Pod, wrong: list[str]) -> Resources:
     main = _all_requests(spec.containers, "spec.containers", wrong)
     init = _all_requests(spec.init_containers, "spec.initContainers", wrong)
     sidecar = [container.restart_policy == "Always" for container in spec.init_containers]
-    asked = _aggregate(main, init, sidecar)
+    asked = aggregate(main, init, sidecar)
     total = asked
     if _reports_resources(pod.status):
         total = _with_status(pod, asked, main, init, sidecar)
     total = {**total, **_pod_level(pod, asked, wrong)}
-    total = add(total, _amounts(spec.overhead, "spec.overhead", wrong))
+    total = add(total, read_amounts(spec.overhead, "spec.overhead", wrong))
     capped = {name: min(amount, POD_REQUEST_MAX) for name, amount in sorted(total.items()) if amount}
     return dict(sorted({**capped, PODS: 1}.items()))
 
 
 def _all_requests(containers: Sequence[Container], path: str, wrong: list[str]) -> list[Resources]:
     return [
-        _with_defaults(container.resources, f"{path}[{index}].resources", wrong)
+        with_defaults(container.resources, f"{path}[{index}].resources", wrong)
         for index, container in enumerate(containers)
     ]
 
 
-def _with_defaults(resources: ResourceRequirements | None, path: str, wrong: list[str]) -> Resources:
+def with_defaults(resources: ResourceRequirements | None, path: str, wrong: list[str]) -> Resources:
     """Requests, and where one is missing the limit."""
     if resources is None:
         return {}
     missing = {name: limit for name, limit in resources.limits.items() if name not in resources.requests}
-    requests = _amounts(resources.requests, f"{path}.requests", wrong)
-    return {**requests, **_amounts(missing, f"{path}.limits", wrong)}
+    requests = read_amounts(resources.requests, f"{path}.requests", wrong)
+    return {**requests, **read_amounts(missing, f"{path}.limits", wrong)}
 
 
-def _amounts(written: Mapping[str, Quantity], path: str, wrong: list[str]) -> dict[str, int]:
+def read_amounts(written: Mapping[str, Quantity], path: str, wrong: list[str]) -> dict[str, int]:
+    """What is asked for; what cannot be read is named in `wrong` and counts as the most."""
     amounts = {}
     for name, quantity in written.items():
         try:
@@ -64,7 +65,7 @@ def _amounts(written: Mapping[str, Quantity], path: str, wrong: list[str]) -> di
     return amounts
 
 
-def _aggregate(main: Iterable[Resources], init: Sequence[Resources], sidecar: Sequence[bool]) -> Resources:
+def aggregate(main: Iterable[Resources], init: Sequence[Resources], sidecar: Sequence[bool]) -> Resources:
     """The larger of what runs for good and what the init sequence needs at its peak."""
     running: Resources = {}
     for requests in main:
@@ -96,13 +97,13 @@ def _pod_level(pod: Pod, asked: Resources, wrong: list[str]) -> Resources:
     resources, status = pod.spec.resources, pod.status
     if resources is None:
         return {}
-    own = _amounts(_pod_level_only(resources.requests), "spec.resources.requests", wrong)
+    own = read_amounts(_pod_level_only(resources.requests), "spec.resources.requests", wrong)
     if resources.limits:
         own = {**_pod_level_defaults(resources, asked, wrong), **own}
     if status.resources is None or not own:
         return own
-    given = _amounts(_pod_level_only(status.resources.requests), "", [])
-    allocated = _amounts(_pod_level_only(status.allocated_resources or {}), "", [])
+    given = read_amounts(_pod_level_only(status.resources.requests), "", [])
+    allocated = read_amounts(_pod_level_only(status.allocated_resources or {}), "", [])
     return _largest((given, allocated) if _resize_is_infeasible(status) else (own, given, allocated))
 
 
@@ -114,7 +115,7 @@ def _pod_level_defaults(resources: ResourceRequirements, asked: Resources, wrong
         for name, limit in _pod_level_only(resources.limits).items()
         if name not in from_containers and name not in resources.requests
     }
-    return {**_amounts(limits, "spec.resources.limits", wrong), **from_containers}
+    return {**read_amounts(limits, "spec.resources.limits", wrong), **from_containers}
 
 
 def _pod_level_only(written: Mapping[str, Quantity]) -> Mapping[str, Quantity]:
@@ -138,8 +139,8 @@ def _with_status(
     status = pod.status
     infeasible = _resize_is_infeasible(status)
     if status.allocated_resources is not None and status.resources is not None and status.resources.requests:
-        allocated: Resources = _amounts(status.allocated_resources, "", [])
-        given: Resources = _amounts(status.resources.requests, "", [])
+        allocated: Resources = read_amounts(status.allocated_resources, "", [])
+        given: Resources = read_amounts(status.resources.requests, "", [])
     else:
         known = {state.name: state for state in (*status.init_container_statuses, *status.container_statuses)}
         fallback = (lambda _: {}) if infeasible else (lambda requests: requests)
@@ -150,8 +151,8 @@ def _with_status(
             )
         ]
         count = len(main)
-        allocated = _aggregate([a for a, _ in pairs[:count]], [a for a, _ in pairs[count:]], sidecar)
-        given = _aggregate([g for _, g in pairs[:count]], [g for _, g in pairs[count:]], sidecar)
+        allocated = aggregate([a for a, _ in pairs[:count]], [a for a, _ in pairs[count:]], sidecar)
+        given = aggregate([g for _, g in pairs[:count]], [g for _, g in pairs[count:]], sidecar)
     return _largest((allocated, given) if infeasible else (asked, allocated, given))
 
 
@@ -159,9 +160,9 @@ def _reported(state: ContainerStatus | None, otherwise: Resources) -> tuple[Reso
     """What one container was allocated and what it was given."""
     allocated = otherwise
     if state is not None and state.allocated_resources is not None:
-        allocated = _amounts(state.allocated_resources, "", [])
+        allocated = read_amounts(state.allocated_resources, "", [])
     if state is not None and state.resources is not None and state.resources.requests:
-        return allocated, _amounts(state.resources.requests, "", [])
+        return allocated, read_amounts(state.resources.requests, "", [])
     return allocated, allocated
 
 

@@ -10,6 +10,7 @@ from msgspec.msgpack import Encoder
 
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
+from phalanx.model.reading.numa import read_aligned
 from phalanx.model.reading.pod_terms import own_labels, read_pod_terms
 from phalanx.model.reading.ranks import OWN_LABELS
 from phalanx.model.reading.requests import pod_requests
@@ -92,6 +93,7 @@ def read_shape(pod: core.Pod) -> PodShape:
         claims=_claims(spec, wrong),
         affinity=read_pod_terms(affinity.pod_affinity, "podAffinity", pod.metadata, wrong),
         anti_affinity=read_pod_terms(affinity.pod_anti_affinity, "podAntiAffinity", pod.metadata, wrong),
+        numa=read_aligned(pod),
     )
     shape = structs.replace(shape, unsupported=tuple(unsupported), invalid=tuple(wrong))
     return structs.replace(shape, key=_key(shape, pod.metadata.namespace))

@@ -5,6 +5,7 @@ from typing import Final
 
 from phalanx.limits import POD_REQUEST_MAX, SHARED_DEVICES_MAX
 from phalanx.model.names import NODE_GPU_COUNT, NODE_GPU_MEMORY, NODE_GPU_SHARING
+from phalanx.model.numa import is_aligned
 from phalanx.model.pods import Device
 from phalanx.model.quantities import InvalidQuantity, request_amount
 from phalanx.model.reading.metadata import count
@@ -35,7 +36,7 @@ def with_share(requests: Resources, written: Annotations, wrong: list[str]) -> R
 
 
 def _is_ours(resource: str) -> bool:
-    return resource in (GPU_SHARE, GPU_MEMORY) or is_device(resource)
+    return resource in (GPU_SHARE, GPU_MEMORY) or is_device(resource) or is_aligned(resource)
 
 
 def _share(text: str | None, wrong: list[str]) -> Resources:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from phalanx.model.names import API_VERSION
 from phalanx.model.wire import core
+from phalanx.model.wire.node_topology import NodeResourceTopology
 from phalanx.model.wire.objects import PodGroup, Queue, Topology
 
 KubeObject = (
@@ -18,6 +19,7 @@ KubeObject = (
     | core.PersistentVolume
     | core.StorageClass
     | core.Lease
+    | NodeResourceTopology
     | PodGroup
     | Queue
     | Topology
@@ -25,12 +27,16 @@ KubeObject = (
 
 
 class Kind(Struct, frozen=True):
-    """One kind. `api_version` is "v1" for the core group, "group/version" for the others."""
+    """One kind. `api_version` is "v1" for the core group, "group/version" for the others.
+
+    `optional`: it is of another project, and where the API does not serve it there are no such objects.
+    """
 
     struct: type[KubeObject]
     api_version: str
     plural: str
     namespaced: bool
+    optional: bool = False
 
     @property
     def name(self) -> str:
@@ -66,6 +72,13 @@ _ALL = (
     Kind(core.PodDisruptionBudget, "policy/v1", "poddisruptionbudgets", namespaced=True),
     Kind(core.StorageClass, "storage.k8s.io/v1", "storageclasses", namespaced=False),
     Kind(core.Lease, "coordination.k8s.io/v1", "leases", namespaced=True),
+    Kind(
+        NodeResourceTopology,
+        "topology.node.k8s.io/v1alpha2",
+        "noderesourcetopologies",
+        namespaced=False,
+        optional=True,
+    ),
     Kind(PodGroup, API_VERSION, "podgroups", namespaced=True),
     Kind(Queue, API_VERSION, "queues", namespaced=False),
     Kind(Topology, API_VERSION, "topologies", namespaced=False),

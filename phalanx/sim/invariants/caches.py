@@ -9,6 +9,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import NodeState
+from phalanx.model.numa import is_aligned
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
 from phalanx.sim.hosts import State
@@ -150,5 +151,6 @@ def _snapshot_of(process: Process) -> Snapshot:
 
 
 def _differ(state: NodeState, used: Resources) -> bool:
-    names = state.used.keys() | used.keys()
+    """What stands for NUMA zones in the cache is no amount of anything."""
+    names = [name for name in state.used.keys() | used.keys() if not is_aligned(name)]
     return any(state.used.get(name, 0) != used.get(name, 0) for name in names)

@@ -119,7 +119,10 @@ class SomebodyLeads(Check):
 
 
 class KnowsAllBeforeDeciding(Check):
-    """L7: a leader's first cycle comes after everything was listed anew, since it got the Lease."""
+    """L7: a leader's first cycle comes after everything was listed anew, since it got the Lease.
+
+    Kinds of other projects, which may not be served, are not asked for.
+    """
 
     name = "L7"
 
@@ -138,7 +141,7 @@ class KnowsAllBeforeDeciding(Check):
         since, process = self._leads_since.pop(host, None), self.truth.process_of(host)
         if since is None or process is None:
             return
-        plurals = [KINDS[kind].plural for kind in WATCHED_KINDS]
+        plurals = [KINDS[kind].plural for kind in WATCHED_KINDS if not KINDS[kind].optional]
         late = [plural for plural in plurals if process.network.hearing.listed_at.get(plural, -1.0) < since]
         if late:
             self.violated(host, f"decided before it had listed {', '.join(late)}")

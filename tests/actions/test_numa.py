@@ -1,0 +1,249 @@
+"""NUMA zones in whole cycles: no kubelet rejects what was placed, and what fits side by side is placed."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phalanx.actions.numa import zone_lens
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
+from phalanx.framework.statement import NoRoom
+from phalanx.model.certificates import Certificate
+from phalanx.model.names import NodeName
+from phalanx.model.numa import aligned_of, as_running, zone_room
+from phalanx.model.reasons import Reason
+from phalanx.model.resources import CPU, GPU, MEMORY, Resources, add, fits, scale, subtract
+from tests.builders import GI, Decided, Scenario, aligned, numa
+
+PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
+HALF: Resources = {CPU: 32000, GPU: 4}
+FOUR: Resources = {CPU: 16000, GPU: 4}
+
+
+def halves(count: int = 1, **fields: object) -> Scenario:
+    """Nodes of eight devices and 64 cores, in two zones."""
+    return Scenario().nodes("a", count, gpu=8, cpu=64, numa=numa(HALF, HALF), **fields)  # type: ignore[arg-type]
+
+
+def test_a_gang_gets_one_pod_in_each_zone() -> None:
+    decided = halves(2).gang("g", 4, gpu=4, cpu=16, containers=[FOUR]).decide()
+    assert decided.nodes("g") == ["a-0", "a-0", "a-1", "a-1"]
+
+
+def test_what_is_left_over_zones_is_no_zone() -> None:
+    """Two pods of three devices leave two, one in each zone."""
+    three: Resources = {CPU: 1000, GPU: 3}
+    scenario = halves().gang("g", 2, gpu=3, containers=[three]).gang("h", 1, gpu=2, containers=[{GPU: 2}])
+    decided = scenario.decide()
+    assert decided.placed() == ["g"]
+    verdict = decided.verdict("h")
+    assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
+    assert "enough is free in total, but not together on single NUMA zones" in verdict.message
+    assert verdict.evidence[-1].finding == "no NUMA zone left with 2 nvidia.com/gpu together"
+    assert verdict.next_step == "Fits when gang team/g ends"
+
+
+def test_no_zone_is_large_enough_even_when_nothing_runs() -> None:
+    wide: Resources = {CPU: 40000, GPU: 4, MEMORY: GI}
+    verdict = halves(3).gang("g", 1, gpu=4, cpu=40, containers=[wide]).decide().verdict("g")
+    assert verdict.reason is Reason.NO_ELIGIBLE_NODE
+    assert verdict.message == (
+        "none of 3 nodes may run these pods: 3 have no NUMA zone with 4 nvidia.com/gpu and 40 cpu together"
+    )
+
+
+def test_a_gang_larger_than_all_zones_is_told_so() -> None:
+    verdict = halves().gang("g", 3, gpu=2, cpu=20, containers=[{CPU: 20000, GPU: 2}]).decide().verdict("g")
+    assert verdict.reason is Reason.ABOVE_CLUSTER_CAPACITY
+    assert "it has room for 2" in verdict.message
+
+
+def test_pods_of_which_nothing_is_aligned_need_no_zone() -> None:
+    assert halves().gang("g", 1, gpu=8, cpu=60).decide().where("g") == {"a": 1}
+
+
+def test_nodes_without_zones_need_none() -> None:
+    scenario = halves().nodes("b", gpu=8).gang("g", 1, gpu=8, containers=[{GPU: 8}])
+    assert scenario.decide().where("g") == {"b": 1}
+
+
+def test_roles_share_the_places_that_they_could_spoil() -> None:
+    """A small pod may take either zone before the large ones come."""
+    small: Resources = {CPU: 1000, GPU: 1}
+    fits_beside = halves(2).gang("g", 3, min=4, gpu=4, cpu=16, containers=[FOUR])
+    assert fits_beside.role("g", 1, gpu=1, containers=[small]).decide().placed() == ["g"]
+    too_many = halves(2).gang("g", 4, min=5, gpu=3, containers=[{CPU: 1000, GPU: 3}])
+    assert too_many.role("g", 1, gpu=1, containers=[small]).decide().placed() == []
+
+
+def test_the_next_cycle_knows_what_was_placed() -> None:
+    """The zones of two small pods are not known: no zone is certainly empty, but each has three left."""
+    scenario = halves().gang("g", 2, gpu=1, containers=[{GPU: 1}])
+    scenario.take(scenario.decide())
+    scenario.gang("h", 1, gpu=4, containers=[{GPU: 4}]).gang("i", 6, gpu=1, containers=[{GPU: 1}])
+    assert scenario.decide().placed() == ["i"]
+
+
+def test_containers_count_one_by_one_where_the_kubelet_does() -> None:
+    pair: Sequence[Resources] = [{GPU: 4}, {GPU: 4}]
+    by_pod, by_container = (numa(HALF, HALF, by_container=each) for each in (False, True))
+    scenario = Scenario().nodes("a", gpu=8, numa=by_pod).nodes("b", gpu=8, numa=by_container)
+    assert scenario.gang("g", 1, gpu=8, containers=pair).decide().where("g") == {"b": 1}
+
+
+def test_a_statement_refuses_what_may_be_rejected() -> None:
+    scenario = halves().gang("g", 3, gpu=2, containers=[{CPU: 20000, GPU: 2}])
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    (gang,) = session.gangs.values()
+    with pytest.raises(NoRoom, match="NUMA zones of node a-0"), session.statement() as statement:
+        statement.place(gang=gang, seats=[(NodeName("a-0"), gang.members)], cause="start", certificate=PROOF)
+
+
+# --- a kubelet ----------------------------------------------------------------------------------------------
+
+
+class Kubelet:
+    """One node's: each container, or pod, gets the first zone that has room, as the real one does."""
+
+    def __init__(self, zones: Sequence[Resources], *, by_container: bool) -> None:
+        self.zones = list(zones)
+        self.by_container = by_container
+
+    def admit(self, name: str) -> bool:
+        needs = aligned_of(name)
+        wanted = [size for size, count in needs.containers for _ in range(count)]
+        for size in map(dict, wanted if self.by_container else [needs.pod]):
+            index = next((i for i, zone in enumerate(self.zones) if fits(size, zone)), None)
+            if index is None:
+                return False
+            self.zones[index] = subtract(self.zones[index], size)
+        return True
+
+
+def play(scenario: Scenario, decided: Decided, kubelets: dict[str, Kubelet], order: list[int]) -> None:
+    """Bound pods come to their kubelets in some order."""
+    names = {pod.uid: pod.shape.numa for gang in scenario.snapshot().gangs.values() for pod in gang.members}
+    binds = list(decided.binds.items())
+    for place in sorted(range(len(binds)), key=lambda place: order[place % len(order)]):
+        uid, node = binds[place]
+        assert kubelets[node].admit(names[uid]), f"{uid} is rejected by {node}"
+
+
+zone_sizes = st.tuples(st.integers(0, 8), st.integers(0, 4))
+pods = st.tuples(st.integers(0, 4), st.integers(0, 3)).filter(any)
+gangs = st.lists(
+    st.tuples(st.integers(1, 4), st.lists(st.lists(pods, min_size=1, max_size=2), min_size=1, max_size=2)),
+    min_size=1,
+    max_size=4,
+)
+
+
+def resources(size: tuple[int, int]) -> Resources:
+    return {
+        name: amount for name, amount in zip((CPU, GPU), (size[0] * 1000, size[1]), strict=True) if amount
+    }
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.lists(zone_sizes, min_size=1, max_size=3), st.booleans()), min_size=1, max_size=3),
+    gangs,
+    gangs,
+    st.lists(st.integers(0, 99), min_size=1, max_size=12),
+)
+def test_no_kubelet_rejects_what_was_placed(
+    nodes: list[tuple[list[tuple[int, int]], bool]],
+    first: list[tuple[int, list[list[tuple[int, int]]]]],
+    second: list[tuple[int, list[list[tuple[int, int]]]]],
+    order: list[int],
+) -> None:
+    """Several gangs of one or two roles in two cycles; pods come in any order."""
+    scenario, kubelets = Scenario(), {}
+    for index, (zones, by_container) in enumerate(nodes):
+        offered = [{CPU: cpu * 1000, GPU: gpu} for cpu, gpu in zones]
+        zoned = numa(*offered, by_container=by_container)
+        cpu, gpu = (sum(column) for column in zip(*zones, strict=True))
+        scenario.nodes(f"n{index}", gpu=gpu, cpu=cpu, numa=zoned)
+        kubelets[f"n{index}-0"] = Kubelet(offered, by_container=by_container)
+    for cycle, wanted in enumerate((first, second)):
+        for number, (count, roles) in enumerate(wanted):
+            name = f"g{cycle}{number}"
+            for role, containers in enumerate(roles):
+                whole = [sum(column) for column in zip(*containers, strict=True)]
+                fields = {
+                    "cpu": whole[0],
+                    "gpu": whole[1],
+                    "memory": 0,
+                    "containers": [*map(resources, containers)],
+                }
+                if role == 0:
+                    scenario.gang(name, count, **fields)
+                else:
+                    scenario.role(name, 1, **fields)
+                    scenario.change(name, min_member=count + 1)
+        decided = scenario.decide()
+        play(scenario, decided, kubelets, order)
+        scenario.take(decided)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(zone_sizes, min_size=1, max_size=3), pods, st.integers(1, 12))
+def test_of_one_kind_exactly_as_many_are_placed_as_zones_hold(
+    zones: list[tuple[int, int]], pod: tuple[int, int], count: int
+) -> None:
+    offered = [{CPU: cpu * 1000, GPU: gpu} for cpu, gpu in zones]
+    cpu, gpu = (sum(column) for column in zip(*zones, strict=True))
+    scenario = Scenario().nodes("a", gpu=gpu, cpu=cpu, numa=numa(*offered))
+    scenario.gang("g", count, min=1, cpu=pod[0], gpu=pod[1], memory=0, containers=[resources(pod)])
+    holds = sum(min(have // need for have, need in zip(zone, pod, strict=True) if need) for zone in zones)
+    assert len(scenario.decide().nodes("g")) == min(count, holds)
+
+
+lists_of_zones = st.lists(zone_sizes, min_size=1, max_size=3)
+kinds_of_pods = st.lists(pods, min_size=1, max_size=2)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.lists(lists_of_zones, min_size=1, max_size=2),
+    st.lists(kinds_of_pods, min_size=1, max_size=3),
+    st.lists(st.tuples(kinds_of_pods, st.booleans()), max_size=3),
+    st.booleans(),
+)
+def test_amounts_that_add_up_are_never_more_than_what_a_statement_takes(
+    zones: list[list[tuple[int, int]]],
+    wanted: list[list[tuple[int, int]]],
+    held: list[tuple[list[tuple[int, int]], bool]],
+    by_container: bool,
+) -> None:
+    """What the solver is asked, against the check of what it answers; the second node is of another kind."""
+    scenario = Scenario()
+    for index, offered in enumerate(zones):
+        zoned = numa(*[{CPU: cpu * 1000, GPU: gpu} for cpu, gpu in offered], by_container=by_container)
+        scenario.nodes(f"n{index}", numa=zoned)
+    for index, containers in enumerate(wanted):
+        scenario.gang(f"g{index}", 1, containers=[*map(resources, containers)])
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    members = [gang.members[0] for gang in session.gangs.values()]
+    lens = zone_lens(session, members)
+    assert lens is not None
+    free: dict[str, int] = {}
+    for containers, runs in held:
+        name = aligned(*map(resources, containers))
+        name = as_running(name) if runs else name
+        free[name] = free.get(name, 0) - 1
+    node = session.nodes[NodeName("n0-0")].node
+    offers, room = lens.free(node, free), zone_room(node, free)
+    for counts in product(range(3), repeat=len(members)):
+        asked: Resources = {}
+        added: Counter[str] = Counter()
+        for pod, count in zip(members, counts, strict=True):
+            asked = add(asked, scale(lens.request(pod), count))
+            added[pod.shape.numa] += count
+        if fits(asked, offers):
+            assert room is not None
+            assert room.takes({kind: count for kind, count in added.items() if count}), added
