@@ -9,8 +9,10 @@ import pytest
 from hypothesis import assume, given
 from msgspec import structs
 
-from phalanx.model.names import NodeName
+from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.rules import (
+    Apart,
+    Beside,
     Budget,
     FewestDomains,
     Rule,
@@ -253,7 +255,12 @@ def test_every_constraint_says_something(name: str) -> None:
     bonds = (SubgroupDomain("d", "left", "spine"), SubgroupSegments("s", "left", "rack", 2))
     bonds = (*bonds, SubgroupFewest("w", "left", "rack"))
     roles = (structs.replace(problem.roles[0], subgroups=("left",)), *problem.roles[1:])
-    problem = structs.replace(problem, rules=(*problem.rules, *bonds), roles=roles)
+    roles = tuple(structs.replace(one, shape=f"{index}") for index, one in enumerate(roles))
+    one, other = ((ShapeKey(role.shape),) for role in roles[:2])
+    company = (Apart("a", "row", one, other), Beside("b", "row", one, other))
+    classes = tuple(structs.replace(each, spots=("x",)) for each in problem.classes)
+    rules = (*problem.rules, *bonds, *company)
+    problem = structs.replace(problem, rules=rules, roles=roles, classes=classes, keys=("row",))
     table = nodes_of(rows_of(problem))
     groups = groups_of(table, table.everything)
     if name == "capacity-amounts":
