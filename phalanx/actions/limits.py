@@ -108,3 +108,9 @@ OBSERVED_RUNS_MIN: Final = 3
 
 OBSERVED_RUNS_MAX: Final = 8
 """Gangs of a kind, the last ones, that count: what was long ago may have been other work."""
+
+CYCLE_VICTIMS_LIMIT: Final = 2.0
+"""Deterministic units that one cycle may spend on choosing victims; beyond it simple rules choose."""
+
+PREEMPTIONS_TRIED_MAX: Final = 32
+"""Gangs for which one cycle looks for victims; the others' turn comes in the next one."""

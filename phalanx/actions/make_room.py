@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demand import Batch, Demand
-from phalanx.actions.limits import VICTIM_PRIORITIES_MAX, VICTIM_TRIALS_MAX
+from phalanx.actions.limits import CYCLE_VICTIMS_LIMIT, VICTIM_PRIORITIES_MAX, VICTIM_TRIALS_MAX
 from phalanx.actions.placing import seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.victim_problem import problem_of
@@ -20,6 +20,7 @@ from phalanx.actions.victims import Victim
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Usage, total_requests
+from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
 from phalanx.model.gangs import Gang
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed
@@ -52,6 +53,7 @@ class RoomMaker:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._problems = Problems(session, may_grow=True)
+        self._effort = CYCLE_VICTIMS_LIMIT
 
     def key(self, demand: Demand) -> Hashable:
         """Equal for demands that differ by nothing but the names of their pods."""
@@ -74,7 +76,9 @@ class RoomMaker:
         self, demand: Demand, victims: Sequence[Victim], floors: Sequence[EvictionFloor]
     ) -> Made | None:
         problem = problem_of(self._session, demand, victims, floors)
-        choice = choose(problem)
+        answer = choose(problem, effort=min(self._effort, VICTIM_DETERMINISTIC_LIMIT))
+        self._effort -= answer.spent
+        choice = answer.choice
         if choice is None:
             return None
         chosen = [victims[index] for index in choice.units]

@@ -16,13 +16,14 @@ from phalanx.actions.limits import (
     NOMINATION_ATTEMPTS_MAX,
     NOMINATION_MS,
     NOMINATION_REST_MS,
+    PREEMPTIONS_TRIED_MAX,
     PREEMPTORS_PER_CYCLE_MAX,
     SHOWN_VICTIMS,
 )
 from phalanx.actions.make_room import Made, RoomMaker, beneficiary_of
 from phalanx.actions.nominations import Nominations
 from phalanx.actions.outcome import Failure, Outcome
-from phalanx.actions.victims import Victim, leaving, room_of, victims_for
+from phalanx.actions.victims import Victim, VictimPool, leaving, room_of
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
@@ -67,6 +68,8 @@ class _Preemption:
         self._made: dict[GangId, tuple[Demand, Made]] = {}
         self._postponed: dict[GangId, int] = {}
         self._hopeless: set[Hashable] = set()
+        self._tried = 0
+        self._pool = VictimPool(session)
 
     def evict_again(self) -> None:
         """Whose eviction was decided and has not come to pass: it may have been lost on the way."""
@@ -149,7 +152,8 @@ class _Preemption:
             if due is not None:
                 self._postponed[gang.id] = due
             return False
-        if not failure.tried or len(self._made) >= PREEMPTORS_PER_CYCLE_MAX:
+        is_enough = len(self._made) >= PREEMPTORS_PER_CYCLE_MAX or self._tried >= PREEMPTIONS_TRIED_MAX
+        if not failure.tried or is_enough:
             self._postponed[gang.id] = now
             return False
         rest = self._session.snapshot.memory.nominations.get(gang.id)
@@ -183,8 +187,9 @@ class _Preemption:
         key = (maker.key(demand), rank_of(gang, self._session))
         if key in self._hopeless:
             return
+        self._tried += 1
         beneficiary = beneficiary_of(demand)
-        choosable = victims_for(beneficiary, self._session)
+        choosable = self._pool.victims_for(beneficiary)
         taken = {pod.uid for _, made in self._made.values() for victim in made.victims for pod in victim.pods}
         victims = [each for each in choosable.victims if not any(pod.uid in taken for pod in each.pods)]
         made = maker.make(demand, victims, self._floors(beneficiary)) if victims else None

@@ -15,7 +15,7 @@ from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Usage
 from phalanx.model.gangs import DisruptionMode, Gang, GangKind
-from phalanx.model.names import QueueName
+from phalanx.model.names import GangId, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 from phalanx.model.shares import asks_for_share
@@ -48,21 +48,33 @@ class Choosable(Struct, frozen=True):
     next_at: int | None
 
 
-def victims_for(beneficiary: Beneficiary, session: Session) -> Choosable:
-    """All units that may be evicted for this gang, those of one gang in a row, the whole one last."""
-    now = session.snapshot.now
-    found: list[Victim] = []
-    later: list[int] = []
-    for gang in session.gangs.values():
-        if not _is_allowed(gang, beneficiary, session):
-            continue
-        shields = session.plugins.shields
-        until = max((each.spared_until(gang, beneficiary.gang, session) for each in shields), default=0)
-        if until <= now:
-            found.extend(_units_of(gang, session))
-        else:
-            later.append(until)
-    return Choosable(tuple(found), min(later, default=None))
+class VictimPool:
+    """Who may be evicted in one session; what a gang consists of is worked out once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._units: dict[GangId, list[Victim]] = {}
+
+    def victims_for(self, beneficiary: Beneficiary) -> Choosable:
+        """All units that may be evicted for this gang, those of one gang in a row, the whole one last."""
+        session = self._session
+        found: list[Victim] = []
+        later: list[int] = []
+        for gang in session.gangs.values():
+            if not _is_allowed(gang, beneficiary, session):
+                continue
+            shields = session.plugins.shields
+            until = max((each.spared_until(gang, beneficiary.gang, session) for each in shields), default=0)
+            if until <= session.snapshot.now:
+                found.extend(self._units_of(gang))
+            else:
+                later.append(until)
+        return Choosable(tuple(found), min(later, default=None))
+
+    def _units_of(self, gang: Gang) -> list[Victim]:
+        if gang.id not in self._units:
+            self._units[gang.id] = list(_units_of(gang, self._session))
+        return self._units[gang.id]
 
 
 def leaving(session: Session) -> list[tuple[QueueName, Usage, Usage]]:

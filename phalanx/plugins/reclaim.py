@@ -27,26 +27,38 @@ class Reclaim:
 
     name: Final = "reclaim"
 
+    def __init__(self) -> None:
+        self._asked_for: Beneficiary | None = None
+        self._known: dict[QueueName, bool] = {}
+
     def may_evict(self, victim: Gang, beneficiary: Beneficiary, session: Session) -> bool:
         """Whether the victim's queue has too much, and the beneficiary's would not."""
-        gang = beneficiary.gang
-        if gang.preemption_policy == NEVER_PREEMPTS or victim.queue == gang.queue:
-            return False
-        theirs = _apart(victim.queue, gang.queue, session)
-        mine = _apart(gang.queue, victim.queue, session)
-        if not theirs or not mine:
-            return False
-        if all(_is_within_guarantee(queue, beneficiary, session) for queue in mine):
-            return True
-        return all(_is_within_fair_share(queue, beneficiary, session) for queue in mine) and all(
-            _is_above_fair_share(queue, beneficiary, session) for queue in theirs
-        )
+        if beneficiary is not self._asked_for:
+            self._asked_for, self._known = beneficiary, {}
+        if victim.queue not in self._known:
+            self._known[victim.queue] = _may_take_from(victim.queue, beneficiary, session)
+        return self._known[victim.queue]
 
     def eviction_floors(self, beneficiary: Beneficiary, session: Session) -> tuple[EvictionFloor, ...]:
         """One for each queue beside the path of the beneficiary's."""
         path = {queue.name for queue in session.queues.path(beneficiary.gang.queue)}
         others = [queue for queue in session.queues if queue.name not in path]
         return tuple(floor for queue in others for floor in _floors_of(queue, beneficiary, session))
+
+
+def _may_take_from(queue: QueueName, beneficiary: Beneficiary, session: Session) -> bool:
+    gang = beneficiary.gang
+    if gang.preemption_policy == NEVER_PREEMPTS or queue == gang.queue:
+        return False
+    theirs = _apart(queue, gang.queue, session)
+    mine = _apart(gang.queue, queue, session)
+    if not theirs or not mine:
+        return False
+    if all(_is_within_guarantee(queue, beneficiary, session) for queue in mine):
+        return True
+    return all(_is_within_fair_share(queue, beneficiary, session) for queue in mine) and all(
+        _is_above_fair_share(queue, beneficiary, session) for queue in theirs
+    )
 
 
 def _floors_of(queue: Queue, beneficiary: Beneficiary, session: Session) -> Iterator[EvictionFloor]:

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
+from phalanx.limits import QUESTION_EFFORT_MIN, VICTIM_DETERMINISTIC_LIMIT
 from phalanx.solver.victims.greedy import greedy
-from phalanx.solver.victims.problem import Choice, VictimProblem
+from phalanx.solver.victims.problem import Choice, Chosen, VictimProblem
 from phalanx.solver.victims.room import Room, by_domain
 
 
-def choose(problem: VictimProblem, *, effort: float = VICTIM_DETERMINISTIC_LIMIT) -> Choice | None:
-    """The cheapest choice found, with the proven bound of its cost; None where nobody's end is enough.
+def choose(problem: VictimProblem, *, effort: float = VICTIM_DETERMINISTIC_LIMIT) -> Chosen:
+    """The cheapest choice found, with the proven bound of its cost; effort in deterministic units.
 
     None is proven as far as the effort reaches: a domain of which nothing is known in the end is left out.
     """
@@ -17,7 +17,7 @@ def choose(problem: VictimProblem, *, effort: float = VICTIM_DETERMINISTIC_LIMIT
     starts = [(greedy(problem, places), places) for places in domains]
     best = min((found for found, _ in starts if found is not None), key=_order, default=None)
     if best is not None and best.cost == 0:
-        return best
+        return Chosen(best, 0.0)
     return _refined(problem, starts, best, effort)
 
 
@@ -26,26 +26,24 @@ def _refined(
     starts: Sequence[tuple[Choice | None, Sequence[int]]],
     best: Choice | None,
     effort: float,
-) -> Choice | None:
+) -> Chosen:
     """Exact search in each domain, those first in which greedy search found the cheapest."""
-    from phalanx.solver.victims.exact import cheapest  # takes a quarter of a second, so only where needed
-
     bounds: list[int] = []
+    left = effort
     ordered = sorted(starts, key=lambda start: (start[0] is None, start[0].cost if start[0] else 0, start[1]))
     for _, places in ordered:
-        if effort <= 0:
+        if left <= 0:
             bounds.append(0)
             continue
-        below = None if best is None else best.cost
-        answer = cheapest(problem, places, below=below, effort=effort)
-        effort -= answer.spent
-        if answer.choice is not None:
-            best = answer.choice
+        from phalanx.solver.victims.exact import cheapest  # takes a quarter of a second, so only where needed
+
+        answer = cheapest(problem, places, below=None if best is None else best.cost, effort=left)
+        left -= max(answer.spent, QUESTION_EFFORT_MIN)
+        best = best if answer.choice is None else answer.choice
         if answer.bound is not None:
             bounds.append(answer.bound)
-    if best is None:
-        return None
-    return Choice(best.units, best.cost, min([best.cost, *bounds]))
+    spent = effort - left
+    return Chosen(best and Choice(best.units, best.cost, min([best.cost, *bounds])), spent)
 
 
 def _may_do(problem: VictimProblem, places: Sequence[int]) -> bool:

@@ -78,3 +78,10 @@ class Choice(Struct, frozen=True):
     def proven(self) -> bool:
         """Whether none is cheaper."""
         return self.cost == self.bound
+
+
+class Chosen(Struct, frozen=True):
+    """The cheapest choice found, None where nobody's end is enough, and the effort that it took."""
+
+    choice: Choice | None
+    spent: float
