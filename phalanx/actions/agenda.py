@@ -14,6 +14,7 @@ from phalanx.actions.lines import Entry, Key, Line, line_of
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, QueueName
+from phalanx.model.queues import Ordering
 
 
 class Agenda:
@@ -31,7 +32,9 @@ class Agenda:
             lines.setdefault(demand.gang.queue, []).append((_order(demand, session), demand))
         self._ahead: list[Demand] = []
         for queue in sorted(lines):
-            first, rest = _split(lines[queue], ahead)
+            known = session.queues.get(queue)
+            is_strict = known is not None and known.ordering is Ordering.STRICT_FIFO
+            first, rest = _split(lines[queue], ahead, is_strict=is_strict)
             self._ahead += [demand for _, demand in sorted(first, key=lambda entry: entry[0])]
             if rest:
                 self._waiting[queue] = line_of(session.queues.get(queue), rest, session)
@@ -69,13 +72,20 @@ class Agenda:
         return key or ()
 
 
-def _split(entries: list[Entry], ahead: Collection[GangId]) -> tuple[list[Entry], list[Entry]]:
+def _split(
+    entries: list[Entry], ahead: Collection[GangId], *, is_strict: bool
+) -> tuple[list[Entry], list[Entry]]:
     """Those ahead and whatever is of higher rank than some of them; and the others."""
     named = [key[0] for key, demand in entries if _is_ahead(demand, ahead)]
     if not named:
         return [], entries
     lowest = max(named)
-    first = [entry for entry in entries if entry[0][0] < lowest or _is_ahead(entry[1], ahead)]
+    first = [
+        entry
+        for entry in entries
+        if _is_ahead(entry[1], ahead)
+        or (not is_strict and entry[0][0] < lowest and entry[1].stage is not Stage.SURPLUS)
+    ]
     return first, [entry for entry in entries if entry not in first]
 
 

@@ -34,7 +34,11 @@ def execute(session: Session, agenda: Agenda, failures: Failures, nominations: N
             skipped.append(demand)
         else:
             attempts.attempt(demand)
-    if not attempts.reservations.all and admit.execute(session, attempts.outcome, failures):
+    if (
+        not attempts.reservations.all
+        and not session.held
+        and admit.execute(session, attempts.outcome, failures)
+    ):
         attempts.try_again(skipped)
     attempts.outcome.reserved = attempts.reservations.all
     return attempts.outcome

@@ -114,3 +114,6 @@ CYCLE_VICTIMS_LIMIT: Final = 2.0
 
 PREEMPTIONS_TRIED_MAX: Final = 32
 """Gangs for which one cycle looks for victims; the others' turn comes in the next one."""
+
+FRESH_VICTIMS_MS: Final = 5_000
+"""Milliseconds after which victims are looked for again, where some of them were only just placed."""

@@ -27,11 +27,12 @@ from phalanx.actions.victims import Victim, VictimPool, leaving, room_of
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
+from phalanx.framework.states import PodState
 from phalanx.limits import EVICTION_CHECK_MS
 from phalanx.model.decisions import Nominate
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
-from phalanx.model.names import GangId
+from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence, Reason, Verdict
 
@@ -78,7 +79,11 @@ class _Preemption:
             if self._known.open[gang_id].until - NOMINATION_MS > decided_by:
                 continue
             gang = self._session.gangs[gang_id]
-            left = [pod for pod in self._known.victims_left(gang_id) if not pod.deleting and not pod.assumed]
+            left = [
+                pod
+                for pod in self._known.victims_left(gang_id)
+                if not pod.assumed and self._session.pod_state(pod) is PodState.BOUND
+            ]
             for victim in {self._known.gang_of(pod).id: self._known.gang_of(pod) for pod in left}.values():
                 pods = [pod for pod in left if self._known.gang_of(pod).id == victim.id]
                 self._evict(victim, pods, gang)
@@ -138,7 +143,10 @@ class _Preemption:
         return [
             gang
             for gang in self._known.open
-            if gang not in placed and gang not in self._made and self._known.victims_left(gang)
+            if gang in self._outcome.failures
+            and gang not in placed
+            and gang not in self._made
+            and self._known.victims_left(gang)
         ]
 
     def _may_try(self, failure: Failure) -> bool:
@@ -184,15 +192,18 @@ class _Preemption:
 
     def _try(self, demand: Demand, maker: RoomMaker, what_if: Statement) -> None:
         gang, now = demand.gang, self._session.snapshot.now
-        key = (maker.key(demand), rank_of(gang, self._session))
+        if gang.id in self._known.open:
+            self._give_up_its_room(gang, what_if)
+        evictor = self._session.snapshot.memory.preempted.get(gang.id)
+        key = (maker.key(demand), rank_of(gang, self._session), gang.preemption_policy, evictor)
         if key in self._hopeless:
             return
         self._tried += 1
         beneficiary = beneficiary_of(demand)
         choosable = self._pool.victims_for(beneficiary)
-        taken = {pod.uid for _, made in self._made.values() for victim in made.victims for pod in victim.pods}
+        taken = self._victims_of_others()
         victims = [each for each in choosable.victims if not any(pod.uid in taken for pod in each.pods)]
-        made = maker.make(demand, victims, self._floors(beneficiary)) if victims else None
+        made = self._made_beside_reservations(demand, victims, maker) if victims else None
         if made is not None:
             self._made[gang.id] = (demand, made)
             for victim in made.victims:
@@ -202,6 +213,30 @@ class _Preemption:
             self._postponed[gang.id] = max(choosable.next_at, now + 1)
         else:
             self._hopeless.add(key)
+
+    def _victims_of_others(self) -> set[PodUid]:
+        """Pods that are evicted already, in this cycle or before."""
+        taken = {pod.uid for _, made in self._made.values() for victim in made.victims for pod in victim.pods}
+        taken.update(pod.uid for each in self._still_nominated() for pod in self._known.victims_left(each))
+        taken.update(each.pod for each in self._session.evictions)
+        return taken
+
+    def _give_up_its_room(self, gang: Gang, what_if: Statement) -> None:
+        """Room that came to nothing was held for it in this cycle, and must not be in its own way."""
+        seats = self._known.open[gang.id].seats
+        what_if.end(queue=gang.queue, used=seats, booked=seats)
+
+    def _made_beside_reservations(
+        self, demand: Demand, victims: Sequence[Victim], maker: RoomMaker
+    ) -> Made | None:
+        """What is reserved for the start of others is no room: in the next cycle it would be kept from it."""
+        with self._session.statement() as reserved:
+            for each in self._outcome.reserved:
+                if each.gang != demand.gang.id:
+                    reserved.hold(queue=each.queue, room=each.seats, booked={})
+            made = maker.make(demand, victims, self._floors(beneficiary_of(demand)))
+            reserved.roll_back()
+        return made
 
     def _floors(self, beneficiary: Beneficiary) -> list[EvictionFloor]:
         keepers = self._session.plugins.floor_keepers

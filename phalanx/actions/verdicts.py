@@ -52,6 +52,7 @@ def _is_passable(outcome: Outcome, refusals: Mapping[GangId, Refusal]) -> bool:
     behind = {each.demand.gang.queue for each in outcome.failures.values() if each.because is not None}
     return any(
         failure.is_new
+        and failure.kept_for is None
         and failure.demand.gang.queue in behind
         and refusals[gang].verdict.reason.standing is Standing.IMPOSSIBLE
         for gang, failure in outcome.failures.items()

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from phalanx.actions.holders import Seated, total_of, usage_of
-from phalanx.actions.limits import NOMINATION_MS, SURPLUS_UNITS_MAX
+from phalanx.actions.limits import FRESH_VICTIMS_MS, NOMINATION_MS, SURPLUS_UNITS_MAX
 from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.plugin import NEVER
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Usage
 from phalanx.model.gangs import DisruptionMode, Gang, GangKind
@@ -63,11 +64,14 @@ class VictimPool:
         for gang in session.gangs.values():
             if not _is_allowed(gang, beneficiary, session):
                 continue
+            if session.seats_of(gang) or any(pod.assumed for pod in gang.members):
+                later.append(session.snapshot.now + FRESH_VICTIMS_MS)
+                continue
             shields = session.plugins.shields
             until = max((each.spared_until(gang, beneficiary.gang, session) for each in shields), default=0)
             if until <= session.snapshot.now:
                 found.extend(self._units_of(gang))
-            else:
+            elif until < NEVER:
                 later.append(until)
         return Choosable(tuple(found), min(later, default=None))
 
@@ -93,7 +97,7 @@ def leaving(session: Session) -> list[tuple[QueueName, Usage, Usage]]:
 
 
 def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
-    if gang.id == beneficiary.gang.id or gang.is_finishing or session.seats_of(gang):
+    if gang.id == beneficiary.gang.id or gang.is_finishing:
         return False
     if session.snapshot.memory.preempted.get(beneficiary.gang.id) == gang.id:
         return False

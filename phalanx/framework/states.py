@@ -40,7 +40,7 @@ GANG_TRANSITIONS: Final[Mapping[GangState, frozenset[GangState]]] = {
     GangState.UNTRIED: frozenset({GangState.PLACED, GangState.RELEASING, GangState.REFUSED}),
     GangState.PLACED: frozenset({GangState.PLACED, GangState.REFUSED, GangState.RELEASING}),
     GangState.REFUSED: frozenset({GangState.RELEASING}),
-    GangState.RELEASING: frozenset({GangState.REFUSED}),
+    GangState.RELEASING: frozenset({GangState.RELEASING, GangState.REFUSED}),
 }
 """A placed gang is placed again when surplus members join, and refused when some members find no room.
 A gang that gets a member on one node may lose another one that must be replaced."""

@@ -40,7 +40,7 @@ def test_the_next_cycle_goes_on_where_this_one_stopped(monkeypatch: pytest.Monke
     assert first.result.wake_at == scenario.now
     assert second.placed() == ["g3", "g4", "g5", "g6"]
     assert third.placed() == ["g7", "g8", "g9"]
-    assert last.result.wake_at is None
+    assert last.result.wake_at == scenario.now + FRESH_VICTIMS_MS
 
 
 def test_searches_are_counted_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
