@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from phalanx.actions import allocate, outcome
+from phalanx.actions.limits import FRESH_VICTIMS_MS
 from phalanx.actions.outcome import THOROUGH
 from phalanx.model.certificates import Certificate
 from phalanx.model.gangs import SubgroupSpec
