@@ -1,0 +1,107 @@
+"""Preemption where other things happen at once: a second preemptor, a release, orderings, reservations."""
+
+import pytest
+from msgspec.structs import replace
+
+from phalanx.limits import PARTIAL_GANG_GRACE_MS
+from phalanx.model.gangs import Runtime
+from phalanx.model.queues import Backfill, Ordering
+from phalanx.model.reasons import Reason
+from tests.builders import Scenario
+
+
+def test_two_gangs_take_different_members_of_one() -> None:
+    scenario = Scenario().nodes("a", 1, gpu=8).gang("elastic", 8, gpu=1, min=4, on=["a-0"] * 8)
+    scenario.gang("h1", 1, gpu=1, priority=10).gang("h2", 1, gpu=1, priority=10)
+    assert sorted(scenario.decide().evicted()) == ["elastic-6", "elastic-7"]
+
+
+def test_what_is_released_is_not_evicted_again() -> None:
+    scenario = Scenario().nodes("a", 1, gpu=8).gang("broken", 8, gpu=2, on=["a-0"] * 4, started=False)
+    scenario.memory = scenario.decide().result.memory
+    scenario.now += PARTIAL_GANG_GRACE_MS
+    decided = scenario.gang("high", 4, gpu=2, priority=10).decide()
+    assert {each.reason for each in decided.result.evictions} == {"GangIncomplete"}
+
+
+def test_a_victim_is_chosen_once_though_its_deletion_is_not_seen_yet() -> None:
+    scenario = Scenario().nodes("a", 2, gpu=8)
+    for index in (0, 1):
+        scenario.gang(f"low-{index}", 4, gpu=2, on=[f"a-{index}"] * 4)
+    first = scenario.gang("high", 4, gpu=2, priority=10).decide()
+    scenario.memory = first.result.memory
+    scenario.gang("high2", 4, gpu=2, priority=10)
+    scenario.now += 1000
+    second = scenario.decide()
+    assert len(second.evicted()) == 4
+    assert not set(first.evicted()) & set(second.evicted())
+
+
+def test_a_gang_that_never_preempts_keeps_none_like_it_from_doing_so() -> None:
+    scenario = Scenario().nodes("a", 1, gpu=8).gang("low", 4, gpu=2, on=["a-0"] * 4)
+    scenario.gang("never", 4, gpu=2, priority=10, preemption_policy="Never").gang(
+        "high", 4, gpu=2, priority=10
+    )
+    assert len(scenario.decide().evicted()) == 4
+
+
+def test_what_was_placed_in_the_same_cycle_is_looked_at_again() -> None:
+    """Less important work takes the last free node in the cycle in which the other finds too little."""
+    scenario = Scenario().nodes("n", 2, gpu=8).gang("low1", 1, gpu=8, on=["n-0"]).gang("low2", 1, gpu=8)
+    scenario.gang("high", 2, gpu=8, priority=10)
+    evicted = []
+    for _ in range(4):
+        decided = scenario.decide()
+        evicted += decided.evicted()
+        assert evicted or decided.result.wake_at is not None
+        scenario.take(decided)
+        scenario.now += 60_000
+    assert len(evicted) == 2
+
+
+def test_a_strict_queue_does_not_undo_what_was_made() -> None:
+    scenario = Scenario().queue("q", ordering=Ordering.STRICT_FIFO).nodes("n", 1, gpu=4)
+    scenario.gang("low", 1, gpu=2, queue="q", on=["n-0"])
+    scenario.gang("keep", 1, gpu=2, queue="q", on=["n-0"], priority=99)
+    scenario.gang("mid", 1, gpu=2, queue="q", priority=1).gang("late", 1, gpu=4, queue="q", priority=3)
+    evicted = []
+    for _ in range(20):
+        decided = scenario.decide()
+        evicted += decided.evicted()
+        scenario.take(decided)
+        scenario.capacity_version += 1
+        scenario.now += 60_000
+    assert evicted == ["low-0"]
+
+
+def test_who_is_kept_from_reserved_room_stands_in_line_all_the_same() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=4)
+    scenario.queue("strict", ordering=Ordering.STRICT_FIFO, backfill=Backfill.EASY)
+    scenario.queue("q", backfill=Backfill.EASY)
+    scenario.gang("run", 1, gpu=2, on=["n-0"], queue="q", runtime=Runtime(max_ms=600_000))
+    scenario.gang("wide", 1, gpu=4, queue="q", created=1)
+    scenario.take(scenario.decide())
+    scenario.gang("first", 1, gpu=2, queue="strict", created=2)
+    scenario.gang("second", 1, gpu=1, queue="strict", created=3)
+    scenario.capacity_version += 1
+    assert scenario.decide().reasons()["first"] is Reason.WOULD_DELAY
+
+
+@pytest.mark.parametrize("mode", [Backfill.EASY, Backfill.CONSERVATIVE])
+def test_nobody_goes_for_room_that_is_reserved(mode: Backfill) -> None:
+    scenario = Scenario().queue("q", backfill=mode).nodes("n", 2, gpu=8).nodes("m", 1, gpu=8)
+    scenario.now = 60_000_000_000
+    scenario.gang("x", 1, gpu=8, on=["n-1"], queue="q", priority=20, runtime=Runtime(max_ms=600_000))
+    runs = tuple(replace(pod, running_since=scenario.now // 1000) for pod in scenario.members("x"))
+    scenario.change("x", members=runs)
+    scenario.gang("v", 1, gpu=8, on=["m-0"], queue="q", priority=0)
+    scenario.gang("reserved", 2, gpu=8, queue="q", priority=10, selector={"group": "n"})
+    scenario.gang("other", 2, gpu=8, queue="q", priority=5)
+    evicted = []
+    for _ in range(8):
+        decided = scenario.decide()
+        evicted += decided.evicted()
+        scenario.take(decided)
+        scenario.capacity_version += 1
+        scenario.now += 60_000
+    assert evicted == []
