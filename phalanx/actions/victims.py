@@ -84,14 +84,15 @@ class VictimPool:
 def leaving(session: Session) -> list[tuple[QueueName, Usage, Usage]]:
     """What pods that are being deleted will give back: by queue, what they use, and what of it is booked.
 
-    Not those that are stuck: nobody knows when they end.
+    Those that are stuck give no room, as nobody knows when they end; nor has their queue anything of them.
     """
     oldest = (session.snapshot.now - NOMINATION_MS) // 1000
     found = []
     for gang in session.gangs.values():
-        pods = [pod for pod in gang.members if pod.deleting and pod.holds_node and pod.ended > oldest]
+        pods = [pod for pod in gang.members if pod.deleting and pod.holds_node]
         if pods:
-            used, booked = room_of(pods, session)
+            used, _ = room_of([pod for pod in pods if pod.ended > oldest], session)
+            _, booked = room_of(pods, session)
             found.append((gang.queue, used, booked))
     return found
 

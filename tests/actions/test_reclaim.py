@@ -121,3 +121,13 @@ def test_no_eviction_takes_more_than_the_guarantee_that_is_wanted(guarantee: int
     for index in range(4):
         scenario.gang(f"b{index}", 2, gpu=2, queue="b")
     assert gangs_gone(scenario) == gone
+
+
+def test_pods_that_are_stuck_in_deletion_are_no_part_of_a_guarantee() -> None:
+    """Found by the simulator: what a queue has left beside them is all that its guarantee covers."""
+    scenario = tenants(a={"guarantee": {GPU: 8}}, b={"guarantee": {GPU: 8}})
+    scenario.now = 60_000_000_000
+    for name in ("a0", "a1"):
+        stuck = tuple(replace(pod, deleting=True, ended=1) for pod in scenario.members(name))
+        scenario.change(name, members=stuck)
+    assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b")) == 0
