@@ -37,7 +37,7 @@ class Agenda:
             first, rest = _split(lines[queue], ahead, is_strict=is_strict)
             self._ahead += [demand for _, demand in sorted(first, key=lambda entry: entry[0])]
             if rest:
-                self._waiting[queue] = line_of(session.queues.get(queue), rest, session)
+                self._waiting[queue] = line_of(known, rest, session)
 
     def __iter__(self) -> Iterator[Demand]:
         yield from self._ahead

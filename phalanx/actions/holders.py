@@ -13,7 +13,7 @@ from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.pods import Device, Pod, PodPhase, PodShape
-from phalanx.model.resources import CPU, NONE, Resources, add, scale
+from phalanx.model.resources import CPU, NONE, Resources, add, scale, sum_of
 from phalanx.model.shares import asks_for_share, held_with, total_held
 
 _NO_QUEUE: Final = QueueName("")
@@ -149,7 +149,4 @@ def total_of(usage: Usage) -> Resources:
     """Over all nodes."""
     if len(usage) == 1:
         return next(iter(usage.values()))
-    total: Resources = {}
-    for amounts in usage.values():
-        total = add(total, amounts)
-    return total
+    return sum_of(usage.values())

@@ -6,7 +6,7 @@ room is held, so that nobody else takes it. It is forgotten when the gang is pla
 it still does not fit, or after its time.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 from phalanx.actions.holders import Seated, usage_of
@@ -14,7 +14,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
-from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 
@@ -41,20 +41,21 @@ class Nominations:
 
     def hold_what_is_free(self, gang: Gang, statement: Statement) -> None:
         """Take the part of its room that nobody holds any more."""
-        still = usage_of(_seated(self.victims_left(gang.id)), with_devices=True)
-        own = usage_of(_seated(self._of_queue(gang.queue, gang.id)), with_devices=True)
-        seats = self.open[gang.id].seats
-        statement.hold(queue=gang.queue, room=_beyond(seats, still), booked=_beyond(seats, own))
+        self._hold(gang, statement, _beyond)
 
     def hold_the_rest(self, gang: Gang, statement: Statement) -> None:
         """Take the part that its victims hold, after their end was assumed."""
-        still = usage_of(_seated(self.victims_left(gang.id)), with_devices=True)
-        own = usage_of(_seated(self._of_queue(gang.queue, gang.id)), with_devices=True)
-        seats = self.open[gang.id].seats
-        statement.hold(queue=gang.queue, room=_common(seats, still), booked=_common(seats, own))
+        self._hold(gang, statement, _common)
 
-    def _of_queue(self, queue: QueueName, gang: GangId) -> list[Pod]:
-        return [pod for pod in self.victims_left(gang) if self.gang_of(pod).queue == queue]
+    def _hold(self, gang: Gang, statement: Statement, part: Callable[[Usage, Usage], Usage]) -> None:
+        """The part of its seats against what its victims hold, and on its account those of its own queue."""
+        left = self.victims_left(gang.id)
+        still = usage_of(_seated(left), with_devices=True)
+        own = usage_of(
+            _seated(pod for pod in left if self.gang_of(pod).queue == gang.queue), with_devices=True
+        )
+        seats = self.open[gang.id].seats
+        statement.hold(queue=gang.queue, room=part(seats, still), booked=part(seats, own))
 
     @cached_property
     def _holders(self) -> dict[PodUid, tuple[Gang, Pod]]:

@@ -5,7 +5,7 @@ under all of its rules, and of those the cheapest set. Nothing is evicted unless
 becomes free is kept for whom it was made (`nominations.py`).
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -71,6 +71,12 @@ class _Preemption:
         self._hopeless: set[Hashable] = set()
         self._tried = 0
         self._pool = VictimPool(session)
+        placed = {placement.gang for placement in session.placements}
+        self._waiting = [
+            gang
+            for gang in nominations.open
+            if gang in outcome.failures and gang not in placed and nominations.victims_left(gang)
+        ]
 
     def evict_again(self) -> None:
         """Whose eviction was decided and has not come to pass: it may have been lost on the way."""
@@ -84,9 +90,7 @@ class _Preemption:
                 for pod in self._known.victims_left(gang_id)
                 if not pod.assumed and self._session.pod_state(pod) is PodState.BOUND
             ]
-            for victim in {self._known.gang_of(pod).id: self._known.gang_of(pod) for pod in left}.values():
-                pods = [pod for pod in left if self._known.gang_of(pod).id == victim.id]
-                self._evict(victim, pods, gang)
+            self._evict(((self._known.gang_of(pod), pod) for pod in left), gang)
 
     def make_room(self) -> None:
         """Decide for whom, on a session as if all that is leaving were gone; then evict."""
@@ -101,7 +105,8 @@ class _Preemption:
                     self._try(failure.demand, maker, what_if)
             what_if.roll_back()
         for demand, made in self._made.values():
-            self._carry_out(demand, made)
+            victims = ((victim.gang, pod) for victim in made.victims for pod in victim.pods)
+            self._evict(victims, demand.gang)
 
     def close(self) -> Preempted:
         """What was decided, and what of the old is still true."""
@@ -139,15 +144,7 @@ class _Preemption:
 
     def _still_nominated(self) -> list[GangId]:
         """Those for whom room is being made, and who still wait for it."""
-        placed = {placement.gang for placement in self._session.placements}
-        return [
-            gang
-            for gang in self._known.open
-            if gang in self._outcome.failures
-            and gang not in placed
-            and gang not in self._made
-            and self._known.victims_left(gang)
-        ]
+        return [gang for gang in self._waiting if gang not in self._made]
 
     def _may_try(self, failure: Failure) -> bool:
         gang, now = failure.demand.gang, self._session.snapshot.now
@@ -203,7 +200,7 @@ class _Preemption:
         choosable = self._pool.victims_for(beneficiary)
         taken = self._victims_of_others()
         victims = [each for each in choosable.victims if not any(pod.uid in taken for pod in each.pods)]
-        made = self._made_beside_reservations(demand, victims, maker) if victims else None
+        made = self._made_beside_reservations(demand, beneficiary, victims, maker) if victims else None
         if made is not None:
             self._made[gang.id] = (demand, made)
             for victim in made.victims:
@@ -227,14 +224,14 @@ class _Preemption:
         what_if.end(queue=gang.queue, used=seats, booked=seats)
 
     def _made_beside_reservations(
-        self, demand: Demand, victims: Sequence[Victim], maker: RoomMaker
+        self, demand: Demand, beneficiary: Beneficiary, victims: Sequence[Victim], maker: RoomMaker
     ) -> Made | None:
         """What is reserved for the start of others is no room: in the next cycle it would be kept from it."""
         with self._session.statement() as reserved:
             for each in self._outcome.reserved:
                 if each.gang != demand.gang.id:
                     reserved.hold(queue=each.queue, room=each.seats, booked={})
-            made = maker.make(demand, victims, self._floors(beneficiary_of(demand)))
+            made = maker.make(demand, victims, self._floors(beneficiary))
             reserved.roll_back()
         return made
 
@@ -254,20 +251,21 @@ class _Preemption:
 
     # --- what is done and told ------------------------------------------------------------------------------
 
-    def _carry_out(self, demand: Demand, made: Made) -> None:
-        by_gang: dict[GangId, list[Victim]] = {}
-        for victim in made.victims:
-            by_gang.setdefault(victim.gang.id, []).append(victim)
-        for victims in by_gang.values():
-            pods = [pod for victim in victims for pod in victim.pods]
-            self._evict(victims[0].gang, pods, demand.gang)
-
-    def _evict(self, victim: Gang, pods: Sequence[Pod], beneficiary: Gang) -> None:
+    def _evict(self, victims: Iterable[tuple[Gang, Pod]], beneficiary: Gang) -> None:
+        """The pods of one gang together."""
         message = f"evicted so that {beneficiary} of queue {beneficiary.queue} can start"
-        with self._session.statement() as statement:
-            statement.evict(
-                gang=victim, pods=pods, reason=EVICTION_REASON, message=message, beneficiary=str(beneficiary)
-            )
+        by_gang: dict[GangId, list[Pod]] = {}
+        for gang, pod in victims:
+            by_gang.setdefault(gang.id, []).append(pod)
+        for gang_id, pods in by_gang.items():
+            with self._session.statement() as statement:
+                statement.evict(
+                    gang=self._session.gangs[gang_id],
+                    pods=pods,
+                    reason=EVICTION_REASON,
+                    message=message,
+                    beneficiary=str(beneficiary),
+                )
 
     def _tell(self, gang_id: GangId) -> None:
         """The verdict of a gang for which room is being made."""

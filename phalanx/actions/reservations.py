@@ -14,7 +14,7 @@ from phalanx.actions.runtimes import End, Method
 from phalanx.framework.ledger import Account, Ledger
 from phalanx.framework.statement import Usage
 from phalanx.model.names import GangId, NodeName, QueueName
-from phalanx.model.resources import Resources, add
+from phalanx.model.resources import Resources
 from phalanx.model.shares import is_device
 
 Cell = tuple[NodeName | Account, str]
@@ -92,14 +92,6 @@ def charged(used: Usage) -> Usage:
         node: {name: amount for name, amount in amounts.items() if not is_device(name)}
         for node, amounts in used.items()
     }
-
-
-def total(used: Usage) -> Resources:
-    """Over all nodes."""
-    amounts: Resources = {}
-    for each in used.values():
-        amounts = add(amounts, each)
-    return amounts
 
 
 def _add(cells: dict[Cell, int], place: NodeName | Account, amounts: Resources) -> None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from phalanx.actions import words
 from phalanx.actions.demand import Demand
 from phalanx.actions.frame import frame_of
+from phalanx.actions.holders import total_of
 from phalanx.actions.limits import RESERVATION_ENDS_TOLD_MAX, RESERVATION_GAPS_MAX, RESERVATION_SOLVES_MAX
 from phalanx.actions.placing import seats_of
 from phalanx.actions.problems import Problems
@@ -27,7 +28,6 @@ from phalanx.actions.reservations import (
     least_room,
     moments,
     split,
-    total,
 )
 from phalanx.actions.runtimes import Method, RunTimes
 from phalanx.framework.session import Session
@@ -125,7 +125,7 @@ class _Search:
         is_out = any(
             node not in self._session.nodes or node in each.rejected for node in seats for each in judged
         )
-        if is_out or total(charged(seats)) != words.need(self._demand):
+        if is_out or total_of(charged(seats)) != words.need(self._demand):
             return None
         times = moments(self._leaving, self._reserved, now=self._session.snapshot.now)
         index = bisect_left(times, True, key=lambda at: self._are_free(seats, at))

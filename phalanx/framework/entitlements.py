@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from phalanx.framework.fair_shares import Party, QueueShare, Wishes, divide, joined, sum_of, wish_for
+from phalanx.framework.fair_shares import Party, QueueShare, Wishes, divide, joined, wish_for
 from phalanx.framework.statement import total_requests
 from phalanx.model.gangs import Gang, missing_by_role
 from phalanx.model.names import NodeName, QueueName, ShapeKey
@@ -21,7 +21,7 @@ from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Flavor, Queue
 from phalanx.model.reasons import Problem, Reason, Standing
-from phalanx.model.resources import Resources, fits, subtract
+from phalanx.model.resources import Resources, fits, subtract, sum_of
 
 if TYPE_CHECKING:
     from phalanx.framework.session import Session

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from phalanx.framework.water_filling import Wish, dominant_share, fill
 from phalanx.model.names import QueueName
-from phalanx.model.resources import NONE, PODS, Resources, add
+from phalanx.model.resources import NONE, PODS, Resources, add, sum_of
 
 Wishes = Mapping[frozenset[str], Resources]
 """Amounts by the resources that are asked for together: who waits for a GPU has no use for cores alone."""
@@ -231,15 +231,6 @@ def wish_for(amounts: Resources) -> Wishes:
     """Amounts that are of use together only, as wishes."""
     names = frozenset(name for name, amount in amounts.items() if amount > 0)
     return {names: {name: amounts[name] for name in sorted(names)}} if names else NO_WISHES
-
-
-def sum_of(parts: Iterable[Resources]) -> dict[str, int]:
-    """All of them added up."""
-    found: dict[str, int] = {}
-    for amounts in parts:
-        for name, amount in amounts.items():
-            found[name] = found.get(name, 0) + amount
-    return found
 
 
 def _smaller(left: Resources, right: Resources) -> Resources:

@@ -151,6 +151,11 @@ class Gang(Struct, frozen=True, gc=False):
     problems: tuple[Problem, ...] = ()
 
     @property
+    def may_preempt(self) -> bool:
+        """Whether others may be evicted for it at all."""
+        return self.preemption_policy != "Never"
+
+    @property
     def minimum(self) -> Minimum:
         """What it takes to start."""
         return Minimum(self.min_member, self.roles, self.subgroups, self.min_subgroups)

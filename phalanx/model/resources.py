@@ -5,7 +5,7 @@ every extended resource in whole devices; for parts of devices see `shares.py`. 
 counts as zero. Mappings are never changed in place.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 Resources = Mapping[str, int]
@@ -25,6 +25,15 @@ def add(left: Resources, right: Resources) -> Resources:
     for name, amount in right.items():
         total[name] = total.get(name, 0) + amount
     return total
+
+
+def sum_of(parts: Iterable[Resources]) -> dict[str, int]:
+    """All of them added up."""
+    found: dict[str, int] = {}
+    for amounts in parts:
+        for name, amount in amounts.items():
+            found[name] = found.get(name, 0) + amount
+    return found
 
 
 def subtract(left: Resources, right: Resources) -> Resources:

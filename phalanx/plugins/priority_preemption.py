@@ -9,8 +9,6 @@ from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 
-NEVER_PREEMPTS: Final = "Never"
-
 
 class PriorityPreemption:
     """Strictly lower priority, so that nobody is evicted by whom it could evict."""
@@ -20,6 +18,4 @@ class PriorityPreemption:
     def may_evict(self, victim: Gang, beneficiary: Beneficiary, session: Session) -> bool:
         """Whether the priorities allow it."""
         gang = beneficiary.gang
-        if gang.preemption_policy == NEVER_PREEMPTS:
-            return False
-        return victim.queue == gang.queue and victim.priority < gang.priority
+        return gang.may_preempt and victim.queue == gang.queue and victim.priority < gang.priority

@@ -7,7 +7,7 @@ below its fair share, never below its guarantee. So whoever lost a gang this way
 would be more than its share again. Guarantees of flavors are kept on their nodes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
@@ -19,8 +19,6 @@ from phalanx.model.names import NodeName, QueueName
 from phalanx.model.queues import Queue
 from phalanx.model.resources import NONE, Resources, subtract
 
-NEVER_PREEMPTS: Final = "Never"
-
 
 class Reclaim:
     """Guarantees first, then weighted fair shares."""
@@ -30,25 +28,36 @@ class Reclaim:
     def __init__(self) -> None:
         self._asked_for: Beneficiary | None = None
         self._known: dict[QueueName, bool] = {}
+        self._nobodys: Mapping[QueueName, Resources] = {}
 
     def may_evict(self, victim: Gang, beneficiary: Beneficiary, session: Session) -> bool:
         """Whether the victim's queue has too much, and the beneficiary's would not."""
-        if beneficiary is not self._asked_for:
-            self._asked_for, self._known = beneficiary, {}
+        self._turn_to(beneficiary, session)
         if victim.queue not in self._known:
-            self._known[victim.queue] = _may_take_from(victim.queue, beneficiary, session)
+            self._known[victim.queue] = _may_take_from(victim.queue, beneficiary, session, self._nobodys)
         return self._known[victim.queue]
 
     def eviction_floors(self, beneficiary: Beneficiary, session: Session) -> tuple[EvictionFloor, ...]:
         """One for each queue beside the path of the beneficiary's."""
         path = {queue.name for queue in session.queues.path(beneficiary.gang.queue)}
         others = [queue for queue in session.queues if queue.name not in path]
-        return tuple(floor for queue in others for floor in _floors_of(queue, beneficiary, session))
+        self._turn_to(beneficiary, session)
+        return tuple(
+            floor for queue in others for floor in _floors_of(queue, beneficiary, session, self._nobodys)
+        )
+
+    def _turn_to(self, beneficiary: Beneficiary, session: Session) -> None:
+        """While one is looked at, nothing is booked: what was found for it holds for all its victims."""
+        if beneficiary is not self._asked_for:
+            self._asked_for, self._known = beneficiary, {}
+            self._nobodys = usage_of_nobody(session)
 
 
-def _may_take_from(queue: QueueName, beneficiary: Beneficiary, session: Session) -> bool:
+def _may_take_from(
+    queue: QueueName, beneficiary: Beneficiary, session: Session, nobodys: Mapping[QueueName, Resources]
+) -> bool:
     gang = beneficiary.gang
-    if gang.preemption_policy == NEVER_PREEMPTS or queue == gang.queue:
+    if not gang.may_preempt or queue == gang.queue:
         return False
     theirs = _apart(queue, gang.queue, session)
     mine = _apart(gang.queue, queue, session)
@@ -57,17 +66,19 @@ def _may_take_from(queue: QueueName, beneficiary: Beneficiary, session: Session)
     if all(_is_within_guarantee(queue, beneficiary, session) for queue in mine):
         return True
     return all(_is_within_fair_share(queue, beneficiary, session) for queue in mine) and all(
-        _is_above_fair_share(queue, beneficiary, session) for queue in theirs
+        _is_above_fair_share(queue, beneficiary, session, nobodys) for queue in theirs
     )
 
 
-def _floors_of(queue: Queue, beneficiary: Beneficiary, session: Session) -> Iterator[EvictionFloor]:
+def _floors_of(
+    queue: Queue, beneficiary: Beneficiary, session: Session, nobodys: Mapping[QueueName, Resources]
+) -> Iterator[EvictionFloor]:
     due = session.fair_shares.of(queue.name)
-    evictable = _evictable(queue, session)
+    evictable = _evictable(queue, session, nobodys)
     room = _beyond(evictable, due.guarantee)
     mine = _apart(beneficiary.gang.queue, queue.name, session)
     if not all(_is_within_guarantee(each, beneficiary, session) for each in mine):
-        largest = _largest_gang(queue.name, session)
+        largest = session.largest_gangs.get(queue.name, NONE)
         for name, amount in evictable.items():
             if beneficiary.asked.get(name, 0) and name not in IGNORED:
                 over = amount - due.fair_share.get(name, 0)
@@ -110,10 +121,12 @@ def _is_within_fair_share(queue: Queue, beneficiary: Beneficiary, session: Sessi
     )
 
 
-def _is_above_fair_share(queue: Queue, beneficiary: Beneficiary, session: Session) -> bool:
+def _is_above_fair_share(
+    queue: Queue, beneficiary: Beneficiary, session: Session, nobodys: Mapping[QueueName, Resources]
+) -> bool:
     """Of something that the beneficiary asks for."""
     due = session.fair_shares.of(queue.name).fair_share
-    used = _evictable(queue, session)
+    used = _evictable(queue, session, nobodys)
     return any(
         used.get(name, 0) > due.get(name, 0)
         for name, amount in beneficiary.asked.items()
@@ -121,11 +134,6 @@ def _is_above_fair_share(queue: Queue, beneficiary: Beneficiary, session: Sessio
     )
 
 
-def _evictable(queue: Queue, session: Session) -> Resources:
+def _evictable(queue: Queue, session: Session, nobodys: Mapping[QueueName, Resources]) -> Resources:
     """What its pods use; room that is kept for pods cannot be taken by evicting others."""
-    return subtract(session.ledger.usage(queue.name), usage_of_nobody(session).get(queue.name, NONE))
-
-
-def _largest_gang(queue: QueueName, session: Session) -> Resources:
-    """Per resource, the most that one gang of the queue or its descendants holds."""
-    return session.largest_gangs.get(queue, NONE)
+    return subtract(session.ledger.usage(queue.name), nobodys.get(queue.name, NONE))

@@ -18,7 +18,7 @@ from phalanx.model.numa import Aligned, aligned_name
 from phalanx.model.quantities import InvalidQuantity, capacity_amount
 from phalanx.model.reading.requests import aggregate, read_amounts, with_defaults
 from phalanx.model.reasons import Problem, Reason
-from phalanx.model.resources import CPU, MEMORY, Resources, add
+from phalanx.model.resources import CPU, MEMORY, Resources, sum_of
 from phalanx.model.wire import core
 from phalanx.model.wire import node_topology as wire
 
@@ -77,7 +77,7 @@ def read_zones(written: wire.NodeResourceTopology) -> Published:
                 by_container=scope == _CONTAINER,
             ),
             available=tuple(_sorted(zone.available) for zone in zones),
-            published=_sorted(_published(zones)),
+            published=_sorted(sum_of(zone.used for zone in zones)),
         )
     problems = [Problem(Reason.INVALID_OBJECT, f"NodeResourceTopology field {why}") for why in wrong]
     return Published(numa, tuple(problems))
@@ -163,13 +163,6 @@ def _without_odd_bytes(resource: str, amount: int) -> int:
     if resource != MEMORY or amount < NUMA_MEMORY_ROUNDED_BYTES:
         return amount
     return amount - amount % NUMA_MEMORY_STEP_BYTES
-
-
-def _published(zones: Iterable[_Zone]) -> Resources:
-    total: Resources = {}
-    for zone in zones:
-        total = add(total, zone.used)
-    return total
 
 
 def _amount(resource: str, quantity: core.Quantity | None, path: str, wrong: list[str]) -> int:

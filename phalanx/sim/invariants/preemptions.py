@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from phalanx.framework.statement import total_requests
 from phalanx.model.decisions import CycleResult, Evict
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
@@ -84,18 +85,11 @@ class PreemptionsHelp(Check):
                 for pod in gang.members
                 if (pod.holds_node and not pod.deleting) or pod.uid in placed
             ]
-            left = _total(pod for pod in pods if pod.uid not in gone)
-            lost = _total(pod for pod in pods if pod.uid in gone)
+            left = total_requests([pod for pod in pods if pod.uid not in gone])
+            lost = total_requests([pod for pod in pods if pod.uid in gone])
             for name, amount in queue.guarantee.items():
                 if lost.get(name, 0) and left.get(name, 0) < amount:
                     self.violated(queue.name, f"keeps {left.get(name, 0)} {name} of its guarantee {amount}")
-
-
-def _total(pods: Iterable[Pod]) -> Resources:
-    total: Resources = NONE
-    for pod in pods:
-        total = add(total, pod.shape.requests)
-    return total
 
 
 def _may_evict(gang: Gang, victim: Gang) -> bool:
