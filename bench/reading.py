@@ -22,7 +22,7 @@ import msgspec
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Relisted
 from phalanx.kube.decode import KindDecoder, Seen
-from phalanx.kube.gc_pause import gc_paused
+from phalanx.kube.garbage import gc_paused
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.wire.kinds import KINDS

@@ -17,8 +17,10 @@ from phalanx.sim.totals import added
 
 RESULTS = Path(__file__).parent / "results"
 
-HOURS = "0.5"
-"""Hours of faults in each run; with the rest after them a run takes 1.1 simulated hours."""
+HOURS = "0.41"
+"""Hours of faults in each run; with the rest after them a run takes one simulated hour."""
+
+NODES = "12"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = _asked(arguments)
     began = time.monotonic()
     seeds = _json(
-        "simulate", "--seeds", f"1..{asked.seeds}", "--hours", HOURS, "--nodes", "16", jobs=asked.jobs
+        "simulate", "--seeds", f"1..{asked.seeds}", "--hours", HOURS, "--nodes", NODES, jobs=asked.jobs
     )
     drills = _json("drill", "--every", str(asked.every), jobs=asked.jobs)
     minutes = (time.monotonic() - began) / 60

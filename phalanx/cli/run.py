@@ -155,6 +155,7 @@ async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStac
     from phalanx.cache.cache import Cache
     from phalanx.clock import SystemClock
     from phalanx.kube.client import Client
+    from phalanx.kube.garbage import freeze
     from phalanx.observe.metrics import Metrics
     from phalanx.service.scheduler import Parts, Scheduler
 
@@ -177,6 +178,7 @@ async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStac
             controller=settings.config.scheduler_name,
             seed=settings.config.seed,
             config=settings.config,
+            on_listed=freeze,
         )
     )
     await _serve(settings, scheduler, decider, metrics, stack)

@@ -17,7 +17,7 @@ from phalanx.kube.backoff import Backoff
 from phalanx.kube.client import Client
 from phalanx.kube.decode import Bookmark, Failed, KindDecoder, Seen, Unreadable
 from phalanx.kube.errors import ApiError, BadRequest, Forbidden, Gone, Invalid, NotFound, error_of
-from phalanx.kube.gc_pause import gc_paused
+from phalanx.kube.garbage import gc_paused
 from phalanx.kube.mend import Undecodable
 from phalanx.limits import (
     OPTIONAL_KIND_RETRY_S,

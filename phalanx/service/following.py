@@ -1,7 +1,6 @@
 """Keeps the view up to date: one reflector for each kind, all of them anew when leadership begins."""
 
 import asyncio
-import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -21,12 +20,19 @@ class Following:
     """Reflectors as tasks of a group, so that one that fails ends the scheduler."""
 
     def __init__(
-        self, *, view: View, client: Client, reports: WatchReports, jitter: Callable[[], float]
+        self,
+        *,
+        view: View,
+        client: Client,
+        reports: WatchReports,
+        jitter: Callable[[], float],
+        on_listed: Callable[[], None],
     ) -> None:
         self._view = view
         self._client = client
         self._reports = reports
         self._jitter = jitter
+        self._on_listed = on_listed
         self._reflectors: list[Reflector] = []
         self._tasks: list[asyncio.Task[Any]] = []
 
@@ -54,16 +60,12 @@ class Following:
             task.cancel()
 
     async def start_anew(self, group: asyncio.TaskGroup) -> None:
-        """List everything again and wait for it: a bind of the last leader may have landed unseen.
-
-        What was listed lives long: frozen, no full collection looks at it any more.
-        """
+        """List everything again and wait for it: a bind of the last leader may have landed unseen."""
         self.stop()
         self.start(group)
         for reflector in self._reflectors:
             await self._synced(reflector)
-        gc.collect()
-        gc.freeze()
+        self._on_listed()
 
     async def _synced(self, reflector: Reflector) -> None:
         while not reflector.synced.is_set():

@@ -1,6 +1,7 @@
 """One scheduler from start to stop: follow the cluster, wait for leadership, decide, write, give back."""
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 from msgspec import Struct
@@ -41,7 +42,8 @@ class Identity(Struct, frozen=True):
 class Parts(Struct, frozen=True):
     """What a scheduler stands on; a simulation brings its own. The Lease has a client of its own.
 
-    `controller` is the name by which pods choose this scheduler, `config` what the decider goes by.
+    `controller` is the name by which pods choose this scheduler, `config` what the decider goes by;
+    `on_listed` is called when a new leader knows the whole cluster.
     """
 
     client: Client
@@ -54,6 +56,7 @@ class Parts(Struct, frozen=True):
     controller: str
     seed: int = 0
     config: SchedulerConfig = SchedulerConfig()
+    on_listed: Callable[[], None] = lambda: None
 
 
 class Scheduler:
@@ -64,7 +67,11 @@ class Scheduler:
         steady = SteadyClock(parts.clock)
         self._view = View(cache=parts.cache, decider=parts.decider)
         self._following = Following(
-            view=self._view, client=parts.client, reports=parts.metrics, jitter=jitter
+            view=self._view,
+            client=parts.client,
+            reports=parts.metrics,
+            jitter=jitter,
+            on_listed=parts.on_listed,
         )
         self._leadership = Leadership(
             client=parts.lease_client,

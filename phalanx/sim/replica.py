@@ -1,7 +1,6 @@
 """One replica of the production scheduler on a simulated host, started anew whenever its process ends."""
 
 import asyncio
-import gc
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -106,7 +105,6 @@ class Replica:
             process.task.cancel()
         if self._past:
             await asyncio.wait([process.task for process in self._past], timeout=600.0)
-        gc.unfreeze()
 
     def _start(self) -> None:
         self.starts += 1

@@ -4,7 +4,6 @@ Such a child costs a fifth of a new interpreter. `python -m tests.bugbank.childr
 they are forked: it reads requests and writes answers, a line of JSON each, and never imports the product.
 """
 
-import gc
 import importlib
 import os
 import subprocess
@@ -76,7 +75,6 @@ class Children:
 def _serve() -> None:
     for name in _LIBRARIES:
         importlib.import_module(name)
-    gc.freeze()  # a scheduler that begins to lead collects garbage: no child need look at the libraries
     for line in sys.stdin.buffer:
         answer = _in_a_child(msgspec.json.decode(line, type=Request))
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
