@@ -66,13 +66,7 @@ class Scheduler:
         jitter = seeded_random(parts.seed).random
         steady = SteadyClock(parts.clock)
         self._view = View(cache=parts.cache, decider=parts.decider)
-        self._following = Following(
-            view=self._view,
-            client=parts.client,
-            reports=parts.metrics,
-            jitter=jitter,
-            on_listed=parts.on_listed,
-        )
+        self._following = _following(parts, self._view, jitter)
         self._leadership = Leadership(
             client=parts.lease_client,
             namespace=parts.identity.lease_namespace,
@@ -180,3 +174,13 @@ class Scheduler:
 
     def _stand_aside(self, pod: PodUid) -> bool:
         return self._reporter.stand_aside(pod)
+
+
+def _following(parts: Parts, view: View, jitter: Callable[[], float]) -> Following:
+    return Following(
+        view=view,
+        client=parts.client,
+        reports=parts.metrics,
+        jitter=jitter,
+        on_listed=parts.on_listed,
+    )
