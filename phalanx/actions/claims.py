@@ -53,7 +53,7 @@ def find(session: Session) -> Claims:
     now = session.snapshot.now
     seated: dict[GangId, Seated] = {}
     for gang in session.gangs.values():
-        if gang.id in session.snapshot.memory.preempted:
+        if gang.id in session.preempted:
             continue
         if (gang.started or gang.begins_anew) and gang.kind is not GangKind.POD and not _is_ending(gang):
             seated[gang.id] = _review(gang, session.snapshot.memory.seated.get(gang.id), now)

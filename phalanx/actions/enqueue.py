@@ -88,7 +88,7 @@ def _objection(gang: Gang, session: Session) -> Problem | None:
 
 def _eviction(gang: Gang, session: Session) -> Problem | None:
     """What is made anew of a gang that was evicted waits until all of the old one is gone."""
-    by = session.snapshot.memory.preempted.get(gang.id)
+    by = session.preempted.get(gang.id)
     left = sum(1 for pod in gang.members if pod.holds_node) if by is not None else 0
     if by is None or not left:
         return None

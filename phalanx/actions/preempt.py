@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.actions import begun
 from phalanx.actions.agenda import rank_of
 from phalanx.actions.demand import Demand, Stage
 from phalanx.actions.limits import (
@@ -25,6 +26,7 @@ from phalanx.actions.nominations import Nominations
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.victims import Victim, VictimPool, leaving, room_of
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
+from phalanx.framework.preempted import EVICTION_REASON
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
 from phalanx.framework.states import PodState
@@ -35,8 +37,6 @@ from phalanx.model.memory import Nomination
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence, Reason, Verdict
-
-EVICTION_REASON = "Preempted"
 
 
 class Preempted(Struct, frozen=True):
@@ -57,6 +57,7 @@ def execute(session: Session, outcome: Outcome, nominations: Nominations) -> Pre
     step = _Preemption(session, outcome, nominations)
     if session.may_evict:
         step.evict_again()
+        step.finish_what_was_begun()
         step.make_room()
     return step.close()
 
@@ -67,6 +68,7 @@ class _Preemption:
         self._outcome = outcome
         self._known = nominations
         self._made: dict[GangId, tuple[Demand, Made]] = {}
+        self._begun: dict[GangId, GangId] = {}
         self._postponed: dict[GangId, int] = {}
         self._hopeless: set[Hashable] = set()
         self._tried = 0
@@ -91,6 +93,10 @@ class _Preemption:
                 if not pod.assumed and self._session.pod_state(pod) is PodState.BOUND
             ]
             self._evict(((self._known.gang_of(pod), pod) for pod in left), gang)
+
+    def finish_what_was_begun(self) -> None:
+        """Gangs of which only a part went: by a leader before us, or because writes came to nothing."""
+        self._begun = begun.finish(self._session, self._still_nominated())
 
     def make_room(self) -> None:
         """Decide for whom, on a session as if all that is leaving were gone; then evict."""
@@ -191,7 +197,7 @@ class _Preemption:
         gang, now = demand.gang, self._session.snapshot.now
         if gang.id in self._known.open:
             self._give_up_its_room(gang, what_if)
-        evictor = self._session.snapshot.memory.preempted.get(gang.id)
+        evictor = self._session.preempted.get(gang.id)
         key = (maker.key(demand), rank_of(gang, self._session), gang.preemption_policy, evictor)
         if key in self._hopeless:
             return
@@ -299,13 +305,14 @@ class _Preemption:
         """Gangs that were evicted, by whom, until they are placed again or it turns out that they stay."""
         placed = {placement.gang for placement in self._session.placements}
         found: dict[GangId, GangId] = {}
-        for gang_id, by in self._session.snapshot.memory.preempted.items():
+        for gang_id, by in self._session.preempted.items():
             gang = self._session.gangs.get(gang_id)
             if gang is None or gang_id in placed:
                 continue
             stays = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
             if not stays or by in nominations:
                 found[gang_id] = by
+        found.update(self._begun)
         for beneficiary, (_, made) in self._made.items():
             found.update({gang.id: beneficiary for gang in made.gangs_ended})
         return dict(sorted(found.items()))

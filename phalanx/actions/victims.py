@@ -15,6 +15,7 @@ from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.plugin import NEVER
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Usage
+from phalanx.framework.states import PodState
 from phalanx.model.gangs import DisruptionMode, Gang, GangKind
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.pods import Pod
@@ -82,16 +83,19 @@ class VictimPool:
 
 
 def leaving(session: Session) -> list[tuple[QueueName, Usage, Usage]]:
-    """What pods that are being deleted will give back: by queue, what they use, and what of it is booked.
+    """What pods that are evicted or deleted will give back: by queue, what they use, what of it is booked.
 
     Those that are stuck give no room, as nobody knows when they end; nor has their queue anything of them.
     """
     oldest = (session.snapshot.now - NOMINATION_MS) // 1000
     found = []
     for gang in session.gangs.values():
-        pods = [pod for pod in gang.members if pod.deleting and pod.holds_node]
+        pods = [
+            pod for pod in gang.members if pod.holds_node and session.pod_state(pod) is PodState.RELEASING
+        ]
         if pods:
-            used, _ = room_of([pod for pod in pods if pod.ended > oldest], session)
+            ending = [pod for pod in pods if not pod.deleting or pod.ended > oldest]
+            used, _ = room_of(ending, session)
             _, booked = room_of(pods, session)
             found.append((gang.queue, used, booked))
     return found
@@ -100,7 +104,7 @@ def leaving(session: Session) -> list[tuple[QueueName, Usage, Usage]]:
 def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
     if gang.id == beneficiary.gang.id or gang.is_finishing:
         return False
-    if session.snapshot.memory.preempted.get(beneficiary.gang.id) == gang.id:
+    if session.preempted.get(beneficiary.gang.id) == gang.id:
         return False
     rights = session.plugins.eviction_rights
     return any(right.may_evict(gang, beneficiary, session) for right in rights)

@@ -13,6 +13,7 @@ from phalanx.framework.lost import may_lose_pods
 from phalanx.framework.neighbours import Neighbours
 from phalanx.framework.past_usage import past_usage
 from phalanx.framework.plugin import Plugins
+from phalanx.framework.preempted import preempted
 from phalanx.framework.queue_tree import QueueTree
 from phalanx.framework.registry import load_plugins
 from phalanx.framework.statement import Changes, Kept, Statement, total_requests
@@ -58,6 +59,12 @@ class Session:
         self._objections: dict[GangId, Problem | None] = {}
         for plugin in self.plugins.openers:
             plugin.open(self)
+
+    @cached_property
+    def preempted(self) -> Mapping[GangId, GangId]:
+        """Gangs that were evicted for others, each with the gang for which it went, as the cycle began."""
+        remembered = self.snapshot.memory.preempted
+        return preempted(self.gangs.values(), remembered, scheduler_name=self.config.scheduler_name)
 
     def statement(self) -> Statement:
         """A tentative set of changes: commits at the end of its `with` block, rolls back on an exception."""

@@ -1,12 +1,16 @@
-"""Carries out evictions: says in the pod's status who evicts it and why, then deletes that very pod.
+"""Carries out evictions: says in each pod's status who evicts it and why, then deletes those very pods.
 
-The order matters: a pod that is gone cannot be told any more. Both steps may be repeated without harm, so an
-unknown outcome is simply tried again; a pod that is gone, or is another one by now, is done.
+The order matters: a pod that is gone cannot be told any more. And of a gang all are told before the first one
+is deleted: whoever leads next finds on the pods that are left what was begun (`actions/begun.py`). Both steps
+may be repeated without harm, so an unknown outcome is simply tried again; a pod that is gone, or is another
+one by now, is done.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable
+from enum import StrEnum
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -57,14 +61,16 @@ class Evictor:
         self._clock = clock
         self._jitter = jitter
         self._why_not = why_not
-        self._queue: asyncio.Queue[Evict] = asyncio.Queue()
+        self._queue: asyncio.Queue[_Step] = asyncio.Queue()
         self._open: set[PodUid] = set()
 
-    def submit(self, eviction: Evict) -> None:
-        """Take one eviction; returns at once."""
-        if eviction.pod not in self._open:
+    def submit(self, evictions: Iterable[Evict]) -> None:
+        """Take evictions of which none may be carried out before all are told; returns at once."""
+        news = [eviction for eviction in evictions if eviction.pod not in self._open]
+        together = _Together(len(news))
+        for eviction in news:
             self._open.add(eviction.pod)
-            self._queue.put_nowait(eviction)
+            self._queue.put_nowait(partial(self._tell, eviction, together))
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -74,40 +80,86 @@ class Evictor:
 
     async def _work(self) -> None:
         while True:
-            eviction = await self._queue.get()
-            outcome = await self._evict(eviction)
-            self._open.discard(eviction.pod)
-            self._reports.written("eviction", outcome)
+            step = await self._queue.get()
+            await step()
 
-    async def _evict(self, eviction: Evict) -> str:
-        log = _log.bind(pod=f"{eviction.namespace}/{eviction.name}", cause=eviction.reason)
+    async def _tell(self, eviction: Evict, together: "_Together") -> None:
+        outcome = await self._persist(eviction, self._send_condition)
+        if outcome is _Outcome.WRITTEN:
+            together.told.append(eviction)
+        else:
+            self._settle(eviction, outcome)
+        together.left -= 1
+        if not together.left:
+            for each in together.told:
+                self._queue.put_nowait(partial(self._delete, each))
+
+    async def _delete(self, eviction: Evict) -> None:
+        outcome = await self._persist(eviction, self._send_delete)
+        if outcome is _Outcome.WRITTEN:
+            _log_of(eviction).info("evicted", message=eviction.message)
+        self._settle(eviction, outcome)
+
+    def _settle(self, eviction: Evict, outcome: "_Outcome") -> None:
+        self._open.discard(eviction.pod)
+        self._reports.written("eviction", _Outcome.WRITTEN if outcome is _Outcome.GONE else outcome)
+
+    async def _persist(self, eviction: Evict, send: Callable[[Evict], Awaitable[None]]) -> "_Outcome":
         backoff = Backoff(first=EVICT_BACKOFF_FIRST_S, longest=EVICT_BACKOFF_LONGEST_S, jitter=self._jitter)
         for _ in range(EVICT_ATTEMPTS_MAX):
             if not self._fence.may_write():
-                return "fenced"
+                return _Outcome.FENCED
             objection = self._why_not(eviction)
             if objection is not None:
-                log.info("not evicted", why=objection)
-                return "dropped"
+                _log_of(eviction).info("not evicted", why=objection)
+                return _Outcome.DROPPED
             try:
-                await self._tell_and_delete(eviction)
+                await send(eviction)
             except _GONE:
-                return "written"
+                return _Outcome.GONE
             except _AGAIN as error:
-                log.info("evict again", why=str(error))
+                _log_of(eviction).info("evict again", why=str(error))
                 asked = error.retry_after if isinstance(error, ApiError) else None
                 await asyncio.sleep(backoff.next(at_least=asked))
             else:
-                log.info("evicted", message=eviction.message)
-                return "written"
-        return "gave-up"
+                return _Outcome.WRITTEN
+        return _Outcome.GAVE_UP
 
-    async def _tell_and_delete(self, eviction: Evict) -> None:
-        pod = KINDS["Pod"].path(namespace=eviction.namespace, name=eviction.name)
+    async def _send_condition(self, eviction: Evict) -> None:
         body = _disruption_target(eviction, now=time_of(self._clock.now_ms()))
         timeout = write_timeout(self._fence)
-        await self._client.patch(f"{pod}/status", body, how=Patch.STRATEGIC, timeout=timeout)
-        await self._client.delete(pod, uid=eviction.pod, timeout=write_timeout(self._fence))
+        await self._client.patch(f"{_path(eviction)}/status", body, how=Patch.STRATEGIC, timeout=timeout)
+
+    async def _send_delete(self, eviction: Evict) -> None:
+        timeout = write_timeout(self._fence)
+        await self._client.delete(_path(eviction), uid=eviction.pod, timeout=timeout)
+
+
+_Step = Callable[[], Awaitable[None]]
+
+
+class _Outcome(StrEnum):
+    WRITTEN = "written"
+    GONE = "gone"
+    DROPPED = "dropped"
+    FENCED = "fenced"
+    GAVE_UP = "gave-up"
+
+
+class _Together:
+    """Evictions that were submitted together: how many are still to be told, and who was."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.told: list[Evict] = []
+
+
+def _log_of(eviction: Evict) -> Any:
+    return _log.bind(pod=f"{eviction.namespace}/{eviction.name}", cause=eviction.reason)
+
+
+def _path(eviction: Evict) -> str:
+    return KINDS["Pod"].path(namespace=eviction.namespace, name=eviction.name)
 
 
 def _disruption_target(eviction: Evict, *, now: str) -> bytes:

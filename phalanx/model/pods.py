@@ -182,7 +182,8 @@ class Pod(Struct, frozen=True, gc=False):
     `owners` are the UIDs of all owner references. `problems` are those of its labels and metadata. `ended` is
     when it failed or began to be deleted, and `running_since` when a running one was taken by its kubelet, in
     seconds since the epoch, 0 when nobody tells. `ran` is when one that has succeeded began and ended, in
-    seconds too, None when nobody tells. `device` is where its share of a GPU is, on its node; None while it
+    seconds too, None when nobody tells. `disruption` is the reason of its condition DisruptionTarget where
+    that is true: it is to be deleted. `device` is where its share of a GPU is, on its node; None while it
     has neither, or when nobody tells. `labels` are those that it may
     share with the others of its workload, `own_labels` those that tell it from them.
     """
@@ -211,6 +212,7 @@ class Pod(Struct, frozen=True, gc=False):
     scheduled: Scheduled | None = None
     hold: Hold | None = None
     failure: PodFailure | None = None
+    disruption: str = ""
     ended: int = 0
     running_since: int = 0
     ran: tuple[int, int] | None = None

@@ -9,7 +9,7 @@ from phalanx.kube.bind_plan import PodGroupRef
 from phalanx.kube.binder import Binder
 from phalanx.kube.evictor import Evictor
 from phalanx.limits import BIND_HOLD_DOUBLINGS_MAX, BIND_HOLD_FIRST_MS, BIND_HOLD_LONGEST_MS
-from phalanx.model.decisions import Bind, CycleResult, Placement
+from phalanx.model.decisions import Bind, CycleResult, Evict, Placement
 from phalanx.model.gangs import GangKind
 from phalanx.model.names import GangId
 from phalanx.model.pods import Hold
@@ -36,8 +36,11 @@ class HandOver:
         self._reporter.cycle_ended(result)
         for placement in result.placements:
             self._place(placement)
+        by_gang: dict[GangId, list[Evict]] = {}
         for eviction in result.evictions:
-            self._evictor.submit(eviction)
+            by_gang.setdefault(eviction.gang, []).append(eviction)
+        for evictions in by_gang.values():
+            self._evictor.submit(evictions)
 
     def outcome(self, placement: Placement, outcome: Outcome) -> None:
         """One bind is settled. A gang that lost one is completed, or released whole, by the next cycles."""

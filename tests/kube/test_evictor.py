@@ -11,6 +11,7 @@ from phalanx.clock import SystemClock, seeded_random
 from phalanx.kube.client import Client
 from phalanx.kube.errors import NotFound
 from phalanx.kube.evictor import Evictor
+from phalanx.limits import EVICT_CONCURRENCY
 from phalanx.model.decisions import Evict
 from phalanx.model.names import GangId, PodUid
 from phalanx.ports import Response
@@ -63,7 +64,7 @@ async def is_gone(world: World, name: str) -> bool:
 
 async def test_the_pod_is_told_and_deleted(world: World, transport: FaultyTransport) -> None:
     async with evicting(transport) as (evictor, reports):
-        evictor.submit(await eviction(world, "a"))
+        evictor.submit([await eviction(world, "a")])
         await reports.until("eviction written")
     assert await is_gone(world, "a")
     assert [method for method, _, _ in transport.sent] == ["PATCH", "DELETE"]
@@ -72,7 +73,7 @@ async def test_the_pod_is_told_and_deleted(world: World, transport: FaultyTransp
 
 async def test_what_has_become_needless_is_not_done(world: World, transport: FaultyTransport) -> None:
     async with evicting(transport, objection="the gang is finishing") as (evictor, reports):
-        evictor.submit(await eviction(world, "a"))
+        evictor.submit([await eviction(world, "a")])
         await reports.until("eviction dropped")
     assert transport.sent == []
 
@@ -87,7 +88,7 @@ async def test_nothing_is_deleted_after_leadership_was_lost(world: World, transp
 
     transport.fault("PATCH", "/pods/", frozen)
     async with evicting(transport, fence) as (evictor, reports):
-        evictor.submit(await eviction(world, "a"))
+        evictor.submit([await eviction(world, "a")])
         await reports.until("eviction fenced")
     assert transport.count("DELETE", "/pods/") == 0
 
@@ -97,7 +98,7 @@ async def test_a_pod_of_the_same_name_is_left_alone(world: World, transport: Fau
         old = await eviction(world, "a")
         await world.delete_pod("a")
         await world.pod("a")
-        evictor.submit(old)
+        evictor.submit([old])
         await reports.until("eviction written")
     found = await world.get_pod("a")
     assert "deletionTimestamp" not in found["metadata"]
@@ -109,7 +110,7 @@ async def test_a_pod_that_is_gone_is_done(world: World, transport: FaultyTranspo
     async with evicting(transport) as (evictor, reports):
         old = await eviction(world, "a")
         await world.delete_pod("a")
-        evictor.submit(old)
+        evictor.submit([old])
         await reports.until("eviction written")
 
 
@@ -120,7 +121,7 @@ async def test_passing_trouble_is_overcome(
 ) -> None:
     transport.fault(method, "/pods/a", fault)
     async with evicting(transport) as (evictor, reports):
-        evictor.submit(await eviction(world, "a"))
+        evictor.submit([await eviction(world, "a")])
         await reports.until("eviction written")
     assert await is_gone(world, "a")
 
@@ -129,6 +130,27 @@ async def test_nothing_is_sent_without_leadership(world: World, transport: Fault
     fence = SwitchFence()
     fence.leads = False
     async with evicting(transport, fence) as (evictor, reports):
-        evictor.submit(await eviction(world, "a"))
+        evictor.submit([await eviction(world, "a")])
         await reports.until("eviction fenced")
     assert transport.sent == []
+
+
+async def test_all_are_told_before_the_first_is_deleted(world: World, transport: FaultyTransport) -> None:
+    names = [f"pod-{index}" for index in range(EVICT_CONCURRENCY + 2)]
+    transport.fault("PATCH", "/pods/pod-3", answer(503))
+    async with evicting(transport) as (evictor, reports):
+        evictor.submit([await eviction(world, name) for name in names])
+        await reports.until("eviction written", len(names))
+    sent = [method for method, _, _ in transport.sent]
+    assert sent == ["PATCH"] * (len(names) + 1) + ["DELETE"] * len(names)
+
+
+async def test_one_that_cannot_be_told_does_not_spare_the_others(
+    world: World, transport: FaultyTransport
+) -> None:
+    async with evicting(transport) as (evictor, reports):
+        gone, there = await eviction(world, "a"), await eviction(world, "b")
+        await world.delete_pod("a")
+        evictor.submit([gone, there])
+        await reports.until("eviction written", 2)
+    assert await is_gone(world, "b")

@@ -35,12 +35,20 @@ def read_failure(status: core.PodStatus) -> PodFailure | None:
     if status.reason in REJECTIONS or status.reason.startswith("OutOf"):
         return PodFailure.REJECTED
     ended = [*_ended(status.init_container_statuses), *_ended(status.container_statuses)]
-    disrupted = any(each.type == _DISRUPTION and each.status == "True" for each in status.conditions)
-    if disrupted or status.reason in NODE_REASONS or any(each.reason in NODE_REASONS for each in ended):
+    told = bool(read_disruption(status)) or status.reason in NODE_REASONS
+    if told or any(each.reason in NODE_REASONS for each in ended):
         return PodFailure.NODE_LOST
     if any(each.exit_code for each in _ended(status.init_container_statuses)):
         return PodFailure.INIT_CONTAINER
     return PodFailure.CONTAINER
+
+
+def read_disruption(status: core.PodStatus) -> str:
+    """Why the pod is to be deleted, as its condition says; empty where none says so."""
+    for each in status.conditions:
+        if each.type == _DISRUPTION and each.status == "True":
+            return each.reason or _DISRUPTION
+    return ""
 
 
 def read_end(meta: ObjectMeta, status: core.PodStatus) -> int:

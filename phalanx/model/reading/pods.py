@@ -14,7 +14,7 @@ from phalanx.model.names import (
     PodUid,
 )
 from phalanx.model.pods import Pod, PodPhase, Scheduled
-from phalanx.model.reading.failures import read_end, read_failure, read_run
+from phalanx.model.reading.failures import read_disruption, read_end, read_failure, read_run
 from phalanx.model.reading.metadata import controller_of, count, identity, seconds
 from phalanx.model.reading.priorities import PREEMPT_LOWER, PriorityLevel, resolve
 from phalanx.model.reading.ranks import read_rank
@@ -57,6 +57,7 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
         index=read_rank(labels),
         scheduled=_scheduled(status),
         failure=read_failure(status),
+        disruption=intern(read_disruption(status)),
         ended=read_end(meta, status),
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),

@@ -6,13 +6,19 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from phalanx.model.names import LABEL_POD_GROUP
 from phalanx.model.resources import CPU, GPU
 from phalanx.sim.store import Key, Object
-from phalanx.sim.workloads import job, pod_group, tree_of_nodes
+from phalanx.sim.workloads import job, pod_group, priority_class, tree_of_nodes
 from phalanx.sim.world import World
 
 RACK: Final = "cloud.provider.com/topology-rack"
+NAME: Final = "drill"
 GANG: Final = 16
+_URGENT: Final = "urgent"
+_FILLERS: Final = ("filler-1", "filler-2")
+_RACKFUL: Final = 24
+_SLOWEST_S: Final = 120
 _SETTLE_S: Final = 4.0
 
 
@@ -39,10 +45,10 @@ def cluster() -> list[Object]:
     return tree_of_nodes({RACK: 2, "kubernetes.io/hostname": 3})
 
 
-def gang(name: str = "drill", **spec: Any) -> list[Object]:
-    """A PodGroup and a Job of 16 one-GPU pods that must share a rack."""
-    group = pod_group(name, min_member=GANG, topology={"required": "rack"}, **spec)
-    whole = job(name, members=GANG, group=name, requests={CPU: "4", GPU: "1"})
+def gang(name: str = NAME, *, members: int = GANG, **spec: Any) -> list[Object]:
+    """A PodGroup and a Job of one-GPU pods that must share a rack."""
+    group = pod_group(name, min_member=members, topology={"required": "rack"}, **spec)
+    whole = job(name, members=members, group=name, requests={CPU: "4", GPU: "1"})
     whole["spec"]["backoffLimit"] = 1000
     return [group, whole]
 
@@ -70,6 +76,38 @@ async def _running_to_be_replaced(world: World) -> None:
     await _running(world, recovery={"onNodeLoss": "Replace", "gracePeriod": "5s"})
 
 
+async def _full_of_the_less_important(world: World) -> None:
+    await _settled(world)
+    world.create([priority_class(_URGENT, 1000)])
+    for name in _FILLERS:
+        world.create(gang(name, members=_RACKFUL))
+    async with asyncio.timeout(60):
+        while not all(_run(world, name) == _RACKFUL for name in _FILLERS):
+            await asyncio.sleep(0.5)
+    await asyncio.sleep(_SETTLE_S)
+
+
+def _create_urgent_gang(world: World) -> Callable[[], bool]:
+    world.create(gang(priorityClassName=_URGENT))
+    return lambda: _all_run(world)
+
+
+async def _one_was_evicted(world: World) -> str | None:
+    """One filler went for the urgent gang, whole; the other one still runs, with the pods that it had."""
+    urgent = world.client.get(Key("podgroups.scheduling.phalanx.dev", "default", NAME))
+    assert urgent is not None
+    since = urgent["metadata"]["creationTimestamp"]
+    for _ in range(_SLOWEST_S):
+        kept = [
+            sum(1 for pod in _running_pods(world, name) if pod["metadata"]["creationTimestamp"] < since)
+            for name in _FILLERS
+        ]
+        if sorted(kept) == [0, _RACKFUL]:
+            return None
+        await asyncio.sleep(1)
+    return f"of the fillers {kept} pods were left"
+
+
 def _create_gang(world: World) -> Callable[[], bool]:
     world.create(gang())
     return lambda: _all_run(world)
@@ -89,7 +127,19 @@ def _delete_a_member(world: World) -> Callable[[], bool]:
 
 
 def _all_run(world: World) -> bool:
-    return sum(1 for pod in _pods(world) if pod["status"].get("phase") == "Running") == GANG
+    return _run(world, NAME) == GANG
+
+
+def _run(world: World, group: str) -> int:
+    return len(_running_pods(world, group))
+
+
+def _running_pods(world: World, group: str) -> list[Object]:
+    return [
+        pod
+        for pod in _pods(world)
+        if pod["metadata"]["labels"].get(LABEL_POD_GROUP) == group and pod["status"].get("phase") == "Running"
+    ]
 
 
 def _pods(world: World) -> list[Object]:
@@ -106,5 +156,7 @@ ACTS: Final = (
     Act("member-lost", _running, _delete_a_member, within_s=120.0),
     Act("node-lost-replace", _running_to_be_replaced, _lose_a_node, within_s=900.0),
     Act("node-lost-restart", _running_to_be_restarted, _lose_a_node, within_s=900.0),
+    Act("preemption", _full_of_the_less_important, _create_urgent_gang, 300.0, _one_was_evicted),
 )
-"""A gang's binding; one lost member; a lost node, its pods replaced or the gang started anew."""
+"""A gang's binding; one lost member; a lost node, its pods replaced or the gang started anew; a gang that is
+evicted for another."""

@@ -27,6 +27,7 @@ from phalanx.sim.invariants.truth import GROUPS, NODES, GangFact, Truth
 from phalanx.sim.store import Change, ChangeType, Key, Object
 from phalanx.sim.tolerations import is_tolerated
 
+_FOR_ANOTHER: Final = "Preempted"
 _ANSWERS: Final = ("Replace", "Restart")
 _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
@@ -48,7 +49,7 @@ class FewEvictions(Check):
     Such a gang is evicted whole, decided in one cycle; with Replace only members on lost nodes are. A gang
     with a member that has succeeded is finishing, and a pod without a controller would not come back: neither
     is evicted. Budgets are not asked: a release answers a fault. What is evicted for another
-    gang is looked at by S22.
+    gang is looked at by S22; the rest of a gang of which somebody once evicted a part for another may follow.
 
     A gang that has started, of which the API does not say so yet, may be treated either way: its leader has
     seen it start, a new one cannot know. A pod whose label has just moved it to another gang may still be
@@ -61,6 +62,7 @@ class FewEvictions(Check):
         super().__init__(scene, truth)
         self._broken_at: dict[GangKey, float] = {}
         self._decided: dict[tuple[str, str], Evict] = {}
+        self._chosen: set[GangKey] = set()
 
     def on_change(self, change: Change) -> None:
         moved = self.truth.changed_pod
@@ -75,10 +77,20 @@ class FewEvictions(Check):
         for eviction in result.evictions:
             self._decided[host, eviction.pod] = eviction
             chosen[eviction.pod] = None
-        for uid in [each.pod for each in result.evictions if not each.beneficiary]:
-            pod = self.truth.pods.get(uid)
-            if pod is not None and not pod.is_deleting:
-                self._check_whole(pod, chosen)
+        for eviction in result.evictions:
+            self._check_decision(eviction, chosen)
+
+    def _check_decision(self, eviction: Evict, chosen: dict[str, None]) -> None:
+        pod = self.truth.pods.get(eviction.pod)
+        if pod is None:
+            return
+        if eviction.beneficiary:
+            self._chosen.add(pod.gang)
+        elif not pod.is_deleting and not self._is_the_rest(eviction, pod):
+            self._check_whole(pod, chosen)
+
+    def _is_the_rest(self, eviction: Evict, pod: PodFact) -> bool:
+        return eviction.reason == _FOR_ANOTHER and pod.gang in self._chosen
 
     def _check_whole(self, pod: PodFact, chosen: dict[str, None]) -> None:
         """All who hold nodes go, or, with Replace, those on lost nodes."""
@@ -100,7 +112,7 @@ class FewEvictions(Check):
         decided = self._decided.get((call.host, call.uid))
         if decided is None:
             self.violated(pod, f"{call.host} evicts it and has not decided so")
-        elif decided.beneficiary:
+        elif decided.beneficiary or self._is_the_rest(decided, pod):
             return
         objections = [self._why_not(call, pod, gang) for gang in self._gangs_of(call, pod)]
         if all(objections):

@@ -1,0 +1,44 @@
+"""Evictions for the sake of another gang that were begun and have not come to their end.
+
+All victims of a gang carry a condition before the first one is deleted (`kube/evictor.py`): what a leader
+before us began is seen on the pods that are left. What we began ourselves is in memory; a write may have been
+lost. Whether the room is needed any more is not asked: the rest of a gang would hold its own in vain.
+"""
+
+from collections.abc import Collection
+
+from phalanx.framework.preempted import EVICTION_REASON, stays_whole
+from phalanx.framework.session import Session
+from phalanx.framework.states import PodState
+from phalanx.model.gangs import Gang
+from phalanx.model.names import GangId
+from phalanx.model.pods import Pod
+
+
+def finish(session: Session, nominated: Collection[GangId]) -> dict[GangId, GangId]:
+    """Evict what is left of gangs of which a part is evicted, and say for whom they go.
+
+    Those that are evicted for one of `nominated` are on their way.
+    """
+    found = {}
+    for gang_id, by in session.preempted.items():
+        gang = session.gangs.get(gang_id)
+        left = _left_of(gang, session) if gang is not None and by not in nominated else []
+        if gang is not None and left:
+            found[gang_id] = by
+            with session.statement() as statement:
+                statement.evict(
+                    gang=gang,
+                    pods=left,
+                    reason=EVICTION_REASON,
+                    message="evicted with the rest of its gang, of which another one needed the room",
+                )
+    return found
+
+
+def _left_of(gang: Gang, session: Session) -> list[Pod]:
+    if gang.is_finishing or stays_whole(gang):
+        return []
+    if any(pod.scheduler_name != session.config.scheduler_name for pod in gang.members):
+        return []
+    return [pod for pod in gang.members if session.pod_state(pod) is PodState.BOUND and not pod.assumed]

@@ -1,0 +1,33 @@
+"""Which gangs were evicted for others: remembered, or told by the conditions of their pods."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from phalanx.model.gangs import DisruptionMode, Gang
+from phalanx.model.names import GangId
+
+EVICTION_REASON: Final = "Preempted"
+
+UNKNOWN: Final = GangId("")
+"""For whom a leader before us evicted a gang."""
+
+
+def preempted(
+    gangs: Iterable[Gang], remembered: Mapping[GangId, GangId], *, scheduler_name: str
+) -> dict[GangId, GangId]:
+    """Each with the gang for which it went; not those that lose no more than they can do without."""
+    found = {gang.id: UNKNOWN for gang in gangs if _is_told(gang, scheduler_name) and not stays_whole(gang)}
+    return {**found, **remembered}
+
+
+def stays_whole(gang: Gang) -> bool:
+    """Whether enough of its members are not told that they go."""
+    stay = [pod for pod in gang.members if pod.counts_for_gang and pod.disruption != EVICTION_REASON]
+    return gang.disruption.mode is DisruptionMode.SINGLE or gang.minimum.is_reached(stay)
+
+
+def _is_told(gang: Gang, scheduler_name: str) -> bool:
+    return any(
+        pod.disruption == EVICTION_REASON and pod.holds_node and pod.scheduler_name == scheduler_name
+        for pod in gang.members
+    )
