@@ -1,8 +1,8 @@
 """Evictions for the sake of another gang that were begun and have not come to their end.
 
-All victims of a gang carry a condition before the first one is deleted (`kube/evictor.py`): what a leader
-before us began is seen on the pods that are left. What we began ourselves is in memory; a write may have been
-lost. Whether the room is needed any more is not asked: the rest of a gang would hold its own in vain.
+All victims of a gang carry a condition before the first one is deleted (`kube/evictor.py`), so what was begun
+is seen on the pods that are left: a leader before us did not get to them, or a write was lost. Whether the
+room is needed any more is not asked: the rest of a gang would hold its own in vain.
 """
 
 from collections.abc import Collection
@@ -41,4 +41,5 @@ def _left_of(gang: Gang, session: Session) -> list[Pod]:
         return []
     if any(pod.scheduler_name != session.config.scheduler_name for pod in gang.members):
         return []
-    return [pod for pod in gang.members if session.pod_state(pod) is PodState.BOUND and not pod.assumed]
+    left = [pod for pod in gang.members if session.pod_state(pod) is PodState.BOUND and not pod.assumed]
+    return left if any(pod.disruption == EVICTION_REASON for pod in left) else []

@@ -8,6 +8,7 @@ one by now, is done.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final
@@ -36,8 +37,8 @@ from phalanx.ports import OutcomeUnknown, RequestNotSent
 _log = structlog.get_logger(__name__)
 
 _encode: Final = msgspec.json.Encoder().encode
-_GONE: Final = (NotFound, Conflict, Invalid)
-"""A UID that is another one: a patch of the status answers 422, a delete 409."""
+_GONE: Final = (NotFound, Invalid)
+"""A UID that is another one: a patch of the status answers 422. A 409 is a conflict with another writer."""
 _AGAIN: Final = (ApiError, OutcomeUnknown, RequestNotSent)
 
 
@@ -132,7 +133,8 @@ class Evictor:
 
     async def _send_delete(self, eviction: Evict) -> None:
         timeout = write_timeout(self._fence)
-        await self._client.delete(_path(eviction), uid=eviction.pod, timeout=timeout)
+        with suppress(Conflict):  # the precondition: the name belongs to another pod by now
+            await self._client.delete(_path(eviction), uid=eviction.pod, timeout=timeout)
 
 
 _Step = Callable[[], Awaitable[None]]

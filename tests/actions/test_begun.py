@@ -74,7 +74,7 @@ def test_a_gang_that_is_finishing_is_left_alone() -> None:
 
 
 def test_who_started_meanwhile_does_not_spare_the_rest() -> None:
-    """Half of the gang went, one write after the other was lost, and there is room elsewhere now."""
+    """Half of the gang went, the other deletions were lost, and there is room elsewhere now."""
     scenario = _scenario()
     first = scenario.decide()
     (loser,) = {name.rsplit("-", 1)[0] for name in first.evicted()}
@@ -82,7 +82,19 @@ def test_who_started_meanwhile_does_not_spare_the_rest() -> None:
     scenario.nodes("b", 1, gpu=8)
     scenario.capacity_version += 1
     scenario.now += EVICTION_CHECK_MS
-    decided = _made_anew(scenario, loser, 0, 1).decide()
+    decided = _made_anew(_told(scenario, loser, 2, 3), loser, 0, 1).decide()
     assert "high" in decided.placed()
     assert sorted(decided.evicted()) == [f"{loser}-2", f"{loser}-3"]
     assert decided.result.memory.preempted == first.result.memory.preempted
+
+
+def test_a_pod_that_joins_an_evicted_gang_is_not_evicted_with_it() -> None:
+    scenario = _scenario()
+    first = scenario.decide()
+    (loser,) = {name.rsplit("-", 1)[0] for name in first.evicted()}
+    scenario.memory = first.result.memory
+    scenario.nodes("b", 1, gpu=8)
+    scenario.capacity_version += 1
+    decided = _made_anew(scenario, loser, 0, 1, 2).decide()
+    assert "high" in decided.placed()
+    assert decided.evicted() == []

@@ -2,6 +2,7 @@
 
 import pytest
 
+from phalanx.model.names import LABEL_POD_GROUP
 from phalanx.sim.invariants.gangs import OneDomain, OwnMembersOnly, WholeGangs
 from phalanx.sim.workloads import node, pod, pod_group
 from tests.sim_invariants.stage import Stage, violations
@@ -213,6 +214,24 @@ def test_a_label_edited_unheard() -> None:
         await host.bind("b", "n1")
 
     assert violations(history, OneDomain) == []
+
+
+@pytest.mark.parametrize(("before_s", "expected"), [(0.0, []), (60.0, ["S5"])])
+def test_a_pod_that_is_moved_into_the_gang(before_s: float, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        blocks(stage, topology={"required": "block"})
+        stage.create(pod("c", group="h"))
+        host = await stage.leader()
+        await host.bind("c", "n1")
+        stage.client.update(
+            stage.key("c"),
+            lambda it: {**it, "metadata": {**it["metadata"], "labels": {LABEL_POD_GROUP: "g"}}},
+        )
+        await host.hear("pods", "nodes", "podgroups")
+        await stage.pass_time(before_s)
+        await host.bind("a", "n2")
+
+    assert violations(history, OneDomain) == expected
 
 
 def test_a_placement_with_somebody_elses_pod() -> None:

@@ -1,5 +1,8 @@
 """S22 can fail, and does not when it only looks like it."""
 
+from collections.abc import Mapping
+from typing import Final
+
 from msgspec.structs import replace
 
 from phalanx.model.decisions import CycleResult, Evict, QueueReport
@@ -12,6 +15,8 @@ from phalanx.sim.invariants.preemptions import PreemptionsHelp
 from tests.builders import Scenario
 from tests.sim_invariants.stage import Stage, violations
 
+NONE_KNOWN: Final[Mapping[GangId, Nomination]] = {}
+
 
 def cluster(**victim: object) -> Scenario:
     """One node, full of a gang of two; another gang wants half of it."""
@@ -19,8 +24,11 @@ def cluster(**victim: object) -> Scenario:
     return scenario.gang("high", 1, gpu=4, priority=1)
 
 
-def verdicts(scenario: Scenario, *pods: int, gpus: int = 4) -> list[str]:
+def verdicts(
+    scenario: Scenario, *pods: int, gpus: int = 4, known: Mapping[GangId, Nomination] = NONE_KNOWN
+) -> list[str]:
     """When these members of the one gang are evicted for the other, which gets so many GPUs."""
+    scenario.memory = Memory(nominations=known)
     snapshot = scenario.snapshot()
     low = snapshot.gangs[GangId("gang-low")]
     evictions = tuple(
@@ -29,7 +37,7 @@ def verdicts(scenario: Scenario, *pods: int, gpus: int = 4) -> list[str]:
     )
     victims = tuple(each.pod for each in evictions)
     made = Nomination(seats={NodeName("n-0"): {GPU: gpus}}, victims=victims, until=1, attempts=1)
-    memory = Memory(nominations={GangId("gang-high"): made})
+    memory = Memory(nominations={**known, GangId("gang-high"): made})
     queues = {str(name): QueueReport({}, 0, 0) for name in snapshot.queues}
     result = CycleResult(cycle=1, evictions=evictions, memory=memory, queues=queues)
 
@@ -45,6 +53,16 @@ def test_a_whole_gang_of_lower_priority_may_go() -> None:
 
 def test_more_room_than_there_will_be_is_no_room() -> None:
     assert verdicts(cluster(), 0, 1, gpus=9) == ["S22"]
+
+
+def test_room_that_is_being_made_for_others_counts_with_what_they_take() -> None:
+    """Of two gangs on the node, the one that goes for a third one has not begun to end."""
+    scenario = Scenario().nodes("n", gpu=8).gang("low", 1, gpu=2, on=["n-0"])
+    scenario.gang("other", 1, gpu=6, on=["n-0"]).gang("high", 1, gpu=4, priority=1).gang("third", 1, gpu=4)
+    victims = tuple(pod.uid for pod in scenario.members("other"))
+    for gpus, expected in ((4, []), (6, ["S22"])):
+        third = Nomination(seats={NodeName("n-0"): {GPU: gpus}}, victims=victims, until=1, attempts=1)
+        assert verdicts(scenario, 0, known={GangId("gang-third"): third}) == expected
 
 
 def test_half_a_gang_does_not_stay() -> None:

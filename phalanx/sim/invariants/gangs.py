@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.snapshot import Snapshot
 from phalanx.sim.hosts import State
-from phalanx.sim.invariants.bounds import PARTIAL_S, PARTIAL_SLACK_S, TROUBLE_S
+from phalanx.sim.invariants.bounds import DECIDED_S, PARTIAL_S, PARTIAL_SLACK_S, TROUBLE_S
 from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.check import Check, Scene
 from phalanx.sim.invariants.facts import GangKey, GroupFact, NodeFact, PodFact
@@ -196,7 +196,7 @@ class OneDomain(Check):
     """S5: all members of a gang that requires a level lie in one domain of it, those that already run too.
 
     Labels count as they are or as they were when the bind was sent; a member whose node is gone, or whose
-    node has lost its place since, binds nobody.
+    node has lost its place since, binds nobody, nor does one whose label has just moved it into the gang.
     """
 
     name = "S5"
@@ -208,7 +208,7 @@ class OneDomain(Check):
         group = self.truth.group_of(pod.gang) if pod is not None else None
         if pod is None or group is None or not self._still_required(call, pod.gang):
             return
-        heard = self.truth.heard(call, "nodes")
+        heard, decided = self.truth.heard(call, "nodes"), self.truth.heard(call, "pods", before_s=DECIDED_S)
         here = self._domains(call.node, heard, group.topology, group.required)
         if here is None:
             return
@@ -217,6 +217,8 @@ class OneDomain(Check):
             if other.uid == pod.uid or not other.counts or other.is_over or other.node in seen:
                 continue
             seen.add(other.node)
+            if any(known and known.gang != pod.gang for known in self.truth.pod_since(other.uid, decided)):
+                continue
             there = self._domains(other.node, heard, group.topology, group.required)
             if there and not here & there:
                 self.violated(

@@ -58,10 +58,11 @@ class PreemptionsHelp(Check):
             self.violated(str(gang), f"{len(stay)} members stay, which are no minimum")
 
     def _check_room(self, snapshot: Snapshot, result: CycleResult, gone: set[PodUid]) -> None:
-        back = _given_back(snapshot, gone)
-        known = snapshot.memory.nominations
-        new = {gang: each for gang, each in result.memory.nominations.items() if each != known.get(gang)}
-        taken = _taken(snapshot, result, new.values())
+        known, told = snapshot.memory.nominations, result.memory.nominations
+        new = {gang: each for gang, each in told.items() if each != known.get(gang)}
+        going = {pod for each in told.values() for pod in each.victims}
+        back = _given_back(snapshot, gone | going)
+        taken = _taken(snapshot, result, told.values())
         for gang, nomination in new.items():
             for node, amounts in nomination.seats.items():
                 state = snapshot.nodes.get(node)
