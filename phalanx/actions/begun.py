@@ -37,6 +37,7 @@ def finish(session: Session, nominated: Collection[GangId]) -> dict[GangId, Gang
 
 
 def _left_of(gang: Gang, session: Session) -> list[Pod]:
+    """All that hold nodes, where some are told that they go, are not going, and too few stay without them."""
     if gang.is_finishing or stays_whole(gang):
         return []
     if any(pod.scheduler_name != session.config.scheduler_name for pod in gang.members):
