@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
+from phalanx.actions import deadlines
 from phalanx.actions.backfill import promises_of
 from phalanx.actions.claims import Claims
 from phalanx.actions.failures import Failures
@@ -45,6 +46,7 @@ def execute(
         preempted.wake_at,
         claims.wake_at,
         session.health.wake_at,
+        deadlines.next_missed(session),
         *starts,
     )
     return CycleResult(
@@ -52,7 +54,7 @@ def execute(
         placements=placements,
         evictions=session.evictions,
         nominations=preempted.nominated,
-        verdicts=tuple(session.verdicts[gang] for gang in sorted(session.verdicts)),
+        verdicts=deadlines.verdicts_of(session, outcome),
         queues=_reports(session, told),
         memory=Memory(
             cycle=session.cycle,

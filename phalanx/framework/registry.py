@@ -38,6 +38,7 @@ BUILT_IN: Final = MappingProxyType(
         "disruption": "phalanx.plugins.disruption:DisruptionWishes",
         "run-time-lost": "phalanx.plugins.run_time_lost:RunTimeLost",
         "priority": "phalanx.plugins.priority:Priority",
+        "start-by": "phalanx.plugins.start_by:StartBy",
         "fifo": "phalanx.plugins.fifo:Fifo",
     }
 )

@@ -109,7 +109,9 @@ class CycleStats(Struct, frozen=True):
 class CycleResult(Struct, frozen=True):
     """Everything one cycle decided. Logs, events, conditions, metrics and pages are derived from it.
 
-    `wake_at` is in milliseconds since the epoch: the next moment when time alone could change a decision.
+    `verdicts`: of what was tried, in the order in which it was, then of the other gangs that wait.
+    `wake_at` is in milliseconds since the epoch: the next moment when time alone could change a decision or a
+    verdict.
     """
 
     cycle: int

@@ -124,8 +124,9 @@ class Gang(Struct, frozen=True, gc=False):
     together, 0 for all of them. `priority` is the PodGroup's, or else the lowest of its members.
     `created` is in seconds since the epoch: the PodGroup's, or the oldest member's. `started` tells whether
     minMember was reached once in the API; such a gang stays started while some member counts. With none left
-    it begins anew (`begins_anew`), whole as the first time. `problems` make the gang unplaceable until its
-    objects change; those of its waiting members are among them.
+    it begins anew (`begins_anew`), whole as the first time. `start_by`: when it should have started for the
+    first time, in milliseconds since the epoch; None for no such wish. `problems` make the gang unplaceable
+    until its objects change; those of its waiting members are among them.
     """
 
     id: GangId
@@ -146,6 +147,7 @@ class Gang(Struct, frozen=True, gc=False):
     recovery: Recovery = Recovery()
     disruption: Disruption = Disruption()
     runtime: Runtime = Runtime()
+    start_by: int | None = None
     preemption_policy: str = "PreemptLowerPriority"
     resource_version: str = ""
     problems: tuple[Problem, ...] = ()
@@ -169,6 +171,11 @@ class Gang(Struct, frozen=True, gc=False):
     def is_satisfied(self) -> bool:
         """Whether minMember is reached now."""
         return self.active >= self.min_member
+
+    @property
+    def deadline(self) -> int | None:
+        """The time by which a gang that has never started should start, in milliseconds; else None."""
+        return None if self.started or self.begins_anew else self.start_by
 
     @property
     def is_finishing(self) -> bool:

@@ -91,3 +91,13 @@ def test_a_blocked_queue_does_not_block_the_next() -> None:
     for index in range(3):
         scenario.gang(f"a{index}", 1, gpu=1, queue="a").gang(f"b{index}", 1, gpu=1, queue="b")
     assert sorted(scenario.decide().placed()) == ["a0", "b0", "b1", "b2"]
+
+
+def test_verdicts_come_in_the_order_in_which_gangs_were_tried() -> None:
+    """A gang's place in its queue is counted by them."""
+    scenario = Scenario().nodes("n", 1, gpu=1).gang("run", 1, gpu=1, on=["n-0"], priority=9)
+    for name, priority in (("a", 0), ("b", 2), ("c", 1)):
+        scenario.gang(name, 1, gpu=1, priority=priority)
+    scenario.gang("aa", 1, min=2, gpu=1)
+    waiting = [each.group for each in scenario.decide().result.verdicts]
+    assert waiting == ["team/b", "team/c", "team/a", "team/aa"]

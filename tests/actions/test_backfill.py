@@ -318,3 +318,27 @@ def test_reserved_room_is_not_given_away_by_moving_others(mode: Backfill | None)
     decided = timeline.step()
     assert decided.placed() == (["any"] if mode else ["any", "here"])
     assert decided.where("any") == {"m" if mode else "n": 1}
+
+
+def test_a_promised_start_after_the_start_by_is_told_before() -> None:
+    """The gang is promised minute 50, as who runs ends then."""
+    timeline = half_full()
+    timeline.step()
+    for minute, is_missed in ((49, True), (50, False)):
+        timeline.scenario.change("big", start_by=BEGIN + minute * MINUTE)
+        verdict = timeline.step().verdict("big")
+        assert ("it will miss its startBy, " in verdict.message) is is_missed
+        assert (verdict.evidence[-1].subject == "spec.startBy") is is_missed
+
+
+def test_a_start_by_takes_no_promise_from_others() -> None:
+    timeline = half_full()
+    timeline.step()
+    timeline.add(Work("due", 2, 8))
+    timeline.step()
+    timeline.scenario.change("due", start_by=BEGIN + MINUTE)
+    timeline.minute = 1
+    decided = timeline.step()
+    assert [each.group for each in decided.result.verdicts] == ["team/due", "team/big"]
+    assert decided.verdict("big").start is not None
+    assert decided.verdict("due").start is None

@@ -89,6 +89,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         recovery=group.recovery if group is not None else Recovery(),
         disruption=group.disruption if group is not None else Disruption(),
         runtime=group.runtime if group is not None else Runtime(),
+        start_by=group.start_by if group is not None else None,
         resource_version=group.resource_version if group is not None else "",
         problems=gang_problems(key, members, group, context.classes),
     )

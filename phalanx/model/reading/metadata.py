@@ -1,12 +1,18 @@
 """Metadata and labels: identity, age, owners, and numbers that users write as label values."""
 
 from datetime import datetime, timezone
-from typing import Final
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
 
 from phalanx.model.pods import Controller
 from phalanx.model.wire.meta import ObjectMeta, OwnerReference
 
 _COUNT_DIGITS: Final = 9
+
+_LAST_SECOND: Final = 253_402_300_799
+"""Of the year 9999: later times cannot be told."""
 
 
 def identity(kind: str, meta: ObjectMeta) -> str:
@@ -19,6 +25,15 @@ def seconds(timestamp: datetime | None) -> int:
     if timestamp is None:
         return 0
     return int((timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=timezone.utc)).timestamp())  # noqa: UP017 mypy checks for 3.11, where both exist
+
+
+def milliseconds_at(written: str) -> int | None:
+    """Since the epoch, in whole seconds; None for what is no RFC 3339 time with a time zone since then."""
+    try:
+        at = seconds(msgspec.convert(written, Annotated[datetime, Meta(tz=True)]))
+    except msgspec.ValidationError:
+        return None
+    return at * 1000 if 0 <= at <= _LAST_SECOND else None
 
 
 def controller_of(owners: tuple[OwnerReference, ...]) -> Controller | None:

@@ -18,7 +18,7 @@ from phalanx.model.gangs import (
 )
 from phalanx.model.pods import Controller
 from phalanx.model.reading.durations import milliseconds
-from phalanx.model.reading.metadata import controller_of, identity, seconds
+from phalanx.model.reading.metadata import controller_of, identity, milliseconds_at, seconds
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.wire import not_implemented
 from phalanx.model.wire import phalanx as wire
@@ -49,6 +49,7 @@ class PodGroup(Struct, frozen=True, gc=False):
     recovery: Recovery = Recovery()
     disruption: Disruption = Disruption()
     runtime: Runtime = Runtime()
+    start_by: int | None = None
     resource_version: str = ""
     problems: tuple[Problem, ...] = ()
 
@@ -75,6 +76,7 @@ def read_pod_group(written: WirePodGroup) -> PodGroup:
         recovery=_recovery(spec.recovery),
         disruption=_disruption(spec.disruption),
         runtime=_runtime(spec.runtime),
+        start_by=milliseconds_at(spec.start_by) if spec.start_by is not None else None,
         resource_version=meta.resource_version,
         problems=tuple(_problems(spec)),
     )
@@ -143,6 +145,12 @@ def _runtime_faults(written: wire.Runtime | None) -> Iterator[str]:
         yield f"spec.runtime.estimate: {written.estimate} is longer than spec.runtime.max, {written.max}"
 
 
+def _start_faults(written: str | None) -> Iterator[str]:
+    """One that is no time counts as unset, and is a problem of its own."""
+    if written is not None and milliseconds_at(written) is None:
+        yield "spec.startBy: expected a time such as 2026-12-24T18:00:00Z"
+
+
 def _role(role: Role) -> RoleSpec:
     return RoleSpec(
         name=role.name,
@@ -171,6 +179,7 @@ def _problems(spec: PodGroupSpec) -> Iterator[Problem]:
         *_recovery_faults(spec.recovery),
         *_disruption_faults(spec.disruption),
         *_runtime_faults(spec.runtime),
+        *_start_faults(spec.start_by),
     )
     for message in own:
         yield Problem(Reason.INVALID_OBJECT, f"PodGroup field {message}")

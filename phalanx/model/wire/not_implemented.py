@@ -14,7 +14,6 @@ from msgspec.structs import fields
 from phalanx.model.wire.phalanx import PodGroupSpec, QueueSpec, Role
 
 FIELDS: Final[dict[type[Struct], frozenset[str]]] = {
-    PodGroupSpec: frozenset({"start_by"}),
     Role: frozenset({"requests"}),
     QueueSpec: frozenset({"cells"}),
 }
