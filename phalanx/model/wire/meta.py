@@ -44,6 +44,7 @@ class ObjectMeta(Wire, frozen=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    generation: Int64 = 0
     labels: Mapping[str, str] = {}
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
