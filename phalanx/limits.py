@@ -425,6 +425,9 @@ SHOWN_QUEUES: Final = 16
 SHOWN_DEFECTS: Final = 8
 """Wrong answers of the solver that one log line lists: the recorded cycle has them all."""
 
+IGNORED_HINTS_SHOWN: Final = 3
+"""Hints that a verdict names as ignored: who wrote one wrongly wrote the others alike."""
+
 SHOWN_NODES: Final = 8
 """Nodes of one placement that a table lists: more would fill a screen with names."""
 

@@ -125,7 +125,8 @@ class Gang(Struct, frozen=True, gc=False):
     `created` is in seconds since the epoch: the PodGroup's, or the oldest member's. `started` tells whether
     minMember was reached once in the API; such a gang stays started while some member counts. With none left
     it begins anew (`begins_anew`), whole as the first time. `problems` make the gang unplaceable until its
-    objects change; those of its waiting members are among them.
+    objects change; those of its waiting members are among them. `checkpointed`: when the work of all members
+    was last saved, in seconds since the epoch, 0 when nobody tells. `ignored`: hints that count for nothing.
     """
 
     id: GangId
@@ -149,6 +150,8 @@ class Gang(Struct, frozen=True, gc=False):
     preemption_policy: str = "PreemptLowerPriority"
     resource_version: str = ""
     problems: tuple[Problem, ...] = ()
+    checkpointed: int = 0
+    ignored: tuple[str, ...] = ()
 
     @property
     def may_preempt(self) -> bool:

@@ -184,7 +184,9 @@ class Pod(Struct, frozen=True, gc=False):
     seconds since the epoch, 0 when nobody tells. `ran` is when one that has succeeded began and ended, in
     seconds too, None when nobody tells. `device` is where its share of a GPU is, on its node; None while it
     has neither, or when nobody tells. `labels` are those that it may
-    share with the others of its workload, `own_labels` those that tell it from them.
+    share with the others of its workload, `own_labels` those that tell it from them. `checkpointed` is when
+    its work was last saved, in seconds too, 0 when nobody tells. `ignored` says what is wrong with a hint
+    that counts for nothing.
     """
 
     uid: PodUid
@@ -218,6 +220,8 @@ class Pod(Struct, frozen=True, gc=False):
     problems: tuple[Problem, ...] = ()
     labels: PodLabels = NO_LABELS
     own_labels: PodLabels = NO_LABELS
+    checkpointed: int = 0
+    ignored: str = ""
 
     @property
     def all_labels(self) -> tuple[tuple[str, str], ...]:

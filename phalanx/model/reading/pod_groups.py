@@ -17,6 +17,7 @@ from phalanx.model.gangs import (
     lineages,
 )
 from phalanx.model.pods import Controller
+from phalanx.model.reading.checkpoints import read_checkpoint
 from phalanx.model.reading.durations import milliseconds
 from phalanx.model.reading.metadata import controller_of, identity, seconds
 from phalanx.model.reasons import Problem, Reason
@@ -30,7 +31,10 @@ _DISRUPTIONS: Final = {mode.value: mode for mode in DisruptionMode}
 
 
 class PodGroup(Struct, frozen=True, gc=False):
-    """A PodGroup without its members. `started`: its status says that minMember was reached once."""
+    """A PodGroup without its members. `started`: its status says that minMember was reached once.
+
+    `checkpointed` and `ignored`: see Pod.
+    """
 
     uid: str
     namespace: str
@@ -50,6 +54,8 @@ class PodGroup(Struct, frozen=True, gc=False):
     disruption: Disruption = Disruption()
     runtime: Runtime = Runtime()
     resource_version: str = ""
+    checkpointed: int = 0
+    ignored: str = ""
     problems: tuple[Problem, ...] = ()
 
 
@@ -57,6 +63,7 @@ def read_pod_group(written: WirePodGroup) -> PodGroup:
     """One PodGroup."""
     meta, spec = written.metadata, written.spec
     wish = spec.topology
+    checkpointed, ignored = read_checkpoint(meta.annotations)
     return PodGroup(
         uid=identity("PodGroup", meta),
         namespace=meta.namespace,
@@ -76,6 +83,8 @@ def read_pod_group(written: WirePodGroup) -> PodGroup:
         disruption=_disruption(spec.disruption),
         runtime=_runtime(spec.runtime),
         resource_version=meta.resource_version,
+        checkpointed=checkpointed,
+        ignored=ignored,
         problems=tuple(_problems(spec)),
     )
 
