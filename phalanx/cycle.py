@@ -29,7 +29,7 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
     preempts = ActionName.PREEMPT in config.actions
     preempted = preempt.execute(session, outcome, nominations) if preempts else preempt.NOTHING
     # 5. Say why, of all that was not placed.
-    explained = verdicts.execute(session, outcome)
+    explained = verdicts.execute(session, outcome, preempted.spared)
     # 6. Close: decisions, reports, memory.
     return close.execute(
         session,

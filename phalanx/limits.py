@@ -425,6 +425,9 @@ SHOWN_QUEUES: Final = 16
 SHOWN_DEFECTS: Final = 8
 """Wrong answers of the solver that one log line lists: the recorded cycle has them all."""
 
+IGNORED_HINTS_SHOWN: Final = 3
+"""Hints that a verdict names as ignored: who wrote one wrongly wrote the others alike."""
+
 SHOWN_NODES: Final = 8
 """Nodes of one placement that a table lists: more would fill a screen with names."""
 
@@ -472,6 +475,10 @@ VICTIM_DETERMINISTIC_LIMIT: Final = 1.0
 
 VICTIM_AMOUNTS_MAX: Final = 1 << 60
 """Largest sum in a model of victims, so that nothing overflows 64 bits."""
+
+BUDGET_COUNTED_MS: Final = 30_000
+"""Milliseconds after which a PodDisruptionBudget's status has counted that a pod is being deleted: its
+controller takes a second, and longer when it has much to do."""
 
 AVOIDED_NODES_MAX: Final = 256
 """Nodes that one gang avoids: what failed it on more than these is not the nodes."""

@@ -23,6 +23,7 @@ from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.decisions import Bind, CycleResult, Placement
+from phalanx.model.disruption_budgets import DisruptionBudget
 from phalanx.model.gangs import Gang, GangKind, RoleSpec, TopologyWish
 from phalanx.model.memory import Memory
 from phalanx.model.names import NODE_GPU_SHARING, GangId, NodeName, PodUid, QueueName, ShapeKey
@@ -68,6 +69,7 @@ class Scenario:
         self._queues: dict[QueueName, Queue] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._strangers: list[Pod] = []
+        self._budgets: list[DisruptionBudget] = []
 
     def nodes(
         self,
@@ -141,6 +143,14 @@ class Scenario:
     def namespace(self, name: str, **labels: str) -> Self:
         """A namespace with labels."""
         self._namespaces[name] = labels
+        return self
+
+    def budget(self, name: str, allowed: int = 0, **labels: str) -> Self:
+        """A PodDisruptionBudget of namespace `team` for the pods with these labels."""
+        selector = Term(tuple(Requirement(key, "In", (value,)) for key, value in sorted(labels.items())))
+        self._budgets = [each for each in self._budgets if each.name != name]
+        self._budgets.append(DisruptionBudget("team", name, selector, allowed))
+        self._budgets.sort(key=lambda each: each.name)
         return self
 
     def gang(self, name: str, count: int, *, min: int | None = None, **fields: Any) -> Self:
@@ -285,6 +295,7 @@ class Scenario:
             memory=self.memory,
             pod_terms=pod_terms,
             standing=standing,
+            disruption_budgets=tuple(self._budgets),
         )
 
     def _company(self) -> View:

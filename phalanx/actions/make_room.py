@@ -3,15 +3,17 @@
 The least important victims that are enough: priorities are added from below until the demand fits. Among them
 the solver chooses the cheapest set; what it chose is tried with all rules of the demand. Where those ask for
 more than it knows of, victims are added by trial, the cheapest first, and those that turn out to be needless
-stay.
+stay. Limits that are not firm are broken only where no victims do that keep them.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demand import Batch, Demand
+from phalanx.actions.eviction_limits import EvictionLimits
 from phalanx.actions.limits import CYCLE_VICTIMS_LIMIT, VICTIM_PRIORITIES_MAX, VICTIM_TRIALS_MAX
 from phalanx.actions.placing import seats_of
 from phalanx.actions.problems import Problems
@@ -22,6 +24,8 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Usage, total_requests
 from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
 from phalanx.model.gangs import Gang
+from phalanx.model.names import NodeName, PodUid
+from phalanx.model.reasons import Evidence
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed
 from phalanx.solver.victims.engine import choose
@@ -44,7 +48,22 @@ class Made(Struct, frozen=True):
     @property
     def gangs_ended(self) -> list[Gang]:
         """The gangs that lose all they hold, or more than they can do without."""
-        return [victim.gang for victim in self.victims if victim.whole]
+        gone = {pod.uid for victim in self.victims for pod in victim.pods}
+        gangs = {victim.gang.id: victim.gang for victim in self.victims}
+        return [gang for gang in gangs.values() if not _holders_left(gang, gone)]
+
+
+class Search(Struct, frozen=True):
+    """Victims, and what bounds the choice among them. `may_break`: limits that are not firm."""
+
+    victims: Sequence[Victim]
+    floors: Sequence[EvictionFloor]
+    limits: EvictionLimits
+    may_break: bool = False
+    effort: float = VICTIM_DETERMINISTIC_LIMIT
+
+
+_NO_LIMITS: Final = EvictionLimits(())
 
 
 class RoomMaker:
@@ -59,24 +78,36 @@ class RoomMaker:
         """Equal for demands that differ by nothing but the names of their pods."""
         return self._problems.key(demand)
 
-    def make(
-        self, demand: Demand, victims: Sequence[Victim], floors: Sequence[EvictionFloor] = ()
-    ) -> Made | None:
+    def make(self, demand: Demand, search: Search) -> Made | None:
         """The best choice; None where nobody's end is enough, or where the demand fits without any."""
         wanted = _whole(demand)
         if self._seats(wanted, ()) is not None:
             return None
-        for some in _by_importance(victims):
-            made = self._choose(wanted, some, floors)
-            if made is not None:
-                return made
-        return None
+        made = next(self._choices(wanted, search), None)
+        if made is not None or all(each.limit.firm for each in search.limits.on(search.victims)):
+            return made
+        choices = self._choices(wanted, replace(search, may_break=True))
+        return min(choices, key=lambda choice: search.limits.breaches(choice.victims), default=None)
 
-    def _choose(
-        self, demand: Demand, victims: Sequence[Victim], floors: Sequence[EvictionFloor]
-    ) -> Made | None:
-        problem = problem_of(self._session, demand, victims, floors)
-        answer = choose(problem, effort=min(self._effort, VICTIM_DETERMINISTIC_LIMIT))
+    def why_spared(self, demand: Demand, search: Search) -> tuple[Evidence, ...]:
+        """The limits without which somebody's end would be enough; a rough look, which finds some of them."""
+        if not search.limits.on(search.victims):
+            return ()
+        made = self.make(demand, replace(search, limits=_NO_LIMITS, effort=0.0))
+        return search.limits.evidence(made.victims) if made is not None else ()
+
+    def _choices(self, demand: Demand, search: Search) -> Iterator[Made]:
+        for some in _by_importance(search.victims):
+            made = self._choose(demand, replace(search, victims=some))
+            if made is not None:
+                yield made
+
+    def _choose(self, demand: Demand, search: Search) -> Made | None:
+        victims, limits = search.victims, search.limits.on(search.victims)
+        problem = problem_of(
+            self._session, demand, victims, search.floors, limits, may_break=search.may_break
+        )
+        answer = choose(problem, effort=min(self._effort, search.effort))
         self._effort -= answer.spent
         choice = answer.choice
         if choice is None:
@@ -84,7 +115,7 @@ class RoomMaker:
         chosen = [victims[index] for index in choice.units]
         seats = self._seats(demand, chosen)
         if seats is not None:
-            return Made(tuple(chosen), seats, _price(choice.cost, choice.bound))
+            return Made(tuple(chosen), seats, _price(problem, choice.units, choice.bound))
         return self._by_trial(demand, victims, problem, choice)
 
     def _by_trial(
@@ -93,24 +124,44 @@ class RoomMaker:
         """Twice as many each time, then without those that turn out to be needless."""
         room = Room(problem)
         room.remove(choice.units)
-        order = [victims[index] for index in choice.units]
+        order = list(choice.units)
         for index in _cheapest_first(victims):
             more = room.with_needed(index)
             if more and room.keeps_floors(more):
                 room.remove(more)
-                order += [victims[each] for each in more]
+                order += more
         count, seats = len(choice.units), None
         while seats is None and count < len(order):
             count = min(len(order), max(1, 2 * count))
-            seats = self._seats(demand, order[:count])
+            seats = self._seats(demand, [victims[index] for index in order[:count]])
         if seats is None:
             return None
-        chosen = order[:count]
-        for each in sorted(chosen, key=lambda victim: -victim.cost)[:VICTIM_TRIALS_MAX]:
-            fewer = [other for other in chosen if other is not each]
-            if _is_closed(fewer) and (found := self._seats(demand, fewer)) is not None:
-                chosen, seats = fewer, found
-        return Made(tuple(chosen), seats, _price(sum(each.cost for each in chosen), choice.bound))
+        units, seats = self._without_needless(demand, victims, order[:count], seats)
+        return Made(tuple(victims[unit] for unit in units), seats, _price(problem, units, choice.bound))
+
+    def _without_needless(
+        self, demand: Demand, victims: Sequence[Victim], units: Sequence[int], seats: Seats
+    ) -> tuple[Sequence[int], Seats]:
+        """All that free none of the seats stay, then whole blocks, ever smaller ones, the dearest first."""
+        beside = _on_nodes(victims, units, {node for node, _ in seats})
+        if len(beside) < len(units):
+            found = self._seats(demand, [victims[unit] for unit in beside])
+            units, seats = (beside, found) if found is not None else (units, seats)
+        units = sorted(units, key=lambda unit: (-victims[unit].cost, unit))
+        size, tries = len(units), VICTIM_TRIALS_MAX
+        while size > 1 and tries > 0:
+            size, start = -(-size // 2), 0
+            while start < len(units) and tries > 0:
+                fewer = [*units[:start], *units[start + size :]]
+                found = None
+                if _is_closed([victims[unit] for unit in fewer]):
+                    tries -= 1
+                    found = self._seats(demand, [victims[unit] for unit in fewer])
+                if found is not None:
+                    units, seats = fewer, found
+                else:
+                    start += size
+        return units, seats
 
     def _seats(self, demand: Demand, ended: Sequence[Victim]) -> Seats | None:
         """Where the whole demand goes when these have ended."""
@@ -150,16 +201,32 @@ def _cheapest_first(victims: Sequence[Victim]) -> list[int]:
     return sorted(range(len(victims)), key=lambda index: (victims[index].cost, index))
 
 
+def _on_nodes(victims: Sequence[Victim], units: Sequence[int], nodes: Collection[NodeName]) -> list[int]:
+    """Those that free something there, with all of their gang that goes where the whole of it does."""
+    there = [unit for unit in units if not victims[unit].used.keys().isdisjoint(nodes)]
+    whole = {victims[unit].gang.id for unit in there if victims[unit].whole}
+    return [unit for unit in units if unit in there or victims[unit].gang.id in whole]
+
+
 def _is_closed(victims: Sequence[Victim]) -> bool:
     """Whether no gang goes whole while members that can go alone stay."""
-    for each in victims:
-        if each.whole:
-            gone = {pod.uid for other in victims if other.gang.id == each.gang.id for pod in other.pods}
-            if any(pod.holds_node and not pod.deleting and pod.uid not in gone for pod in each.gang.members):
-                return False
-    return True
+    gone = {pod.uid for each in victims for pod in each.pods}
+    return not any(each.whole and _holders_left(each.gang, gone) for each in victims)
 
 
-def _price(cost: int, bound: int) -> str:
-    proof = "proven to be the least" if cost <= bound else f"proven is {bound} at least"
-    return f"costs {cost}, {proof}"
+def _holders_left(gang: Gang, gone: Collection[PodUid]) -> bool:
+    return any(pod.holds_node and not pod.deleting and pod.uid not in gone for pod in gang.members)
+
+
+def _price(problem: VictimProblem, units: Sequence[int], bound: int) -> str:
+    """Costs are less than what one breach costs, so they can be told from each other."""
+    total = problem.cost_of(units)
+    breaches, cost = divmod(total, problem.breach)
+    least_breaches, least = divmod(bound, problem.breach)
+    proof = "proven to be the least" if total <= bound else f"proven is {least} at least"
+    if not breaches:
+        return f"costs {cost}, {proof}"
+    beyond = f"{breaches} pods more than PodDisruptionBudgets allow"
+    if total > bound:
+        proof = f"proven are {least_breaches} and {least} at least"
+    return f"takes {beyond} and costs {cost}, {proof}"

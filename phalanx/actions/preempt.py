@@ -5,7 +5,7 @@ under all of its rules, and of those the cheapest set. Nothing is evicted unless
 becomes free is kept for whom it was made (`nominations.py`).
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from phalanx.actions import begun
 from phalanx.actions.agenda import rank_of
 from phalanx.actions.demand import Demand, Stage
+from phalanx.actions.eviction_limits import EvictionLimits, limits_of
 from phalanx.actions.limits import (
     NOMINATION_ATTEMPTS_MAX,
     NOMINATION_MS,
@@ -21,10 +22,10 @@ from phalanx.actions.limits import (
     PREEMPTORS_PER_CYCLE_MAX,
     SHOWN_VICTIMS,
 )
-from phalanx.actions.make_room import Made, RoomMaker, beneficiary_of
+from phalanx.actions.make_room import Made, RoomMaker, Search, beneficiary_of
 from phalanx.actions.nominations import Nominations
 from phalanx.actions.outcome import Failure, Outcome
-from phalanx.actions.victims import Victim, VictimPool, leaving, room_of
+from phalanx.actions.victims import VictimPool, leaving, room_of
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.preempted import EVICTION_REASON
 from phalanx.framework.session import Session
@@ -40,12 +41,16 @@ from phalanx.model.reasons import Evidence, Reason, Verdict
 
 
 class Preempted(Struct, frozen=True):
-    """What the next cycle must know, the pods that get nodes once these are free, and when to look again."""
+    """What the next cycle must know, the pods that get nodes once these are free, and when to look again.
+
+    `spared`: for gangs that found no victims, the limits without which there would be some.
+    """
 
     nominations: dict[GangId, Nomination] = {}
     preempted: dict[GangId, GangId] = {}
     postponed: dict[GangId, int] = {}
     nominated: tuple[Nominate, ...] = ()
+    spared: dict[GangId, tuple[Evidence, ...]] = {}
     wake_at: int | None = None
 
 
@@ -70,7 +75,8 @@ class _Preemption:
         self._made: dict[GangId, tuple[Demand, Made]] = {}
         self._begun: dict[GangId, GangId] = {}
         self._postponed: dict[GangId, int] = {}
-        self._hopeless: set[Hashable] = set()
+        self._hopeless: dict[Hashable, tuple[Evidence, ...]] = {}
+        self._spared: dict[GangId, tuple[Evidence, ...]] = {}
         self._tried = 0
         self._pool = VictimPool(session)
         placed = {placement.gang for placement in session.placements}
@@ -106,9 +112,10 @@ class _Preemption:
             for gang_id in self._still_nominated():
                 self._assume_made(gang_id, what_if)
             maker = RoomMaker(self._session)
+            limits = limits_of(self._session, self._victims_of_others())
             for failure in self._outcome.failures.values():
                 if self._may_try(failure):
-                    self._try(failure.demand, maker, what_if)
+                    self._try(failure.demand, maker, limits, what_if)
             what_if.roll_back()
         for demand, made in self._made.values():
             victims = ((victim.gang, pod) for victim in made.victims for pod in victim.pods)
@@ -133,6 +140,7 @@ class _Preemption:
             preempted=self._preempted(nominations),
             postponed=dict(sorted(self._postponed.items())),
             nominated=tuple(self._nominated()),
+            spared=self._spared,
             wake_at=min((max(end, now) for end in self._ends(nominations)), default=None),
         )
 
@@ -193,29 +201,35 @@ class _Preemption:
             if gang in failed and gang not in self._made and gang not in self._still_nominated()
         }
 
-    def _try(self, demand: Demand, maker: RoomMaker, what_if: Statement) -> None:
+    def _try(self, demand: Demand, maker: RoomMaker, limits: EvictionLimits, what_if: Statement) -> None:
         gang, now = demand.gang, self._session.snapshot.now
         if gang.id in self._known.open:
             self._give_up_its_room(gang, what_if)
         evictor = self._session.preempted.get(gang.id)
         key = (maker.key(demand), rank_of(gang, self._session), gang.preemption_policy, evictor)
         if key in self._hopeless:
+            self._spared[gang.id] = self._hopeless[key]
             return
         self._tried += 1
         beneficiary = beneficiary_of(demand)
         choosable = self._pool.victims_for(beneficiary)
         taken = self._victims_of_others()
         victims = [each for each in choosable.victims if not any(pod.uid in taken for pod in each.pods)]
-        made = self._made_beside_reservations(demand, beneficiary, victims, maker) if victims else None
+        search = Search(victims, self._floors(beneficiary), limits)
+        made, spared = self._made_beside_reservations(demand, search, maker) if victims else (None, ())
         if made is not None:
             self._made[gang.id] = (demand, made)
             for victim in made.victims:
+                limits.take(pod.uid for pod in victim.pods)
                 what_if.end(queue=victim.queue, used=victim.used, booked=victim.booked)
             what_if.hold(queue=gang.queue, room=made.usage, booked=made.usage)
-        elif choosable.next_at is not None:
-            self._postponed[gang.id] = max(choosable.next_at, now + 1)
+            return
+        self._spared[gang.id] = spared
+        later = [*limits.more_at(victims), *(() if choosable.next_at is None else (choosable.next_at,))]
+        if later:
+            self._postponed[gang.id] = max(min(later), now + 1)
         else:
-            self._hopeless.add(key)
+            self._hopeless[key] = spared
 
     def _victims_of_others(self) -> set[PodUid]:
         """Pods that are evicted already, in this cycle or before."""
@@ -230,16 +244,20 @@ class _Preemption:
         what_if.end(queue=gang.queue, used=seats, booked=seats)
 
     def _made_beside_reservations(
-        self, demand: Demand, beneficiary: Beneficiary, victims: Sequence[Victim], maker: RoomMaker
-    ) -> Made | None:
-        """What is reserved for the start of others is no room: in the next cycle it would be kept from it."""
+        self, demand: Demand, search: Search, maker: RoomMaker
+    ) -> tuple[Made | None, tuple[Evidence, ...]]:
+        """What is reserved for the start of others is no room: in the next cycle it would be kept from it.
+
+        Where there are no victims, the limits that are why.
+        """
         with self._session.statement() as reserved:
             for each in self._outcome.reserved:
                 if each.gang != demand.gang.id:
                     reserved.hold(queue=each.queue, room=each.seats, booked={})
-            made = maker.make(demand, victims, self._floors(beneficiary))
+            made = maker.make(demand, search)
+            spared = maker.why_spared(demand, search) if made is None else ()
             reserved.roll_back()
-        return made
+        return made, spared
 
     def _floors(self, beneficiary: Beneficiary) -> list[EvictionFloor]:
         keepers = self._session.plugins.floor_keepers

@@ -1,8 +1,10 @@
 """Step 5: a verdict on every gang that has members left without a node, and what to remember of it."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.actions import starts
 from phalanx.actions.demand import Demand
@@ -16,7 +18,9 @@ from phalanx.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId
-from phalanx.model.reasons import Reason, Standing, Verdict
+from phalanx.model.reasons import Evidence, Reason, Standing, Verdict
+
+_NOBODY: Final[Mapping[GangId, tuple[Evidence, ...]]] = {}
 
 
 class Explained(Struct, frozen=True):
@@ -26,8 +30,13 @@ class Explained(Struct, frozen=True):
     is_complete: bool
 
 
-def execute(session: Session, outcome: Outcome) -> Explained:
-    """Explain failures in the order of the agenda, as many as one cycle may; the others follow later."""
+def execute(
+    session: Session, outcome: Outcome, spared: Mapping[GangId, tuple[Evidence, ...]] = _NOBODY
+) -> Explained:
+    """Explain failures in the order of the agenda, as many as one cycle may; the others follow later.
+
+    `spared`: why nobody is evicted for a gang, where limits are why; it stays in the verdict that is kept.
+    """
     explainer = Explainer(session, [failure.demand for failure in outcome.failures.values()])
     fingerprints = Refusals(session)
     promised = {each.gang: each for each in outcome.reserved}
@@ -37,7 +46,9 @@ def execute(session: Session, outcome: Outcome) -> Explained:
         if failure.kept_for is not None:
             verdict = starts.would_delay(gang, failure.kept_for, session.snapshot.now)
         else:
-            refusal = _judge(failure, explainer, fingerprints)
+            refusal = _with_evidence(
+                _judge(failure, explainer, fingerprints), _spared(failure, spared.get(gang.id))
+            )
             verdict = refusal.verdict
             if failure.tried and failure.because is None:
                 refusals[gang.id] = refusal
@@ -45,6 +56,22 @@ def execute(session: Session, outcome: Outcome) -> Explained:
             session.refuse(gang, starts.with_start(verdict, promised.get(gang.id)))
     complete = all(_is_settled(failure, refusals) for failure in outcome.failures.values())
     return Explained(refusals=refusals, is_complete=complete and not _is_passable(outcome, refusals))
+
+
+def _spared(failure: Failure, found: tuple[Evidence, ...] | None) -> tuple[Evidence, ...]:
+    """What was found now, or before while there was no explanation to add it to."""
+    known = failure.carried
+    if found is None and known is not None and not known.explained:
+        return known.verdict.evidence
+    return found or ()
+
+
+def _with_evidence(refusal: Refusal, more: tuple[Evidence, ...]) -> Refusal:
+    new = tuple(each for each in more if each not in refusal.verdict.evidence)
+    if not new:
+        return refusal
+    verdict = replace(refusal.verdict, evidence=(*refusal.verdict.evidence, *new))
+    return replace(refusal, verdict=verdict)
 
 
 def _is_passable(outcome: Outcome, refusals: Mapping[GangId, Refusal]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.actions.classes import asked_for, request_vectors
 from phalanx.actions.demand import Demand
+from phalanx.actions.eviction_limits import Counted
 from phalanx.actions.frame import Frame, frame_of
 from phalanx.actions.holders import total_of
 from phalanx.actions.prospects import homes_of_level
@@ -17,14 +18,20 @@ from phalanx.framework.session import Session
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import Resources
 from phalanx.model.rules import Budget
-from phalanx.solver.victims.problem import Allowance, Floor, Place, Unit, Vector, VictimProblem, Want
+from phalanx.solver.victims.problem import Allowance, Floor, Place, Unit, Vector, VictimProblem, Want, Wish
 from phalanx.solver.victims.room import pods_within
 
 
 def problem_of(
-    session: Session, demand: Demand, victims: Sequence[Victim], floors: Sequence[EvictionFloor]
+    session: Session,
+    demand: Demand,
+    victims: Sequence[Victim],
+    floors: Sequence[EvictionFloor],
+    limits: Sequence[Counted] = (),
+    *,
+    may_break: bool = False,
 ) -> VictimProblem:
-    """The problem; its units are the victims, in their order."""
+    """The problem; its units are the victims, in their order. `may_break`: limits that are not firm."""
     frame = frame_of(session, demand.gang)
     asked = [batch.pods[0].shape.requests for batch in demand.batches]
     resources = asked_for(asked)
@@ -48,12 +55,16 @@ def problem_of(
         )
         for position, victim in enumerate(victims)
     )
+    firm = [each for each in limits if each.limit.firm or not may_break]
+    soft = [each for each in limits if may_break and not each.limit.firm]
     return VictimProblem(
         wants=wants,
         places=places,
         units=units,
         allowances=_allowances(session, frame, victims, resources),
-        floors=_floors(session, floors, victims),
+        floors=(*_floors(session, floors, victims), *map(_floor, firm)),
+        wishes=tuple(Wish(each.most, each.takes) for each in soft),
+        breach=1 + sum(victim.cost for victim in victims),
         seed=session.snapshot.seed,
     )
 
@@ -117,6 +128,10 @@ def _floors(
         if names and takes:
             found.append(Floor(vector_of(floor.room, names), takes))
     return tuple(found)
+
+
+def _floor(limit: Counted) -> Floor:
+    return Floor((limit.most,), tuple((position, (count,)) for position, count in limit.takes))
 
 
 def _booked_on(victim: Victim, nodes: frozenset[NodeName] | None) -> Resources:

@@ -32,7 +32,7 @@ from phalanx.model.snapshot import Snapshot
 class Cache:
     """Everything known of one cluster, seen by the scheduler of this name.
 
-    Kinds that no decision looks at (budgets, leases) are accepted and not kept.
+    Kinds that no decision looks at (leases) are accepted and not kept.
     """
 
     def __init__(self, *, scheduler_name: str) -> None:
@@ -55,6 +55,7 @@ class Cache:
             "Topology": self._surroundings.topologies,
             "Namespace": self._surroundings.namespaces,
             "PriorityClass": self._surroundings.classes,
+            "PodDisruptionBudget": self._surroundings.budgets,
             "PersistentVolumeClaim": self._claims.claims,
             "PersistentVolume": self._claims.volumes,
             "StorageClass": self._claims.classes,
@@ -144,6 +145,7 @@ class Cache:
             memory=memory,
             pod_terms=pod_terms,
             standing=standing,
+            disruption_budgets=self._surroundings.disruption_budgets(),
         )
 
     def around(self, names: Iterable[NodeName]) -> Snapshot:

@@ -196,5 +196,5 @@ def _moved_what_it_holds(old: Pod, new: Pod) -> bool:
 
 
 def _terms(group: PodGroup) -> PodGroup:
-    """What a PodGroup asks for, without what we write into it."""
-    return structs.replace(group, resource_version="", started=False)
+    """What a PodGroup asks for, without what we write into it, and when it was saved."""
+    return structs.replace(group, resource_version="", started=False, checkpointed=0, ignored="")

@@ -1,4 +1,4 @@
-"""What surrounds pods and nodes: queues, topologies, namespaces, priority classes. Few, seldom changed."""
+"""What surrounds pods and nodes: queues, topologies, namespaces, priority classes, budgets. Few of each."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,9 +6,11 @@ from msgspec.structs import replace
 
 from phalanx.cache.changes import ChangeLog
 from phalanx.cache.table import Key, Table
+from phalanx.model.disruption_budgets import DisruptionBudget
 from phalanx.model.names import LABEL_QUEUE, QueueName
 from phalanx.model.nodes import Node
 from phalanx.model.queues import Queue
+from phalanx.model.reading.disruption_budgets import read_disruption_budget
 from phalanx.model.reading.priorities import PriorityLevel, read_priority_class
 from phalanx.model.reading.queues import queue_tree, read_queue
 from phalanx.model.reading.topology import all_topologies, read_topology
@@ -31,6 +33,10 @@ class Surroundings:
         self.classes: Table[core.PriorityClass, PriorityLevel] = Table(
             read=read_priority_class, changed=self._on_class
         )
+        self.budgets: Table[core.PodDisruptionBudget, DisruptionBudget] = Table(
+            read=read_disruption_budget, changed=self._on_budget
+        )
+        self._budgets: tuple[DisruptionBudget, ...] | None = None
         self._tree: tuple[Mapping[str, Queue], Mapping[QueueName, Queue]] | None = None
         self._implied: tuple[object, object, Mapping[str, Topology]] | None = None
 
@@ -47,6 +53,22 @@ class Surroundings:
         if self._implied is None or self._implied[0] is not declared or self._implied[1] is not nodes:
             self._implied = (declared, nodes, all_topologies(declared, nodes.values()))
         return self._implied[2]
+
+    def disruption_budgets(self) -> tuple[DisruptionBudget, ...]:
+        """All of them, by namespace and name; the same tuple until one changes."""
+        if self._budgets is None:
+            self._budgets = tuple(sorted(self.budgets.values(), key=lambda each: (each.namespace, each.name)))
+        return self._budgets
+
+    def _on_budget(
+        self, _key: Key, old: DisruptionBudget | None, new: DisruptionBudget | None, log: ChangeLog
+    ) -> None:
+        """One that allows more, or protects other pods, may let somebody be evicted."""
+        self._budgets = None
+        if old is None:
+            return
+        if new is None or new.allowed > old.allowed or replace(new, allowed=old.allowed) != old:
+            log.grew()
 
     def _on_namespace(self, key: Key, old: Labels | None, new: Labels | None, log: ChangeLog) -> None:
         """A queue may be open to it now; and it may name another queue for its gangs."""

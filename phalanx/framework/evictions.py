@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from phalanx.model.gangs import Gang
-from phalanx.model.names import NodeName, QueueName
+from phalanx.model.names import NodeName, PodUid, QueueName
 from phalanx.model.resources import Resources
 
 
@@ -23,3 +23,17 @@ class EvictionFloor(Struct, frozen=True):
     queue: QueueName
     room: Resources
     nodes: frozenset[NodeName] | None = None
+
+
+class EvictionLimit(Struct, frozen=True):
+    """Of these pods at most `most` are evicted, over all for whom room is made. `name`: who says so.
+
+    One that is not firm gives way where nobody else makes room, by as few pods as can be. `more_at`: when
+    more may go (ms) though nothing changes, None for never.
+    """
+
+    name: str
+    pods: frozenset[PodUid]
+    most: int
+    firm: bool = True
+    more_at: int | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast, runtime_checkable
 
-from phalanx.framework.evictions import Beneficiary, EvictionFloor
+from phalanx.framework.evictions import Beneficiary, EvictionFloor, EvictionLimit
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
@@ -115,6 +115,13 @@ class KeepsFloors(Protocol):
 
 
 @runtime_checkable
+class LimitsEvictions(Protocol):
+    """Says how many of which pods may be evicted, whoever they are evicted for."""
+
+    def eviction_limits(self, session: "Session") -> tuple[EvictionLimit, ...]: ...
+
+
+@runtime_checkable
 class SparesGangs(Protocol):
     """Says until when (ms) a gang may not be evicted for another one; 0 when it may be, NEVER when never."""
 
@@ -149,6 +156,7 @@ class Plugins:
         self.queue_orders = _those(plugins, OrdersQueues)
         self.eviction_rights = _those(plugins, AllowsEvictions)
         self.floor_keepers = _those(plugins, KeepsFloors)
+        self.limiters = _those(plugins, LimitsEvictions)
         self.shields = _those(plugins, SparesGangs)
         self.eviction_prices = _those(plugins, PricesVictims)
         self.rule_makers = _those(plugins, MakesRules)

@@ -36,6 +36,7 @@ BUILT_IN: Final = MappingProxyType(
         "priority-preemption": "phalanx.plugins.priority_preemption:PriorityPreemption",
         "reclaim": "phalanx.plugins.reclaim:Reclaim",
         "disruption": "phalanx.plugins.disruption:DisruptionWishes",
+        "disruption-budgets": "phalanx.plugins.disruption_budgets:DisruptionBudgets",
         "run-time-lost": "phalanx.plugins.run_time_lost:RunTimeLost",
         "priority": "phalanx.plugins.priority:Priority",
         "start-by": "phalanx.plugins.start_by:StartBy",

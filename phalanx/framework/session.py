@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, judge
 from phalanx.framework.entitlements import FairShares
@@ -25,7 +27,7 @@ from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey
 from phalanx.model.nodes import NodeState, ZoneLayout
 from phalanx.model.pods import Pod
 from phalanx.model.queues import PastUsage
-from phalanx.model.reasons import Problem, Verdict
+from phalanx.model.reasons import Evidence, Problem, Verdict
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
 
@@ -108,9 +110,12 @@ class Session:
         return self._objections[gang.id]
 
     def refuse(self, gang: Gang, verdict: Verdict) -> None:
-        """Give up on the gang for this cycle, or on what it has left to place."""
+        """Give up on the gang for this cycle, or on what it has left to place; say what of it was ignored."""
         check_gang(gang, self.gang_state(gang), GangState.REFUSED)
         self._changes.gangs[gang.id] = GangState.REFUSED
+        ignored = [Evidence(subject="ignored", finding=each) for each in gang.ignored]
+        if ignored:
+            verdict = replace(verdict, evidence=(*verdict.evidence, *ignored))
         self._verdicts[gang.id] = verdict
 
     @property

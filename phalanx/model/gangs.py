@@ -126,7 +126,9 @@ class Gang(Struct, frozen=True, gc=False):
     minMember was reached once in the API; such a gang stays started while some member counts. With none left
     it begins anew (`begins_anew`), whole as the first time. `start_by`: when it should have started for the
     first time, in milliseconds since the epoch; None for no such wish. `problems` make the gang unplaceable
-    until its objects change; those of its waiting members are among them.
+    until its objects change; those of its waiting members are among them. `checkpointed`: when the work of
+    all members was last saved, in seconds since the epoch, 0 when nobody tells. `ignored`: hints that count
+    for nothing.
     """
 
     id: GangId
@@ -151,6 +153,8 @@ class Gang(Struct, frozen=True, gc=False):
     preemption_policy: str = "PreemptLowerPriority"
     resource_version: str = ""
     problems: tuple[Problem, ...] = ()
+    checkpointed: int = 0
+    ignored: tuple[str, ...] = ()
 
     @property
     def may_preempt(self) -> bool:

@@ -31,6 +31,8 @@ ANNOTATION_GPU_TAKEN = f"{API_GROUP}/gpu-taken"
 """Users write the first two, which are also the names of the resources that they ask for; we write
 the others."""
 
+ANNOTATION_LAST_CHECKPOINT = f"{API_GROUP}/last-checkpoint"
+
 NODE_GPU_SHARING = f"{API_GROUP}/gpu-sharing"
 NODE_GPU_COUNT = "nvidia.com/gpu.count"
 NODE_GPU_MEMORY = "nvidia.com/gpu.memory"

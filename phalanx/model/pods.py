@@ -185,7 +185,9 @@ class Pod(Struct, frozen=True, gc=False):
     seconds too, None when nobody tells. `disruption` is the reason of its condition DisruptionTarget where
     that is true: it is to be deleted. `device` is where its share of a GPU is, on its node; None while it
     has neither, or when nobody tells. `labels` are those that it may
-    share with the others of its workload, `own_labels` those that tell it from them.
+    share with the others of its workload, `own_labels` those that tell it from them. `checkpointed` is when
+    its work was last saved, in seconds too, 0 when nobody tells. `ignored` says what is wrong with a hint
+    that counts for nothing.
     """
 
     uid: PodUid
@@ -220,6 +222,8 @@ class Pod(Struct, frozen=True, gc=False):
     problems: tuple[Problem, ...] = ()
     labels: PodLabels = NO_LABELS
     own_labels: PodLabels = NO_LABELS
+    checkpointed: int = 0
+    ignored: str = ""
 
     @property
     def all_labels(self) -> tuple[tuple[str, str], ...]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from phalanx.model.disruption_budgets import DisruptionBudget
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, QueueName
@@ -61,7 +62,7 @@ class Snapshot(Struct, frozen=True):
     that name none. `capacity_version` grows whenever something that could let a refused gang fit has changed.
     `pod_terms` are all that pods ask of other pods: each anti-affinity of those that wait or have a node,
     each affinity of those that wait. Where there are none, `standing` is empty; else it holds all pods with a
-    node.
+    node. `disruption_budgets` are sorted by namespace and name.
     """
 
     now: int
@@ -78,3 +79,4 @@ class Snapshot(Struct, frozen=True):
     memory: Memory = Memory()
     pod_terms: tuple[PodTerms, ...] = ()
     standing: tuple[Standing, ...] = ()
+    disruption_budgets: tuple[DisruptionBudget, ...] = ()

@@ -344,9 +344,28 @@ def test_relisting_replaces_a_kind_and_leaves_the_unreadable() -> None:
 
 def test_kinds_that_nobody_looks_at_are_accepted() -> None:
     cache = new_cache()
-    assert apply(cache, named("PodDisruptionBudget", "b", namespace="team")) == NOTHING
-    assert cache.apply(Deleted("PodDisruptionBudget", "team", "b")) == NOTHING
-    assert cache.apply(Relisted("PodDisruptionBudget", ())) == NOTHING
+    assert apply(cache, named("Lease", "l", namespace="team")) == NOTHING
+    assert cache.apply(Deleted("Lease", "team", "l")) == NOTHING
+    assert cache.apply(Relisted("Lease", ())) == NOTHING
+
+
+def _budget(allowed: int, **selector: object) -> KubeObject:
+    status = {"disruptionsAllowed": allowed}
+    found: KubeObject = named(
+        "PodDisruptionBudget", "b", namespace="team", spec={"selector": selector}, status=status
+    )
+    return found
+
+
+def test_a_budget_that_lets_more_go_may_help_and_one_that_lets_fewer_go_does_not() -> None:
+    cache = new_cache()
+    assert apply(cache, _budget(1)) == NOTHING
+    assert apply(cache, _budget(2)).capacity_grew
+    assert apply(cache, _budget(1)) == NOTHING
+    assert [str(each) for each in take_snapshot(cache).disruption_budgets] == ["team/b"]
+    assert apply(cache, _budget(1, matchLabels={"a": "b"})).capacity_grew
+    assert cache.apply(Deleted("PodDisruptionBudget", "team", "b")).capacity_grew
+    assert take_snapshot(cache).disruption_budgets == ()
 
 
 # --- what wakes a cycle -------------------------------------------------------------------------------------

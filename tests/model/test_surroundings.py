@@ -5,8 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from phalanx.model.disruption_budgets import DisruptionBudget
 from phalanx.model.nodes import Node, Taint
 from phalanx.model.pods import Requirement, Term
+from phalanx.model.reading.disruption_budgets import read_disruption_budget
 from phalanx.model.reading.nodes import read_node
 from phalanx.model.reading.priorities import PriorityLevel, read_priority_class, resolve
 from phalanx.model.reading.topology import all_topologies, read_topology
@@ -14,7 +16,7 @@ from phalanx.model.reading.volumes import binds_late, read_claim, read_volume, r
 from phalanx.model.snapshot import Claim, Level
 from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
 from phalanx.model.wire.meta import ObjectList, WatchEvent
-from tests.model.written import named, node
+from tests.model.written import named, node, written
 
 # --- nodes --------------------------------------------------------------------------------------------------
 
@@ -51,6 +53,53 @@ def test_an_amount_that_cannot_be_read_is_nothing() -> None:
         "status.allocatable[cpu]",
         "status.allocatable[memory]",
     ]
+
+
+# --- budgets ------------------------------------------------------------------------------------------------
+
+
+def budget(status: dict[str, Any] | None = None, generation: int = 1, **spec: Any) -> DisruptionBudget:
+    meta = {"name": "b", "namespace": "team", "generation": generation}
+    document = {"metadata": meta, "spec": spec, **({} if status is None else {"status": status})}
+    return read_disruption_budget(written(KINDS["PodDisruptionBudget"].struct, document))
+
+
+@pytest.mark.parametrize(
+    ("status", "allowed"),
+    [
+        ({"disruptionsAllowed": 3, "observedGeneration": 1}, 3),
+        ({"disruptionsAllowed": -3, "observedGeneration": 1}, 0),
+        ({"disruptionsAllowed": 3, "observedGeneration": 0}, 0),
+        ({}, 0),
+        (None, 0),
+    ],
+)
+def test_a_budget_allows_what_its_status_says_of_its_own_generation(
+    status: dict[str, Any] | None, allowed: int
+) -> None:
+    assert budget(status, selector={"matchLabels": {"a": "b"}}).allowed == allowed
+
+
+@pytest.mark.parametrize(
+    ("spec", "protects"),
+    [
+        ({}, False),
+        ({"selector": {}}, True),
+        ({"selector": {"matchLabels": {"app": "x"}}}, True),
+        ({"selector": {"matchLabels": {"app": "y"}}}, False),
+        ({"selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}, True),
+        ({"selector": {"matchExpressions": [{"key": "app", "operator": "Like"}]}}, True),
+    ],
+)
+def test_which_pods_a_budget_protects(spec: dict[str, Any], protects: bool) -> None:
+    assert budget(**spec).protects({"app": "x"}) is protects
+
+
+def test_a_selector_that_makes_no_sense_protects_everybody_and_says_so() -> None:
+    status = {"disruptionsAllowed": 3, "observedGeneration": 1}
+    found = budget(status, selector={"matchExpressions": [{"key": "app", "operator": "Like"}]})
+    assert found.allowed == 0
+    assert found.fault == "spec.selector.matchExpressions[0].operator: 'Like' is not an operator here"
 
 
 # --- topologies ---------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from phalanx.solver.victims.engine import choose
 from phalanx.solver.victims.greedy import cheapest_first, most_for_the_cost
-from phalanx.solver.victims.problem import Allowance, Floor, Place, Unit, VictimProblem, Want
+from phalanx.solver.victims.problem import Allowance, Floor, Place, Unit, VictimProblem, Want, Wish
 from phalanx.solver.victims.room import by_domain
 
 
@@ -17,6 +17,8 @@ def _cheapest(problem: VictimProblem) -> int | None:
     for count in range(len(problem.units) + 1):
         for chosen in combinations(range(len(problem.units)), count):
             cost = sum(problem.units[unit].cost for unit in chosen)
+            for wish in problem.wishes:
+                cost += problem.breach * max(0, sum(c for u, c in wish.takes if u in chosen) - wish.most)
             if (best is None or cost < best) and _is_enough(problem, set(chosen)):
                 best = cost
     return best
@@ -110,6 +112,11 @@ def problems(draw: st.DrawFn, *, wants: int = 1) -> VictimProblem:
     )
     allowances = [Allowance((0,), (draw(st.integers(0, 6)),), tuple(draw(some)))] if units else []
     floors = [Floor((draw(st.integers(0, 8)),), tuple(draw(some)))] if units else []
+    counts = st.dictionaries(st.integers(0, max(0, len(units) - 1)), st.integers(1, 4), max_size=4)
+    wish = st.builds(
+        Wish, most=st.integers(0, 3), takes=counts.map(lambda takes: tuple(sorted(takes.items())))
+    )
+    wishes = draw(st.lists(wish, max_size=2)) if units else []
     return VictimProblem(
         wants=tuple(
             Want(draw(st.tuples(st.integers(1, 3), number)), draw(st.integers(1, 3))) for _ in range(wants)
@@ -118,6 +125,8 @@ def problems(draw: st.DrawFn, *, wants: int = 1) -> VictimProblem:
         units=tuple(units),
         allowances=tuple(allowances) if draw(st.booleans()) else (),
         floors=tuple(floors) if draw(st.booleans()) else (),
+        wishes=tuple(wishes),
+        breach=draw(st.sampled_from((1, 60))),
     )
 
 

@@ -9,7 +9,7 @@ from enum import Enum
 
 from msgspec import Struct, structs
 
-from phalanx.limits import RELEASED_BY_S
+from phalanx.limits import IGNORED_HINTS_SHOWN, RELEASED_BY_S
 from phalanx.model.gangs import Disruption, Gang, GangKind, Minimum, Recovery, Runtime, TopologyWish
 from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE, GangId, QueueName
 from phalanx.model.pods import Pod, PodFailure, PodPhase
@@ -91,8 +91,19 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         runtime=group.runtime if group is not None else Runtime(),
         start_by=group.start_by if group is not None else None,
         resource_version=group.resource_version if group is not None else "",
+        checkpointed=group.checkpointed if group is not None else 0,
+        ignored=_ignored(members, group),
         problems=gang_problems(key, members, group, context.classes),
     )
+
+
+def _ignored(members: Sequence[Pod], group: PodGroup | None) -> tuple[str, ...]:
+    """Each fault once: those of the PodGroup as they are, of members by the first that has it."""
+    found = {group.ignored: f"PodGroup {group.name}: {group.ignored}"} if group and group.ignored else {}
+    for pod in members:
+        if pod.ignored:
+            found.setdefault(pod.ignored, f"pod {pod.name}: {pod.ignored}")
+    return tuple(found.values())[:IGNORED_HINTS_SHOWN]
 
 
 def _stranger(pod: Pod, context: GangContext) -> Gang:

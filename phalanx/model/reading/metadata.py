@@ -27,13 +27,13 @@ def seconds(timestamp: datetime | None) -> int:
     return int((timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=timezone.utc)).timestamp())  # noqa: UP017 mypy checks for 3.11, where both exist
 
 
-def milliseconds_at(written: str) -> int | None:
-    """Since the epoch, in whole seconds; None for what is no RFC 3339 time with a time zone since then."""
+def seconds_at(written: str) -> int | None:
+    """Since the epoch; None for what is no RFC 3339 time with a time zone since then."""
     try:
         at = seconds(msgspec.convert(written, Annotated[datetime, Meta(tz=True)]))
     except msgspec.ValidationError:
         return None
-    return at * 1000 if 0 <= at <= _LAST_SECOND else None
+    return at if 0 <= at <= _LAST_SECOND else None
 
 
 def controller_of(owners: tuple[OwnerReference, ...]) -> Controller | None:

@@ -17,8 +17,9 @@ from phalanx.model.gangs import (
     lineages,
 )
 from phalanx.model.pods import Controller
+from phalanx.model.reading.checkpoints import read_checkpoint
 from phalanx.model.reading.durations import milliseconds
-from phalanx.model.reading.metadata import controller_of, identity, milliseconds_at, seconds
+from phalanx.model.reading.metadata import controller_of, identity, seconds, seconds_at
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.wire import not_implemented
 from phalanx.model.wire import phalanx as wire
@@ -30,7 +31,10 @@ _DISRUPTIONS: Final = {mode.value: mode for mode in DisruptionMode}
 
 
 class PodGroup(Struct, frozen=True, gc=False):
-    """A PodGroup without its members. `started`: its status says that minMember was reached once."""
+    """A PodGroup without its members. `started`: its status says that minMember was reached once.
+
+    `checkpointed` and `ignored`: see Pod.
+    """
 
     uid: str
     namespace: str
@@ -51,6 +55,8 @@ class PodGroup(Struct, frozen=True, gc=False):
     runtime: Runtime = Runtime()
     start_by: int | None = None
     resource_version: str = ""
+    checkpointed: int = 0
+    ignored: str = ""
     problems: tuple[Problem, ...] = ()
 
 
@@ -58,6 +64,7 @@ def read_pod_group(written: WirePodGroup) -> PodGroup:
     """One PodGroup."""
     meta, spec = written.metadata, written.spec
     wish = spec.topology
+    checkpointed, ignored = read_checkpoint(meta.annotations)
     return PodGroup(
         uid=identity("PodGroup", meta),
         namespace=meta.namespace,
@@ -76,8 +83,10 @@ def read_pod_group(written: WirePodGroup) -> PodGroup:
         recovery=_recovery(spec.recovery),
         disruption=_disruption(spec.disruption),
         runtime=_runtime(spec.runtime),
-        start_by=milliseconds_at(spec.start_by) if spec.start_by is not None else None,
+        start_by=_moment(spec.start_by),
         resource_version=meta.resource_version,
+        checkpointed=checkpointed,
+        ignored=ignored,
         problems=tuple(_problems(spec)),
     )
 
@@ -145,9 +154,15 @@ def _runtime_faults(written: wire.Runtime | None) -> Iterator[str]:
         yield f"spec.runtime.estimate: {written.estimate} is longer than spec.runtime.max, {written.max}"
 
 
+def _moment(written: str | None) -> int | None:
+    """In milliseconds since the epoch."""
+    at = seconds_at(written) if written is not None else None
+    return None if at is None else at * 1000
+
+
 def _start_faults(written: str | None) -> Iterator[str]:
     """One that is no time counts as unset, and is a problem of its own."""
-    if written is not None and milliseconds_at(written) is None:
+    if written is not None and seconds_at(written) is None:
         yield "spec.startBy: expected a time such as 2026-12-24T18:00:00Z"
 
 

@@ -48,7 +48,7 @@ def keys_of(terms: PodTerms) -> tuple[str, ...]:
 def _read(term: core.PodAffinityTerm, path: str, meta: ObjectMeta, wrong: list[str]) -> PodTerm:
     if not term.topology_key:
         wrong.append(f"{path}.topologyKey: is empty")
-    selector = _selector(term.label_selector, f"{path}.labelSelector", wrong)
+    selector = read_label_selector(term.label_selector, f"{path}.labelSelector", wrong)
     if selector is not None:
         own = (*selector.requirements, *_own(term, meta.labels))
         selector = Term(tuple(sorted(dict.fromkeys(own), key=repr)))
@@ -59,7 +59,7 @@ def _read(term: core.PodAffinityTerm, path: str, meta: ObjectMeta, wrong: list[s
         topology_key=term.topology_key,
         selector=selector,
         namespaces=tuple(sorted(set(named))),
-        namespace_selector=_selector(term.namespace_selector, f"{path}.namespaceSelector", wrong),
+        namespace_selector=read_label_selector(term.namespace_selector, f"{path}.namespaceSelector", wrong),
     )
 
 
@@ -70,7 +70,8 @@ def _own(term: core.PodAffinityTerm, labels: Mapping[str, str]) -> Iterator[Requ
                 yield Requirement(key=key, operator=operator, values=(labels[key],))
 
 
-def _selector(selector: LabelSelector | None, path: str, wrong: list[str]) -> Term | None:
+def read_label_selector(selector: LabelSelector | None, path: str, wrong: list[str]) -> Term | None:
+    """The requirements, each once, in a fixed order; what makes no sense is appended to `wrong`."""
     if selector is None:
         return None
     for index, requirement in enumerate(selector.match_expressions):

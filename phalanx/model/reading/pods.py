@@ -14,6 +14,7 @@ from phalanx.model.names import (
     PodUid,
 )
 from phalanx.model.pods import Pod, PodPhase, Scheduled
+from phalanx.model.reading.checkpoints import read_checkpoint
 from phalanx.model.reading.failures import read_disruption, read_end, read_failure, read_run
 from phalanx.model.reading.metadata import controller_of, count, identity, seconds
 from phalanx.model.reading.priorities import PREEMPT_LOWER, PriorityLevel, resolve
@@ -34,6 +35,7 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
     priority, preemption_policy = _priority(spec, classes)
     shape = shapes.of(written)
     shared, own = shapes.labels_of(written)
+    checkpointed, ignored = read_checkpoint(meta.annotations)
     return Pod(
         uid=PodUid(identity("Pod", meta)),
         namespace=intern(meta.namespace),
@@ -65,6 +67,8 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
         problems=tuple(_problems(written, classes)),
         labels=shared,
         own_labels=own,
+        checkpointed=checkpointed,
+        ignored=ignored,
     )
 
 

@@ -277,9 +277,10 @@ class PodDisruptionBudgetSpec(Wire, frozen=True):
 
 
 class PodDisruptionBudgetStatus(Wire, frozen=True):
-    """How many evictions the budget allows now."""
+    """How many evictions the budget allows now, and for which generation of its spec that was counted."""
 
     disruptions_allowed: Int32 = 0
+    observed_generation: Int64 = 0
 
 
 class PodDisruptionBudget(Wire, frozen=True):

@@ -29,12 +29,13 @@ class OwnerReference(Wire, frozen=True):
 
 
 class Annotations(Wire, frozen=True):
-    """Our own annotations of pods. All others are left out: memory."""
+    """Our own annotations of pods and PodGroups. All others are left out: memory."""
 
     gpu_share: str | None = field(name=names.ANNOTATION_GPU_SHARE, default=None)
     gpu_memory: str | None = field(name=names.ANNOTATION_GPU_MEMORY, default=None)
     gpu_index: str | None = field(name=names.ANNOTATION_GPU_INDEX, default=None)
     gpu_taken: str | None = field(name=names.ANNOTATION_GPU_TAKEN, default=None)
+    last_checkpoint: str | None = field(name=names.ANNOTATION_LAST_CHECKPOINT, default=None)
 
 
 class ObjectMeta(Wire, frozen=True):
@@ -44,6 +45,7 @@ class ObjectMeta(Wire, frozen=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    generation: Int64 = 0
     labels: Mapping[str, str] = {}
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None

@@ -40,7 +40,7 @@ def cheapest(problem: VictimProblem, places: Sequence[int], *, below: int | None
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return Found(choice=None, bound=0, spent=solver.deterministic_time)
     chosen_units = tuple(sorted(unit for unit, each in model.units.items() if solver.boolean_value(each)))
-    cost = sum(problem.units[unit].cost for unit in chosen_units)
+    cost = problem.cost_of(chosen_units)
     bound = min(cost, max(0, math.ceil(solver.best_objective_bound - ROUNDING)))
     return Found(Choice(chosen_units, cost, bound), bound, solver.deterministic_time)
 
@@ -56,15 +56,25 @@ class _Model:
         self._gives = _gives(problem, inside)
         touching = payers.union(unit for gives in self._gives.values() for unit, _ in gives)
         self.units = {unit: self.cp.new_bool_var("") for unit in sorted(_closed(problem, touching))}
-        self.cost = cp_model.LinearExpr.weighted_sum(
-            list(self.units.values()), [problem.units[unit].cost for unit in self.units]
-        )
         self.declined = _sum_of_amounts(problem) > VICTIM_AMOUNTS_MAX
         if not self.declined:
+            self.cost = self._cost()
             self._goes_with_the_unit()
             self._keeps_the_floors()
             self._fits(places)
             self._stays_in_the_allowances()
+
+    def _cost(self) -> cp_model.LinearExprT:
+        variables = list(self.units.values())
+        costs = [self._problem.units[unit].cost for unit in self.units]
+        for wish in self._problem.wishes:
+            takes = [(self.units[unit], count) for unit, count in wish.takes if unit in self.units]
+            over = self.cp.new_int_var(0, sum(count for _, count in takes), "")
+            gone, counts = [*(each for each, _ in takes), over], [*(count for _, count in takes), -1]
+            self.cp.add(cp_model.LinearExpr.weighted_sum(gone, counts) <= wish.most)
+            variables.append(over)
+            costs.append(self._problem.breach)
+        return cp_model.LinearExpr.weighted_sum(variables, costs)
 
     def _goes_with_the_unit(self) -> None:
         for unit, variable in self.units.items():
@@ -167,6 +177,7 @@ def _closed(problem: VictimProblem, units: set[int]) -> set[int]:
 def _sum_of_amounts(problem: VictimProblem) -> int:
     """The largest sum that any constraint could reach."""
     asked = sum(amount * want.count for want in problem.wants for amount in want.request)
-    cost = sum(unit.cost for unit in problem.units)
+    breaches = sum(count for wish in problem.wishes for _, count in wish.takes)
+    cost = sum(unit.cost for unit in problem.units) + problem.breach * breaches
     taken = sum(amount for floor in problem.floors for _, vector in floor.takes for amount in vector)
     return max(asked * (1 + len(problem.units)), cost, taken)

@@ -110,7 +110,7 @@ def _second_look(problem: VictimProblem, room: Room, places: Sequence[int]) -> C
         if not room.fits(places):
             room.remove([unit])
     chosen = tuple(sorted(room.chosen))
-    return Choice(units=chosen, cost=sum(problem.units[unit].cost for unit in chosen), bound=0)
+    return Choice(units=chosen, cost=problem.cost_of(chosen), bound=0)
 
 
 def _units_on(problem: VictimProblem, places: Sequence[int]) -> dict[int, list[int]]:

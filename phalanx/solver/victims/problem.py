@@ -1,5 +1,7 @@
 """The choice of victims as data. The solver knows no policy: actions say who may go and what that costs."""
 
+from collections.abc import Collection
+
 from msgspec import Struct
 
 Vector = tuple[int, ...]
@@ -52,8 +54,19 @@ class Floor(Struct, frozen=True):
     takes: tuple[tuple[int, Vector], ...]
 
 
+class Wish(Struct, frozen=True):
+    """Of the pods of these units at most `most` should go; `takes`: how many each unit has."""
+
+    most: int
+    takes: tuple[tuple[int, int], ...]
+
+    def breaches(self, chosen: Collection[int]) -> int:
+        """How many more go."""
+        return max(0, sum(count for unit, count in self.takes if unit in chosen) - self.most)
+
+
 class VictimProblem(Struct, frozen=True):
-    """Choose units so that all wants fit, at the least cost.
+    """Choose units so that all wants fit, at the least cost. Each pod beyond a wish costs `breach` as well.
 
     It may leave out rules that a placement must obey as well: then a choice may turn out to be too small, and
     the bound of its cost holds all the same.
@@ -64,7 +77,15 @@ class VictimProblem(Struct, frozen=True):
     units: tuple[Unit, ...]
     allowances: tuple[Allowance, ...] = ()
     floors: tuple[Floor, ...] = ()
+    wishes: tuple[Wish, ...] = ()
+    breach: int = 0
     seed: int = 0
+
+    def cost_of(self, units: Collection[int]) -> int:
+        """What it costs that these go together."""
+        chosen = frozenset(units)
+        breaches = sum(wish.breaches(chosen) for wish in self.wishes)
+        return sum(self.units[unit].cost for unit in units) + self.breach * breaches
 
 
 class Choice(Struct, frozen=True):

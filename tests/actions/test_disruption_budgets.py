@@ -1,0 +1,199 @@
+"""PodDisruptionBudgets where room is made: who is spared, for whom, and what is said of it."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from phalanx.framework.config import PluginConfig, SchedulerConfig
+from phalanx.limits import BUDGET_COUNTED_MS
+from phalanx.model.gangs import Disruption, DisruptionMode
+from phalanx.model.pods import PodPhase
+from phalanx.model.reasons import Reason
+from tests.builders import Decided, Scenario
+
+SINGLE = Disruption(mode=DisruptionMode.SINGLE)
+
+
+def enforcing(how: str) -> SchedulerConfig:
+    return SchedulerConfig(plugins=(PluginConfig(name="disruption-budgets", arguments={"enforcement": how}),))
+
+
+BEST_EFFORT = enforcing("bestEffort")
+
+
+def _protected(allowed: int, **fields: object) -> Scenario:
+    """A node full of a service of eight pods, of which the budget lets so many go."""
+    scenario = Scenario().nodes("a", 1, gpu=8).budget("web", allowed, app="web")
+    scenario.gang("web", 8, gpu=1, on=["a-0"] * 8, labels={"app": "web"}, disruption=SINGLE, **fields)
+    return scenario
+
+
+def evidence(decided: Decided, gang: str) -> str:
+    return str([f"{each.subject}: {each.finding}" for each in decided.verdict(gang).evidence])
+
+
+@pytest.mark.parametrize(("allowed", "asked", "gone"), [(2, 2, 2), (3, 2, 2), (1, 2, 0), (0, 1, 0)])
+def test_no_more_go_than_the_budget_lets(allowed: int, asked: int, gone: int) -> None:
+    decided = _protected(allowed).gang("high", asked, gpu=1, priority=10).decide()
+    assert len(decided.evicted()) == gone
+    if not gone:
+        said = f"PodDisruptionBudget team/web: lets {allowed} pods be evicted now, and room takes {asked}"
+        assert said in evidence(decided, "high")
+        assert decided.verdict("high").reason is Reason.INSUFFICIENT_CAPACITY
+
+
+def test_a_gang_that_goes_whole_needs_a_budget_for_all_of_it() -> None:
+    scenario = Scenario().nodes("a", 1, gpu=8).budget("train", 3, job="train")
+    scenario.gang("train", 4, gpu=2, on=["a-0"] * 4, labels={"job": "train"}).gang(
+        "high", 1, gpu=2, priority=9
+    )
+    assert scenario.decide().evicted() == []
+    assert len(scenario.budget("train", 4, job="train").decide().evicted()) == 4
+
+
+def test_a_dearer_gang_goes_whose_budget_lets_it() -> None:
+    scenario = Scenario().nodes("a", 2, gpu=8).budget("cheap", 0, job="cheap")
+    scenario.gang("cheap", 1, gpu=8, on=["a-0"], labels={"job": "cheap"})
+    scenario.gang("dear", 8, gpu=1, on=["a-1"] * 8, priority=5, labels={"job": "dear"})
+    assert len(scenario.gang("high", 1, gpu=8, priority=10).decide().evicted()) == 8
+
+
+def test_two_preemptors_share_one_budget() -> None:
+    scenario = _protected(3)
+    scenario.gang("one", 2, gpu=1, priority=10).gang("two", 2, gpu=1, priority=9)
+    decided = scenario.decide()
+    assert len(decided.evicted()) == 2
+    assert "team/web: lets 1 pods be evicted now, and room takes 2" in evidence(decided, "two")
+
+
+def test_evictions_of_earlier_cycles_that_nobody_has_seen_yet_count() -> None:
+    scenario = _protected(2).gang("one", 2, gpu=1, priority=10)
+    scenario.memory = scenario.decide().result.memory
+    assert scenario.gang("two", 1, gpu=1, priority=10).decide().evicted() == []
+
+
+def test_a_pod_that_was_just_deleted_may_not_be_counted_yet() -> None:
+    scenario = _protected(1)
+    scenario.now = 60_000_000_000
+    first, *others = scenario.members("web")
+    dying = replace(first, deleting=True, ended=scenario.now // 1000)
+    scenario.change("web", members=(dying, *others)).gang("high", 2, gpu=1, priority=10)
+    decided = scenario.decide()
+    assert decided.evicted() == []
+    assert decided.result.wake_at == scenario.now + BUDGET_COUNTED_MS
+    scenario.take(decided)
+    scenario.now += BUDGET_COUNTED_MS
+    assert len(scenario.decide().evicted()) == 1
+
+
+def test_pods_that_do_not_run_yet_are_in_no_budget() -> None:
+    scenario = _protected(0)
+    starting = tuple(replace(pod, phase=PodPhase.PENDING) for pod in scenario.members("web"))
+    scenario.change("web", members=starting)
+    assert len(scenario.gang("high", 2, gpu=1, priority=10).decide().evicted()) == 2
+
+
+def test_a_budget_that_cannot_be_read_protects_its_whole_namespace_and_says_so() -> None:
+    scenario = _protected(2)
+    scenario._budgets = [replace(each, fault="spec.selector: nonsense") for each in scenario._budgets]
+    decided = scenario.gang("other", 1, on=["a-0"]).gang("high", 3, gpu=1, priority=10).decide()
+    assert decided.evicted() == []
+    assert "PodDisruptionBudget team/web, as its spec.selector: nonsense" in evidence(decided, "high")
+
+
+def test_the_budget_of_another_namespace_means_nothing() -> None:
+    scenario = _protected(0)
+    scenario._budgets = [replace(each, namespace="other") for each in scenario._budgets]
+    assert len(scenario.gang("high", 2, gpu=1, priority=10).decide().evicted()) == 2
+
+
+def test_a_budget_is_broken_where_it_is_best_effort_and_nothing_else_helps() -> None:
+    decided = _protected(1).gang("high", 3, gpu=1, priority=10).decide(BEST_EFFORT)
+    assert len(decided.evicted()) == 3
+    assert "takes 2 pods more than PodDisruptionBudgets allow" in evidence(decided, "high")
+
+
+def test_best_effort_takes_more_important_work_before_it_breaks_a_budget() -> None:
+    scenario = Scenario().nodes("a", 2, gpu=8).budget("low", 0, job="low")
+    scenario.gang("low", 1, gpu=8, on=["a-0"], labels={"job": "low"})
+    scenario.gang("mid", 1, gpu=8, on=["a-1"], labels={"job": "mid"}, priority=5)
+    assert scenario.gang("high", 1, gpu=8, priority=10).decide(BEST_EFFORT).evicted() == ["mid-0"]
+
+
+def test_best_effort_breaks_budgets_by_as_few_pods_as_can_be() -> None:
+    scenario = Scenario().nodes("a", 2, gpu=8).budget("low", 0, job="low").budget("mid", 0, job="mid")
+    scenario.gang("low", 2, gpu=4, on=["a-0"] * 2, labels={"job": "low"})
+    scenario.gang("mid", 1, gpu=8, on=["a-1"], labels={"job": "mid"}, priority=5)
+    assert scenario.gang("high", 1, gpu=8, priority=10).decide(BEST_EFFORT).evicted() == ["mid-0"]
+
+
+def test_budgets_mean_nothing_where_the_plugin_is_off() -> None:
+    off = SchedulerConfig(plugins=(PluginConfig(name="disruption-budgets", enabled=False),))
+    assert len(_protected(0).gang("high", 2, gpu=1, priority=10).decide(off).evicted()) == 2
+
+
+APPS = ("x", "y")
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> Scenario:
+    """One node full of gangs of up to three pods, two budgets that may overlap, and a preemptor."""
+    scenario = Scenario().nodes("a", 1, gpu=8)
+    left = 8
+    for index in range(5):
+        count = draw(st.integers(1, 3))
+        if count > left:
+            break
+        left -= count
+        app, tier = draw(st.sampled_from(APPS)), draw(st.sampled_from(APPS))
+        mode = draw(st.sampled_from(DisruptionMode))
+        scenario.gang(
+            f"g{index}",
+            count,
+            gpu=1,
+            on=["a-0"] * count,
+            labels={"app": app, "tier": tier},
+            disruption=Disruption(mode=mode),
+        )
+    if left:
+        scenario.gang("rest", 1, gpu=left, on=["a-0"], priority=99)
+    scenario.budget("app-x", draw(st.integers(0, 3)), app="x").budget(
+        "tier-x", draw(st.integers(0, 3)), tier="x"
+    )
+    return scenario.gang("high", 1, gpu=draw(st.integers(1, 6)), priority=10)
+
+
+def _sets(scenario: Scenario) -> list[list[str]]:
+    """All sets of pods that may be evicted together by the gangs' own wishes."""
+    units: list[list[str]] = []
+    for name, gang in scenario._gangs.items():
+        names = [pod.name for pod in gang.members]
+        if name not in ("rest", "high"):
+            units += [[each] for each in names] if gang.disruption.mode is DisruptionMode.SINGLE else [names]
+    chosen = [each for count in range(len(units) + 1) for each in combinations(units, count)]
+    return [[name for unit in some for name in unit] for some in chosen]
+
+
+def _breaches(scenario: Scenario, names: list[str]) -> int:
+    labels = {pod.name: dict(pod.all_labels) for gang in scenario._gangs.values() for pod in gang.members}
+    return sum(
+        max(0, sum(each.protects(labels[name]) for name in names) - each.allowed)
+        for each in scenario._budgets
+    )
+
+
+@given(crowded())
+@settings(max_examples=80, deadline=None)
+def test_hard_finds_victims_where_there_are_some_and_best_effort_breaks_least(scenario: Scenario) -> None:
+    """Every set of victims is tried: one pod on one node fits when enough of one GPU each are gone."""
+    asked = scenario.members("high")[0].shape.requests["nvidia.com/gpu"]
+    breaches = [_breaches(scenario, names) for names in _sets(scenario) if len(names) >= asked]
+    hard, best = scenario.decide().evicted(), scenario.decide(BEST_EFFORT).evicted()
+    assert bool(hard) == (0 in breaches)
+    assert _breaches(scenario, hard) == 0
+    assert bool(best) == bool(breaches)
+    if best:
+        assert _breaches(scenario, best) == min(breaches)

@@ -1,0 +1,64 @@
+"""The annotation that says when work was last saved, on pods and PodGroups; whatever is written there."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phalanx.cache.events import Applied
+from phalanx.model.names import ANNOTATION_LAST_CHECKPOINT
+from phalanx.model.reading.checkpoints import read_checkpoint
+from phalanx.model.wire.meta import Annotations
+from phalanx.model.wire.objects import PodGroup
+from tests.cache.world import new_cache, take_snapshot
+from tests.model.written import pod, written
+
+AT = "2026-11-01T10:00:00Z"
+SECONDS = int(datetime(2026, 11, 1, 10, tzinfo=UTC).timestamp())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (AT, SECONDS),
+        ("2026-11-01T12:00:00.5+02:00", SECONDS),
+        ("9999-12-31T23:59:59Z", 253402300799),
+    ],
+)
+def test_a_time_is_read(text: str, expected: int) -> None:
+    assert read_checkpoint(Annotations(last_checkpoint=text)) == (expected, "")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026-11-01", "2026-11-01T10:00:00", "1793527200", "x" * 9999]
+)
+def test_what_is_no_time_is_named_and_counts_for_nothing(text: str) -> None:
+    at, fault = read_checkpoint(Annotations(last_checkpoint=text))
+    assert at == 0
+    assert fault.startswith(f"metadata.annotations[{ANNOTATION_LAST_CHECKPOINT}]: ")
+    assert len(fault) < 300
+
+
+@given(st.text())
+def test_nothing_that_is_written_there_breaks_anything(text: str) -> None:
+    at, fault = read_checkpoint(Annotations(last_checkpoint=text))
+    assert at >= 0
+    assert not (at and fault)
+
+
+def test_the_group_and_its_members_each_have_theirs_and_that_wakes_nobody() -> None:
+    note = {ANNOTATION_LAST_CHECKPOINT: AT}
+    group = {"metadata": {"name": "g", "namespace": "team", "uid": "G"}, "spec": {"minMember": 1}}
+    labels = {"scheduling.phalanx.dev/pod-group": "g"}
+    runs = {"nodeName": "n1", "status": {"phase": "Running"}}
+    cache = new_cache(written(PodGroup, group), pod(labels=labels, **runs))
+    group["metadata"]["annotations"] = note
+    assert not cache.apply(Applied(written(PodGroup, group))).may_help
+    bad = {"annotations": {ANNOTATION_LAST_CHECKPOINT: "yesterday"}}
+    assert not cache.apply(Applied(pod(labels=labels, meta=bad, **runs))).may_help
+    (gang,) = take_snapshot(cache).gangs.values()
+    assert (gang.checkpointed, gang.members[0].checkpointed) == (SECONDS, 0)
+    path = f"metadata.annotations[{ANNOTATION_LAST_CHECKPOINT}]"
+    assert gang.ignored == (f"pod p: {path}: 'yesterday' is no time such as 2026-11-01T10:00:00Z",)
+    assert gang.problems == ()

@@ -1,0 +1,79 @@
+"""What the eviction of pods costs: their size, and the time since they began or were last saved."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
+from phalanx.model.names import GangId
+from phalanx.model.pods import Device
+from phalanx.plugins.run_time_lost import RunTimeLost, RunTimeLostArguments
+from tests.builders import Scenario
+
+NOW = 60_000_000_000
+HOUR = 3600
+
+
+def price(scenario: Scenario, name: str = "g") -> int:
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    gang = session.gangs[GangId(f"gang-{name}")]
+    return RunTimeLost(RunTimeLostArguments(per_eviction=0)).eviction_price(gang, gang.members, session)
+
+
+def running(hours: int = 1, *, checkpointed: int = 0, device: Device | None = None, **asked: Any) -> Scenario:
+    """A gang of one pod that runs for so many hours; without an hour a minute counts."""
+    scenario = Scenario().nodes("n", 1, gpu=8, shared=0 if "gpu" in asked else 2, gpu_memory=80)
+    scenario.now = NOW
+    scenario.gang("g", 1, on=["n-0"], **asked)
+    (pod,) = scenario.members("g")
+    since = NOW // 1000 - hours * HOUR if hours else 0
+    return scenario.change(
+        "g", members=(replace(pod, running_since=since, checkpointed=checkpointed, device=device),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "size"),
+    [
+        ({"gpu": 2}, 17),
+        ({"gpu": 0, "cpu": 3}, 3),
+        ({"share": 1000}, 9),
+        ({"share": 500}, 5),
+        ({"share": 1}, 2),
+        ({"gpu_memory": 20}, 9),
+        ({"gpu_memory": 20, "device": Device(0, 250)}, 3),
+    ],
+)
+def test_eight_a_device_and_one_a_core(asked: dict[str, Any], size: int) -> None:
+    assert price(running(0, **asked)) == size
+
+
+def test_run_time_counts_in_minutes_up_to_a_week() -> None:
+    assert price(running(1, gpu=1)) == 60 * 9
+    assert price(running(24 * 30, gpu=1)) == 7 * 24 * 60 * 9
+
+
+@pytest.mark.parametrize(("ago", "minutes"), [(1800, 30), (0, 1), (-600, 1), (7 * HOUR, 60)])
+def test_what_was_saved_is_not_lost(ago: int, minutes: int) -> None:
+    """A checkpoint from before it ran counts for nothing, one of the future as if it were of now."""
+    saved = NOW // 1000 - ago
+    assert price(running(1, gpu=1, checkpointed=saved)) == minutes * 9
+    assert price(running(1, gpu=1).change("g", checkpointed=saved)) == minutes * 9
+
+
+def test_who_was_saved_lately_goes_first() -> None:
+    scenario = Scenario().nodes("n", 2, gpu=8)
+    scenario.now = NOW
+    for index in (0, 1):
+        scenario.gang(f"low-{index}", 1, gpu=8, on=[f"n-{index}"])
+        (pod,) = scenario.members(f"low-{index}")
+        scenario.change(f"low-{index}", members=(replace(pod, running_since=NOW // 1000 - 10 * HOUR),))
+    scenario.change("low-1", checkpointed=NOW // 1000 - 600)
+    assert scenario.gang("high", 1, gpu=8, priority=5).decide().evicted() == ["low-1-0"]
+
+
+def test_a_hint_that_is_ignored_is_named_in_the_verdict_of_its_gang() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=1).gang("g", 1, gpu=2, ignored=("PodGroup g: no time",))
+    assert "PodGroup g: no time" in [each.finding for each in scenario.decide().verdict("g").evidence]
