@@ -19,7 +19,14 @@ from phalanx.solver.joint.problem import (
 )
 from phalanx.solver.problem import Assignment
 from tests.hash_seeds import printed
-from tests.solver.joint.small import best_value, crowded_spines, gang, joint_problems, posed
+from tests.solver.joint.small import (
+    best_value,
+    crowded_spines,
+    divided_problems,
+    gang,
+    joint_problems,
+    posed,
+)
 from tests.solver.problems import bounded
 
 
@@ -33,6 +40,17 @@ def arrangement(answer: JointAnswer, start: Arrangement) -> Arrangement:
 @given(joint_problems() | crowded_spines())
 @bounded(200)
 def test_what_is_proven_is_what_brute_force_finds(problem: JointProblem) -> None:
+    compare_with_brute_force(problem)
+
+
+@given(divided_problems())
+@bounded(60)
+def test_so_it_is_with_subgroups(problem: JointProblem) -> None:
+    compare_with_brute_force(problem)
+
+
+def compare_with_brute_force(problem: JointProblem) -> None:
+    """Both with and without the promise to whom one-by-one order admits."""
     start = in_order(problem)
     assert not isinstance(start, Declined)
     for kept in (True, False):
