@@ -277,3 +277,30 @@ def _divided(draw: st.DrawFn, index: int, budget: Budget) -> GangDemand:
     demand = with_subgroups(demand, *parts, **rules)
     wish = SubgroupFewest("few for a", "a", draw(st.sampled_from(LEVELS)))
     return structs.replace(demand, rules=(*demand.rules, wish) if draw(st.booleans()) else demand.rules)
+
+
+@st.composite
+def crowded_divisions(draw: st.DrawFn) -> JointProblem:
+    """One or two spines with two racks of one node each, nearly filled by gangs of two subgroups each.
+
+    The sizes are such that sums often say that all fit where it does not.
+    """
+    gangs = []
+    for index in range(draw(st.integers(2, 3))):
+        sizes = (draw(st.sampled_from((2, 3, 3, 4))), draw(st.sampled_from((1, 2, 3))))
+        own = draw(st.sampled_from(("rack", "rack", "rack:2", "rack:3", "spine:2")))
+        other = draw(st.sampled_from(("rack", "rack:2", "spine", None)))
+        demand = gang(
+            f"gang-{index}",
+            {},
+            required=draw(st.sampled_from(("spine", "spine", None))),
+            preferred=draw(st.sampled_from((None, "rack"))),
+            value=sum(sizes) * draw(st.integers(1, 3)),
+        )
+        rules = {"a": own, "c": other} if other else {"a": own}
+        gangs.append(with_subgroups(demand, ("a", 0, sizes[0]), ("c", 0, sizes[1]), **rules))
+    classes = tuple(
+        node(f"n{index}", (draw(st.sampled_from((4, 4, 5))),), (f"s{index // 2}", f"r{index}"))
+        for index in range(draw(st.sampled_from((2, 2, 4))))
+    )
+    return JointProblem(RESOURCES[1:], LEVELS, (Kind("worker", (1,)),), tuple(gangs), classes)
