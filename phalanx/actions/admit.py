@@ -22,6 +22,7 @@ from phalanx.framework.statement import Statement
 from phalanx.model.shares import asks_for_share
 from phalanx.solver.engine import GREEDY_ONLY, place
 from phalanx.solver.joint.engine import BY, admit
+from phalanx.solver.joint.field import unknown_gangs
 from phalanx.solver.joint.problem import Declined, JointAnswer, JointLimits
 from phalanx.solver.problem import Placed
 
@@ -50,11 +51,11 @@ def execute(session: Session, outcome: Outcome, failures: Failures) -> bool:
 
 
 def _may_move(demand: Demand, session: Session, failures: Failures) -> bool:
-    """Whether it starts whole, from nothing, without nodes or pods to avoid, nor subgroups, and adds up.
+    """Whether it starts whole, from nothing, without nodes or pods to avoid, and adds up.
 
     Shares of several gangs need not, nor what must lie in NUMA zones; left alone they find room again.
     """
-    if demand.gang.subgroups or failures.nodes_to_avoid(demand.gang.id) or keeps_company(demand):
+    if failures.nodes_to_avoid(demand.gang.id) or keeps_company(demand):
         return False
     shapes = [batch.pods[0].shape for batch in demand.batches]
     if any(asks_for_share(shape.requests) or (session.zoned and shape.numa) for shape in shapes):
@@ -100,9 +101,16 @@ def _arranged(
     ]
     held = [put(session, placings[index]) for index in loose if index not in moved]
     question = together(session, problems, [placings[index] for index in moved], helped)
-    answer = admit(question.problem, question.start, limits=_LIMITS)
+    unknown = unknown_gangs(question.problem)
+    if unknown:
+        kept = [moved[index] for index in unknown if index < len(moved)]
+        helped = [demand for index, demand in enumerate(helped, len(moved)) if index not in unknown]
+        moved = [index for index in moved if index not in kept]
+        held += [put(session, placings[index]) for index in kept]
+        question = together(session, problems, [placings[index] for index in moved], helped)
+    answer = admit(question.problem, question.start, limits=_LIMITS) if helped else None
     _roll_back(held)
-    if isinstance(answer, Declined):
+    if answer is None or isinstance(answer, Declined):
         return placings
     outcome.solves[BY] += 1
     outcome.defects.extend(answer.defects)

@@ -49,7 +49,14 @@ def together(
     gangs = tuple(
         GangDemand(
             name=str(demand.gang),
-            parts=tuple(Part(number[batch.pods[0].shape.key], len(batch.pods)) for batch in demand.batches),
+            parts=tuple(
+                Part(
+                    kind=number[batch.pods[0].shape.key],
+                    count=len(batch.pods),
+                    subgroups=frame.lineages.get(batch.subgroup, ()),
+                )
+                for batch in demand.batches
+            ),
             rules=frame.rules,
             value=_value(demand, total),
             must=index < len(placed),
@@ -105,11 +112,12 @@ def _table(
 
 
 def _assignments(placing: Placing) -> tuple[Assignment, ...]:
-    parts = {batch.pods[0].shape.key: index for index, batch in enumerate(placing.demand.batches)}
+    batches = placing.demand.batches
+    parts = {(batch.subgroup, batch.pods[0].shape.key): index for index, batch in enumerate(batches)}
     counts: Counter[tuple[int, NodeName]] = Counter()
     for node, pods in placing.seats:
         for pod in pods:
-            counts[parts[pod.shape.key], node] += 1
+            counts[parts[pod.subgroup, pod.shape.key], node] += 1
     return tuple(Assignment(role, node, count) for (role, node), count in sorted(counts.items()))
 
 

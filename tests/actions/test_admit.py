@@ -1,8 +1,15 @@
 """Starts that found no room get some where those placed before them can be moved, and only there."""
 
+from collections import Counter
+from typing import Any
+
+from msgspec.structs import replace
+
+from phalanx.model.gangs import SubgroupSpec
+from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
-from tests.builders import Scenario
+from tests.builders import Decided, Scenario
 
 
 def three_racks() -> Scenario:
@@ -86,3 +93,80 @@ def test_what_failed_is_tried_again_in_the_room_that_is_left_now() -> None:
     scenario = three_racks().gang("first", 2, gpu=8, priority=5)
     scenario.gang("left", 4, gpu=8, required="rack", priority=5).gang("small", 4, gpu=8, required="rack")
     assert sorted(scenario.decide().placed()) == ["first", "left", "small"]
+
+
+def divided(scenario: Scenario, name: str, *parts: SubgroupSpec, gpu: int = 8, **fields: Any) -> Scenario:
+    """A gang of these subgroups, each with the pods of its minimum, less those of subgroups inside it."""
+    inner = {part.name: sum(one.min_member for one in parts if one.parent == part.name) for part in parts}
+    own = [part.name for part in parts for _ in range(part.min_member - inner[part.name])]
+    scenario.gang(name, len(own), gpu=gpu, subgroups=parts, **fields)
+    members = zip(scenario.members(name), own, strict=True)
+    return scenario.change(name, members=tuple(replace(pod, subgroup=part) for pod, part in members))
+
+
+def racks_of(result: Decided, scenario: Scenario, name: str) -> dict[str, Counter[str]]:
+    """Pods of each subgroup by the first letter of their node, which is that of its rack."""
+    subgroups = {pod.uid: pod.subgroup for pod in scenario.members(name)}
+    found: dict[str, Counter[str]] = {}
+    for placement in result.placements(name):
+        for bind in placement.binds:
+            found.setdefault(subgroups[bind.pod], Counter())[bind.node[0]] += 1
+    return found
+
+
+def two_racks(name: str = "pair") -> tuple[SubgroupSpec, SubgroupSpec]:
+    """Two subgroups of four that each must lie in one rack."""
+    return SubgroupSpec(f"{name}-left", 4, required="rack"), SubgroupSpec(f"{name}-right", 4, required="rack")
+
+
+def test_a_gang_is_helped_whose_subgroups_need_a_rack_each() -> None:
+    scenario = divided(three_racks().gang("first", 2, gpu=8), "pair", *two_racks())
+    result = scenario.decide()
+    assert result.where("first") == {"c": 2}
+    racks = racks_of(result, scenario, "pair")
+    assert sorted(racks) == ["pair-left", "pair-right"]
+    assert sorted(map(tuple, racks.values())) == [("a",), ("b",)]
+
+
+def test_a_gang_is_helped_that_comes_in_segments() -> None:
+    scenario = three_racks().gang("first", 2, gpu=8)
+    divided(scenario, "ring", SubgroupSpec("all", 8, required="rack", segment=4))
+    result = scenario.decide()
+    assert result.where("first") == {"c": 2}
+    assert racks_of(result, scenario, "ring") == {"all": {"a": 4, "b": 4}}
+
+
+def test_a_gang_with_subgroups_is_moved_and_keeps_its_rules() -> None:
+    scenario = divided(
+        three_racks(), "first", SubgroupSpec("one", 1, required="rack"), SubgroupSpec("two", 1)
+    )
+    assert "c" not in scenario.decide().where("first")
+    for name in ("left", "right"):
+        scenario.gang(name, 4, gpu=8, required="rack")
+    result = scenario.decide()
+    assert sorted(result.placed()) == ["first", "left", "right"]
+    assert racks_of(result, scenario, "first") == {"one": {"c": 1}, "two": {"c": 1}}
+
+
+def test_a_gang_that_is_not_understood_lies_where_it_lies_and_others_are_helped() -> None:
+    """Segments around a subgroup with a level of its own take no part."""
+    scenario = three_racks().nodes("d", 2, gpu=8, cpu=32, within="s/d").gang("first", 2, gpu=8)
+    outer = SubgroupSpec("outer", 2, required="rack", segment=2)
+    divided(scenario, "odd", outer, SubgroupSpec("inner", 1, parent="outer", required="rack"))
+    where = scenario.decide()
+    scenario.gang("left", 4, gpu=8, required="rack").gang("right", 4, gpu=8, required="rack")
+    result = scenario.decide()
+    assert sorted(result.placed()) == ["first", "left", "odd", "right"]
+    assert result.where("odd") == where.where("odd")
+
+
+def test_a_limit_on_some_of_the_nodes_that_a_gang_could_use_keeps_others_from_nothing() -> None:
+    """How much of `odd` the limit of a flavor counts depends on where it lies: it takes no part."""
+    scenario = three_racks().nodes("d", 1, gpu=8, memory=2048, within="s/d", labels={"flavor": "d"})
+    scenario.nodes("e", 2, gpu=8, memory=2048, within="s/e")
+    scenario.queue("flavors", flavors=[Flavor("d", (("flavor", "d"),), limit={GPU: 16})])
+    scenario.gang("first", 2, gpu=8).gang("odd", 2, gpu=8, memory=1024, queue="flavors")
+    scenario.gang("left", 4, gpu=8, required="rack").gang("right", 4, gpu=8, required="rack")
+    result = scenario.decide()
+    assert sorted(result.placed()) == ["first", "left", "odd", "right"]
+    assert result.where("first") == {"c": 2}

@@ -6,9 +6,9 @@ from phalanx.model.names import NodeName
 from phalanx.model.rules import Budget
 from phalanx.solver.certify import certified
 from phalanx.solver.checker import check
-from phalanx.solver.joint.problem import Arrangement, JointProblem
+from phalanx.solver.joint.problem import Arrangement, JointProblem, roles_of
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import Assignment, NodeClass, Problem, RoleDemand
+from phalanx.solver.problem import Assignment, NodeClass, Problem
 
 Home = dict[NodeName, NodeClass]
 
@@ -41,10 +41,7 @@ def _alone(
         eligible = tuple(group.eligible[part.kind] for part in demand.parts)
         price = (0,) * len(demand.parts)
         classes.append(NodeClass(group.path, group.free, eligible, price, (node,)))
-    roles = tuple(
-        RoleDemand(problem.kinds[part.kind].name, problem.kinds[part.kind].request, part.count, part.count)
-        for part in demand.parts
-    )
+    roles = roles_of(problem, demand)
     alone = Problem(problem.resources, problem.levels, roles, tuple(classes), demand.rules)
     if any(one.node not in home or not 0 <= one.role < len(roles) for one in assignments):
         return ("a place that does not exist",)

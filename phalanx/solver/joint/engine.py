@@ -8,7 +8,8 @@ import msgspec
 from phalanx.model.certificates import Certificate
 from phalanx.solver.engine import DEFAULT_LIMITS, GREEDY_ONLY
 from phalanx.solver.joint.checker import check_arrangement
-from phalanx.solver.joint.field import Field, Unsupported, field_of
+from phalanx.solver.joint.field import Field, field_of
+from phalanx.solver.joint.pieces import Unsupported
 from phalanx.solver.joint.polish import polished
 from phalanx.solver.joint.problem import (
     LEFT_OUT,

@@ -4,9 +4,9 @@ from msgspec import Struct
 
 
 class Share(Struct, frozen=True):
-    """Pods of a gang in one region, per kind."""
+    """Pods of a piece in one region, per kind."""
 
-    gang: int
+    piece: int
     counts: tuple[int, ...]
 
 
@@ -21,8 +21,9 @@ class Plan(Struct, frozen=True):
 class Lesson(Struct, frozen=True):
     """What a region has shown: such gangs do not lie in it with more than so much beside them.
 
-    Where of each group at least so many gangs lie in the region, at most `rest` units (see `weights`, per
-    kind) of gangs that may use several regions do; None: they do not fit at all. `proven`: bounds stay valid.
+    Where of each group at least so many pieces lie in the region, at most `rest` units (see `weights`, per
+    kind) of pieces that may use several regions do; None: they do not fit at all. `proven`: bounds stay
+    valid.
     """
 
     region: int

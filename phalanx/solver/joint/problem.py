@@ -8,7 +8,7 @@ from msgspec import Struct
 from phalanx.limits import JOINT_DETERMINISTIC_LIMIT
 from phalanx.model.certificates import Certificate
 from phalanx.model.rules import Rule
-from phalanx.solver.problem import Assignment, NodeClass, Placed
+from phalanx.solver.problem import Assignment, NodeClass, Placed, RoleDemand
 
 LEFT_OUT: Final = "value-left-out"
 """The only term of a joint certificate: the value of all gangs less that of the admitted ones."""
@@ -22,10 +22,11 @@ class Kind(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True):
-    """So many pods of a kind (an index), at least one. A gang has at most one part of a kind."""
+    """So many pods of a kind (an index), at least one, that lie in the same `subgroups`."""
 
     kind: int
     count: int
+    subgroups: tuple[str, ...] = ()
 
 
 class GangDemand(Struct, frozen=True):
@@ -94,3 +95,12 @@ class JointLimits(Struct, frozen=True):
 def worth(problem: JointProblem, gangs: Mapping[int, object]) -> int:
     """The total value of these gangs."""
     return sum(problem.gangs[gang].value for gang in gangs)
+
+
+def roles_of(problem: JointProblem, gang: GangDemand) -> tuple[RoleDemand, ...]:
+    """The parts of a gang as the roles of a problem of its own: all of their pods are placed."""
+    kinds = problem.kinds
+    return tuple(
+        RoleDemand(kinds[part.kind].name, kinds[part.kind].request, part.count, part.count, part.subgroups)
+        for part in gang.parts
+    )

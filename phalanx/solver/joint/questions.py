@@ -76,21 +76,9 @@ def fewest_regions(
 ) -> tuple[Plan, float]:
     """The same gangs, those that may use several regions in as few as is found; and the effort spent."""
     master = Master(ground, lessons, plan.admitted)
-    if not master.streams or len(ground.field.regions) < 2:
+    opened = _opened(master) if len(ground.field.regions) > 1 else []
+    if not opened:
         return plan, 0.0
-    opened = []
-    for stream, gangs in enumerate(master.streams):
-        size = int(ground.field.wanted[gangs].sum())
-        for region in range(len(ground.field.regions)):
-            pods = [
-                one
-                for (one_stream, _, home), one in master.pods.items()
-                if (one_stream, home) == (stream, region)
-            ]
-            if pods:
-                is_open = master.cp.new_bool_var("")
-                master.cp.add(cp_model.LinearExpr.sum(pods) <= size * is_open)
-                opened.append(is_open)
     master.cp.minimize(cp_model.LinearExpr.sum(opened))
     _hint(master, plan.shares)
     solver = one_worker(ground.field.problem.seed, effort)
@@ -100,28 +88,55 @@ def fewest_regions(
     return structs.replace(plan, shares=_shares(master, solver, plan.admitted)), solver.deterministic_time
 
 
+def _opened(master: Master) -> list[cp_model.IntVar]:
+    """Which regions each gang uses that may use several."""
+    field, opened = master.field, []
+    stream_of = {pieces[0]: stream for stream, pieces in enumerate(master.streams)}
+    for pieces in field.pieces_of:
+        if len(pieces) == 1 and field.confined(pieces[0]):
+            continue
+        streams = [stream_of[piece] for piece in pieces if piece in stream_of]
+        size = int(field.wanted[list(pieces)].sum())
+        for region in range(len(field.regions)):
+            pods = [
+                one for (stream, _, home), one in master.pods.items() if stream in streams and home == region
+            ]
+            inside = [master.inside[piece, region] for piece in pieces if (piece, region) in master.inside]
+            if pods or inside:
+                is_open = master.cp.new_bool_var("")
+                opened.append(is_open)
+                if pods:
+                    master.cp.add(cp_model.LinearExpr.sum(pods) <= size * is_open)
+                for one in inside:
+                    master.cp.add_implication(one, is_open)
+    return opened
+
+
 def _hint(master: Master, shares: Shares) -> None:
     """The values that the variables have in this arrangement."""
-    here = {(share.gang, region): share for region, each in enumerate(shares) for share in each}
-    admitted = {gang for gang, _ in here}
+    here = {(share.piece, region): share for region, each in enumerate(shares) for share in each}
+    admitted = {master.field.pieces[piece].gang for piece, _ in here}
     for gang, one in enumerate(master.admitted):
         master.cp.add_hint(one, gang in admitted)
-    for (gang, region), one in master.inside.items():
-        master.cp.add_hint(one, (gang, region) in here)
+    for (piece, region), one in master.inside.items():
+        master.cp.add_hint(one, (piece, region) in here)
     for (stream, kind, region), one in master.pods.items():
-        parts = [here[gang, region] for gang in master.streams[stream] if (gang, region) in here]
+        parts = [here[piece, region] for piece in master.streams[stream] if (piece, region) in here]
         master.cp.add_hint(one, sum(part.counts[kind] for part in parts))
+    for (piece, region), one in master.segments.items():
+        count = sum(here[piece, region].counts) if (piece, region) in here else 0
+        master.cp.add_hint(one, count // master.field.pieces[piece].segment)
 
 
 def _shares(
     master: Master, solver: cp_model.CpSolver, admitted: Iterable[int]
 ) -> tuple[tuple[Share, ...], ...]:
-    wanted = master.field.wanted
+    wanted, pieces = master.field.wanted, master.field.pieces
     shares: list[list[Share]] = [[] for _ in master.field.regions]
-    for (gang, region), one in master.inside.items():
+    for (piece, region), one in master.inside.items():
         if solver.value(one):
-            shares[region].append(Share(gang, tuple(wanted[gang].tolist())))
-    for stream, gangs in enumerate(master.streams):
+            shares[region].append(Share(piece, tuple(wanted[piece].tolist())))
+    for stream, members in enumerate(master.streams):
         slots = [
             [
                 solver.value(master.pods[stream, kind, region])
@@ -131,7 +146,7 @@ def _shares(
             ]
             for region in range(len(master.field.regions))
         ]
-        takers = {gang: wanted[gang].tolist() for gang in gangs if gang in admitted}
+        takers = {piece: wanted[piece].tolist() for piece in members if pieces[piece].gang in admitted}
         for region, share in dealt(slots, takers):
             shares[region].append(share)
-    return tuple(tuple(sorted(each, key=lambda share: share.gang)) for each in shares)
+    return tuple(tuple(sorted(each, key=lambda share: share.piece)) for each in shares)

@@ -80,8 +80,8 @@ class Rounds:
 
     def _lesson(self, number: int, shares: Shares, proven: bool) -> Lesson:
         """What the master should know of a region that did not seat its shares, as strongly as is true."""
-        confined = tuple(share for share in shares if self._field.confined(share.gang))
-        deep = tuple(share for share in confined if self._field.required[share.gang] > self._field.depth)
+        confined = tuple(share for share in shares if self._field.confined(share.piece))
+        deep = tuple(share for share in confined if self._field.pieces[share.piece].depth > self._field.depth)
         for some in dict.fromkeys((deep, confined)):
             if proven and some and some != shares and self._ask(number, some).seats == IMPOSSIBLE:
                 return Lesson(number, groups_like(self._field, some))
@@ -90,7 +90,7 @@ class Rounds:
         return self._at_most_beside(number, confined, shares)
 
     def _at_most_beside(self, number: int, confined: Shares, shares: Shares) -> Lesson:
-        """With these confined gangs in the region, only so much of the others lies there."""
+        """With these confined pieces in the region, only so much of the others lies there."""
         field = self._field
         loose = [share for share in shares if share not in confined]
         index = max(
@@ -101,7 +101,9 @@ class Rounds:
         asked = sum(_weigh(share, weights) for share in loose)
         room = [
             sum(
-                int(field.wanted[gang, kind]) for gang in range(len(field.wanted)) if not field.confined(gang)
+                int(field.wanted[piece, kind])
+                for piece in range(len(field.pieces))
+                if not field.confined(piece)
             )
             for kind in range(len(weights))
         ]
@@ -117,7 +119,12 @@ class Rounds:
     def _keep(self, seated: Sequence[tuple[Shares, Seats | str]], plan: Plan) -> None:
         """The arrangement of what was seated, and whoever still fits one by one, if it is the best."""
         stands = [(shares, seats) for shares, seats in seated if isinstance(seats, Seats)]
-        broken = {share.gang for shares, seats in seated if not isinstance(seats, Seats) for share in shares}
+        broken = {
+            self._field.pieces[share.piece].gang
+            for shares, seats in seated
+            if not isinstance(seats, Seats)
+            for share in shares
+        }
         found = {gang: one for gang, one in arranged(self._field, stands).items() if gang not in broken}
         if broken:
             found = dict(one_by_one(self._field, self._order(broken, found), limits=GREEDY_ONLY, start=found))
@@ -138,12 +145,19 @@ class Rounds:
             node: number for number, region in enumerate(self._field.regions) for node in region.table.names
         }
         counts: list[dict[int, list[int]]] = [{} for _ in self._field.regions]
+        piece_of = {
+            (own.gang, part): piece
+            for piece, own in enumerate(self._field.pieces)
+            for strand in own.strands
+            for part in strand
+        }
         for gang, assignments in self.best.items():
             for one in assignments:
                 kind = self._field.problem.gangs[gang].parts[one.role].kind
-                here = counts[home[one.node]].setdefault(gang, [0] * len(self._field.problem.kinds))
+                piece = piece_of[gang, one.role]
+                here = counts[home[one.node]].setdefault(piece, [0] * len(self._field.problem.kinds))
                 here[kind] += one.count
-        return [[Share(gang, tuple(each)) for gang, each in region.items()] for region in counts]
+        return [[Share(piece, tuple(each)) for piece, each in region.items()] for region in counts]
 
     def _spend(self, spent: float) -> None:
         self._left -= max(spent, QUESTION_EFFORT_MIN)

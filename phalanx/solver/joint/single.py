@@ -8,8 +8,8 @@ from msgspec import structs
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Budget
 from phalanx.solver.joint.field import Limit
-from phalanx.solver.joint.problem import JointProblem
-from phalanx.solver.problem import Assignment, NodeClass, Problem, RoleDemand
+from phalanx.solver.joint.problem import JointProblem, roles_of
+from phalanx.solver.problem import Assignment, NodeClass, Problem
 
 Amounts = tuple[int, ...]
 
@@ -56,14 +56,10 @@ class Room:
             for limit, left in zip(self._limits, self._left, strict=True)
             if gang in limit.gangs
         ]
-        roles = tuple(
-            RoleDemand(joint.kinds[part.kind].name, joint.kinds[part.kind].request, part.count, part.count)
-            for part in demand.parts
-        )
         return Problem(
             resources=joint.resources,
             levels=joint.levels,
-            roles=roles,
+            roles=roles_of(joint, demand),
             classes=tuple(self._classes(kinds)),
             rules=(*rules, *left),
             seed=joint.seed,

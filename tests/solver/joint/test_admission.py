@@ -6,12 +6,13 @@ from hypothesis import given
 from msgspec import Struct, structs
 
 from phalanx.model.names import NodeName
-from phalanx.model.rules import Budget, Rule
+from phalanx.model.rules import Budget, Rule, SubgroupDomain
 from phalanx.solver.joint.checker import check_arrangement
 from phalanx.solver.joint.engine import admit, in_order
 from phalanx.solver.joint.problem import (
     Arrangement,
     Declined,
+    GangDemand,
     JointAnswer,
     JointLimits,
     JointProblem,
@@ -19,7 +20,16 @@ from phalanx.solver.joint.problem import (
 )
 from phalanx.solver.problem import Assignment
 from tests.hash_seeds import printed
-from tests.solver.joint.small import best_value, crowded_spines, gang, joint_problems, posed
+from tests.solver.joint.small import (
+    best_value,
+    crowded_divisions,
+    crowded_spines,
+    divided_problems,
+    gang,
+    joint_problems,
+    posed,
+    with_subgroups,
+)
 from tests.solver.problems import bounded
 
 
@@ -33,6 +43,17 @@ def arrangement(answer: JointAnswer, start: Arrangement) -> Arrangement:
 @given(joint_problems() | crowded_spines())
 @bounded(200)
 def test_what_is_proven_is_what_brute_force_finds(problem: JointProblem) -> None:
+    compare_with_brute_force(problem)
+
+
+@given(divided_problems() | crowded_divisions())
+@bounded(80)
+def test_so_it_is_with_subgroups(problem: JointProblem) -> None:
+    compare_with_brute_force(problem)
+
+
+def compare_with_brute_force(problem: JointProblem) -> None:
+    """Both with and without the promise to whom one-by-one order admits."""
     start = in_order(problem)
     assert not isinstance(start, Declined)
     for kept in (True, False):
@@ -68,6 +89,58 @@ def test_a_plan_that_a_region_cannot_seat_teaches_the_master() -> None:
     spine = gang("spine", {0: 1}, required="spine")
     answer = answered(posed(*gangs, spine, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}))
     assert answer.certificate.objective == answer.certificate.bound == (1,)
+
+
+def pair(name: str, sizes: tuple[int, int], *wishes: str, value: int = 1) -> GangDemand:
+    """Two subgroups a and b of so many pods in one spine; what each requires, else a rack."""
+    rules = dict(zip("ab", wishes or ("rack", "rack"), strict=True))
+    demand = gang(name, {}, required="spine", value=value)
+    return with_subgroups(demand, ("a", 0, sizes[0]), ("b", 0, sizes[1]), **rules)
+
+
+def test_subgroups_that_a_region_cannot_seat_teach_the_master_too() -> None:
+    gangs = (pair("first", (5, 3), value=9), pair("second", (3, 3), value=8))
+    answer = answered(posed(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}))
+    assert answer.certificate.objective == answer.certificate.bound == (8,)
+
+
+def test_each_subgroup_of_a_gang_that_may_lie_anywhere_gets_a_domain_of_its_own() -> None:
+    """The rack of 3 takes `a`, those of 2 in the other spine the segments; what is left lies anywhere."""
+    rules = {"a": "rack", "b": "rack:2"}
+    parts = (("", 0, 1), ("a", 0, 3), ("b", 0, 4))
+    demand = with_subgroups(gang("all", {}, value=2), *parts, **rules)
+    nodes = {"a": (3, ("s", "a")), "b": (2, ("t", "b")), "c": (2, ("t", "c")), "d": (1, ("t",))}
+    found = arrangement(answered(posed(gang("one", {0: 1}), demand, nodes=nodes)), {})
+    assert {(one.role, one.node): one.count for one in found[1]} == {
+        (0, "d"): 1,
+        (1, "a"): 3,
+        (2, "b"): 2,
+        (2, "c"): 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("wishes", "sizes", "fits"),
+    [
+        (("rack", "rack"), (4, 4), True),
+        (("rack", "rack"), (5, 3), False),
+        (("rack:2", "rack"), (6, 2), True),
+        (("rack:3", "rack"), (6, 2), False),
+        (("rack:4", "rack:4"), (4, 4), True),
+        (("rack:3", "rack"), (4, 4), False),
+        (("spine:2", "rack"), (5, 3), False),
+        (("spine:2", "rack"), (4, 4), True),
+        (("spine", "rack"), (5, 3), True),
+    ],
+)
+def test_what_fits_into_two_racks_of_four(
+    wishes: tuple[str, str], sizes: tuple[int, int], *, fits: bool
+) -> None:
+    demand = pair("pair", sizes, *wishes)
+    answer = admit(posed(demand, nodes={"a": (4, ("s", "a")), "b": (4, ("s", "b"))}), {})
+    assert isinstance(answer, JointAnswer)
+    assert answer.certificate.proven
+    assert (answer.admitted is not None) == fits
 
 
 def test_what_lies_beside_confined_gangs_is_learned_too() -> None:
@@ -142,6 +215,7 @@ def test_it_declines_what_it_does_not_know() -> None:
         return answer.why
 
     assert "Apart" in declined(Apart("apart"))
+    assert "no level row" in declined(SubgroupDomain("in a row", "a", "row"))
     assert "only some of the nodes" in declined(Budget("flavor", {}, frozenset({NodeName("a")})))
     assert "2 pods of role 1-gpu" in declined(start={0: (Assignment(0, NodeName("a"), 2),)})
 

@@ -10,7 +10,7 @@ from phalanx.solver.joint.plan import Lesson
 from phalanx.solver.joint.problem import Arrangement, JointProblem
 from phalanx.solver.joint.rounds import Rounds
 from phalanx.solver.joint.sequence import one_by_one
-from tests.solver.joint.small import crowded_spines, gang, posed
+from tests.solver.joint.small import crowded_divisions, crowded_spines, gang, posed, with_subgroups
 from tests.solver.problems import bounded
 
 
@@ -24,19 +24,18 @@ def taught(field: Field) -> list[Lesson]:
 def is_kept(field: Field, lesson: Lesson, arrangement: Arrangement) -> bool:
     """Whether the arrangement is one that the lesson allows."""
     names = set(field.regions[lesson.region].table.names)
-    here = {index for index, pods in arrangement.items() if any(one.node in names for one in pods)}
-    if any(len(here.intersection(gangs)) < count for gangs, count in lesson.groups):
+    here: set[int] = set()
+    loose = 0
+    for piece, own in enumerate(field.pieces):
+        parts = {part for strand in own.strands for part in strand}
+        for one in arrangement.get(own.gang, ()):
+            if one.role in parts and one.node in names:
+                here.add(piece)
+                if lesson.weights and not field.confined(piece):
+                    loose += lesson.weights[field.problem.gangs[own.gang].parts[one.role].kind] * one.count
+    if any(len(here.intersection(pieces)) < count for pieces, count in lesson.groups):
         return True
-    if lesson.rest is None:
-        return False
-    loose = [
-        lesson.weights[field.problem.gangs[index].parts[one.role].kind] * one.count
-        for index in here
-        if not field.confined(index)
-        for one in arrangement[index]
-        if one.node in names
-    ]
-    return sum(loose) <= lesson.rest
+    return lesson.rest is not None and loose <= lesson.rest
 
 
 def contradictions(problem: JointProblem) -> list[Lesson]:
@@ -48,7 +47,7 @@ def contradictions(problem: JointProblem) -> list[Lesson]:
     return [lesson for lesson in lessons if not all(is_kept(field, lesson, each) for each in found)]
 
 
-@given(crowded_spines())
+@given(crowded_spines() | crowded_divisions())
 @bounded(60)
 def test_lessons_are_true(problem: JointProblem) -> None:
     assert contradictions(problem) == []
@@ -79,3 +78,21 @@ def test_a_region_teaches_what_fits_beside() -> None:
     problem = posed(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}, kinds=(3, 5))
     (lesson,) = taught(field_of(problem))
     assert (lesson.groups, lesson.rest) == ((((0,), 1),), 2)
+
+
+def test_a_region_teaches_which_subgroups_do_not_fit_together() -> None:
+    """As subgroups of two gangs, 5, 3, 3 and 3 fit no better: the same is learned of gangs like them only."""
+    sizes = ((5, 3), (3, 3), (3, 3), (4, 4))
+    gangs = [
+        with_subgroups(
+            gang(f"g{index}", {}, required="spine", value=9 if index < 2 else 1),
+            *((name, 0, size) for name, size in zip("ab", pair, strict=True)),
+            a="rack",
+            b="rack",
+        )
+        for index, pair in enumerate(sizes)
+    ]
+    problem = posed(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))})
+    lesson = taught(field_of(problem))[0]
+    assert lesson.groups == (((0,), 1), ((1, 2), 1))
+    assert contradictions(problem) == []
