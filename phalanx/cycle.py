@@ -1,6 +1,7 @@
 """One cycle: a snapshot in, decisions out. Same snapshot, same configuration: same result, byte for byte."""
 
 from phalanx.actions import allocate, close, enqueue, preempt, recover, release, verdicts
+from phalanx.actions.claims import after as claims_after
 from phalanx.actions.claims import find as find_claims
 from phalanx.actions.failures import find as find_failures
 from phalanx.actions.nominations import Nominations
@@ -22,7 +23,7 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
     agenda = enqueue.execute(session, troubles, claims, nominations)
     # 3. Try each: classes, solve, commit or roll back.
     failures = find_failures(session)
-    outcome = allocate.execute(session, agenda, failures, nominations)
+    outcome = allocate.execute(session, agenda, failures, nominations, claims.open)
     # 4. Evict where policy allows.
     released = release.execute(session) if ActionName.RELEASE in config.actions else release.NOTHING
     recovered = recover.execute(session, troubles)
@@ -37,7 +38,7 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
         released=released,
         recovered=recovered,
         preempted=preempted,
-        claims=claims,
+        claims=claims_after(session, claims),
         failures=failures,
         explained=explained,
     )

@@ -454,8 +454,9 @@ MEMBER_FAILURE_GRACE_MS: Final = 0
 has failed comes back."""
 
 CLAIM_MS: Final = 600_000
-"""Milliseconds that room is kept for members that a started gang lost: controllers make new pods in seconds,
-or in minutes where a lost node is found out late; whoever has not by then is not going to."""
+"""Milliseconds that room is kept for members that a started gang lost, or that it reserved when it started:
+controllers make new pods in seconds, or in minutes where a lost node is found out late, and so does a driver
+once its image is pulled and it runs; whoever has not by then is not going to."""
 
 CLAIM_WITHOUT_MEMBERS_MS: Final = 60_000
 """Milliseconds of this where all members have failed: a Job makes new pods after 10 s, then 20 and 40; one

@@ -316,8 +316,7 @@ class Scenario:
         for name, gang in self._gangs.items():
             members = tuple(_after(pod, binds, evicted) for pod in gang.members)
             active = [pod for pod in members if pod.counts_for_gang]
-            is_enough = gang.minimum.is_reached(active)
-            started = gang.started or is_enough
+            started = gang.started or gang.minimum.has_started_with(active)
             self._gangs[name] = replace(gang, members=members, started=started)
         self.memory = decided.result.memory
         self.capacity_version += 1 if evicted else 0

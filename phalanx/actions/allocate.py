@@ -1,13 +1,16 @@
 """Step 3: try each demand in order. It is placed whole, or as far as it need not be whole, or not at all."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Final
+
+from msgspec.structs import replace
 
 from phalanx.actions import admit, claims
 from phalanx.actions.agenda import Agenda
 from phalanx.actions.backfill import Reservations
 from phalanx.actions.demand import Demand, start_of, without
 from phalanx.actions.failures import Failures
+from phalanx.actions.kept_seats import KeptSeats
 from phalanx.actions.limits import SUBGROUPS_TRIED_MAX
 from phalanx.actions.nominations import Nominations
 from phalanx.actions.outcome import Failure, Outcome
@@ -18,6 +21,7 @@ from phalanx.actions.reservations import KeptFor, Reservation
 from phalanx.actions.turns import Turns
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
+from phalanx.model.memory import Seated
 from phalanx.model.names import GangId, NodeName
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Answer, Placed
@@ -25,9 +29,15 @@ from phalanx.solver.problem import Answer, Placed
 _NOWHERE: Final[frozenset[NodeName]] = frozenset()
 
 
-def execute(session: Session, agenda: Agenda, failures: Failures, nominations: Nominations) -> Outcome:
+def execute(
+    session: Session,
+    agenda: Agenda,
+    failures: Failures,
+    nominations: Nominations,
+    claimed: Mapping[GangId, Seated],
+) -> Outcome:
     """Try every demand; the surplus of a gang whose minimum failed is not tried."""
-    attempts = _Attempts(session, failures, nominations)
+    attempts = _Attempts(session, failures, nominations, KeptSeats(session, claimed))
     skipped = []
     for demand in agenda:
         if attempts.is_held_back(demand):
@@ -47,10 +57,13 @@ def execute(session: Session, agenda: Agenda, failures: Failures, nominations: N
 class _Attempts:
     """The attempts of one cycle and what they learned from each other."""
 
-    def __init__(self, session: Session, failures: Failures, nominations: Nominations) -> None:
+    def __init__(
+        self, session: Session, failures: Failures, nominations: Nominations, kept_seats: KeptSeats
+    ) -> None:
         self.outcome = Outcome()
         self._failures = failures
         self._nominations = nominations
+        self._kept_seats = kept_seats
         self._session = session
         self._problems = Problems(session)
         self.reservations = Reservations(session, self._problems)
@@ -107,6 +120,7 @@ class _Attempts:
     def _solve(self, demand: Demand) -> None:
         """First without the nodes that failed the gang, then, for what found no place, with them."""
         self.outcome.tried += 1
+        self._kept_seats.came(demand)
         rest: Demand | None = demand
         avoided = self._failures.nodes_to_avoid(demand.gang.id)
         for avoiding in (avoided, _NOWHERE) if avoided else (_NOWHERE,):
@@ -165,7 +179,14 @@ class _Attempts:
     def _ask(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
         """None when not one pod finds a place on what no reserved start needs."""
         bound = self.reservations.binding(demand)
-        posed = self.reservations.pose(demand, bound, avoiding=avoiding, hopeless=self._hopeless)
+        beside = self._kept_seats.beside(demand)
+        with self._session.statement() as statement:
+            if beside is not None:
+                statement.suppose(room=beside.room, budgets=beside.budgets)
+            posed = self.reservations.pose(demand, bound, avoiding=avoiding, hopeless=self._hopeless)
+            statement.roll_back()
+        if posed is not None and beside is not None:
+            posed = replace(posed, key=(beside.key, posed.key))
         return self._answer(posed) if posed is not None else None
 
     def _answer(self, posed: Posed) -> Placed | None:
@@ -181,6 +202,12 @@ class _Attempts:
 
     def _keep(self, demand: Demand) -> None:
         """As many of the stand-ins as find room; that others do not is nobody's failure."""
+        seats = self._kept_seats.again(demand)
+        if seats:
+            self._put(Placing(demand, seats))
+            demand = without(demand, (pod for _, pods in seats for pod in pods))
+        if not demand.batches:
+            return
         avoided = self._failures.nodes_to_avoid(demand.gang.id)
         answer = self._ask(demand, avoided)
         if answer is None and avoided:

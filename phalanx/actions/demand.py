@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.framework.stand_ins import stand_ins
 from phalanx.model.gangs import (
     Gang,
     lineages,
@@ -17,6 +19,9 @@ from phalanx.model.gangs import (
 )
 from phalanx.model.pods import Pod, plain
 from phalanx.model.reasons import Problem, Reason
+
+START: Final = "start"
+"""The cause of a placement that lets a gang start, anew too."""
 
 
 class Stage(IntEnum):
@@ -97,12 +102,14 @@ def demands_of(gang: Gang) -> tuple[Demand, ...] | Problem:
     a repair while fewer than so many have begun, else as surplus.
     """
     ready, counted = _ready(gang), _counted(gang)
-    started = gang.started or gang.minimum.is_reached(counted)
+    started = gang.started or gang.minimum.has_started_with(counted)
     parts = _parts(gang, ready, counted)
     names = parts.begun if started else _enough(gang, parts, [*ready, *counted])
     inside = members_within(ready, gang.subgroups, names)
     needed = _needed(gang, names, counted)
     chosen = _choose(gang, inside, needed)
+    if gang.reserves and not started:
+        chosen = _with_reserved(gang, inside, needed) or chosen
     if not started:
         problem = _parts_missing(gang, parts, ready, counted) or _shortage(gang, chosen, needed)
         if problem:
@@ -120,6 +127,12 @@ def demands_of(gang: Gang) -> tuple[Demand, ...] | Problem:
     )
     demands = tuple(demand for demand in demands if demand.batches)
     return demands or _stranded(gang, ready, counted) or ()
+
+
+def _with_reserved(gang: Gang, ready: Sequence[Pod], needed: Needed) -> list[Pod]:
+    """The members to start with, and stand-ins for those that do not exist yet; none with nobody to bind."""
+    chosen = _choose(gang, [*ready, *stand_ins(gang, ready)], needed)
+    return [] if all(pod.stand_in for pod in chosen) else chosen
 
 
 def _candidates(gang: Gang, parts: _Parts, counted: Sequence[Pod]) -> tuple[str, ...]:
@@ -281,7 +294,7 @@ def _minimum(gang: Gang, chosen: Sequence[Pod], *, started: bool, candidates: tu
     if started:
         return Demand(gang, Stage.REPAIR, "replace", batches_of(chosen, whole=False))
     stage = Stage.REPAIR if gang.active else Stage.START
-    return Demand(gang, stage, "start", batches_of(chosen, whole=True), candidates=candidates)
+    return Demand(gang, stage, START, batches_of(chosen, whole=True), candidates=candidates)
 
 
 def _part(gang: Gang, name: str, ready: Sequence[Pod], stage: Stage) -> Demand:

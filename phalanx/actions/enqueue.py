@@ -57,12 +57,20 @@ def _demands(session: Session, troubles: Troubles, claims: Claims) -> Iterator[D
             if claim is not None and found.reason in _CLAIMED_NEVERTHELESS:
                 yield from _claim(gang, claim, ())
         elif claim is None:
+            if not found and gang.id in claims.ended:
+                _tell_ended(gang, claims.ended[gang.id], session)
             yield from found
         else:
             minimum = [_ahead(demand) for demand in found if demand.stage is not Stage.SURPLUS]
             yield from minimum
             yield from _claim(gang, claim, minimum)
             yield from (demand for demand in found if demand.stage is Stage.SURPLUS)
+
+
+def _tell_ended(gang: Gang, seated: Seated, session: Session) -> None:
+    problem = claims_of.why_ended(gang, seated)
+    if problem is not None:
+        session.refuse(gang, verdict_of(gang, problem))
 
 
 def _ahead(demand: Demand) -> Demand:

@@ -230,17 +230,18 @@ def nodes_out_of_service(demand: Demand, session: Session, in_service: Session) 
 
 
 def room_kept(session: Session) -> Finding:
-    """Would fit if no room were kept for gangs that lost members."""
+    """Would fit if no room were kept for members of gangs that do not exist yet."""
     lost = {str(each.gang): [pod for _, pods in each.seats for pod in pods] for each in session.kept}
     return Finding(
         reason=Reason.ROOM_KEPT,
-        message=f"there would be room, but it is kept for members that {words.listed(lost)} lost",
+        message=f"there would be room, but it is kept for members that {words.listed(lost)} "
+        "lost or waits for",
         evidence=tuple(
             Evidence(name, f"lacks {words.pods(len(pods))} with {words.amounts(total_requests(pods))}")
             for name, pods in lost.items()
         ),
-        next_step="Wait until those gangs have their members back or have ended; their claim on the room "
-        f"ends {CLAIM_MS // 60_000} minutes after the loss",
+        next_step="Wait until those gangs have their members or have ended; their claim on the room "
+        f"ends {CLAIM_MS // 60_000} minutes after the loss or the start",
     )
 
 

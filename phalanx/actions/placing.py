@@ -39,13 +39,26 @@ def seats_of(session: Session, demand: Demand, assignments: Sequence[Assignment]
     return [(each.node, tuple(islice(pods[each.role], each.count))) for each in along]
 
 
+def _only(seats: Seats, *, stand_ins: bool) -> Seats:
+    """The seats of stand-ins, or of the others."""
+    found = [(node, tuple(pod for pod in pods if pod.stand_in == stand_ins)) for node, pods in seats]
+    return [(node, pods) for node, pods in found if pods]
+
+
 def put(session: Session, placing: Placing) -> Statement:
-    """Make the session so. The statement may be rolled back while no later one stands."""
+    """Make the session so: pods are placed, and for stand-ins among them room is kept.
+
+    The statement may be rolled back while no later one stands.
+    """
     gang, seats = placing.demand.gang, placing.seats
     with session.statement() as statement:
         if placing.certificate is None:
             statement.keep(gang=gang, seats=seats)
             return statement
+        if gang.reserves:
+            seats, kept = _only(seats, stand_ins=False), _only(placing.seats, stand_ins=True)
+            if kept:
+                statement.keep(gang=gang, seats=kept)
         level, domain = tightest_domain(session, gang, seats)
         statement.place(
             gang=gang,

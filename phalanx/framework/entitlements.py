@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from phalanx.framework.fair_shares import Party, QueueShare, Wishes, divide, joined, wish_for
+from phalanx.framework.stand_ins import stand_ins
 from phalanx.framework.statement import total_requests
 from phalanx.model.gangs import Gang, missing_by_role
 from phalanx.model.names import NodeName, QueueName, ShapeKey
@@ -162,7 +163,10 @@ def _is_hopeless(gang: Gang, session: "Session") -> bool:
 
 
 def _lacking(gang: Gang) -> list[Pod]:
-    """Members that wait, as many as are lacking to the minimum; none while too few of them exist to start."""
+    """Members that wait, as many as are lacking to the minimum; none while too few of them exist to start.
+
+    Of a gang that reserves, those that do not exist are among them.
+    """
     counted = [pod for pod in gang.members if pod.counts_for_gang]
     count = gang.min_member - len(counted)
     roles = missing_by_role(counted, gang.roles)
@@ -174,6 +178,8 @@ def _lacking(gang: Gang) -> list[Pod]:
             roles[pod.role] = roles.get(pod.role, 0) - 1
             (first if is_needed else others).append(pod)
     pods = [*first, *others[: max(0, count - len(first))]]
+    if gang.reserves and pods:
+        pods += stand_ins(gang, [*counted, *first, *others])
     return pods if gang.started or len(pods) >= count else []
 
 

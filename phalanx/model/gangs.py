@@ -6,7 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from phalanx.model.names import GangId, QueueName
-from phalanx.model.pods import Pod, PodPhase
+from phalanx.model.pods import Pod, PodPhase, PodShape
 from phalanx.model.reasons import Problem
 
 
@@ -27,11 +27,15 @@ class TopologyWish(Struct, frozen=True):
 
 
 class RoleSpec(Struct, frozen=True):
-    """A role as its PodGroup declares it: how many pods it has and how many of them must start."""
+    """A role as its PodGroup declares it: how many pods it has and how many of them must start.
+
+    `shape` is that of members which do not exist yet; None where the PodGroup does not tell their requests.
+    """
 
     name: str
     count: int
     min_member: int
+    shape: PodShape | None = None
 
 
 class SubgroupSpec(Struct, frozen=True):
@@ -54,13 +58,14 @@ class Minimum(Struct, frozen=True):
     """How many members are enough to start: in all, of each role, and of each subgroup.
 
     With `of_subgroups` above 0 so many outer subgroups are enough. Members of those that lack some of their
-    own minimum then count for nothing.
+    own minimum then count for nothing. `reserves`: room may be kept for those that do not exist yet.
     """
 
     members: int
     roles: tuple[RoleSpec, ...] = ()
     subgroups: tuple[SubgroupSpec, ...] = ()
     of_subgroups: int = 0
+    reserves: bool = False
 
     def is_reached(self, counted: Sequence[Pod]) -> bool:
         """Whether these members are enough."""
@@ -69,6 +74,13 @@ class Minimum(Struct, frozen=True):
         whole = whole_subgroups(counted, self.subgroups)
         inside = members_within(counted, self.subgroups, whole)
         return len(whole) >= self.of_subgroups and self._has_members(inside)
+
+    def has_started_with(self, counted: Sequence[Pod]) -> bool:
+        """Whether a gang of which these members have nodes has started.
+
+        Where room is kept for those that do not exist yet, no member gets a node without that.
+        """
+        return self.is_reached(counted) or (self.reserves and bool(counted))
 
     def _has_members(self, counted: Sequence[Pod]) -> bool:
         return len(counted) >= self.members and not missing_by_role(counted, self.roles)
@@ -124,11 +136,12 @@ class Gang(Struct, frozen=True, gc=False):
     together, 0 for all of them. `priority` is the PodGroup's, or else the lowest of its members.
     `created` is in seconds since the epoch: the PodGroup's, or the oldest member's. `started` tells whether
     minMember was reached once in the API; such a gang stays started while some member counts. With none left
-    it begins anew (`begins_anew`), whole as the first time. `start_by`: when it should have started for the
-    first time, in milliseconds since the epoch; None for no such wish. `problems` make the gang unplaceable
-    until its objects change; those of its waiting members are among them. `checkpointed`: when the work of
-    all members was last saved, in seconds since the epoch, 0 when nobody tells. `ignored`: hints that count
-    for nothing.
+    it begins anew (`begins_anew`), whole as the first time. One that `reserves` starts with the members that
+    exist, when there is room for those that its roles declare besides. `start_by`: when it should have
+    started for the first time, in milliseconds since the epoch; None for no such wish. `problems` make the
+    gang unplaceable until its objects change; those of its waiting members are among them. `checkpointed`:
+    when the work of all members was last saved, in seconds since the epoch, 0 when nobody tells. `ignored`:
+    hints that count for nothing.
     """
 
     id: GangId
@@ -146,6 +159,7 @@ class Gang(Struct, frozen=True, gc=False):
     topology: TopologyWish = TopologyWish()
     started: bool = False
     begins_anew: bool = False
+    reserves: bool = False
     recovery: Recovery = Recovery()
     disruption: Disruption = Disruption()
     runtime: Runtime = Runtime()
@@ -164,7 +178,7 @@ class Gang(Struct, frozen=True, gc=False):
     @property
     def minimum(self) -> Minimum:
         """What it takes to start."""
-        return Minimum(self.min_member, self.roles, self.subgroups, self.min_subgroups)
+        return Minimum(self.min_member, self.roles, self.subgroups, self.min_subgroups, self.reserves)
 
     @property
     def active(self) -> int:

@@ -40,10 +40,14 @@ class Part(Struct, frozen=True):
 
 
 class Seated(Struct, frozen=True):
-    """What a started gang consists of when it is whole. `since`: when (ms) it was not any more, else 0."""
+    """What a started gang consists of when it is whole. `since`: when (ms) it was not any more, else 0.
+
+    `room`: where room was kept last for members that do not exist.
+    """
 
     parts: tuple[Part, ...]
     since: int = 0
+    room: Mapping[NodeName, tuple[Part, ...]] = {}
 
 
 class Avoided(Struct, frozen=True):
@@ -104,7 +108,8 @@ class Memory(Struct, frozen=True):
     from the cluster, the grace period then starts anew.
 
     `seated`: what started gangs consist of; of one that is not whole when the scheduler starts, members that
-    are gone count as alike to those that are there, and the time of its claim begins anew.
+    are gone count as alike to those that are there, or are what its roles declare, the time of its claim
+    begins anew, and so does the search for the room.
 
     `nominations`: for whom room is being made; lost, whoever is first in order takes what becomes free.
     `preempted`: gangs that were evicted, and for which one; until they are placed again they claim nothing.

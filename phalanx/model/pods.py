@@ -181,9 +181,10 @@ class Pod(Struct, frozen=True, gc=False):
     `created` is in seconds since the epoch. `min_member` is the label's value, None without the label.
     `owners` are the UIDs of all owner references. `problems` are those of its labels and metadata. `ended` is
     when it failed or began to be deleted, and `running_since` when a running one was taken by its kubelet, in
-    seconds since the epoch, 0 when nobody tells. `ran` is when one that has succeeded began and ended, in
-    seconds too, None when nobody tells. `disruption` is the reason of its condition DisruptionTarget where
-    that is true: it is to be deleted. `device` is where its share of a GPU is, on its node; None while it
+    seconds since the epoch, 0 when nobody tells. `stand_in`: it does not exist; room is kept for one like it.
+    `ran` is when one that has succeeded began and ended, in seconds too, None when nobody tells. `disruption`
+    is the reason of its condition DisruptionTarget where that is true: it is to be deleted. `device` is where
+    its share of a GPU is, on its node; None while it
     has neither, or when nobody tells. `labels` are those that it may
     share with the others of its workload, `own_labels` those that tell it from them. `checkpointed` is when
     its work was last saved, in seconds too, 0 when nobody tells. `ignored` says what is wrong with a hint
@@ -224,6 +225,7 @@ class Pod(Struct, frozen=True, gc=False):
     own_labels: PodLabels = NO_LABELS
     checkpointed: int = 0
     ignored: str = ""
+    stand_in: bool = False
 
     @property
     def all_labels(self) -> tuple[tuple[str, str], ...]:

@@ -50,6 +50,7 @@ class Reason(StrEnum):
     HELD_AFTER_FAILURE = "HeldAfterFailure"
     RECOVERING = "Recovering"
     ROOM_KEPT = "RoomKept"
+    RESERVATION_ENDED = "ReservationEnded"
     ROOM_BEING_MADE = "RoomBeingMade"
     PREEMPTED = "Preempted"
     WOULD_DELAY = "WouldDelay"

@@ -12,7 +12,7 @@ from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES
 from phalanx.model.decisions import Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.pods import Pod, PodPhase
-from phalanx.model.reasons import NODES, Verdict
+from phalanx.model.reasons import NODES, Reason, Verdict
 from phalanx.model.wire.phalanx import (
     CertificateStatus,
     Condition,
@@ -45,14 +45,14 @@ def status_of(gang: Gang, told: Told, *, before: PodGroupStatus, now_ms: int) ->
     """
     counts = _counts(gang.members)
     started_at = None if gang.begins_anew else before.started_at
-    if started_at is None and (gang.started or _has_its_minimum(gang)):
+    if started_at is None and (gang.started or _has_started(gang)):
         started_at = time_of(now_ms)
     phase = _phase(gang, counts, started=started_at is not None, releasing=told.releasing)
-    verdict = told.verdict if counts.pending else None
+    verdict = told.verdict if counts.pending or _lacks_reserved(gang, told.verdict) else None
     return PodGroupStatus(
         phase=phase,
         counts=counts,
-        conditions=(_scheduled(phase, verdict, started=started_at is not None, now_ms=now_ms),),
+        conditions=(_scheduled(gang, phase, verdict, started=started_at is not None, now_ms=now_ms),),
         reason=verdict.reason.value if verdict else None,
         message=verdict.message if verdict else None,
         next_step=(verdict.next_step or None) if verdict else None,
@@ -98,9 +98,18 @@ def _state(pod: Pod) -> str:
     return "running" if pod.phase is PodPhase.RUNNING else "bound"
 
 
-def _has_its_minimum(gang: Gang) -> bool:
-    counted = [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed and not pod.deleting]
-    return gang.minimum.is_reached(counted)
+def _has_started(gang: Gang) -> bool:
+    return gang.minimum.has_started_with(_bound(gang))
+
+
+def _lacks_reserved(gang: Gang, verdict: Verdict | None) -> bool:
+    """Whether members for which room was reserved have not come, which no waiting pod tells."""
+    ended = verdict is not None and verdict.reason is Reason.RESERVATION_ENDED
+    return ended and not gang.minimum.is_reached(_bound(gang))
+
+
+def _bound(gang: Gang) -> list[Pod]:
+    return [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed and not pod.deleting]
 
 
 def _phase(gang: Gang, counts: Counts, *, started: bool, releasing: bool) -> str:
@@ -124,11 +133,16 @@ _DONE: Final[Mapping[str, str]] = {
 }
 
 
-def _scheduled(phase: str, verdict: Verdict | None, *, started: bool, now_ms: int) -> Condition:
+_RESERVED: Final = "the pods that existed at the start are bound, and room for the others was reserved"
+
+
+def _scheduled(gang: Gang, phase: str, verdict: Verdict | None, *, started: bool, now_ms: int) -> Condition:
     """A gang whose members failed before the minimum was reached was never scheduled."""
     done = _DONE.get(phase)
     if done is not None and started:
         status, reason, message = "True", phase, done
+        if gang.reserves and phase == "Running" and not gang.minimum.is_reached(_bound(gang)):
+            message = _RESERVED if verdict is None else _in_full(verdict)
     elif verdict is not None:
         status, reason, message = "False", verdict.reason.value, _in_full(verdict)
     else:

@@ -118,7 +118,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         issues=("scheduler-plugins #358", "Volcano #5805"),
         module="phalanx.actions.demand",
         edits={
-            "    started = gang.started or gang.minimum.is_reached(counted)\n": "    started = False\n",
+            "    started = gang.started or gang.minimum.has_started_with(counted)\n": "    started = False\n",
             "    missing = needed.members - len(chosen)\n": "    missing = gang.min_member - len(chosen)\n",
         },
         caught_by=Played("plays_views:failed_member_is_replaced"),

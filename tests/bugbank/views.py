@@ -111,7 +111,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         name="a start is not written when a member was lost at once",
         issues=("KAI #1217",),
         module="phalanx.service.pod_group_status",
-        edits={"(gang.started or _has_its_minimum(gang))": "_has_its_minimum(gang)"},
+        edits={"(gang.started or _has_started(gang))": "_has_started(gang)"},
         caught_by=Played("plays_views:restart_below_minimum"),
     ),
     Mutant(

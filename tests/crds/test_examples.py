@@ -76,9 +76,7 @@ def test_the_long_examples_use_every_field(kind: str, name: str) -> None:
 def test_a_pod_group_names_each_of_its_fields_that_are_refused() -> None:
     spec = msgspec.convert(example("podgroup-every-field.yaml")["spec"], wire.PodGroupSpec)
     assert not_implemented.of_pod_group(spec) == (
-        "spec.startWhen: Reserved",
-        "spec.roles[leader].requests",
-        "spec.roles[worker].requests",
+        "spec.startWhen: Reserved beside spec.subGroups",
         "spec.subGroups[decode-left].topology.name",
     )
 

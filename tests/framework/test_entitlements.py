@@ -182,8 +182,9 @@ def test_what_is_booked_step_by_step_is_what_is_counted_anew(gangs: list[tuple[s
             scenario.gang(f"old{index}", bound, gpu=1, bound=bound, queue=queue)
     session = Session(scenario.snapshot(), SchedulerConfig())
     nominations = Nominations(session)
-    agenda = enqueue.execute(session, {}, find_claims(session), nominations)
-    allocate.execute(session, agenda, find_failures(session), nominations)
+    claims = find_claims(session)
+    agenda = enqueue.execute(session, {}, claims, nominations)
+    allocate.execute(session, agenda, find_failures(session), nominations, claims.open)
     scenario.take(Decided(CycleResult(cycle=1, placements=session.placements)))
     anew = Session(scenario.snapshot(), SchedulerConfig()).ledger
     for queue in session.queues:

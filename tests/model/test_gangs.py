@@ -17,6 +17,8 @@ from phalanx.model.reading.pods import read_pod
 from phalanx.model.reading.priorities import PriorityLevel
 from phalanx.model.reading.shapes import Shapes
 from phalanx.model.reasons import Reason
+from phalanx.model.resources import CPU, GPU, MEMORY, PODS
+from phalanx.model.shares import GPU_SHARE
 from phalanx.model.wire import core, objects
 from tests.model.written import label, pod, pod_group
 
@@ -224,6 +226,34 @@ def test_started_once_stays_started() -> None:
     assert only(*waiting, group=began).started
 
 
+def test_what_a_role_declares_of_members_that_do_not_exist() -> None:
+    requests = {"cpu": "500m", "memory": "2Gi", GPU: 1, "example.com/none": 0}
+    roles = [{"name": "a", "count": 1}, {"name": "b", "count": 2, "requests": requests}]
+    gang = only(
+        member("x", labels={label("role"): "a"}),
+        group=pod_group(minMember=3, startWhen="Reserved", roles=roles),
+    )
+    assert (gang.reserves, gang.problems, gang.roles[0].shape) == (True, (), None)
+    shape = gang.roles[1].shape
+    assert shape is not None
+    assert shape.requests == {CPU: 500, MEMORY: 2 << 30, GPU: 1, PODS: 1}
+    alike = only(member("y", labels={label("role"): "a"}), group=pod_group(roles=roles)).roles[1].shape
+    assert alike is not None
+    assert alike.key == shape.key
+
+
+def test_one_that_reserves_has_started_with_its_first_bound_member() -> None:
+    requests = {"name": "worker", "count": 2, "requests": {"cpu": 1}}
+    group = pod_group(uid="G", minMember=2, startWhen="Reserved", roles=[requests])
+    mine = {label("role"): "worker"}
+    assert not only(member("a", labels=mine), group=group).started
+    assert not only(member("a", labels=mine, nodeName="n"), group=group, assumed=("a",)).started
+    first = only(member("a", labels=mine, nodeName="n"), group=group)
+    assert first.started
+    anew = only(member("b", labels=mine), group=group, before=first)
+    assert (anew.started, anew.begins_anew) == (False, True)
+
+
 def test_a_gang_that_lost_all_members_begins_anew_until_it_is_whole() -> None:
     group = pod_group(uid="G", minMember=2)
     status = structs.replace(group.status, started_at="2026-01-01T00:00:00Z")
@@ -384,12 +414,18 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
         Reason.GROUP_CONTRADICTION,
         "spec.minMember: 4 is less than the 5 that the subgroups need at least",
     ),
-    ({"startWhen": "Reserved"}, Reason.UNSUPPORTED_FIELD, "spec.startWhen"),
     ({"startBy": "tomorrow"}, Reason.INVALID_OBJECT, "spec.startBy: expected a time such as"),
     ({"startBy": ""}, Reason.INVALID_OBJECT, "spec.startBy"),
     ({"startBy": "2026-01-01T00:00:00"}, Reason.INVALID_OBJECT, "spec.startBy"),
     ({"startBy": "0001-01-01T00:00:00+23:59"}, Reason.INVALID_OBJECT, "spec.startBy"),
     ({"startBy": "9999-12-31T23:59:59-23:59"}, Reason.INVALID_OBJECT, "spec.startBy"),
+    ({"startWhen": "Reserved"}, Reason.INVALID_OBJECT, "spec.startWhen: Reserved needs spec.roles with req"),
+    ({"startWhen": "Eventually"}, Reason.INVALID_OBJECT, "spec.startWhen: expected one of Arrived, Reserved"),
+    (
+        {"startWhen": "Reserved", "subGroups": [{"name": "a", "minMember": 1}]},
+        Reason.UNSUPPORTED_FIELD,
+        "spec.startWhen: Reserved beside spec.subGroups",
+    ),
     ({"disruption": {"mode": "Some"}}, Reason.INVALID_OBJECT, "spec.disruption.mode"),
     ({"disruption": {"minRuntime": "soon"}}, Reason.INVALID_OBJECT, "spec.disruption.minRuntime"),
     ({"runtime": {"max": "soon"}}, Reason.INVALID_OBJECT, "spec.runtime.max: expected a duration"),
@@ -402,9 +438,14 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
     ({"recovery": {"onNodeLoss": "Panic"}}, Reason.INVALID_OBJECT, "spec.recovery.onNodeLoss"),
     ({"recovery": {"gracePeriod": "soon"}}, Reason.INVALID_OBJECT, "spec.recovery.gracePeriod"),
     (
-        {"roles": [{"name": "worker", "count": 1, "requests": {"cpu": 1}}]},
-        Reason.UNSUPPORTED_FIELD,
-        "spec.roles[worker].requests",
+        {"roles": [{"name": "worker", "count": 1, "requests": {"cpu": "much"}}]},
+        Reason.INVALID_OBJECT,
+        "spec.roles[worker].requests[cpu]: 'much' is not valid",
+    ),
+    (
+        {"roles": [{"name": "worker", "count": 1, "requests": {GPU_SHARE: 500}}]},
+        Reason.INVALID_OBJECT,
+        "spec.roles[worker].requests: a share of a GPU cannot be reserved",
     ),
 ]
 

@@ -7,11 +7,12 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
-from phalanx.limits import CYCLE_EXPLANATIONS_MAX, PARTIAL_GANG_GRACE_MS
-from phalanx.model.gangs import Recovery, RecoveryMode, Runtime, SubgroupSpec, TopologyWish
+from phalanx.limits import CLAIM_MS, CYCLE_EXPLANATIONS_MAX, PARTIAL_GANG_GRACE_MS
+from phalanx.model.gangs import Recovery, RecoveryMode, RoleSpec, Runtime, SubgroupSpec, TopologyWish
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
 from phalanx.model.pods import PodPhase, Requirement, Term
 from phalanx.model.queues import Backfill, Flavor, Ordering, QueueState
+from phalanx.model.reading.shapes import shape_requesting
 from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import Claim
@@ -333,7 +334,17 @@ def test_room_kept() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8).gang("broken", 1, min=2, gpu=8, bound=1, started=True)
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.ROOM_KEPT
-    assert "kept for members that team/broken lost" in found.message
+    assert "kept for members that team/broken lost or waits for" in found.message
+
+
+def test_reservation_ended() -> None:
+    declared = RoleSpec("worker", 2, 2, shape_requesting({GPU: 1}))
+    scenario = roomy().gang("g", 1, min=2, gpu=1, role="worker", reserves=True, roles=(declared,))
+    scenario.take(scenario.decide())
+    scenario.now += CLAIM_MS
+    found = verdict(scenario)
+    assert found.reason is Reason.RESERVATION_ENDED
+    assert found.message.startswith("1 pod of role worker did not come within 10 minutes")
 
 
 def test_room_being_made() -> None:

@@ -157,6 +157,29 @@ def test_a_gang_that_begins_anew_has_not_started_for_the_next_leader_either() ->
     assert status_of(gang(WAITING, WAITING), Told(), before=before, now_ms=NOW_MS).started_at == NOW
 
 
+def test_a_gang_that_reserves_has_started_with_its_first_member() -> None:
+    half = gang(RUNNING)
+    assert status(half).started_at is None
+    reserving = msgspec.structs.replace(half, reserves=True)
+    started = status(reserving)
+    [condition] = started.conditions
+    assert (started.phase, started.started_at, condition.status) == ("Running", NOW, "True")
+    assert condition.message.endswith("room for the others was reserved")
+    [condition] = status(msgspec.structs.replace(reserving, min_member=1)).conditions
+    assert condition.message == "minMember pods are bound"
+
+
+def test_it_tells_that_its_reservation_ended_until_its_members_have_come() -> None:
+    ended = msgspec.structs.replace(REFUSED, reason=Reason.RESERVATION_ENDED)
+    reserving = msgspec.structs.replace(gang(RUNNING), reserves=True)
+    told = status(reserving, Told(verdict=ended))
+    [condition] = told.conditions
+    assert (told.reason, told.message, condition.status) == ("ReservationEnded", ended.message, "True")
+    assert condition.message.startswith(ended.message)
+    assert status(reserving, Told(verdict=REFUSED)).reason is None
+    assert status(gang(RUNNING, RUNNING), Told(verdict=ended)).reason is None
+
+
 def test_a_gang_that_failed_before_it_was_whole_was_never_scheduled() -> None:
     failed = status(gang(FAILED, FAILED))
     [condition] = failed.conditions

@@ -67,7 +67,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
     min_member = _min_member(key, members, group)
     minimum = Minimum(min_member)
     if group is not None:
-        minimum = Minimum(min_member, group.roles, group.subgroups, group.min_subgroups)
+        minimum = Minimum(min_member, group.roles, group.subgroups, group.min_subgroups, group.reserves)
     start = _start(members, minimum, group, context.before.get(identity))
     return Gang(
         id=identity,
@@ -86,6 +86,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         topology=group.topology if group is not None else TopologyWish(),
         started=start is _Start.STARTED,
         begins_anew=start is _Start.ANEW,
+        reserves=minimum.reserves,
         recovery=group.recovery if group is not None else Recovery(),
         disruption=group.disruption if group is not None else Disruption(),
         runtime=group.runtime if group is not None else Runtime(),
@@ -165,7 +166,7 @@ def _start(members: tuple[Pod, ...], minimum: Minimum, group: PodGroup | None, b
     The PodGroup's status is not asked once the gang begins anew: it may still tell of the time before.
     """
     counted = [pod for pod in members if pod.counts_for_gang and not pod.assumed]
-    if minimum.is_reached(counted):
+    if minimum.has_started_with(counted):
         return _Start.STARTED
     if before is not None and before.begins_anew:
         return _Start.ANEW

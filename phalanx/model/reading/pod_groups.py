@@ -20,7 +20,10 @@ from phalanx.model.pods import Controller
 from phalanx.model.reading.checkpoints import read_checkpoint
 from phalanx.model.reading.durations import milliseconds
 from phalanx.model.reading.metadata import controller_of, identity, seconds, seconds_at
+from phalanx.model.reading.requests import read_amounts
+from phalanx.model.reading.shapes import shape_requesting
 from phalanx.model.reasons import Problem, Reason
+from phalanx.model.shares import asks_for_share
 from phalanx.model.wire import not_implemented
 from phalanx.model.wire import phalanx as wire
 from phalanx.model.wire.objects import PodGroup as WirePodGroup
@@ -28,6 +31,8 @@ from phalanx.model.wire.phalanx import PodGroupSpec, Role, SubGroup
 
 _MODES: Final = {mode.value: mode for mode in RecoveryMode}
 _DISRUPTIONS: Final = {mode.value: mode for mode in DisruptionMode}
+_RESERVED: Final = "Reserved"
+_STARTS: Final = ("Arrived", _RESERVED)
 
 
 class PodGroup(Struct, frozen=True, gc=False):
@@ -47,6 +52,7 @@ class PodGroup(Struct, frozen=True, gc=False):
     roles: tuple[RoleSpec, ...] = ()
     subgroups: tuple[SubgroupSpec, ...] = ()
     min_subgroups: int = 0
+    reserves: bool = False
     topology: TopologyWish = TopologyWish()
     controller: Controller | None = None
     started: bool = False
@@ -77,6 +83,7 @@ def read_pod_group(written: WirePodGroup) -> PodGroup:
         roles=tuple(_role(role) for role in spec.roles),
         subgroups=tuple(_subgroup(part) for part in spec.sub_groups),
         min_subgroups=max(spec.min_sub_groups or 0, 0),
+        reserves=spec.start_when == _RESERVED,
         topology=TopologyWish(wish.name or "", wish.required, wish.preferred) if wish else TopologyWish(),
         controller=controller_of(meta.owner_references),
         started=written.status.started_at is not None,
@@ -167,11 +174,27 @@ def _start_faults(written: str | None) -> Iterator[str]:
 
 
 def _role(role: Role) -> RoleSpec:
+    """Requests that make no sense are a problem of their own."""
     return RoleSpec(
         name=role.name,
         count=max(role.count, 0),
         min_member=max(role.count if role.min_member is None else role.min_member, 0),
+        shape=shape_requesting(read_amounts(role.requests, "", [])) if role.requests else None,
     )
+
+
+def _reservation_faults(spec: PodGroupSpec) -> Iterator[str]:
+    """Amounts that cannot be read, and a reservation of which nobody knows what it is for."""
+    if spec.start_when is not None and spec.start_when not in _STARTS:
+        yield f"spec.startWhen: expected one of {', '.join(_STARTS)}"
+    if spec.start_when == _RESERVED and not any(role.requests for role in spec.roles):
+        yield "spec.startWhen: Reserved needs spec.roles with requests, to know for what room is reserved"
+    for role in spec.roles:
+        path, wrong = f"spec.roles[{role.name}].requests", list[str]()
+        amounts = read_amounts(role.requests, path, wrong)
+        yield from wrong
+        if asks_for_share(amounts):
+            yield f"{path}: a share of a GPU cannot be reserved, only whole ones"
 
 
 def _subgroup(part: SubGroup) -> SubgroupSpec:
@@ -195,6 +218,7 @@ def _problems(spec: PodGroupSpec) -> Iterator[Problem]:
         *_disruption_faults(spec.disruption),
         *_runtime_faults(spec.runtime),
         *_start_faults(spec.start_by),
+        *_reservation_faults(spec),
     )
     for message in own:
         yield Problem(Reason.INVALID_OBJECT, f"PodGroup field {message}")

@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 from msgspec import structs
 from msgspec.msgpack import Encoder
 
+from phalanx.limits import POD_REQUEST_MAX
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
 from phalanx.model.reading.numa import read_aligned
@@ -17,6 +18,7 @@ from phalanx.model.reading.requests import pod_requests
 from phalanx.model.reading.selectors import read_preferred, read_selector, read_tolerations
 from phalanx.model.reading.shares import with_share
 from phalanx.model.reading.unsupported import unsupported_fields
+from phalanx.model.resources import PODS, Resources
 from phalanx.model.wire import core
 
 _REQUIRED: Final = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
@@ -97,6 +99,13 @@ def read_shape(pod: core.Pod) -> PodShape:
     )
     shape = structs.replace(shape, unsupported=tuple(unsupported), invalid=tuple(wrong))
     return structs.replace(shape, key=_key(shape, pod.metadata.namespace))
+
+
+def shape_requesting(requests: Resources) -> PodShape:
+    """The shape of pods of which only the requests are known, each at most POD_REQUEST_MAX."""
+    capped = {name: min(amount, POD_REQUEST_MAX) for name, amount in requests.items() if amount}
+    shape = PodShape(key=ShapeKey(""), requests=dict(sorted({**capped, PODS: 1}.items())))
+    return structs.replace(shape, key=_key(shape, ""))
 
 
 def _claims(spec: core.PodSpec, wrong: list[str]) -> tuple[str, ...]:

@@ -11,25 +11,19 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import fields
 
-from phalanx.model.wire.phalanx import PodGroupSpec, QueueSpec, Role
+from phalanx.model.wire.phalanx import PodGroupSpec, QueueSpec
 
 FIELDS: Final[dict[type[Struct], frozenset[str]]] = {
-    Role: frozenset({"requests"}),
     QueueSpec: frozenset({"cells"}),
 }
 """Per struct, fields of which any set value is refused."""
 
-VALUES: Final[dict[type[Struct], dict[str, frozenset[str]]]] = {
-    PodGroupSpec: {"start_when": frozenset({"Reserved"})},
-}
-"""Per struct and field, the values that are refused while others are honoured."""
-
 
 def of_pod_group(spec: PodGroupSpec) -> tuple[str, ...]:
-    """Paths of the set fields that are refused, such as `spec.roles[worker].requests`."""
+    """Paths of the set fields that are refused, such as `spec.subGroups[left].topology.name`."""
     paths = [*_refused(spec, "spec")]
-    for role in spec.roles:
-        paths.extend(_refused(role, f"spec.roles[{role.name}]"))
+    if spec.start_when == "Reserved" and spec.sub_groups:
+        paths.append("spec.startWhen: Reserved beside spec.subGroups")
     named = (part.name for part in spec.sub_groups if part.topology is not None and part.topology.name)
     paths.extend(f"spec.subGroups[{name}].topology.name" for name in named)
     return tuple(paths)
@@ -46,13 +40,10 @@ def of_queue(spec: QueueSpec) -> tuple[str, ...]:
 def _refused(value: Struct, path: str) -> Iterator[str]:
     """In the order of the struct's fields. An empty list or map asks for nothing and is not refused."""
     never = FIELDS.get(type(value), frozenset())
-    values = VALUES.get(type(value), {})
     for name, written in _names(type(value)):
         setting = getattr(value, name)
         if name in never and setting not in (None, (), {}):
             yield f"{path}.{written}"
-        elif setting in values.get(name, ()):
-            yield f"{path}.{written}: {setting}"
 
 
 @cache

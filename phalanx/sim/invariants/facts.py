@@ -175,6 +175,11 @@ class GroupFact(Struct, frozen=True, gc=False):
     spec: Object
     is_deleting: bool
 
+    @property
+    def reserves(self) -> bool:
+        """Whether it may start before all members exist."""
+        return bool(self.spec.get("startWhen") == "Reserved")
+
 
 def pod_fact(pod: Object, before: PodFact | None, same_containers: bool) -> PodFact:
     """Read a pod; `before` is its last version, whose requests hold where the containers are the same."""

@@ -20,7 +20,8 @@ class WholeGangs(Check):
     """S3: binds follow a decision, the first of a gang a complete placement; none is partly bound for long.
 
     Complete is minMember, with as many whole subgroups as must start together. Where that is some of them
-    only, each other one begins with a complete placement too.
+    only, each other one begins with a complete placement too. Where a PodGroup reserves, members for which
+    room is kept count.
 
     "Long" is PARTIAL_S with its slack. It counts anew while there is trouble, and for TROUBLE_S after that: a
     write about the gang was refused, lost or unknown; no process leads; the leader is frozen, cut off, new,
@@ -48,9 +49,9 @@ class WholeGangs(Check):
                 self._planned[host, bind.pod] = placement
                 self._targets[host, bind.pod] = bind.node
                 self._decided.setdefault((host, placement.gang), []).append(bind.pod)
-            self._check_complete(host, placement)
+            self._check_complete(host, placement, result)
 
-    def _check_complete(self, host: str, placement: Placement) -> None:
+    def _check_complete(self, host: str, placement: Placement, result: CycleResult) -> None:
         first = self.truth.pods.get(placement.binds[0].pod) if placement.binds else None
         if first is None:
             return
@@ -60,6 +61,8 @@ class WholeGangs(Check):
         gone = self._gone_since(host, placement, planned)
         if placement.cause == "start":
             needed, others = self._needed(first.gang, groups), len(there) + gone
+            if any(group.reserves for group in groups):
+                others += _kept(result, placement)
             if len(planned) + others < needed:
                 placed = f"{len(planned)} members placed and {others} bound"
                 self.violated(placement.group, f"{placed} of {needed} in cycle {placement.cycle} of {host}")
@@ -190,6 +193,12 @@ class WholeGangs(Check):
             if replica.process is not None and replica.process.scheduler.is_leading:
                 return replica.process.host.name
         return ""
+
+
+def _kept(result: CycleResult, placement: Placement) -> int:
+    """For how many members of its gang the cycle keeps room."""
+    seated = result.memory.seated.get(placement.gang)
+    return sum(part.count for parts in seated.room.values() for part in parts) if seated is not None else 0
 
 
 class OneDomain(Check):

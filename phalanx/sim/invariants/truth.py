@@ -38,7 +38,8 @@ TOPOLOGIES = "topologies.scheduling.phalanx.dev"
 class GangFact:
     """One gang as it is: all pods that look for it, members or not. `active` members count for minMember.
 
-    `succeeded`: how many of the pods have. `has_started`: minMember was reached once, for this PodGroup.
+    `succeeded`: how many of the pods have. `has_started`: minMember was reached once, for this PodGroup, or
+    any member was bound where that reserves room for the others.
     `partial_since`: since when some but too few are bound.
     """
 
@@ -205,7 +206,8 @@ class Truth:
             gang.uid, gang.has_started, gang.partial_since = uid, uid in self._started, None
         needed = self.min_member(gang.key)
         is_short = gang.active < needed or (group is not None and self._lacks_subgroups(gang, group))
-        if not gang.has_started and needed > 0 and not is_short:
+        reserves = group is not None and group.reserves and gang.active > 0
+        if not gang.has_started and needed > 0 and (reserves or not is_short):
             gang.has_started = True
             self._started[uid] = None
         self._look_whether_broken(gang, is_short=is_short)

@@ -1,0 +1,137 @@
+"""Stand-ins for members that do not exist yet: pods of the same shape, for which room is kept, never bound.
+
+A stand-in is like a member that was lost or, where the PodGroup reserves, like what a role declares; those of
+the role that exist tell more of its shape than the declared requests. Stand-ins ask for no company: terms of
+pod affinity are looked at when the pods come.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from phalanx.model.gangs import (
+    Gang,
+    lineages,
+    missing_by_role,
+    missing_by_subgroup,
+    outer_subgroups,
+    whole_subgroups,
+)
+from phalanx.model.memory import Part
+from phalanx.model.names import PodUid, ShapeKey
+from phalanx.model.pods import Pod, PodShape, plain
+
+Kind = tuple[str, str, ShapeKey]
+"""Role, subgroup and shape: what makes two members alike."""
+
+Wish = tuple[str, str]
+"""The role and the subgroup of which a member is lacking; empty where any would do."""
+
+
+def parts_of(pods: Iterable[Pod]) -> tuple[Part, ...]:
+    """What these members consist of, by role, subgroup and shape."""
+    shapes: dict[Kind, PodShape] = {}
+    counts: Counter[Kind] = Counter()
+    for pod in pods:
+        kind = _kind(pod)
+        counts[kind] += 1
+        shapes[kind] = plain(pod.shape)
+    return tuple(
+        Part(role=kind[0], subgroup=kind[1], shape=shapes[kind], count=counts[kind])
+        for kind in sorted(counts)
+    )
+
+
+def stand_ins(gang: Gang, there: Sequence[Pod], had: Sequence[Part] = ()) -> list[Pod]:
+    """One for each member that the gang lacks to its minimum beyond those that are there.
+
+    `had`: what the gang consisted of when it was whole, or consists of. What nobody knows the shape of is
+    left out.
+    """
+    if gang.minimum.is_reached(there):
+        return []
+    wishes = _wishes(gang, had, there)
+    total = max(gang.min_member - len(there), len(wishes))
+    wishes += [("", "")] * (total - len(wishes))
+    lost = [*_lost(had, there), *(_declared(gang, there, total) if gang.reserves else ())]
+    around = lineages(gang.subgroups)
+    found = (_take(lost, had, wish, around) for wish in wishes)
+    return [_stand_in(gang, index, part) for index, part in enumerate(found) if part is not None]
+
+
+def _wishes(gang: Gang, had: Sequence[Part], there: Sequence[Pod]) -> list[Wish]:
+    """What lacks members: subgroups where the gang has any, the innermost first, else roles.
+
+    Where only some of them must start together, room is kept for as many of those that had started as are
+    missing.
+    """
+    if not gang.subgroups:
+        by_role = missing_by_role(there, gang.roles)
+        return [(role, "") for role, count in by_role.items() for _ in range(count)]
+    around = lineages(gang.subgroups)
+    lacking = missing_by_subgroup(there, gang.subgroups)
+    if gang.min_subgroups:
+        outer, whole = outer_subgroups(gang.subgroups), whole_subgroups(there, gang.subgroups)
+        started = [outer[part.subgroup] for part in had if part.subgroup in outer]
+        missing = max(0, gang.min_subgroups - len(whole))
+        lost = [name for name in dict.fromkeys(started) if name not in whole][:missing]
+        lacking = {name: count for name, count in lacking.items() if outer[name] in lost}
+    wishes: list[Wish] = []
+    for name in sorted(lacking, key=lambda name: (-len(around[name]), name)):
+        inside = sum(name in around[wish] for _, wish in wishes)
+        wishes += [("", name)] * max(0, lacking[name] - inside)
+    return wishes
+
+
+def _lost(had: Sequence[Part], there: Iterable[Pod]) -> list[Part]:
+    """The kind of each member that is gone."""
+    present = Counter(_kind(pod) for pod in there)
+    gone = [(part, part.count - present[part.role, part.subgroup, part.shape.key]) for part in had]
+    return [part for part, count in gone for _ in range(count)]
+
+
+def _declared(gang: Gang, there: Sequence[Pod], most: int) -> list[Part]:
+    """The kind of each member that a role declares and that is not there, in the order of the roles."""
+    present = Counter(pod.role for pod in there)
+    shapes = {pod.role: plain(pod.shape) for pod in reversed(there)}
+    found: list[Part] = []
+    for role in gang.roles:
+        if role.shape is not None:
+            part = Part(role=role.name, shape=shapes.get(role.name, role.shape), count=1)
+            found += [part] * min(most, role.count - present[role.name])
+    return found
+
+
+def _take(
+    lost: list[Part], usual: Sequence[Part], wish: Wish, around: Mapping[str, tuple[str, ...]]
+) -> Part | None:
+    """The kind of a lost member that is wished for; where none is known to be lost, the usual kind."""
+    suits = _suiting(wish, around)
+    for index, part in enumerate(lost):
+        if suits(part):
+            return lost.pop(index)
+    return next(filter(suits, usual), usual[0] if usual else None)
+
+
+def _suiting(wish: Wish, around: Mapping[str, tuple[str, ...]]) -> Callable[[Part], bool]:
+    role, subgroup = wish
+    return lambda part: (
+        role in ("", part.role) and (not subgroup or subgroup in around.get(part.subgroup, ()))
+    )
+
+
+def _stand_in(gang: Gang, index: int, part: Part) -> Pod:
+    return Pod(
+        uid=PodUid(f"claim:{gang.id}:{index}"),
+        namespace=gang.namespace,
+        name=f"{gang.name}-claim-{index}",
+        shape=part.shape,
+        scheduler_name=gang.members[0].scheduler_name,
+        created=gang.created,
+        role=part.role,
+        subgroup=part.subgroup,
+        stand_in=True,
+    )
+
+
+def _kind(pod: Pod) -> Kind:
+    return (pod.role, pod.subgroup, plain(pod.shape).key)
