@@ -54,7 +54,7 @@ class NotPreemptible:
 
 def _gets_members_back(gang: Gang, session: Session) -> bool:
     """Whether it lacks members of its minimum which it had before."""
-    if gang.begins_anew or not gang.active:
+    if not gang.active:
         return gang.begins_anew
     placed = PodState.ALLOCATED
     counted = [pod for pod in gang.members if pod.counts_for_gang or session.pod_state(pod) is placed]

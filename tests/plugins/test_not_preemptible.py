@@ -195,3 +195,25 @@ def test_cores_are_guaranteed_as_devices_are() -> None:
     verdict = lasting(scenario, "fits", 3).decide().verdict("fits")
     assert verdict.reason is ABOVE
     assert "3 cpu" in verdict.message
+
+
+RACKED = st.tuples(st.integers(1, 8), st.integers(0, 3), st.booleans(), st.booleans())
+
+
+@given(st.lists(RACKED, min_size=2, max_size=6), st.integers(4, 16), st.integers(0, 99))
+def test_nor_when_gangs_are_moved_for_each_other_or_grow(
+    gangs: list[tuple[int, int, bool, bool]], guarantee: int, shuffle: int
+) -> None:
+    """Racks with holes, so that starts that fail are looked at once more together with those that did not."""
+    scenario = Scenario("rack").queue("q", guarantee={GPU: guarantee})
+    for rack, used in (("a", 0), ("b", 3), ("c", 5)):
+        scenario.nodes(rack, 1, gpu=8, cpu=1000, within=rack, used={GPU: used})
+    for index, (count, more, stays, in_rack) in enumerate(gangs):
+        fields: dict[str, Any] = {"disruption": STAYS} if stays else {}
+        fields |= {"required": "rack"} if in_rack else {}
+        scenario.gang(f"g{index}", count + more, min=count, gpu=1, queue="q", **fields)
+    decided = scenario.decide(shuffle=shuffle)
+    kept = decided.result.queues["q"].guarantee[GPU]
+    stay = [f"g{index}" for index, (_, _, stays, _) in enumerate(gangs) if stays]
+    assert sum(len(decided.nodes(name)) for name in stay) <= kept
+    assert decided.result.stats.defects == ()
