@@ -122,5 +122,11 @@ def rank_of(gang: Gang, session: Session) -> Key:
     return tuple(plugin.gang_rank(gang) for plugin in session.plugins.ranks)
 
 
+def rank_changes_at(gang: Gang, session: Session) -> int | None:
+    """When (ms) time alone changes the gang's rank."""
+    changes = (plugin.rank_changes_at(gang) for plugin in session.plugins.rank_changes)
+    return min((at for at in changes if at is not None), default=None)
+
+
 def _gang_key(gang: Gang, session: Session) -> Key:
     return tuple(plugin.gang_key(gang) for plugin in session.plugins.gang_orders)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from phalanx.actions import deadlines
+from phalanx.actions.agenda import rank_changes_at
 from phalanx.actions.backfill import promises_of
 from phalanx.actions.claims import Claims
 from phalanx.actions.failures import Failures
@@ -48,6 +49,7 @@ def execute(
         session.health.wake_at,
         deadlines.next_missed(session),
         *starts,
+        *(rank_changes_at(gang, session) for gang in outcome.kept_waiting),
     )
     return CycleResult(
         cycle=session.cycle,

@@ -10,6 +10,7 @@ from phalanx.actions.placing import Placing
 from phalanx.actions.reservations import KeptFor, Reservation
 from phalanx.framework.statement import Statement
 from phalanx.limits import CYCLE_SEARCHES_MAX, CYCLE_SOLVES_MAX
+from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Problem
@@ -51,6 +52,11 @@ class Outcome:
         self.tried = 0
         self.solves: Counter[str] = Counter()
         self.defects: list[str] = []
+
+    @property
+    def kept_waiting(self) -> list[Gang]:
+        """Those for whom there is room that is kept for others: of a higher rank they need not wait."""
+        return [each.demand.gang for each in self.failures.values() if each.kept_for is not None]
 
     @property
     def is_exhausted(self) -> bool:

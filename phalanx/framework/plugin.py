@@ -87,6 +87,13 @@ class RanksGangs(Protocol):
 
 
 @runtime_checkable
+class ChangesRanks(Protocol):
+    """Says when (ms) time alone changes what it says of a gang's rank; None while it never will."""
+
+    def rank_changes_at(self, gang: Gang) -> int | None: ...
+
+
+@runtime_checkable
 class OrdersGangs(Protocol):
     """Orders the gangs of equal rank within a queue."""
 
@@ -152,6 +159,7 @@ class Plugins:
         self.filters = _those(plugins, FiltersNodes)
         self.prices = _those(plugins, PricesNodes)
         self.ranks = _those(plugins, RanksGangs)
+        self.rank_changes = _those(plugins, ChangesRanks)
         self.gang_orders = _those(plugins, OrdersGangs)
         self.queue_orders = _those(plugins, OrdersQueues)
         self.eviction_rights = _those(plugins, AllowsEvictions)

@@ -56,7 +56,7 @@ class Budget(Struct, frozen=True, tag="budget"):
     """The pods placed on these nodes together use at most this much. `nodes` None means every node.
 
     A resource that is absent from `remaining` is not limited. A negative amount forbids any further use.
-    `queue`: on whose account it is, descendants included; None where it is no queue's.
+    `queue`: on whose account it is, descendants included; None where no eviction gives anything back to it.
     """
 
     name: str
