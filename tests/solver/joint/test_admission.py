@@ -143,6 +143,22 @@ def test_what_fits_into_two_racks_of_four(
     assert (answer.admitted is not None) == fits
 
 
+def test_a_node_that_is_in_no_rack_holds_no_segments_of_racks() -> None:
+    demand = with_subgroups(gang("g", {}, required="spine"), ("a", 0, 1), ("a", 1, 1), a="rack:2")
+    for path, left_out in ((("s", "b"), 0), (("s",), 1)):
+        answer = admit(posed(demand, nodes={"b": (3, path)}, kinds=(1, 2)), {})
+        assert isinstance(answer, JointAnswer)
+        assert answer.defects == ()
+        assert answer.certificate.objective == answer.certificate.bound == (left_out,)
+
+
+def test_pods_of_nested_subgroups_are_counted_once() -> None:
+    demand = with_subgroups(gang("g", {}, required="spine"), ("a", 0, 2), ("b/a", 0, 2), a="rack", b="rack")
+    answer = admit(posed(demand, nodes={"a": (4, ("s", "a")), "b": (1, ("s", "b"))}), {})
+    assert isinstance(answer, JointAnswer)
+    assert answer.certificate.objective == (0,)
+
+
 def test_what_lies_beside_confined_gangs_is_learned_too() -> None:
     """A pod of 5 and three of 3 on two nodes of 7: the pods of 3 may lie elsewhere, where no room is."""
     gangs = (
