@@ -21,11 +21,13 @@ from phalanx.actions.victim_problem import problem_of
 from phalanx.actions.victims import Victim
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Seats, Usage, total_requests
+from phalanx.framework.statement import Seats, Statement, Usage, total_requests
 from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, PodUid
+from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence
+from phalanx.model.shares import NO_DEVICES, Devices, asks_for_share, total_held
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed
 from phalanx.solver.victims.engine import choose
@@ -39,11 +41,12 @@ class Made(Struct, frozen=True):
     victims: tuple[Victim, ...]
     seats: Seats
     price: str
+    devices: Devices = NO_DEVICES
 
     @property
     def usage(self) -> Usage:
-        """What the seats use per node."""
-        return {node: total_requests(pods) for node, pods in self.seats}
+        """What the seats use per node, with the devices that shares get and places in NUMA zones."""
+        return {node: total_held(pods, self.devices) for node, pods in self.seats}
 
     @property
     def gangs_ended(self) -> list[Gang]:
@@ -83,11 +86,20 @@ class RoomMaker:
         wanted = _whole(demand)
         if self._seats(wanted, ()) is not None:
             return None
-        made = next(self._choices(wanted, search), None)
+        made = self._first(wanted, search)
         if made is not None or all(each.limit.firm for each in search.limits.on(search.victims)):
             return made
         choices = self._choices(wanted, replace(search, may_break=True))
         return min(choices, key=lambda choice: search.limits.breaches(choice.victims), default=None)
+
+    def _first(self, demand: Demand, search: Search) -> Made | None:
+        """Where that is in vain, without the victims that the demand must be near to."""
+        made = next(self._choices(demand, search), None)
+        near = {company.near for batch in demand.batches if (company := batch.pods[0].shape.company)} - {None}
+        if made is not None or not near:
+            return made
+        others = [each for each in search.victims if not any(_is_meant(pod, near) for pod in each.pods)]
+        return next(self._choices(demand, replace(search, victims=others)), None)
 
     def why_spared(self, demand: Demand, search: Search) -> tuple[Evidence, ...]:
         """The limits without which somebody's end would be enough; a rough look, which finds some of them."""
@@ -115,7 +127,7 @@ class RoomMaker:
         chosen = [victims[index] for index in choice.units]
         seats = self._seats(demand, chosen)
         if seats is not None:
-            return Made(tuple(chosen), seats, _price(problem, choice.units, choice.bound))
+            return self._made(demand, chosen, seats, _price(problem, choice.units, choice.bound))
         return self._by_trial(demand, victims, problem, choice)
 
     def _by_trial(
@@ -137,7 +149,8 @@ class RoomMaker:
         if seats is None:
             return None
         units, seats = self._without_needless(demand, victims, order[:count], seats)
-        return Made(tuple(victims[unit] for unit in units), seats, _price(problem, units, choice.bound))
+        chosen = [victims[unit] for unit in units]
+        return self._made(demand, chosen, seats, _price(problem, units, choice.bound))
 
     def _without_needless(
         self, demand: Demand, victims: Sequence[Victim], units: Sequence[int], seats: Seats
@@ -163,11 +176,21 @@ class RoomMaker:
                     start += size
         return units, seats
 
+    def _made(self, demand: Demand, ended: Sequence[Victim], seats: Seats, price: str) -> Made:
+        """With the devices that shares of GPUs get on these seats when the victims have ended."""
+        if not any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches):
+            return Made(tuple(ended), seats, price)
+        with self._session.statement() as what_if:
+            self._end(ended, what_if)
+            what_if.keep(gang=demand.gang, seats=seats)
+            devices = self._session.kept[-1].devices
+            what_if.roll_back()
+        return Made(tuple(ended), seats, price, devices)
+
     def _seats(self, demand: Demand, ended: Sequence[Victim]) -> Seats | None:
         """Where the whole demand goes when these have ended."""
         with self._session.statement() as what_if:
-            for each in ended:
-                what_if.end(queue=each.queue, used=each.used, booked=each.booked)
+            self._end(ended, what_if)
             answer = place(self._problems.pose(demand).problem)
             seats = (
                 seats_of(self._session, demand, answer.assignments) if isinstance(answer, Placed) else None
@@ -175,11 +198,20 @@ class RoomMaker:
             what_if.roll_back()
         return seats
 
+    def _end(self, victims: Sequence[Victim], what_if: Statement) -> None:
+        for each in victims:
+            what_if.end(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
+
 
 def beneficiary_of(demand: Demand) -> Beneficiary:
     """For whom room is made, and what it asks for."""
     asked = total_requests([pod for batch in demand.batches for pod in batch.pods])
     return Beneficiary(demand.gang, asked)
+
+
+def _is_meant(pod: Pod, terms: Collection[int | None]) -> bool:
+    """Whether one of these terms of affinity, by number, is about the pod."""
+    return pod.shape.company is not None and any(each in terms for each in pod.shape.company.matches)
 
 
 def _whole(demand: Demand) -> Demand:

@@ -11,12 +11,14 @@ from functools import cached_property
 
 from phalanx.actions.holders import Seated, usage_of
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Statement, Usage
+from phalanx.framework.statement import Seats, Statement, Usage
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
 from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.numa import is_aligned
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
+from phalanx.model.shares import is_device
 
 
 class Nominations:
@@ -44,10 +46,15 @@ class Nominations:
         self._hold(gang, statement, _beyond)
 
     def hold_the_rest(self, gang: Gang, statement: Statement) -> None:
-        """Take the part that its victims hold, after their end was assumed."""
-        self._hold(gang, statement, _common)
+        """Take the part that its victims hold, after their end was assumed, as if its pods were there."""
+        waiting = {pod.uid: pod for pod in gang.members if pod.is_waiting}
+        members = self.open[gang.id].members.items()
+        coming = [(node, [waiting[uid] for uid in uids if uid in waiting]) for node, uids in members]
+        self._hold(gang, statement, _common, coming)
 
-    def _hold(self, gang: Gang, statement: Statement, part: Callable[[Usage, Usage], Usage]) -> None:
+    def _hold(
+        self, gang: Gang, statement: Statement, part: Callable[[Usage, Usage], Usage], coming: Seats = ()
+    ) -> None:
         """The part of its seats against what its victims hold, and on its account those of its own queue."""
         left = self.victims_left(gang.id)
         still = usage_of(_seated(left), with_devices=True)
@@ -55,7 +62,8 @@ class Nominations:
             _seated(pod for pod in left if self.gang_of(pod).queue == gang.queue), with_devices=True
         )
         seats = self.open[gang.id].seats
-        statement.hold(queue=gang.queue, room=part(seats, still), booked=part(seats, own))
+        booked = charged(part(seats, own))
+        statement.hold(queue=gang.queue, room=part(seats, still), booked=booked, coming=coming)
 
     @cached_property
     def _holders(self) -> dict[PodUid, tuple[Gang, Pod]]:
@@ -68,6 +76,16 @@ class Nominations:
             for pod in gang.members
             if pod.uid in victims and pod.holds_node
         }
+
+
+def charged(seats: Usage) -> Usage:
+    """What of this is on the account of a queue: what was asked for, not on which device or in which zone."""
+    return {
+        node: {
+            name: amount for name, amount in amounts.items() if not is_device(name) and not is_aligned(name)
+        }
+        for node, amounts in seats.items()
+    }
 
 
 def _seated(pods: Iterable[Pod]) -> list[Seated]:

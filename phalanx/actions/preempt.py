@@ -8,7 +8,6 @@ becomes free is kept for whom it was made (`nominations.py`).
 from collections.abc import Hashable, Iterable, Iterator
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from phalanx.actions import begun
 from phalanx.actions.agenda import rank_of
@@ -23,7 +22,7 @@ from phalanx.actions.limits import (
     SHOWN_VICTIMS,
 )
 from phalanx.actions.make_room import Made, RoomMaker, Search, beneficiary_of
-from phalanx.actions.nominations import Nominations
+from phalanx.actions.nominations import Nominations, charged
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.victims import VictimPool, leaving, room_of
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
@@ -107,8 +106,8 @@ class _Preemption:
     def make_room(self) -> None:
         """Decide for whom, on a session as if all that is leaving were gone; then evict."""
         with self._session.statement() as what_if:
-            for queue, used, booked in leaving(self._session):
-                what_if.end(queue=queue, used=used, booked=booked)
+            for each in leaving(self._session):
+                what_if.end(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
             for gang_id in self._still_nominated():
                 self._assume_made(gang_id, what_if)
             maker = RoomMaker(self._session)
@@ -129,6 +128,7 @@ class _Preemption:
         for gang_id, (_, made) in self._made.items():
             nominations[gang_id] = Nomination(
                 seats=made.usage,
+                members={node: tuple(pod.uid for pod in pods) for node, pods in made.seats},
                 victims=tuple(pod.uid for victim in made.victims for pod in victim.pods),
                 until=now + NOMINATION_MS,
                 attempts=self._attempts(gang_id) + 1,
@@ -194,8 +194,8 @@ class _Preemption:
         failed = self._outcome.failures
         now = self._session.snapshot.now
         return {
-            gang: replace(
-                each, seats={}, victims=(), until=min(each.until, now) if each.seats else each.until
+            gang: Nomination(
+                {}, (), until=min(each.until, now) if each.seats else each.until, attempts=each.attempts
             )
             for gang, each in memory.items()
             if gang in failed and gang not in self._made and gang not in self._still_nominated()
@@ -221,8 +221,8 @@ class _Preemption:
             self._made[gang.id] = (demand, made)
             for victim in made.victims:
                 limits.take(pod.uid for pod in victim.pods)
-                what_if.end(queue=victim.queue, used=victim.used, booked=victim.booked)
-            what_if.hold(queue=gang.queue, room=made.usage, booked=made.usage)
+                what_if.end(queue=victim.queue, used=victim.used, booked=victim.booked, gone=victim.pods)
+            what_if.hold(queue=gang.queue, room=made.usage, booked=charged(made.usage), coming=made.seats)
             return
         self._spared[gang.id] = spared
         later = [*limits.more_at(victims), *(() if choosable.next_at is None else (choosable.next_at,))]
@@ -241,7 +241,7 @@ class _Preemption:
     def _give_up_its_room(self, gang: Gang, what_if: Statement) -> None:
         """Room that came to nothing was held for it in this cycle, and must not be in its own way."""
         seats = self._known.open[gang.id].seats
-        what_if.end(queue=gang.queue, used=seats, booked=seats)
+        what_if.end(queue=gang.queue, used=seats, booked=charged(seats))
 
     def _made_beside_reservations(
         self, demand: Demand, search: Search, maker: RoomMaker
@@ -270,7 +270,7 @@ class _Preemption:
             if not pod.deleting:
                 victim = self._known.gang_of(pod)
                 used, booked = room_of([pod], self._session)
-                what_if.end(queue=victim.queue, used=used, booked=booked)
+                what_if.end(queue=victim.queue, used=used, booked=booked, gone=[pod])
         self._known.hold_the_rest(gang, what_if)
 
     # --- what is done and told ------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ Of the demand's rules it keeps the room on nodes, the domain that must hold all 
 that count all nodes. A placement must obey the others as well, so whatever is chosen is tried afterwards.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from phalanx.actions.classes import asked_for, request_vectors
 from phalanx.actions.demand import Demand
@@ -40,7 +40,7 @@ def problem_of(
         for request, batch in zip(request_vectors(asked, resources), demand.batches, strict=True)
     )
     back = _given_back(victims, resources)
-    places, names = _places(session, demand, frame, wants, resources, back)
+    places, names = _places(session, demand, frame, wants, resources, back, victims)
     index = {name: position for position, name in enumerate(names)}
     needs = _needs(victims)
     units = tuple(
@@ -92,24 +92,38 @@ def _places(
     wants: Sequence[Want],
     resources: Sequence[str],
     back: Mapping[NodeName, Sequence[int]],
+    victims: Sequence[Victim],
 ) -> tuple[tuple[Place, ...], list[NodeName]]:
     """The nodes on which at least one pod would fit if all victims were gone."""
     homes = homes_of_level(session, frame)
     domains = {home: number for number, home in enumerate(sorted(set(homes.values())))}
-    judged = [session.eligibility(batch.pods[0]) for batch in demand.batches]
+    rejected = _rejected(session, demand, victims)
     places: list[Place] = []
     names: list[NodeName] = []
     for node, home in homes.items():
         free = vector_of(session.free(node), resources)
         most = [have + more for have, more in zip(free, back.get(node, (0,) * len(free)), strict=True)]
         takes = tuple(
-            0 if node in each.rejected else pods_within(most, want.request, want.count)
-            for each, want in zip(judged, wants, strict=True)
+            0 if node in out else pods_within(most, want.request, want.count)
+            for out, want in zip(rejected, wants, strict=True)
         )
         if any(takes):
             places.append(Place(free=free, takes=takes, domain=domains[home]))
             names.append(node)
     return tuple(places), names
+
+
+def _rejected(session: Session, demand: Demand, victims: Sequence[Victim]) -> list[Collection[NodeName]]:
+    """Per batch, the nodes that are out for it both now and when all victims are gone."""
+    now = [session.eligibility(batch.pods[0]).rejected for batch in demand.batches]
+    if all(batch.pods[0].shape.company is None for batch in demand.batches):
+        return [each.keys() for each in now]
+    with session.statement() as what_if:
+        for victim in victims:
+            what_if.end(queue=victim.queue, used={}, booked={}, gone=victim.pods)
+        later = [session.eligibility(batch.pods[0]).rejected for batch in demand.batches]
+        what_if.roll_back()
+    return [before.keys() & after.keys() for before, after in zip(now, later, strict=True)]
 
 
 def _floors(

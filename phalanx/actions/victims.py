@@ -82,11 +82,20 @@ class VictimPool:
         return self._units[gang.id]
 
 
-def leaving(session: Session) -> list[tuple[QueueName, Usage, Usage]]:
-    """What pods that are evicted or deleted will give back: by queue, what they use, what of it is booked.
+class Leaving(Struct, frozen=True):
+    """Pods of one gang that are evicted or deleted, what their nodes get back, and what of it is booked.
 
     Those that are stuck give no room, as nobody knows when they end; nor has their queue anything of them.
     """
+
+    queue: QueueName
+    pods: tuple[Pod, ...]
+    used: Usage
+    booked: Usage
+
+
+def leaving(session: Session) -> list[Leaving]:
+    """All of them, by gang; `pods` are those that are not stuck."""
     oldest = (session.snapshot.now - NOMINATION_MS) // 1000
     found = []
     for gang in session.gangs.values():
@@ -94,10 +103,10 @@ def leaving(session: Session) -> list[tuple[QueueName, Usage, Usage]]:
             pod for pod in gang.members if pod.holds_node and session.pod_state(pod) is PodState.RELEASING
         ]
         if pods:
-            ending = [pod for pod in pods if not pod.deleting or pod.ended > oldest]
+            ending = tuple(pod for pod in pods if not pod.deleting or pod.ended > oldest)
             used, _ = room_of(ending, session)
             _, booked = room_of(pods, session)
-            found.append((gang.queue, used, booked))
+            found.append(Leaving(gang.queue, ending, used, booked))
     return found
 
 

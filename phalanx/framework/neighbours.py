@@ -93,10 +93,12 @@ class Neighbours:
         near = () if company.near is None else (company.near,)
         return tuple([self.serials.get(each, 0) for each in (*near, *company.apart, *company.matches)])
 
-    def changes(self, company: Company, node: NodeName) -> Iterator[tuple[dict[Any, int], object, int]]:
-        """Tables, keys and values that say that one more pod with this company is on the node."""
+    def changes(
+        self, company: Company, node: NodeName, by: int = 1
+    ) -> Iterator[tuple[dict[Any, int], object, int]]:
+        """Tables, keys and values that say that the node has one more pod with this company, or one less."""
         for table, value in self._tables(company.matches, company.apart, node):
-            yield table, value, table.get(value, 0) + 1
+            yield table, value, table.get(value, 0) + by
         for number in (*company.matches, *company.apart):
             yield self.serials, number, next(self._serial)
 

@@ -147,10 +147,11 @@ class Statement:
         taken = tuple((node, tuple(pods)) for node, pods in seats)
         self._changes.kept.append(Kept(gang, taken, devices))
 
-    def hold(self, *, queue: QueueName, room: Usage, booked: Usage) -> None:
+    def hold(self, *, queue: QueueName, room: Usage, booked: Usage, coming: Seats = ()) -> None:
         """Take room that is being made for a gang of this queue, and what of it counts on its account.
 
-        What is free may become negative: room that is held was not always free.
+        What is free may become negative: room that is held was not always free. Pods that are `coming` count
+        as there for whoever must be near them or apart: that is always rolled back.
         """
         for node, amounts in room.items():
             if node in self._session.nodes:
@@ -161,6 +162,9 @@ class Statement:
             self._changes.held.append((queue, amounts))
             for account in ledger.accounts(queue, node):
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), amounts))
+        for node, pods in coming:
+            for pod in pods:
+                self._neighbour(pod, node, 1)
 
     def evict(
         self, *, gang: Gang, pods: Sequence[Pod], reason: str, message: str, beneficiary: str = ""
@@ -182,10 +186,11 @@ class Statement:
                 )
             )
 
-    def end(self, *, queue: QueueName, used: Usage, booked: Usage) -> None:
+    def end(self, *, queue: QueueName, used: Usage, booked: Usage, gone: Sequence[Pod] = ()) -> None:
         """As if what uses this had ended, of which `booked` is on the queue's account. Always rolled back.
 
-        Nothing that is decided may rest on it: it only serves to ask what would fit then.
+        Nothing that is decided may rest on it: it only serves to ask what would fit then. Nobody is near pods
+        that are `gone`.
         """
         for node, amounts in used.items():
             if node in self._session.nodes:
@@ -195,6 +200,9 @@ class Statement:
         for node, amounts in booked.items():
             for account in ledger.accounts(queue, node):
                 self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
+        for pod in gone:
+            if pod.node is not None:
+                self._neighbour(pod, pod.node, -1)
 
     def suppose(self, *, room: Usage, budgets: Mapping[Account, Resources]) -> None:
         """As if so much more were free on nodes and left of accounts, or less where negative. Rolled back.
@@ -250,13 +258,18 @@ class Statement:
             return
         placed = [(pod, node) for node, pods in seats for pod in pods if pod.shape.company is not None]
         for pod, node in placed:
-            assert pod.shape.company is not None
-            for table, key, value in neighbours.changes(pod.shape.company, node):
-                self._set(table, key, value)
+            self._neighbour(pod, node, 1)
         for pod, node in placed:
             clash = neighbours.clash(pod, node)
             if clash:
                 raise NoRoom(clash)
+
+    def _neighbour(self, pod: Pod, node: NodeName, by: int) -> None:
+        """One more of this pod is on the node, or one less."""
+        neighbours, company = self._session.neighbours, pod.shape.company
+        if neighbours is not None and company is not None:
+            for table, key, value in neighbours.changes(company, node, by):
+                self._set(table, key, value)
 
     def _check_zones(self, seats: Seats) -> None:
         """Raise NoRoom where the kubelet of a node might find no NUMA zone for all of its pods."""

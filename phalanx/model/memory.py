@@ -60,15 +60,17 @@ class Avoided(Struct, frozen=True):
 class Nomination(Struct, frozen=True):
     """Room that is being made for a gang by evicting others.
 
-    `seats`: what the gang will use per node; `victims`: the pods that were evicted for it. It holds until
-    then (ms); one without seats holds nothing, and only tells of the past. `attempts`: how often room was
-    made for the gang since it waits.
+    `seats`: what the gang will hold per node, devices of shares and NUMA zones among it; `members`: which of
+    its pods will be there. `victims`: the pods that were evicted for it. It holds until then (ms); one
+    without seats holds nothing, and only tells of the past. `attempts`: how often room was made for the gang
+    since it waits.
     """
 
     seats: Mapping[NodeName, Resources]
     victims: tuple[PodUid, ...]
     until: int
     attempts: int
+    members: Mapping[NodeName, tuple[PodUid, ...]] = {}
 
 
 class NodeScore(Struct, frozen=True):

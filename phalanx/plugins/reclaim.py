@@ -104,11 +104,17 @@ def _apart(queue: QueueName, other: QueueName, session: Session) -> list[Queue]:
 
 
 def _is_within_guarantee(queue: Queue, beneficiary: Beneficiary, session: Session) -> bool:
-    """Of every resource that it asks for and that the queue guarantees, of which there must be one."""
+    """Of every resource that it asks for and that the queue guarantees.
+
+    There must be one, and a device where it asks for any: cores that are guaranteed bring no GPUs.
+    """
     kept = session.fair_shares.of(queue.name).guarantee
     used = session.ledger.usage(queue.name)
     named = [name for name, amount in beneficiary.asked.items() if amount and kept.get(name)]
-    return bool(named) and all(used.get(name, 0) + beneficiary.asked[name] <= kept[name] for name in named)
+    asks_for_device = any(amount and "/" in name for name, amount in beneficiary.asked.items())
+    if not named or (asks_for_device and not any("/" in name for name in named)):
+        return False
+    return all(used.get(name, 0) + beneficiary.asked[name] <= kept[name] for name in named)
 
 
 def _is_within_fair_share(queue: Queue, beneficiary: Beneficiary, session: Session) -> bool:

@@ -127,6 +127,21 @@ def test_members_that_may_go_alone_do() -> None:
     assert len(scenario.gang("high", 2, gpu=1, priority=10).decide().evicted()) == 2
 
 
+def test_a_gang_that_loses_all_of_its_members_one_by_one_is_remembered_as_preempted() -> None:
+    scenario = Scenario().nodes("a", 1, gpu=8)
+    scenario.gang("loose", 2, gpu=4, on=["a-0"] * 2, disruption=Disruption(mode=DisruptionMode.SINGLE))
+    decided = scenario.gang("high", 1, gpu=8, priority=10).decide()
+    assert len(decided.evicted()) == 2
+    assert decided.result.memory.preempted == {GangId("gang-loose"): GangId("gang-high")}
+
+
+def test_a_gang_that_goes_on_with_fewer_members_is_not() -> None:
+    scenario = Scenario().nodes("a", 1, gpu=8)
+    scenario.gang("loose", 2, gpu=4, on=["a-0"] * 2, disruption=Disruption(mode=DisruptionMode.SINGLE))
+    decided = scenario.gang("high", 1, gpu=4, priority=10).decide()
+    assert decided.result.memory.preempted == {}
+
+
 def test_what_is_not_preemptible_stays() -> None:
     assert not _full(disruption=Disruption(preemptible=False)).decide().evicted()
 

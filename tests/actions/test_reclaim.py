@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Reason
-from phalanx.model.resources import GPU
+from phalanx.model.resources import CPU, GPU
 from tests.builders import Scenario
 
 
@@ -121,6 +121,31 @@ def test_no_eviction_takes_more_than_the_guarantee_that_is_wanted(guarantee: int
     for index in range(4):
         scenario.gang(f"b{index}", 2, gpu=2, queue="b")
     assert gangs_gone(scenario) == gone
+
+
+@pytest.mark.parametrize(("guarantee", "gone"), [({CPU: 64_000}, 0), ({GPU: 8}, 2)])
+def test_a_guarantee_of_cores_takes_no_devices(guarantee: dict[str, int], gone: int) -> None:
+    """Devices that are asked for must be guaranteed; of cores and memory counts what the guarantee names."""
+    scenario = tenants(a={"weight": 1000}, b={"guarantee": guarantee})
+    assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b")) == gone
+
+
+def test_a_guarantee_of_one_kind_of_device_is_enough() -> None:
+    """Beside GPUs pods often ask for network devices, which nobody guarantees."""
+    scenario = tenants(a={"weight": 1000}, b={"guarantee": {GPU: 8}})
+    for name, node in scenario._nodes.items():
+        scenario._nodes[name] = replace(node, allocatable={**node.allocatable, "rdma/hca": 8})
+    scenario.gang("b", 4, gpu=2, queue="b")
+    shape = scenario.members("b")[0].shape
+    shape = replace(shape, key=f"{shape.key}-rdma", requests={**shape.requests, "rdma/hca": 1})
+    scenario.change("b", members=tuple(replace(pod, shape=shape) for pod in scenario.members("b")))
+    assert gangs_gone(scenario) == 2
+
+
+def test_a_guarantee_of_cores_takes_cores() -> None:
+    scenario = Scenario().queue("a", weight=1000).queue("b", guarantee={CPU: 8_000}).nodes("n", 1, cpu=16)
+    scenario.gang("a0", 1, cpu=8, queue="a", on=["n-0"]).gang("a1", 1, cpu=8, queue="a", on=["n-0"])
+    assert gangs_gone(scenario.gang("b", 1, cpu=8, queue="b")) == 1
 
 
 def test_pods_that_are_stuck_in_deletion_are_no_part_of_a_guarantee() -> None:

@@ -7,8 +7,10 @@ from phalanx.model.decisions import CycleResult, Evict
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
 from phalanx.model.names import NodeName, PodUid
+from phalanx.model.numa import is_aligned
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.shares import held
 from phalanx.model.snapshot import Snapshot
 from phalanx.sim.invariants.check import Check
 
@@ -67,7 +69,8 @@ class PreemptionsHelp(Check):
             for node, amounts in nomination.seats.items():
                 state = snapshot.nodes.get(node)
                 room = add(state.free, back.get(node, NONE)) if state is not None else NONE
-                if any(room.get(name, 0) < taken[node].get(name, 0) for name in amounts if amounts[name]):
+                counted = [name for name in amounts if amounts[name] and not is_aligned(name)]
+                if any(room.get(name, 0) < taken[node].get(name, 0) for name in counted):
                     self.violated(gang, f"room is made for it on {node}, which has {room} for {taken[node]}")
 
     def _check_guarantees(self, snapshot: Snapshot, result: CycleResult, preempting: Sequence[Evict]) -> None:
@@ -101,7 +104,7 @@ def _given_back(snapshot: Snapshot, gone: set[PodUid]) -> dict[NodeName, Resourc
     back: dict[NodeName, Resources] = {}
     for pod in _members(snapshot.gangs.values()):
         if pod.node is not None and pod.holds_node and (pod.deleting or pod.uid in gone):
-            back[pod.node] = add(back.get(pod.node, NONE), pod.shape.requests)
+            back[pod.node] = add(back.get(pod.node, NONE), held(pod))
     return back
 
 
