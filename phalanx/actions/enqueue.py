@@ -95,9 +95,12 @@ def _objection(gang: Gang, session: Session) -> Problem | None:
 
 
 def _eviction(gang: Gang, session: Session) -> Problem | None:
-    """What is made anew of a gang that was evicted waits until all of the old one is gone."""
+    """What is made anew of a gang that was evicted waits until all of the old one is being deleted.
+
+    Whoever wants new pods only when the old ones have ended makes them then; some never end.
+    """
     by = session.preempted.get(gang.id)
-    left = sum(1 for pod in gang.members if pod.holds_node) if by is not None else 0
+    left = sum(1 for pod in gang.members if pod.holds_node and not pod.deleting) if by is not None else 0
     if by is None or not left:
         return None
     beneficiary = session.gangs.get(by)

@@ -222,17 +222,21 @@ def test_who_was_evicted_claims_nothing_and_evicts_nobody() -> None:
     assert not scenario.take(fourth).decide().result.placements
 
 
-def test_members_made_anew_wait_until_the_old_ones_are_gone() -> None:
+def test_members_made_anew_wait_until_the_old_ones_are_being_deleted() -> None:
     scenario = _full()
     _dying(scenario, scenario.decide())
-    scenario.nodes("b", 1, gpu=8)
+    scenario.nodes("b", 2, gpu=8)
     new = tuple(
         replace(pod, uid=f"{pod.uid}-new", node=None, deleting=False) for pod in scenario.members("low-0")
     )
-    scenario.change("low-0", members=(*scenario.members("low-0"), *new))
+    first, *others = scenario.members("low-0")
+    scenario.change("low-0", members=(replace(first, deleting=False), *others, *new))
     decided = scenario.decide()
-    assert decided.where("high") == {"b": 4}
     assert decided.reasons()["low-0"] is Reason.PREEMPTED
+    scenario.take(decided)
+    scenario.change("low-0", members=(first, *others, *new))
+    scenario.capacity_version += 1
+    assert "low-0" in scenario.decide().placed()
 
 
 def test_room_that_came_to_nothing_is_made_anew_a_few_times() -> None:
