@@ -214,6 +214,14 @@ def test_nothing_starts_without_a_pod_to_bind() -> None:
     assert (decided.placed(), decided.verdict("g").reason) == ([], Reason.MEMBERS_MISSING)
 
 
+def test_no_more_stand_ins_are_made_than_a_cycle_can_bear() -> None:
+    absurd = (ROLES[0], RoleSpec("executor", 1 << 31, 1 << 30, EXECUTOR))
+    scenario = spark(8, min=1 << 31, roles=absurd)
+    assert scenario.decide().verdict("g").reason is Reason.MEMBERS_MISSING
+    scenario.change("g", members=(replace(scenario.members("g")[0], node="n-0"),), started=True)
+    assert filler(scenario).decide().verdict("filler").reason is Reason.ROOM_KEPT
+
+
 def test_members_beyond_the_roles_are_taken_from_what_roles_declare() -> None:
     for cpu, starts in ((4, False), (5, True)):
         assert (spark(cpu, min=5).decide().nodes("g") == ["n-0"]) is starts

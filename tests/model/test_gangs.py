@@ -415,6 +415,20 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
         "spec.minMember: 4 is less than the 5 that the subgroups need at least",
     ),
     ({"startWhen": "Reserved"}, Reason.INVALID_OBJECT, "spec.startWhen: Reserved needs spec.roles with req"),
+    (
+        {"minMember": 10001, "startWhen": "Reserved", "roles": [{"name": "worker", "count": 20000}]},
+        Reason.INVALID_OBJECT,
+        "spec.startWhen: Reserved needs",
+    ),
+    (
+        {
+            "minMember": 10001,
+            "startWhen": "Reserved",
+            "roles": [{"name": "worker", "count": 20000, "minMember": 0, "requests": {"cpu": 1}}],
+        },
+        Reason.INVALID_OBJECT,
+        "spec.startWhen: room cannot be reserved in gangs of more than 10000 members",
+    ),
     ({"startWhen": "Eventually"}, Reason.INVALID_OBJECT, "spec.startWhen: expected one of Arrived, Reserved"),
     (
         {"startWhen": "Reserved", "subGroups": [{"name": "a", "minMember": 1}]},
