@@ -13,7 +13,7 @@ from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reading.shapes import shape_requesting
-from phalanx.model.reasons import Reason
+from phalanx.model.reasons import Problem, Reason
 from phalanx.model.resources import CPU, MEMORY
 from tests.builders import GI, Scenario
 
@@ -186,6 +186,15 @@ def test_room_that_cannot_be_had_any_more_is_looked_for_anew() -> None:
     lost = next(name for name in sorted(room) if name != driver.node)
     scenario.gang("other", 1, cpu=2, on=(lost,))
     assert filler(scenario, cpu=2).decide().nodes("filler") == []
+
+
+def test_nothing_is_kept_for_a_gang_that_cannot_be_tried() -> None:
+    scenario = spark(5)
+    scenario.take(scenario.decide())
+    executors(scenario, "g", 1).change(
+        "g", problems=(Problem(Reason.GROUP_CONTRADICTION, "spec.x: is wrong"),)
+    )
+    assert len(filler(scenario).decide().nodes("filler")) == 4
 
 
 def test_what_is_reserved_is_on_the_account_of_the_queue_but_not_shown_as_used() -> None:
