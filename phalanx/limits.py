@@ -458,6 +458,10 @@ CLAIM_MS: Final = 600_000
 controllers make new pods in seconds, or in minutes where a lost node is found out late, and so does a driver
 once its image is pulled and it runs; whoever has not by then is not going to."""
 
+STAND_INS_MAX: Final = 10_000
+"""Members of one gang that do not exist and for which room is kept: as many as a large gang has; they cost
+about a tenth of a second per cycle."""
+
 CLAIM_WITHOUT_MEMBERS_MS: Final = 60_000
 """Milliseconds of this where all members have failed: a Job makes new pods after 10 s, then 20 and 40; one
 that has failed for good makes none."""

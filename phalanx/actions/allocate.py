@@ -9,6 +9,7 @@ from phalanx.actions import admit, claims
 from phalanx.actions.agenda import Agenda
 from phalanx.actions.backfill import Reservations
 from phalanx.actions.demand import Demand, start_of, without
+from phalanx.actions.enqueue import CLAIMED_NEVERTHELESS
 from phalanx.actions.failures import Failures
 from phalanx.actions.kept_seats import KeptSeats
 from phalanx.actions.limits import SUBGROUPS_TRIED_MAX
@@ -37,7 +38,9 @@ def execute(
     claimed: Mapping[GangId, Seated],
 ) -> Outcome:
     """Try every demand; the surplus of a gang whose minimum failed is not tried."""
-    attempts = _Attempts(session, failures, nominations, KeptSeats(session, claimed))
+    refused = {gang for gang, each in session.verdicts.items() if each.reason not in CLAIMED_NEVERTHELESS}
+    kept_seats = KeptSeats(session, {gang: each for gang, each in claimed.items() if gang not in refused})
+    attempts = _Attempts(session, failures, nominations, kept_seats)
     skipped = []
     for demand in agenda:
         if attempts.is_held_back(demand):

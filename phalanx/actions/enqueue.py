@@ -17,7 +17,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import Seated
 from phalanx.model.reasons import Problem, Reason, Verdict
 
-_CLAIMED_NEVERTHELESS: Final = (
+CLAIMED_NEVERTHELESS: Final = (
     Reason.MEMBERS_MISSING,
     Reason.HELD_AFTER_FAILURE,
     Reason.SCHEDULING_GATED,
@@ -54,7 +54,7 @@ def _demands(session: Session, troubles: Troubles, claims: Claims) -> Iterator[D
             )
         if isinstance(found, Problem):
             session.refuse(gang, verdict_of(gang, found))
-            if claim is not None and found.reason in _CLAIMED_NEVERTHELESS:
+            if claim is not None and found.reason in CLAIMED_NEVERTHELESS:
                 yield from _claim(gang, claim, ())
         elif claim is None:
             if not found and gang.id in claims.ended:

@@ -48,6 +48,7 @@ class KeptSeats:
         self._ranks = {gang: rank_of(session.gangs[gang], session) for gang in claims}
         self._left: dict[GangId, list[_Seat]] = {}
         self._version = 0
+        self._last: Beside | None = None
         taken: dict[NodeName, Resources] = {}
         for gang in sorted(claims, key=lambda gang: (self._ranks[gang], gang)):
             seats = [seat for seat in _seats_of(claims[gang], session) if self._take(seat, taken)]
@@ -69,8 +70,12 @@ class KeptSeats:
             return None
         rank = rank_of(demand.gang, self._session)
         gangs = [gang for gang in self._left if gang != demand.gang.id and self._ranks[gang] <= rank]
-        if not gangs:
-            return None
+        key = (self._version, tuple(gangs))
+        if gangs and (self._last is None or self._last.key != key):
+            self._last = Beside(key, *self._changes(gangs))
+        return self._last if gangs else None
+
+    def _changes(self, gangs: Iterable[GangId]) -> tuple[Usage, Mapping[Account, Resources]]:
         cells: dict[Cell, int] = {}
         for gang in gangs:
             used: dict[NodeName, Resources] = {}
@@ -79,8 +84,7 @@ class KeptSeats:
             queue = self._session.gangs[gang].queue
             for cell, amount in cells_of(queue, used, used, self._session.ledger).items():
                 cells[cell] = cells.get(cell, 0) - amount
-        room, budgets = split(cells)
-        return Beside((self._version, tuple(gangs)), room, budgets)
+        return split(cells)
 
     def came(self, demand: Demand) -> None:
         """Members are about to get nodes: as many seats of their roles are theirs."""

@@ -7,7 +7,9 @@ pod affinity are looked at when the pods come.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 
+from phalanx.limits import STAND_INS_MAX
 from phalanx.model.gangs import (
     Gang,
     lineages,
@@ -45,12 +47,12 @@ def stand_ins(gang: Gang, there: Sequence[Pod], had: Sequence[Part] = ()) -> lis
     """One for each member that the gang lacks to its minimum beyond those that are there.
 
     `had`: what the gang consisted of when it was whole, or consists of. What nobody knows the shape of is
-    left out.
+    left out, and what is more than STAND_INS_MAX.
     """
     if gang.minimum.is_reached(there):
         return []
     wishes = _wishes(gang, had, there)
-    total = max(gang.min_member - len(there), len(wishes))
+    total = min(STAND_INS_MAX, max(gang.min_member - len(there), len(wishes)))
     wishes += [("", "")] * (total - len(wishes))
     lost = [*_lost(had, there), *(_declared(gang, there, total) if gang.reserves else ())]
     around = lineages(gang.subgroups)
@@ -66,7 +68,8 @@ def _wishes(gang: Gang, had: Sequence[Part], there: Sequence[Pod]) -> list[Wish]
     """
     if not gang.subgroups:
         by_role = missing_by_role(there, gang.roles)
-        return [(role, "") for role, count in by_role.items() for _ in range(count)]
+        wishes = ((role, "") for role, count in by_role.items() for _ in range(count))
+        return list(islice(wishes, STAND_INS_MAX))
     around = lineages(gang.subgroups)
     lacking = missing_by_subgroup(there, gang.subgroups)
     if gang.min_subgroups:
@@ -75,11 +78,11 @@ def _wishes(gang: Gang, had: Sequence[Part], there: Sequence[Pod]) -> list[Wish]
         missing = max(0, gang.min_subgroups - len(whole))
         lost = [name for name in dict.fromkeys(started) if name not in whole][:missing]
         lacking = {name: count for name, count in lacking.items() if outer[name] in lost}
-    wishes: list[Wish] = []
+    found: list[Wish] = []
     for name in sorted(lacking, key=lambda name: (-len(around[name]), name)):
-        inside = sum(name in around[wish] for _, wish in wishes)
-        wishes += [("", name)] * max(0, lacking[name] - inside)
-    return wishes
+        inside = sum(name in around[wish] for _, wish in found)
+        found += [("", name)] * min(STAND_INS_MAX - len(found), max(0, lacking[name] - inside))
+    return found
 
 
 def _lost(had: Sequence[Part], there: Iterable[Pod]) -> list[Part]:

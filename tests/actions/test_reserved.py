@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reading.shapes import shape_requesting
-from phalanx.model.reasons import Reason
+from phalanx.model.reasons import Problem, Reason
 from phalanx.model.resources import CPU, MEMORY
 from tests.builders import GI, Scenario
 
@@ -169,6 +169,34 @@ def test_only_work_of_higher_priority_goes_before_what_is_reserved(priority: int
     assert len(filler(scenario, priority=priority).decide().nodes("filler")) == placed
 
 
+def test_what_is_reserved_is_kept_while_work_of_higher_priority_holds_up_its_queue() -> None:
+    """The other queue comes first then, and must leave the room alone all the same."""
+    scenario = spark(5)
+    scenario.take(scenario.decide())
+    scenario.gang("large", 9, cpu=1, priority=1, queue="a")
+    decided = filler(scenario, min=3).decide()
+    assert (decided.placed(), decided.verdict("filler").reason) == ([], Reason.ROOM_KEPT)
+
+
+def test_room_that_cannot_be_had_any_more_is_looked_for_anew() -> None:
+    scenario = Scenario().nodes("n", 3, cpu=2).queue("a").queue("b")
+    scenario.take(submit(scenario, "g", queue="a").decide())
+    (driver,) = scenario.members("g")
+    room = scenario.memory.seated[GangId("gang-g")].room
+    lost = next(name for name in sorted(room) if name != driver.node)
+    scenario.gang("other", 1, cpu=2, on=(lost,))
+    assert filler(scenario, cpu=2).decide().nodes("filler") == []
+
+
+def test_nothing_is_kept_for_a_gang_that_cannot_be_tried() -> None:
+    scenario = spark(5)
+    scenario.take(scenario.decide())
+    executors(scenario, "g", 1).change(
+        "g", problems=(Problem(Reason.GROUP_CONTRADICTION, "spec.x: is wrong"),)
+    )
+    assert len(filler(scenario).decide().nodes("filler")) == 4
+
+
 def test_what_is_reserved_is_on_the_account_of_the_queue_but_not_shown_as_used() -> None:
     scenario = Scenario().nodes("n", 4, cpu=8).queue("a", limit={CPU: 5000})
     decided = submit(submit(scenario, "g", queue="a"), "h", queue="a").decide()
@@ -193,6 +221,14 @@ def test_nothing_starts_without_a_pod_to_bind() -> None:
     scenario = spark(8, role="helper", roles=declared)
     decided = scenario.decide()
     assert (decided.placed(), decided.verdict("g").reason) == ([], Reason.MEMBERS_MISSING)
+
+
+def test_no_more_stand_ins_are_made_than_a_cycle_can_bear() -> None:
+    absurd = (ROLES[0], RoleSpec("executor", 1 << 31, 1 << 30, EXECUTOR))
+    scenario = spark(8, min=1 << 31, roles=absurd)
+    assert scenario.decide().verdict("g").reason is Reason.MEMBERS_MISSING
+    scenario.change("g", members=(replace(scenario.members("g")[0], node="n-0"),), started=True)
+    assert filler(scenario).decide().verdict("filler").reason is Reason.ROOM_KEPT
 
 
 def test_members_beyond_the_roles_are_taken_from_what_roles_declare() -> None:
@@ -274,6 +310,7 @@ def test_the_same_gangs_start_as_when_all_their_members_are_there(
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.lists(works, min_size=1, max_size=4))
+@example([1, 2, 4], [Work(2, 1, 1, required=False), Work(2, 1, 2, required=True)])
 def test_all_that_have_started_find_room_for_their_members_whenever_these_come(
     sizes: list[int], gangs: list[Work]
 ) -> None:

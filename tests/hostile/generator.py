@@ -364,8 +364,12 @@ def members(random: Random, document: Document) -> None:
     count = random.choice((0, -1, 1, 10_001, 2**31 - 1, 2**31, 2**63, 10**30))
     role = {"name": random.choice(("worker", "", "\x00")), "count": random.choice((0, -1, 3, 10**6, 2**31))}
     least = random.choice((None, 0, -1, 4, 2**40))
+    requests = random.choice((None, {}, {"cpu": random.choice(QUANTITIES)}, {"x-ghost": 1}))
     _spec(document)["minMember"] = count
-    _spec(document)["roles"] = [{**role, "minMember": least}] * random.choice((0, 1, 2, 300))
+    _spec(document)["roles"] = [{**role, "minMember": least, "requests": requests}] * random.choice(
+        (0, 1, 2, 300)
+    )
+    _spec(document)["startWhen"] = random.choice((None, "Arrived", "Reserved"))
 
 
 def wishes(random: Random, document: Document) -> None:

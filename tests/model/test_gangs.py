@@ -420,6 +420,20 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
     ({"startBy": "0001-01-01T00:00:00+23:59"}, Reason.INVALID_OBJECT, "spec.startBy"),
     ({"startBy": "9999-12-31T23:59:59-23:59"}, Reason.INVALID_OBJECT, "spec.startBy"),
     ({"startWhen": "Reserved"}, Reason.INVALID_OBJECT, "spec.startWhen: Reserved needs spec.roles with req"),
+    (
+        {"minMember": 10001, "startWhen": "Reserved", "roles": [{"name": "worker", "count": 20000}]},
+        Reason.INVALID_OBJECT,
+        "spec.startWhen: Reserved needs",
+    ),
+    (
+        {
+            "minMember": 10001,
+            "startWhen": "Reserved",
+            "roles": [{"name": "worker", "count": 20000, "minMember": 0, "requests": {"cpu": 1}}],
+        },
+        Reason.INVALID_OBJECT,
+        "spec.startWhen: room cannot be reserved in gangs of more than 10000 members",
+    ),
     ({"startWhen": "Eventually"}, Reason.INVALID_OBJECT, "spec.startWhen: expected one of Arrived, Reserved"),
     (
         {"startWhen": "Reserved", "subGroups": [{"name": "a", "minMember": 1}]},

@@ -21,7 +21,9 @@ from phalanx.kube.decode import KindDecoder
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.events import Relisted
-from phalanx.model.names import API_GROUP
+from phalanx.model.memory import Memory, Part, Seated
+from phalanx.model.names import API_GROUP, GangId, NodeName, ShapeKey
+from phalanx.model.pods import PodShape
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
 from phalanx.ports import OutcomeUnknown, RequestNotSent
@@ -210,15 +212,17 @@ class Actor:
         """One placement of these pods (dashes as underscores) on these nodes."""
         self.place({name.replace("_", "-"): node for name, node in targets.items()})
 
-    def place(self, targets: dict[str, str], *, gang: str = "", cause: str = "start") -> None:
-        """A cycle with one placement; `gang` is its UID."""
+    def place(self, targets: dict[str, str], *, gang: str = "", cause: str = "start", kept: int = 0) -> None:
+        """A cycle with one placement; `gang` is its UID, `kept` for how many others room is kept."""
         binds = tuple(
             Bind(self._stage.uid(name), "default", name, node)  # type: ignore[arg-type]
             for name, node in targets.items()
         )
         self._cycle += 1
         placement = Placement(gang, "default/g", self._cycle, cause, binds, _CERTIFICATE)  # type: ignore[arg-type]
-        self.decided(CycleResult(cycle=self._cycle, placements=(placement,)))
+        room = {NodeName("n1"): (Part("", PodShape(ShapeKey(""), {}), kept),)} if kept else {}
+        memory = Memory(seated={GangId(gang): Seated((), room=room)})
+        self.decided(CycleResult(cycle=self._cycle, placements=(placement,), memory=memory))
 
     def decided(self, result: CycleResult) -> None:
         self._stage.checks.on_cycle(self.name, Snapshot(now=0, seed=0), result)

@@ -76,6 +76,20 @@ def test_min_member_was_raised_unheard() -> None:
     assert violations(history, WholeGangs) == ["S3"]
 
 
+@pytest.mark.parametrize(("kept", "expected"), [(2, []), (1, ["S3"])])
+def test_members_for_which_room_is_kept_complete_a_gang_that_reserves(kept: int, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        role = {"name": "worker", "count": 3, "requests": {"cpu": 1}}
+        group = pod_group("g", min_member=3, startWhen="Reserved", roles=[role])
+        stage.create(node("n1"), node("n2"), group, owned("a-0"))
+        host = await stage.leader()
+        host.place({"a-0": "n1"}, kept=kept)
+        await host.bind("a-0", "n1")
+        await stage.pass_time(120)
+
+    assert violations(history, WholeGangs) == expected
+
+
 def with_subgroups(stage: Stage, **spec: object) -> None:
     """Subgroups a, b and c of two members each."""
     parts = [{"name": name, "minMember": 2} for name in "abc"]

@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from phalanx.limits import STAND_INS_MAX
 from phalanx.model.gangs import (
     Disruption,
     DisruptionMode,
@@ -189,6 +190,8 @@ def _reservation_faults(spec: PodGroupSpec) -> Iterator[str]:
         yield f"spec.startWhen: expected one of {', '.join(_STARTS)}"
     if spec.start_when == _RESERVED and not any(role.requests for role in spec.roles):
         yield "spec.startWhen: Reserved needs spec.roles with requests, to know for what room is reserved"
+    if spec.start_when == _RESERVED and spec.min_member > STAND_INS_MAX:
+        yield f"spec.startWhen: room cannot be reserved in gangs of more than {STAND_INS_MAX} members"
     for role in spec.roles:
         path, wrong = f"spec.roles[{role.name}].requests", list[str]()
         amounts = read_amounts(role.requests, path, wrong)

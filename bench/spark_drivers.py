@@ -1,0 +1,168 @@
+"""`python -m bench.spark_drivers`: Spark drivers that make their executors once they run, in virtual time.
+
+Volcano's case (Spark SQL, TPC-DS): 104 drivers at once on 4 nodes of 8 cores, each asks for 5 executors once
+it runs and needs 2 of them to work; all pods want 1 core and 4 GiB. How long a query works, 60 s here, and
+that a driver asks 2 s after it runs, is assumed. With room reserved for 2 executors all queries finish;
+without it drivers take all cores, and none ever gets an executor. Writes bench/results/spark_drivers.json.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from bench.drivers import DRIVER, EXECUTOR, Drivers, Plan, query
+from phalanx.model.names import LABEL_POD_GROUP, LABEL_ROLE
+from phalanx.observe.logs import configure_logs
+from phalanx.sim.invariants.all import ALL_CHECKS
+from phalanx.sim.store import Change, Object
+from phalanx.sim.workloads import node
+from phalanx.sim.world import World, WorldSettings, in_world
+
+RESULTS: Final = Path(__file__).parent / "results"
+PLAN: Final = Plan(executors=5, least=2, requests={"cpu": "1", "memory": "4Gi"})
+CORES: Final = 8
+
+_SETTLED_S: Final = 5.0
+_STEP_S: Final = 1.0
+
+
+class Played(Struct, frozen=True, rename="camel"):
+    """One run. `seconds`: until the last one finished, or how long nobody did.
+
+    `least_spare`: the fewest cores left, at any bind, beyond what running drivers still need to work.
+    """
+
+    reserves: bool
+    drivers: int
+    finished: int
+    seconds: float
+    drivers_at_once: int
+    executors_at_once: int
+    least_spare: int
+    violations: int
+
+
+class _Watch:
+    """Counts in the API's truth: who holds a core, and what running drivers lack."""
+
+    def __init__(self, cores: int, least: int) -> None:
+        self._cores = cores
+        self._least = least
+        self._holders: dict[str, tuple[str, str]] = {}
+        self.finished = 0
+        self.at_once = {DRIVER: 0, EXECUTOR: 0}
+        self.least_spare = cores
+
+    def take(self, change: Change) -> None:
+        """A pod was written or is gone."""
+        pod = change.entry.data
+        role, group = (pod["metadata"]["labels"][name] for name in (LABEL_ROLE, LABEL_POD_GROUP))
+        before = self._holders.pop(pod["metadata"]["name"], None)
+        if _holds(pod) and change.type.value != "DELETED":
+            self._holders[pod["metadata"]["name"]] = (role, group)
+        elif before is not None and pod["status"].get("phase") == "Succeeded":
+            self.finished += role == DRIVER
+        held = [role for role, _ in self._holders.values()]
+        for name in self.at_once:
+            self.at_once[name] = max(self.at_once[name], held.count(name))
+        if before is None and (role, group) in self._holders.values():
+            self.least_spare = min(self.least_spare, self._cores - len(held) - self._lacking())
+
+    def _lacking(self) -> int:
+        """Executors without which drivers that run cannot work."""
+        have: dict[str, int] = {}
+        for role, group in self._holders.values():
+            have[group] = have.get(group, 0) + (role == EXECUTOR)
+        drivers = [group for role, group in self._holders.values() if role == DRIVER]
+        return sum(max(0, self._least - have[group]) for group in drivers)
+
+
+def _holds(pod: Object) -> bool:
+    return bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") not in ("Succeeded", "Failed")
+
+
+def play(
+    *,
+    drivers: int,
+    nodes: int,
+    reserves: bool,
+    patience_s: float,
+    plan: Plan = PLAN,
+    killed_every_s: float | None = None,
+) -> Played:
+    """Submit all drivers at once and wait until all have finished, or until nobody has for so long.
+
+    `killed_every_s`: the scheduler is killed each time after so long, and starts again without its memory.
+    """
+    watch = _Watch(nodes * CORES, plan.least)
+    took = 0.0
+
+    async def run(world: World) -> None:
+        nonlocal took
+        world.create(node(f"n{index}", gpus=0, cpu=str(CORES), memory="64Gi") for index in range(nodes))
+        world.start()
+        await asyncio.sleep(_SETTLED_S)
+        world.server.store.subscribe("pods", watch.take)
+        if killed_every_s is not None:
+            world.go(_kill(world, killed_every_s))
+        acting = Drivers(world.client, world.controllers.kubelets, plan)
+        began = last = world.loop.time()
+        for index in range(drivers):
+            world.create(query(f"q{index:03}", plan, reserves=reserves))
+        while watch.finished < drivers and world.loop.time() < last + patience_s:
+            before = watch.finished
+            await asyncio.sleep(_STEP_S)
+            if watch.finished > before:
+                last = world.loop.time()
+        took = last - began if watch.finished == drivers else world.loop.time() - last
+        acting.close()
+
+    world = in_world(WorldSettings(seed=1, replicas=1, checks=ALL_CHECKS), run)
+    return Played(
+        reserves=reserves,
+        drivers=drivers,
+        finished=watch.finished,
+        seconds=round(took, 1),
+        drivers_at_once=watch.at_once[DRIVER],
+        executors_at_once=watch.at_once[EXECUTOR],
+        least_spare=watch.least_spare,
+        violations=world.violations.count,
+    )
+
+
+async def _kill(world: World, every_s: float) -> None:
+    while True:
+        await asyncio.sleep(every_s)
+        world.replicas[0].kill()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code 1 when a driver started without room for its executors, or not all finished."""
+    parser = argparse.ArgumentParser(prog="python -m bench.spark_drivers", description=__doc__)
+    parser.add_argument("--drivers", type=int, default=104)
+    parser.add_argument("--nodes", type=int, default=4)
+    asked = parser.parse_args(arguments)
+    configure_logs(level="critical")
+    sizes: dict[str, Any] = {"drivers": asked.drivers, "nodes": asked.nodes, "patience_s": 3600.0}
+    with_room, without = play(**sizes, reserves=True), play(**sizes, reserves=False)
+    for each in (with_room, without):
+        print(
+            f"{'reserved' if each.reserves else 'not reserved':12}: {each.finished} of {each.drivers} "
+            f"finished in {each.seconds:.0f} s; at most {each.drivers_at_once} drivers and "
+            f"{each.executors_at_once} executors at once; never fewer than {each.least_spare} cores "
+            f"beyond what running drivers need; {each.violations} violations"
+        )
+    rows = msgspec.to_builtins([with_room, without])
+    (RESULTS / "spark_drivers.json").write_text(json.dumps(rows, indent=2) + "\n")
+    is_well = with_room.finished == asked.drivers and with_room.least_spare >= 0
+    return 0 if is_well and not with_room.violations else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
