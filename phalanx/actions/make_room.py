@@ -50,7 +50,7 @@ class Made(Struct, frozen=True):
 
     @property
     def gangs_ended(self) -> list[Gang]:
-        """The gangs that lose all they hold, or more than they can do without."""
+        """The gangs that lose all they hold."""
         gone = {pod.uid for victim in self.victims for pod in victim.pods}
         gangs = {victim.gang.id: victim.gang for victim in self.victims}
         return [gang for gang in gangs.values() if not _holders_left(gang, gone)]
