@@ -108,10 +108,11 @@ class _Preemption:
             for gang_id in self._still_nominated():
                 self._assume_made(gang_id, what_if)
             maker = RoomMaker(self._session)
-            limits = limits_of(self._session, self._victims_of_others())
+            limits: EvictionLimits | None = None
             prey = Prey(self._session)
             for failure in self._outcome.failures.values():
                 if self._may_try(failure, prey):
+                    limits = limits or limits_of(self._session, self._victims_of_others())
                     self._try(failure.demand, maker, limits, what_if)
             what_if.roll_back()
         for demand, made in self._made.values():
