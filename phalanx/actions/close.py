@@ -65,6 +65,7 @@ def execute(
             troubles=dict(sorted(recovered.troubles.items())),
             nominations=preempted.nominations,
             preempted=preempted.preempted,
+            prey=preempted.prey,
             postponed=preempted.postponed,
             seated=dict(sorted(claims.seated.items())),
             avoided=failures.avoided,

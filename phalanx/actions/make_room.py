@@ -12,12 +12,12 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demand import Batch, Demand
+from phalanx.actions.demand import Batch, Demand, keeps_company
 from phalanx.actions.eviction_limits import EvictionLimits
 from phalanx.actions.limits import CYCLE_VICTIMS_LIMIT, VICTIM_PRIORITIES_MAX, VICTIM_TRIALS_MAX
 from phalanx.actions.placing import seats_of
 from phalanx.actions.problems import Problems
-from phalanx.actions.victim_problem import problem_of
+from phalanx.actions.victim_problem import Bounds, problem_of
 from phalanx.actions.victims import Victim
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.session import Session
@@ -50,7 +50,7 @@ class Made(Struct, frozen=True):
 
     @property
     def gangs_ended(self) -> list[Gang]:
-        """The gangs that lose all they hold, or more than they can do without."""
+        """The gangs that lose all they hold."""
         gone = {pod.uid for victim in self.victims for pod in victim.pods}
         gangs = {victim.gang.id: victim.gang for victim in self.victims}
         return [gang for gang in gangs.values() if not _holders_left(gang, gone)]
@@ -115,20 +115,36 @@ class RoomMaker:
                 yield made
 
     def _choose(self, demand: Demand, search: Search) -> Made | None:
-        victims, limits = search.victims, search.limits.on(search.victims)
-        problem = problem_of(
-            self._session, demand, victims, search.floors, limits, may_break=search.may_break
-        )
-        answer = choose(problem, effort=min(self._effort, search.effort))
-        self._effort -= answer.spent
-        choice = answer.choice
+        """Pods that must be apart from others find room where those go too, or else where they are not."""
+        problem = self._problem(demand, search)
+        choice = self._chosen(problem, search)
         if choice is None:
             return None
-        chosen = [victims[index] for index in choice.units]
+        made = self._tried(demand, search, problem, choice)
+        if made is None and keeps_company(demand):
+            others = self._problem(demand, search, parts=False)
+            other = self._chosen(others, search)
+            if other is not None:
+                made = self._tried(demand, search, others, replace(other, bound=choice.bound))
+        return made or self._by_trial(demand, search.victims, problem, choice)
+
+    def _problem(self, demand: Demand, search: Search, *, parts: bool = True) -> VictimProblem:
+        limits = search.limits.on(search.victims)
+        bounds = Bounds(search.floors, limits, may_break=search.may_break)
+        return problem_of(self._session, demand, search.victims, bounds, parts=parts)
+
+    def _chosen(self, problem: VictimProblem, search: Search) -> Choice | None:
+        answer = choose(problem, effort=min(self._effort, search.effort))
+        self._effort -= answer.spent
+        return answer.choice
+
+    def _tried(self, demand: Demand, search: Search, problem: VictimProblem, choice: Choice) -> Made | None:
+        """The choice, if it is enough for all rules."""
+        chosen = [search.victims[index] for index in choice.units]
         seats = self._seats(demand, chosen)
-        if seats is not None:
-            return self._made(demand, chosen, seats, _price(problem, choice.units, choice.bound))
-        return self._by_trial(demand, victims, problem, choice)
+        if seats is None:
+            return None
+        return self._made(demand, chosen, seats, _price(problem, choice.units, choice.bound))
 
     def _by_trial(
         self, demand: Demand, victims: Sequence[Victim], problem: VictimProblem, choice: Choice

@@ -24,6 +24,7 @@ from phalanx.actions.limits import (
 from phalanx.actions.make_room import Made, RoomMaker, Search, beneficiary_of
 from phalanx.actions.nominations import Nominations, charged
 from phalanx.actions.outcome import Failure, Outcome
+from phalanx.actions.prey import Prey
 from phalanx.actions.victims import VictimPool, leaving, room_of
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.preempted import EVICTION_REASON
@@ -34,7 +35,7 @@ from phalanx.limits import EVICTION_CHECK_MS
 from phalanx.model.decisions import Nominate
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
-from phalanx.model.names import GangId, PodUid
+from phalanx.model.names import GangId, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence, Reason, Verdict
 
@@ -48,6 +49,7 @@ class Preempted(Struct, frozen=True):
     nominations: dict[GangId, Nomination] = {}
     preempted: dict[GangId, GangId] = {}
     postponed: dict[GangId, int] = {}
+    prey: dict[GangId, tuple[QueueName, ...]] = {}
     nominated: tuple[Nominate, ...] = ()
     spared: dict[GangId, tuple[Evidence, ...]] = {}
     wake_at: int | None = None
@@ -76,6 +78,7 @@ class _Preemption:
         self._postponed: dict[GangId, int] = {}
         self._hopeless: dict[Hashable, tuple[Evidence, ...]] = {}
         self._spared: dict[GangId, tuple[Evidence, ...]] = {}
+        self._prey: dict[GangId, tuple[QueueName, ...]] = {}
         self._tried = 0
         self._pool = VictimPool(session)
         placed = {placement.gang for placement in session.placements}
@@ -111,9 +114,11 @@ class _Preemption:
             for gang_id in self._still_nominated():
                 self._assume_made(gang_id, what_if)
             maker = RoomMaker(self._session)
-            limits = limits_of(self._session, self._victims_of_others())
+            limits: EvictionLimits | None = None
+            prey = Prey(self._session)
             for failure in self._outcome.failures.values():
-                if self._may_try(failure):
+                if self._may_try(failure, prey):
+                    limits = limits or limits_of(self._session, self._victims_of_others())
                     self._try(failure.demand, maker, limits, what_if)
             what_if.roll_back()
         for demand, made in self._made.values():
@@ -139,6 +144,7 @@ class _Preemption:
             nominations=dict(sorted(nominations.items())),
             preempted=self._preempted(nominations),
             postponed=dict(sorted(self._postponed.items())),
+            prey=dict(sorted(self._prey.items())),
             nominated=tuple(self._nominated()),
             spared=self._spared,
             wake_at=min((max(end, now) for end in self._ends(nominations)), default=None),
@@ -160,14 +166,17 @@ class _Preemption:
         """Those for whom room is being made, and who still wait for it."""
         return [gang for gang in self._waiting if gang not in self._made]
 
-    def _may_try(self, failure: Failure) -> bool:
+    def _may_try(self, failure: Failure, prey: Prey) -> bool:
         gang, now = failure.demand.gang, self._session.snapshot.now
         if failure.because is not None:
             return False
         if failure.demand.stage is Stage.SURPLUS or gang.id in self._still_nominated():
             return False
         due = self._session.snapshot.memory.postponed.get(gang.id)
-        if failure.carried is not None and (due is None or due > now):
+        self._prey[gang.id] = prey.of(failure.demand)
+        known = self._session.snapshot.memory.prey.get(gang.id, self._prey[gang.id])
+        is_new = not set(known).issuperset(self._prey[gang.id])
+        if failure.carried is not None and not is_new and (due is None or due > now):
             if due is not None:
                 self._postponed[gang.id] = due
             return False

@@ -6,8 +6,10 @@ that count all nodes. A placement must obey the others as well, so whatever is c
 
 from collections.abc import Collection, Mapping, Sequence
 
+from msgspec import Struct
+
 from phalanx.actions.classes import asked_for, request_vectors
-from phalanx.actions.demand import Demand
+from phalanx.actions.demand import Demand, keeps_company
 from phalanx.actions.eviction_limits import Counted
 from phalanx.actions.frame import Frame, frame_of
 from phalanx.actions.holders import total_of
@@ -22,16 +24,26 @@ from phalanx.solver.victims.problem import Allowance, Floor, Place, Unit, Vector
 from phalanx.solver.victims.room import pods_within
 
 
+class Bounds(Struct, frozen=True):
+    """What bounds a choice of victims. `may_break`: limits that are not firm."""
+
+    floors: Sequence[EvictionFloor]
+    limits: Sequence[Counted]
+    may_break: bool = False
+
+
 def problem_of(
     session: Session,
     demand: Demand,
     victims: Sequence[Victim],
-    floors: Sequence[EvictionFloor],
-    limits: Sequence[Counted] = (),
+    bounds: Bounds,
     *,
-    may_break: bool = False,
+    parts: bool = True,
 ) -> VictimProblem:
-    """The problem; its units are the victims, in their order. `may_break`: limits that are not firm."""
+    """The problem; its units are the victims, in their order.
+
+    `parts`: nodes count that pods may use once those are gone from whom they must be apart, whoever goes.
+    """
     frame = frame_of(session, demand.gang)
     asked = [batch.pods[0].shape.requests for batch in demand.batches]
     resources = asked_for(asked)
@@ -40,7 +52,8 @@ def problem_of(
         for request, batch in zip(request_vectors(asked, resources), demand.batches, strict=True)
     )
     back = _given_back(victims, resources)
-    places, names = _places(session, demand, frame, wants, resources, back, victims)
+    rejected = _rejected(session, demand, victims if parts else ())
+    places, names = _places(session, frame, wants, resources, back, rejected)
     index = {name: position for position, name in enumerate(names)}
     needs = _needs(victims)
     units = tuple(
@@ -55,14 +68,14 @@ def problem_of(
         )
         for position, victim in enumerate(victims)
     )
-    firm = [each for each in limits if each.limit.firm or not may_break]
-    soft = [each for each in limits if may_break and not each.limit.firm]
+    firm = [each for each in bounds.limits if each.limit.firm or not bounds.may_break]
+    soft = [each for each in bounds.limits if bounds.may_break and not each.limit.firm]
     return VictimProblem(
         wants=wants,
         places=places,
         units=units,
         allowances=_allowances(session, frame, victims, resources),
-        floors=(*_floors(session, floors, victims), *map(_floor, firm)),
+        floors=(*_floors(session, bounds.floors, victims), *map(_floor, firm)),
         wishes=tuple(Wish(each.most, each.takes) for each in soft),
         breach=1 + sum(victim.cost for victim in victims),
         seed=session.snapshot.seed,
@@ -87,17 +100,15 @@ def _given_back(victims: Sequence[Victim], resources: Sequence[str]) -> dict[Nod
 
 def _places(
     session: Session,
-    demand: Demand,
     frame: Frame,
     wants: Sequence[Want],
     resources: Sequence[str],
     back: Mapping[NodeName, Sequence[int]],
-    victims: Sequence[Victim],
+    rejected: Sequence[Collection[NodeName]],
 ) -> tuple[tuple[Place, ...], list[NodeName]]:
     """The nodes on which at least one pod would fit if all victims were gone."""
     homes = homes_of_level(session, frame)
     domains = {home: number for number, home in enumerate(sorted(set(homes.values())))}
-    rejected = _rejected(session, demand, victims)
     places: list[Place] = []
     names: list[NodeName] = []
     for node, home in homes.items():
@@ -116,7 +127,7 @@ def _places(
 def _rejected(session: Session, demand: Demand, victims: Sequence[Victim]) -> list[Collection[NodeName]]:
     """Per batch, the nodes that are out for it both now and when all victims are gone."""
     now = [session.eligibility(batch.pods[0]).rejected for batch in demand.batches]
-    if all(batch.pods[0].shape.company is None for batch in demand.batches):
+    if not victims or not keeps_company(demand):
         return [each.keys() for each in now]
     with session.statement() as what_if:
         for victim in victims:

@@ -70,7 +70,7 @@ class GangTable:
         gang = GangKey(GangKind.POD_GROUP, *key)
         self._stale[gang] = None
         log.gangs(gang_id(gang, group) for group in (old, new))
-        if _account_of(old) != _account_of(new) and gang in self._pods:
+        if gang in self._pods and (_queue_of(old) != _queue_of(new) or _worth(old) != _worth(new)):
             log.grew()
         elif old is None or new is None or _terms(old) != _terms(new):
             log.helps()
@@ -190,9 +190,9 @@ def _queue_of(group: PodGroup | None) -> str | None:
     return group.queue if group is not None else None
 
 
-def _account_of(group: PodGroup | None) -> tuple[str | None, bool]:
-    """What its members hold counts on, and whether against the guarantee for what is not preemptible."""
-    return _queue_of(group), group is None or group.disruption.preemptible
+def _worth(group: PodGroup | None) -> object:
+    """By what it is decided whether its pods may be evicted for others, and which guarantee they count on."""
+    return (group.priority_class, group.disruption) if group is not None else None
 
 
 def _moved_what_it_holds(old: Pod, new: Pod) -> bool:

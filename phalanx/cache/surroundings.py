@@ -79,7 +79,8 @@ class Surroundings:
     def _on_class(
         self, key: Key, _old: PriorityLevel | None, _new: PriorityLevel | None, log: ChangeLog
     ) -> None:
-        log.helps()
+        """Whose priority is lower now may be evicted for others."""
+        log.grew()
         self._class_changed(key[1], log)
 
 

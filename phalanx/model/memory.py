@@ -115,6 +115,8 @@ class Memory(Struct, frozen=True):
 
     `nominations`: for whom room is being made; lost, whoever is first in order takes what becomes free.
     `preempted`: gangs that were evicted, and for which one; until they are placed again they claim nothing.
+    `prey`: for gangs that found no room, the other queues from which they might have evicted; lost, they look
+    once more.
     `postponed`: from when on (ms) a gang may look for victims again though nothing changed. Lost, a gang at
     worst claims room that it need not, or looks in vain.
 
@@ -134,6 +136,7 @@ class Memory(Struct, frozen=True):
     avoided: Mapping[GangId, Mapping[NodeName, Avoided]] = {}
     nominations: Mapping[GangId, Nomination] = {}
     preempted: Mapping[GangId, GangId] = {}
+    prey: Mapping[GangId, tuple[QueueName, ...]] = {}
     postponed: Mapping[GangId, int] = {}
     failed: tuple[PodUid, ...] = ()
     scores: Mapping[NodeName, NodeScore] = {}

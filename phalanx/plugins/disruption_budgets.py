@@ -6,7 +6,7 @@ With `bestEffort` such victims are taken where nobody else makes room, as few as
 does it. It holds where room is made for others, not when a gang lost its node or never became whole.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Final
 
@@ -43,11 +43,10 @@ class DisruptionBudgets:
 
     def eviction_limits(self, session: Session) -> tuple[EvictionLimit, ...]:
         """In the order of the budgets."""
-        by_namespace = _pods_by_namespace(session)
+        running = _Running(session)
         found = []
         for budget in session.snapshot.disruption_budgets:
-            known: dict[object, bool] = {}
-            pods = [pod for pod in by_namespace.get(budget.namespace, ()) if _protects(budget, pod, known)]
+            pods = [pod for pod in running.candidates(budget) if budget.protects(dict(pod.all_labels))]
             if pods:
                 found.append(self._limit(budget, pods, session))
         return tuple(found)
@@ -67,19 +66,39 @@ class DisruptionBudgets:
         )
 
 
-def _pods_by_namespace(session: Session) -> Mapping[str, list[Pod]]:
-    """Of the namespaces with budgets, the pods that run."""
-    found: dict[str, list[Pod]] = {each.namespace: [] for each in session.snapshot.disruption_budgets}
-    for gang in session.gangs.values() if found else ():
-        for pod in gang.members if gang.namespace in found else ():
-            if pod.holds_node and pod.phase is not PodPhase.PENDING:
-                found[gang.namespace].append(pod)
-    return found
+class _Running:
+    """Pods that run in namespaces with budgets, by labels that budgets ask for: both may be many."""
+
+    def __init__(self, session: Session) -> None:
+        keys: dict[str, dict[str, None]] = {}
+        for budget in session.snapshot.disruption_budgets:
+            keys.setdefault(budget.namespace, {}).update({pair[0]: None for pair in _asked_for(budget) or ()})
+        self._all: dict[str, list[Pod]] = {}
+        self._labelled: dict[tuple[str, str, str], list[Pod]] = {}
+        for gang in session.gangs.values() if keys else ():
+            for pod in gang.members if gang.namespace in keys else ():
+                if pod.holds_node and pod.phase is not PodPhase.PENDING:
+                    self._add(pod, keys[gang.namespace])
+
+    def _add(self, pod: Pod, keys: Collection[str]) -> None:
+        self._all.setdefault(pod.namespace, []).append(pod)
+        for key, value in pod.all_labels:
+            if key in keys:
+                self._labelled.setdefault((pod.namespace, key, value), []).append(pod)
+
+    def candidates(self, budget: DisruptionBudget) -> list[Pod]:
+        """Those that it may protect."""
+        pairs = _asked_for(budget)
+        if pairs is None:
+            return self._all.get(budget.namespace, [])
+        return [pod for key, value in pairs for pod in self._labelled.get((budget.namespace, key, value), ())]
 
 
-def _protects(budget: DisruptionBudget, pod: Pod, known: dict[object, bool]) -> bool:
-    """Pods of one workload share their labels, so most answers are known."""
-    key = (pod.labels, pod.own_labels)
-    if key not in known:
-        known[key] = budget.protects(dict(pod.all_labels))
-    return known[key]
+def _asked_for(budget: DisruptionBudget) -> list[tuple[str, str]] | None:
+    """Labels of which each of its pods has exactly one; None where it asks for no certain one."""
+    if budget.fault or budget.selector is None:
+        return None if budget.fault else []
+    for each in budget.selector.requirements:
+        if each.operator == "In":
+            return [(each.key, value) for value in each.values]
+    return None

@@ -186,7 +186,7 @@ def _breaches(scenario: Scenario, names: list[str]) -> int:
 
 
 @given(crowded())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_hard_finds_victims_where_there_are_some_and_best_effort_breaks_least(scenario: Scenario) -> None:
     """Every set of victims is tried: one pod on one node fits when enough of one GPU each are gone."""
     asked = scenario.members("high")[0].shape.requests["nvidia.com/gpu"]
@@ -197,3 +197,43 @@ def test_hard_finds_victims_where_there_are_some_and_best_effort_breaks_least(sc
     assert bool(best) == bool(breaches)
     if best:
         assert _breaches(scenario, best) == min(breaches)
+
+
+@given(crowded(), st.integers(1, 4), st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_several_for_whom_room_is_made_keep_within_budgets_together(
+    scenario: Scenario, asked: int, more: int
+) -> None:
+    scenario.gang("next", 2, gpu=asked, priority=9)
+    for index in range(more):
+        scenario.gang(f"small-{index}", 1, gpu=1, priority=8)
+    assert _breaches(scenario, scenario.decide().evicted()) == 0
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=6), st.integers(0, 6), st.data())
+@settings(max_examples=25, deadline=None)
+def test_cycle_after_cycle_as_many_pods_stay_as_the_budget_asks_for(
+    priorities: list[int], least: int, data: st.DataObject
+) -> None:
+    """The budget is counted anew in each cycle, of the pods that run; evicted ones are made anew at once."""
+    scenario = Scenario().nodes("a", 2, gpu=4)
+    for index in range(8):
+        node = f"a-{index // 4}"
+        labels = {"app": "web"} if data.draw(st.booleans()) else {}
+        scenario.gang(f"web-{index}", 1, gpu=1, on=[node], labels=labels)
+    for index, priority in enumerate(priorities):
+        size = data.draw(st.integers(1, 3))
+        scenario.gang(f"job-{index}", data.draw(st.integers(1, 2)), gpu=size, priority=priority)
+    start = _running(scenario)
+    for _ in range(8):
+        scenario.budget("web", max(0, _running(scenario) - least), app="web")
+        scenario.take(scenario.decide())
+        scenario.capacity_version += 1
+        scenario.now += 60_000
+        assert _running(scenario) >= min(start, least)
+
+
+def _running(scenario: Scenario) -> int:
+    """Pods of the service that have a node."""
+    pods = [pod for gang in scenario._gangs.values() for pod in gang.members if pod.node is not None]
+    return sum(dict(pod.all_labels).get("app") == "web" for pod in pods)

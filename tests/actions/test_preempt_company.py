@@ -125,3 +125,25 @@ def test_the_zone_is_kept_in_which_a_pod_gets_room() -> None:
         "early", 1, gpu=2, priority=5, preemption_policy="Never", containers=[{GPU: 2}]
     )
     assert scenario.decide().placed() == []
+
+
+def test_the_cheapest_goes_where_nobody_is_that_it_must_be_apart_from() -> None:
+    """On the first node it would cost least, were there not one that is avoided and dear."""
+    scenario = Scenario().nodes("n", 3, gpu=8)
+    scenario.gang("noisy", 1, cpu=60, on=["n-0"], labels={"app": "noisy"})
+    scenario.gang("near", 1, gpu=8, on=["n-0"]).gang("whole", 1, gpu=8, on=["n-2"])
+    scenario.gang("half-0", 1, gpu=4, on=["n-1"]).gang("half-1", 1, gpu=4, on=["n-1"])
+    scenario.now = 60_000_000_000
+    for name, minutes in (
+        ("noisy", 10_000),
+        ("near", 60),
+        ("half-0", 2520),
+        ("half-1", 2520),
+        ("whole", 2460),
+    ):
+        (pod,) = scenario.members(name)
+        began = scenario.now // 1000 - minutes * 60
+        scenario.change(name, members=(replace(pod, running_since=began),))
+    decided = scenario.gang("high", 1, gpu=8, priority=10, apart=[term(app="noisy")]).decide()
+    assert decided.evicted() == ["whole-0"]
+    assert "at least" in str(decided.verdict("high").evidence)

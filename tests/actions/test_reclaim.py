@@ -148,6 +148,34 @@ def test_a_guarantee_of_cores_takes_cores() -> None:
     assert gangs_gone(scenario.gang("b", 1, cpu=8, queue="b")) == 1
 
 
+def test_who_found_nobody_looks_again_when_shares_change() -> None:
+    """A third queue wants its part, and then no more: nothing became free by that."""
+    scenario = tenants(a={}, b={}, c={})
+    scenario.gang("b", 4, gpu=2, queue="b").gang("c", 8, gpu=1, queue="c", preemption_policy="Never")
+    for _ in range(2):
+        decided = scenario.decide()
+        assert decided.evicted() == []
+        scenario.take(decided)
+    del scenario._gangs["c"]
+    assert gangs_gone(scenario) == 2
+
+
+def test_who_found_nobody_looks_again_when_another_queue_takes_more() -> None:
+    """The other queue had its share when it was looked at, and then placed more elsewhere."""
+    scenario = Scenario().queue("a").queue("b").nodes("n", 1, gpu=8).nodes("m", 1, gpu=8)
+    scenario.gang("a0", 1, gpu=8, queue="a", on=["n-0"]).gang(
+        "b", 1, gpu=8, queue="b", selector={"group": "n"}
+    )
+    scenario.take(scenario.decide())
+    scenario.gang("a1", 1, gpu=8, queue="a", selector={"group": "m"})
+    gone = []
+    for _ in range(3):
+        decided = scenario.decide()
+        gone += decided.evicted()
+        scenario.take(decided)
+    assert gone == ["a0-0"]
+
+
 def test_pods_that_are_stuck_in_deletion_are_no_part_of_a_guarantee() -> None:
     """Found by the simulator: what a queue has left beside them is all that its guarantee covers."""
     scenario = tenants(a={"guarantee": {GPU: 8}}, b={"guarantee": {GPU: 8}})

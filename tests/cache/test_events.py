@@ -421,6 +421,23 @@ def test_a_gang_that_becomes_preemptible_leaves_its_part_of_the_guarantee_to_oth
 
 
 @pytest.mark.parametrize(
+    "spec",
+    [
+        {"priorityClassName": "low"},
+        {"disruption": {"mode": "Single"}},
+    ],
+)
+def test_who_may_be_evicted_now_may_let_others_fit(spec: dict[str, object]) -> None:
+    cache = new_cache(pod_group(uid="G"), one_gpu(labels={label("pod-group"): "g"}, nodeName="n1"))
+    assert apply(cache, pod_group(uid="G", **spec)).capacity_grew
+
+
+def test_a_class_of_another_value_may_let_others_fit() -> None:
+    cache = new_cache(named("PriorityClass", "low", value=5))
+    assert apply(cache, named("PriorityClass", "low", value=1)).capacity_grew
+
+
+@pytest.mark.parametrize(
     "item",
     [
         named("Queue", "q", spec={"weight": 2}),

@@ -1,0 +1,47 @@
+"""A PodDisruptionBudget from the API to the decision: the whole scheduler on a virtual clock."""
+
+import asyncio
+
+from phalanx.sim import workloads
+from phalanx.sim.invariants.all import ALL_CHECKS
+from phalanx.sim.store import Key, Object
+from phalanx.sim.world import World, WorldSettings, in_world
+
+BUDGET = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "serve", "namespace": "default"},
+    "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "serve"}}},
+}
+
+
+def test_one_pod_of_two_goes_and_the_other_stays_until_the_budget_is_gone() -> None:
+    async def play(world: World) -> None:
+        world.create([workloads.node("n1", gpus=8), workloads.priority_class("urgent", 1000), BUDGET])
+        world.start()
+        await asyncio.sleep(5)
+        for index in range(2):
+            pod = workloads.pod(f"serve-{index}", requests={"nvidia.com/gpu": "4"})
+            pod["metadata"].setdefault("labels", {})["app"] = "serve"
+            world.create([pod])
+        await asyncio.sleep(60)
+        for index in range(2):
+            urgent = workloads.pod(f"urgent-{index}", requests={"nvidia.com/gpu": "4"})
+            urgent["spec"]["priorityClassName"] = "urgent"
+            world.create([urgent])
+        await asyncio.sleep(300)
+        assert len(on_nodes(world, "serve")) == len(on_nodes(world, "urgent")) == 1
+        key = Key("poddisruptionbudgets.policy", "default", "serve")
+        budget = world.client.get(key)
+        assert budget is not None
+        world.client.delete(key, uid=budget["metadata"]["uid"])
+        await asyncio.sleep(120)
+        assert len(on_nodes(world, "urgent")) == 2
+
+    world = in_world(WorldSettings(seed=1, replicas=1, checks=ALL_CHECKS), play)
+    assert world.violations.kept == []
+
+
+def on_nodes(world: World, app: str) -> list[Object]:
+    found = [world.client.get(key) for key in world.client.keys("pods") if key.name.startswith(app)]
+    return [pod for pod in found if pod is not None and pod["spec"].get("nodeName")]
