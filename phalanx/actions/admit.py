@@ -13,6 +13,7 @@ from phalanx.actions.agenda import rank_of
 from phalanx.actions.demand import Demand, Stage, keeps_company
 from phalanx.actions.failures import Failures
 from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT
+from phalanx.actions.other_subgroups import start_with_others
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.placing import Placing, put, seats_of
 from phalanx.actions.problems import Problems
@@ -103,10 +104,10 @@ def _arranged(
     question = together(session, problems, [placings[index] for index in moved], helped)
     unknown = unknown_gangs(question.problem)
     if unknown:
-        kept = [moved[index] for index in unknown if index < len(moved)]
+        stay = [moved[index] for index in unknown if index < len(moved)]
         helped = [demand for index, demand in enumerate(helped, len(moved)) if index not in unknown]
-        moved = [index for index in moved if index not in kept]
-        held += [put(session, placings[index]) for index in kept]
+        moved = [index for index in moved if index not in stay]
+        held += [put(session, placings[index]) for index in stay]
         question = together(session, problems, [placings[index] for index in moved], helped)
     answer = admit(question.problem, question.start, limits=_LIMITS) if helped else None
     _roll_back(held)
@@ -119,13 +120,16 @@ def _arranged(
 
 def _helped(session: Session, problems: Problems, waiting: Sequence[Demand]) -> list[Demand]:
     """Those of the highest rank, and one topology, that would fit if what can move were not there."""
+
+    def fits(demand: Demand) -> Placed | None:
+        answer = place(problems.pose(demand).problem, limits=GREEDY_ONLY)
+        return answer if isinstance(answer, Placed) else None
+
     for rank in sorted({rank_of(demand.gang, session) for demand in waiting}):
-        fit = [
-            demand
-            for demand in waiting
-            if rank_of(demand.gang, session) == rank
-            and isinstance(place(problems.pose(demand).problem, limits=GREEDY_ONLY), Placed)
-        ]
+        equals = (demand for demand in waiting if rank_of(demand.gang, session) == rank)
+        found = ((demand, fits(demand)) for demand in equals)
+        some = (pair if pair[1] else start_with_others(pair[0], fits) for pair in found)
+        fit = [pair[0] for pair in some if pair is not None]
         named = [name for demand in fit if (name := topology_of(session, demand)) is not None]
         if fit:
             return [demand for demand in fit if topology_of(session, demand) in (None, *named[:1])]
@@ -148,7 +152,8 @@ def _taken_over(
         placing = Placing(demand, seats_of(session, demand, one.placed.assignments), one.placed.certificate)
         if is_new:
             arranged.append(placing)
-            del outcome.failures[demand.gang.id]
+            if outcome.failures.pop(demand.gang.id).demand is not demand:
+                outcome.chosen_anew.add(demand.gang.id)
         else:
             arranged[moved[one.gang]] = placing
     return arranged
