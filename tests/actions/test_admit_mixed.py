@@ -72,7 +72,11 @@ def parts_of(kind: str, rng: random.Random) -> Iterator[SubgroupSpec]:
 def broken(scenario: Scenario, result: Decided) -> list[str]:
     """What is wrong with all that was placed: levels, segments, room."""
     snapshot = scenario.snapshot(1)
-    wrong, used = list[str](), Counter[str]()
+    wrong, used, shared = list[str](), Counter[str](), Counter[tuple[str, int]]()
+    for bind in (bind for each in result.result.placements for bind in each.binds):
+        if bind.device is not None:
+            shared[bind.node, bind.device.index] += bind.device.taken
+    wrong += [f"{amount} of a device" for amount in shared.values() if amount > 1000]
     for gang in snapshot.gangs.values():
         where = {bind.pod: bind.node for each in result.placements(gang.name) for bind in each.binds}
         placed = [pod for pod in gang.members if pod.uid in where]
