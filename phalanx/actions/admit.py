@@ -11,19 +11,20 @@ from collections.abc import Sequence
 
 from phalanx.actions.agenda import rank_of
 from phalanx.actions.demand import Demand, Stage, keeps_company
+from phalanx.actions.devices import has_shares, that_add_up, with_devices
 from phalanx.actions.failures import Failures
 from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT
+from phalanx.actions.other_subgroups import start_with_others
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.placing import Placing, put, seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.together import together, topology_of
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
-from phalanx.model.shares import asks_for_share
 from phalanx.solver.engine import GREEDY_ONLY, place
 from phalanx.solver.joint.engine import BY, admit
 from phalanx.solver.joint.field import unknown_gangs
-from phalanx.solver.joint.problem import Declined, JointAnswer, JointLimits
+from phalanx.solver.joint.problem import JointAnswer, JointLimits
 from phalanx.solver.problem import Placed
 
 _LIMITS = JointLimits(deterministic=CYCLE_JOINT_LIMIT)
@@ -51,14 +52,13 @@ def execute(session: Session, outcome: Outcome, failures: Failures) -> bool:
 
 
 def _may_move(demand: Demand, session: Session, failures: Failures) -> bool:
-    """Whether it starts whole, from nothing, without nodes or pods to avoid, and adds up.
+    """Whether it starts whole, from nothing, without nodes or pods to avoid, and is counted exactly.
 
-    Shares of several gangs need not, nor what must lie in NUMA zones; left alone they find room again.
+    What must lie in NUMA zones is not, where several kinds are; left alone they find room again.
     """
     if failures.nodes_to_avoid(demand.gang.id) or keeps_company(demand):
         return False
-    shapes = [batch.pods[0].shape for batch in demand.batches]
-    if any(asks_for_share(shape.requests) or (session.zoned and shape.numa) for shape in shapes):
+    if session.zoned and any(batch.pods[0].shape.numa for batch in demand.batches):
         return False
     return demand.stage is Stage.START and demand.is_whole
 
@@ -91,64 +91,107 @@ def _arranged(
     helped = _helped(session, problems, waiting)
     if not helped:
         return placings
+    moved = _moved(session, placings, loose, helped)
+    stay = [index for index in loose if index not in moved]
+    held = [put(session, placings[index]) for index in stay]
+    question = together(session, problems, [placings[index] for index in moved], helped)
+    unknown = unknown_gangs(question.problem)
+    if unknown:
+        fixed = [moved[index] for index in unknown if index < len(moved)]
+        helped = [demand for index, demand in enumerate(helped, len(moved)) if index not in unknown]
+        moved = [index for index in moved if index not in fixed]
+        held += [put(session, placings[index]) for index in fixed]
+        stay += fixed
+        question = together(session, problems, [placings[index] for index in moved], helped)
+    answer = admit(question.problem, question.start, limits=_LIMITS) if helped else None
+    if isinstance(answer, JointAnswer):
+        outcome.solves[BY] += 1
+        outcome.defects.extend(answer.defects)
+        others = [*(index for index in range(len(placings)) if index not in loose), *stay]
+        arranged = _taken_over(session, outcome, [placings[index] for index in moved], helped, answer)
+        placings = _merged(placings, others, arranged)
+    _roll_back(held)
+    return placings
+
+
+def _moved(
+    session: Session, placings: Sequence[Placing], loose: Sequence[int], helped: Sequence[Demand]
+) -> list[int]:
+    """Those of the loose ones that may be moved for these: of no higher rank, and counted exactly with them.
+
+    Those with shares only for others with shares, since nobody else can use the GPUs that are shared.
+    """
     first = rank_of(helped[0].gang, session)
     topologies = {topology_of(session, demand) for demand in helped} | {None}
+    are_shared = any(has_shares(demand) for demand in helped)
     moved = [
         index
         for index in loose
         if rank_of(placings[index].demand.gang, session) >= first
         and topology_of(session, placings[index].demand) in topologies
+        and (are_shared or not has_shares(placings[index].demand))
     ]
-    held = [put(session, placings[index]) for index in loose if index not in moved]
-    question = together(session, problems, [placings[index] for index in moved], helped)
-    unknown = unknown_gangs(question.problem)
-    if unknown:
-        kept = [moved[index] for index in unknown if index < len(moved)]
-        helped = [demand for index, demand in enumerate(helped, len(moved)) if index not in unknown]
-        moved = [index for index in moved if index not in kept]
-        held += [put(session, placings[index]) for index in kept]
-        question = together(session, problems, [placings[index] for index in moved], helped)
-    answer = admit(question.problem, question.start, limits=_LIMITS) if helped else None
-    _roll_back(held)
-    if answer is None or isinstance(answer, Declined):
-        return placings
-    outcome.solves[BY] += 1
-    outcome.defects.extend(answer.defects)
-    return _taken_over(session, outcome, placings, moved, helped, answer)
+    add_up = that_add_up([*helped, *(placings[index].demand for index in moved)])[len(helped) :]
+    return [index for index, adds_up in zip(moved, add_up, strict=True) if adds_up]
 
 
 def _helped(session: Session, problems: Problems, waiting: Sequence[Demand]) -> list[Demand]:
-    """Those of the highest rank, and one topology, that would fit if what can move were not there."""
+    """Those of the highest rank, and one topology, that would fit if what can move were not there.
+
+    Of those with shares of GPUs, the ones whose shares add up.
+    """
+
+    def fits(demand: Demand) -> Placed | None:
+        answer = place(problems.pose(demand).problem, limits=GREEDY_ONLY)
+        return answer if isinstance(answer, Placed) else None
+
     for rank in sorted({rank_of(demand.gang, session) for demand in waiting}):
-        fit = [
-            demand
-            for demand in waiting
-            if rank_of(demand.gang, session) == rank
-            and isinstance(place(problems.pose(demand).problem, limits=GREEDY_ONLY), Placed)
-        ]
+        equals = (demand for demand in waiting if rank_of(demand.gang, session) == rank)
+        found = ((demand, fits(demand)) for demand in equals)
+        some = (pair if pair[1] else start_with_others(pair[0], fits) for pair in found)
+        fit = [pair[0] for pair in some if pair is not None]
         named = [name for demand in fit if (name := topology_of(session, demand)) is not None]
         if fit:
-            return [demand for demand in fit if topology_of(session, demand) in (None, *named[:1])]
+            one = [demand for demand in fit if topology_of(session, demand) in (None, *named[:1])]
+            return [demand for demand, adds_up in zip(one, that_add_up(one), strict=True) if adds_up]
     return []
 
 
 def _taken_over(
     session: Session,
     outcome: Outcome,
-    placings: list[Placing],
-    moved: Sequence[int],
+    moved: Sequence[Placing],
     helped: Sequence[Demand],
     answer: JointAnswer,
 ) -> list[Placing]:
-    """The placings with the seats of the joint answer; whoever is new comes last and has not failed."""
-    arranged = list(placings)
+    """All that the joint answer places; empty where all stays as it was. Whoever is new has not failed.
+
+    The session is without all these, and with all other ones.
+    """
+    demands = [*(placing.demand for placing in moved), *helped]
+    seated = []
     for one in answer.admitted or ():
-        is_new = one.gang >= len(moved)
-        demand = helped[one.gang - len(moved)] if is_new else placings[moved[one.gang]].demand
-        placing = Placing(demand, seats_of(session, demand, one.placed.assignments), one.placed.certificate)
-        if is_new:
-            arranged.append(placing)
-            del outcome.failures[demand.gang.id]
-        else:
-            arranged[moved[one.gang]] = placing
+        seats = seats_of(session, demands[one.gang], one.placed.assignments)
+        seated.append(Placing(demands[one.gang], seats, one.placed.certificate))
+    arranged = with_devices(session, seated)
+    if arranged is None:
+        outcome.defects.append(f"{BY}: no devices for what was admitted")
+        return []
+    for placing in arranged:
+        failure = outcome.failures.pop(placing.demand.gang.id, None)
+        if failure is not None and failure.demand is not placing.demand:
+            outcome.chosen_anew.add(placing.demand.gang.id)
     return arranged
+
+
+def _merged(placings: list[Placing], others: Sequence[int], arranged: Sequence[Placing]) -> list[Placing]:
+    """The placings as they are put now: those arranged anew where they were, whoever is new last.
+
+    Where devices were dealt, the others come first, as they were put before: which devices those get must
+    not depend on the dealt ones.
+    """
+    if any(placing.devices for placing in arranged):
+        return [*(placings[index] for index in others), *arranged]
+    anew = {placing.demand.gang.id: placing for placing in arranged}
+    kept = [anew.pop(placing.demand.gang.id, placing) for placing in placings]
+    return [*kept, *anew.values()]

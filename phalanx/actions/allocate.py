@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from phalanx.actions import admit, claims
 from phalanx.actions.agenda import Agenda
 from phalanx.actions.backfill import Reservations
-from phalanx.actions.demand import Demand, start_of, without
+from phalanx.actions.demand import Demand, without
 from phalanx.actions.enqueue import CLAIMED_NEVERTHELESS
 from phalanx.actions.failures import Failures
 from phalanx.actions.kept_seats import KeptSeats
-from phalanx.actions.limits import SUBGROUPS_TRIED_MAX
 from phalanx.actions.nominations import Nominations
+from phalanx.actions.other_subgroups import start_with_others
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.placing import Placing, put, seats_of
 from phalanx.actions.problems import Posed, Problems
@@ -73,7 +73,6 @@ class _Attempts:
         self._refusals = Refusals(session)
         self._turns = Turns(session)
         self._hopeless: set[Hashable] = set()
-        self._chosen_anew: set[GangId] = set()
 
     def is_held_back(self, demand: Demand) -> bool:
         """Whether the gang's minimum failed. That one subgroup finds no room keeps no other one waiting."""
@@ -87,7 +86,7 @@ class _Attempts:
 
         A gang that started with other subgroups than the first ones gets the rest in the next cycle.
         """
-        if demand.gang.id in self._chosen_anew:
+        if demand.gang.id in self.outcome.chosen_anew:
             return
         is_claim = demand.cause == claims.CAUSE
         refusal = None if is_claim else self._refusals.recall(demand)
@@ -136,22 +135,13 @@ class _Attempts:
             self._fail(Failure(rest, kept_for=self._kept_for(rest)))
 
     def _starts_with_others(self, demand: Demand) -> bool:
-        """Whether the gang starts with other subgroups: one after the other, without those with no room.
-
-        Goes through all that may be tried, though the cycle be exhausted by that: a gang that is cut short
-        again and again would never come to the last ones, and nobody behind it to anything.
-        """
-        kept: list[str] = []
-        for name in demand.candidates[:SUBGROUPS_TRIED_MAX]:
-            trial, is_enough = start_of(demand.gang, [*kept, name])
-            answer = self._ask(trial, _NOWHERE) if trial.batches else None
-            if answer is not None or not trial.batches:
-                kept.append(name)
-            if answer is not None and is_enough:
-                self._seat(trial, answer)
-                self._chosen_anew.add(demand.gang.id)
-                return True
-        return False
+        """Whether the gang starts with other subgroups."""
+        found = start_with_others(demand, lambda trial: self._ask(trial, _NOWHERE))
+        if found is None:
+            return False
+        self._seat(*found)
+        self.outcome.chosen_anew.add(demand.gang.id)
+        return True
 
     def _place(self, demand: Demand, avoiding: frozenset[NodeName]) -> Demand | None:
         """What is left of the demand."""

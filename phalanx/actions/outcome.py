@@ -42,13 +42,14 @@ class Outcome:
     """What step 3 did: at most one failure per gang, in the order of the agenda, and what it cost.
 
     `steps`: what was placed, in order, each with the statement that did it. `reserved`: the starts that are
-    promised to those which wait.
+    promised to those which wait. `chosen_anew`: gangs that started with other subgroups than the first ones.
     """
 
     def __init__(self) -> None:
         self.failures: dict[GangId, Failure] = {}
         self.steps: list[tuple[Placing, Statement]] = []
         self.reserved: tuple[Reservation, ...] = ()
+        self.chosen_anew: set[GangId] = set()
         self.tried = 0
         self.solves: Counter[str] = Counter()
         self.defects: list[str] = []

@@ -148,6 +148,32 @@ def test_a_gang_with_subgroups_is_moved_and_keeps_its_rules() -> None:
     assert racks_of(result, scenario, "first") == {"one": {"c": 1}, "two": {"c": 1}}
 
 
+def replicas(scenario: Scenario) -> Scenario:
+    """Two of three replicas are enough; the first one is larger than any rack."""
+    parts = [SubgroupSpec(name, size, required="rack") for name, size in (("p", 6), ("q", 4), ("r", 4))]
+    return divided(scenario, "serve", *parts, min=8, min_subgroups=2)
+
+
+def test_other_subgroups_are_helped_where_the_first_ones_fit_nowhere() -> None:
+    scenario = replicas(three_racks().gang("first", 2, gpu=8))
+    result = scenario.decide()
+    assert result.where("first") == {"c": 2}
+    assert sorted(racks_of(result, scenario, "serve")) == ["q", "r"]
+    (placement,) = result.placements("serve")
+    assert placement.cause == "start"
+
+
+def test_a_gang_that_started_with_other_subgroups_is_moved_with_these() -> None:
+    scenario = three_racks().nodes("d", 5, gpu=8, within="s/d").nodes("e", 5, gpu=8, within="s/e")
+    replicas(scenario.gang("first", 2, gpu=8))
+    assert scenario.decide().where("serve") == {"d": 4, "e": 4}
+    scenario.gang("five", 5, gpu=8, required="rack")
+    result = scenario.decide()
+    assert sorted(result.placed()) == ["first", "five", "serve"]
+    assert sorted(racks_of(result, scenario, "serve")) == ["q", "r"]
+    assert set(result.where("serve")) != {"d", "e"}
+
+
 def test_a_gang_that_is_not_understood_lies_where_it_lies_and_others_are_helped() -> None:
     """Segments around a subgroup with a level of its own take no part."""
     scenario = three_racks().nodes("d", 2, gpu=8, cpu=32, within="s/d").gang("first", 2, gpu=8)

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from phalanx.actions.demand import demands_of
+from phalanx.actions.devices import with_devices
+from phalanx.actions.placing import Placing, put
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.certificates import Certificate
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Flavor
-from phalanx.model.reasons import Reason
+from phalanx.model.reasons import Problem, Reason
 from phalanx.model.shares import ANYWHERE, GPU_MEMORY, GPU_SHARE, device_name, free_devices
 from tests.builders import GI, Decided, Scenario
 
@@ -211,6 +214,56 @@ def test_gangs_that_are_moved_leave_shares_where_they_are() -> None:
     assert decided.where("free") == {"y": 16}
     assert decided.where("bound") == {"x": 16}
     assert taken(decided) == taken(alone)
+
+
+def half_taken(*first: str) -> Scenario:
+    """Nodes x and y with two shared GPUs, of which a half is taken, and z, of which nothing is.
+
+    `large` may use x only and needs all three halves of it, so does `wide` on y; the first ones ask for 250.
+    """
+    scenario = Scenario()
+    for node in ("x", "y"):
+        scenario.nodes(node, 1, shared=2, used=used(500, 0))
+    scenario.nodes("z", 1, shared=2)
+    for name in first:
+        scenario.gang(name, 1, share=250)
+    for name, node in (("large", "x"), ("wide", "y")):
+        scenario.gang(name, 3, share=500, selector={"group": node})
+    return scenario
+
+
+def test_shares_are_moved_for_others_with_shares() -> None:
+    decided = half_taken("small", "tiny").decide()
+    assert sorted(decided.placed()) == ["large", "small", "tiny", "wide"]
+    assert [decided.where(name) for name in ("small", "tiny")] == [{"z": 1}] * 2
+    assert max(taken(decided).values()) <= 1000
+
+
+def test_shares_that_do_not_add_up_with_these_lie_where_they_lie() -> None:
+    scenario = half_taken("small")
+    scenario.gang("odd", 1, share=300, created=-1)
+    decided = scenario.decide()
+    assert decided.where("odd") == {"x": 1}
+    assert sorted(decided.placed()) == ["odd", "small", "wide"]
+
+
+def test_shares_of_several_gangs_are_dealt_together() -> None:
+    """One after the other, the small share would take the half GPU that the second large one needs."""
+    scenario = Scenario().nodes("x", 1, shared=2, used=used(500, 250))
+    for name, share in (("small", 250), ("large", 500), ("second", 500)):
+        scenario.gang(name, 1, share=share)
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    placings = []
+    for gang in scenario.snapshot().gangs.values():
+        demands = demands_of(gang)
+        assert not isinstance(demands, Problem)
+        placings.append(Placing(demands[0], [(NodeName("x-0"), gang.members)], PROOF))
+    found = with_devices(session, placings)
+    assert found is not None
+    for placing in found:
+        put(session, placing)
+    assert free_devices(session.nodes[NodeName("x-0")], session.free(NodeName("x-0"))) == (0, 0)
+    assert with_devices(session, placings) is None
 
 
 # --- brute force --------------------------------------------------------------------------------------------

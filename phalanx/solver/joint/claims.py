@@ -47,10 +47,9 @@ class Claiming:
         wanted = self._wanted(share.counts)
         if home is None or depth > piece.required:
             return (self._spread(depth, wanted, (piece.required, home)),)
-        claims = {
-            (domain, role): count * here for domain, here in home.items() for role, count in wanted.items()
-        }
-        return (claims,)
+        return (
+            {(domain, role): count * here for domain, here in home.items() for role, count in wanted.items()},
+        )
 
     def _wanted(self, counts: Sequence[int]) -> dict[int, int]:
         return {role: counts[kind] for role, kind in enumerate(self._kinds) if counts[kind]}
