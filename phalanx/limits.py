@@ -470,6 +470,13 @@ RELEASED_BY_S: Final = 60
 VICTIM_DETERMINISTIC_LIMIT: Final = 1.0
 """Deterministic units for the choice of the victims of one demand: about a second."""
 
+MOVE_DETERMINISTIC_LIMIT: Final = 1.0
+"""Deterministic units for one plan of moves: about a second."""
+
+MOVE_SEATS_MAX: Final = 20_000
+"""Pairs of pods and nodes in an exact search for moves: about 100 single pods on 200 nodes. Beyond it the
+model alone takes seconds to build."""
+
 VICTIM_AMOUNTS_MAX: Final = 1 << 60
 """Largest sum in a model of victims, so that nothing overflows 64 bits."""
 
