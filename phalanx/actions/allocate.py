@@ -9,6 +9,7 @@ from phalanx.actions.backfill import Reservations
 from phalanx.actions.demand import Demand, start_of, without
 from phalanx.actions.failures import Failures
 from phalanx.actions.limits import SUBGROUPS_TRIED_MAX
+from phalanx.actions.moves import Moves
 from phalanx.actions.nominations import Nominations
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.placing import Placing, put, seats_of
@@ -25,17 +26,23 @@ from phalanx.solver.problem import Answer, Placed
 _NOWHERE: Final[frozenset[NodeName]] = frozenset()
 
 
-def execute(session: Session, agenda: Agenda, failures: Failures, nominations: Nominations) -> Outcome:
+def execute(
+    session: Session, agenda: Agenda, failures: Failures, nominations: Nominations, moves: Moves
+) -> Outcome:
     """Try every demand; the surplus of a gang whose minimum failed is not tried."""
-    attempts = _Attempts(session, failures, nominations)
+    attempts = _Attempts(session, failures, nominations, moves)
+    moves.keep()
     skipped = []
     for demand in agenda:
         if attempts.is_held_back(demand):
             skipped.append(demand)
         else:
+            moves.lend(demand.gang.id)
             attempts.attempt(demand)
+            moves.keep_rest(demand.gang.id)
     if (
         not attempts.reservations.all
+        and not moves.open
         and not session.held
         and admit.execute(session, attempts.outcome, failures)
     ):
@@ -47,10 +54,11 @@ def execute(session: Session, agenda: Agenda, failures: Failures, nominations: N
 class _Attempts:
     """The attempts of one cycle and what they learned from each other."""
 
-    def __init__(self, session: Session, failures: Failures, nominations: Nominations) -> None:
+    def __init__(self, session: Session, failures: Failures, nominations: Nominations, moves: Moves) -> None:
         self.outcome = Outcome()
         self._failures = failures
         self._nominations = nominations
+        self._moves = moves
         self._session = session
         self._problems = Problems(session)
         self.reservations = Reservations(session, self._problems)
@@ -76,7 +84,7 @@ class _Attempts:
         is_claim = demand.cause == claims.CAUSE
         refusal = None if is_claim else self._refusals.recall(demand)
         failed_before = demand.gang.id in self.outcome.failures
-        because = self._turns.objection(demand)
+        because = self._turns.objection(demand) if demand.gang.id not in self._moves.open else None
         if because is not None:
             self._fail(Failure(demand, because=because))
         elif refusal is not None:

@@ -6,7 +6,9 @@ from msgspec.structs import replace
 
 from phalanx.actions.backfill import promises_of
 from phalanx.actions.claims import Claims
+from phalanx.actions.consolidate import Consolidated
 from phalanx.actions.failures import Failures
+from phalanx.actions.moves import Moves
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.preempt import Preempted
 from phalanx.actions.recover import Recovered
@@ -31,6 +33,8 @@ def execute(
     released: Released,
     recovered: Recovered,
     preempted: Preempted,
+    moves: Moves,
+    consolidated: Consolidated,
     claims: Claims,
     failures: Failures,
     explained: Explained,
@@ -43,6 +47,8 @@ def execute(
         released.wake_at,
         recovered.wake_at,
         preempted.wake_at,
+        consolidated.wake_at,
+        moves.wake_at,
         claims.wake_at,
         session.health.wake_at,
         *starts,
@@ -52,6 +58,7 @@ def execute(
         placements=placements,
         evictions=session.evictions,
         nominations=preempted.nominated,
+        plans=consolidated.plans,
         verdicts=tuple(session.verdicts[gang] for gang in sorted(session.verdicts)),
         queues=_reports(session, told),
         memory=Memory(
@@ -62,6 +69,9 @@ def execute(
             nominations=preempted.nominations,
             preempted=preempted.preempted,
             postponed=preempted.postponed,
+            moves=moves.left(),
+            sought=consolidated.sought,
+            proposed=consolidated.proposed,
             seated=dict(sorted(claims.seated.items())),
             avoided=failures.avoided,
             failed=failures.failed,

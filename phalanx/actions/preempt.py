@@ -21,6 +21,7 @@ from phalanx.actions.limits import (
     SHOWN_VICTIMS,
 )
 from phalanx.actions.make_room import Made, RoomMaker, beneficiary_of
+from phalanx.actions.moves import Moves
 from phalanx.actions.nominations import Nominations
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.victims import Victim, VictimPool, leaving, room_of
@@ -52,9 +53,9 @@ class Preempted(Struct, frozen=True):
 NOTHING = Preempted()
 
 
-def execute(session: Session, outcome: Outcome, nominations: Nominations) -> Preempted:
-    """Evict for as many of the demands that failed as one cycle may."""
-    step = _Preemption(session, outcome, nominations)
+def execute(session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> Preempted:
+    """Evict for as many of the demands that failed as one cycle may; not for gangs that are on their way."""
+    step = _Preemption(session, outcome, nominations, moves)
     if session.may_evict:
         step.evict_again()
         step.make_room()
@@ -62,8 +63,9 @@ def execute(session: Session, outcome: Outcome, nominations: Nominations) -> Pre
 
 
 class _Preemption:
-    def __init__(self, session: Session, outcome: Outcome, nominations: Nominations) -> None:
+    def __init__(self, session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> None:
         self._session = session
+        self._moves = moves
         self._outcome = outcome
         self._known = nominations
         self._made: dict[GangId, tuple[Demand, Made]] = {}
@@ -99,6 +101,7 @@ class _Preemption:
                 what_if.end(queue=queue, used=used, booked=booked)
             for gang_id in self._still_nominated():
                 self._assume_made(gang_id, what_if)
+            self._moves.keep_coming(what_if)
             maker = RoomMaker(self._session)
             for failure in self._outcome.failures.values():
                 if self._may_try(failure):
@@ -148,7 +151,7 @@ class _Preemption:
 
     def _may_try(self, failure: Failure) -> bool:
         gang, now = failure.demand.gang, self._session.snapshot.now
-        if failure.because is not None:
+        if failure.because is not None or self._moves.is_served(gang.id):
             return False
         if failure.demand.stage is Stage.SURPLUS or gang.id in self._still_nominated():
             return False

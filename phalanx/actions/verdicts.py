@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.actions import starts
 from phalanx.actions.demand import Demand
@@ -16,7 +17,7 @@ from phalanx.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId
-from phalanx.model.reasons import Reason, Standing, Verdict
+from phalanx.model.reasons import Evidence, Reason, Standing, Verdict
 
 
 class Explained(Struct, frozen=True):
@@ -26,8 +27,11 @@ class Explained(Struct, frozen=True):
     is_complete: bool
 
 
-def execute(session: Session, outcome: Outcome) -> Explained:
-    """Explain failures in the order of the agenda, as many as one cycle may; the others follow later."""
+def execute(session: Session, outcome: Outcome, notes: Mapping[GangId, tuple[Evidence, ...]]) -> Explained:
+    """Explain failures in the order of the agenda, as many as one cycle may; the others follow later.
+
+    `notes`: evidence to be added to the verdicts of gangs.
+    """
     explainer = Explainer(session, [failure.demand for failure in outcome.failures.values()])
     fingerprints = Refusals(session)
     promised = {each.gang: each for each in outcome.reserved}
@@ -42,7 +46,8 @@ def execute(session: Session, outcome: Outcome) -> Explained:
             if failure.tried and failure.because is None:
                 refusals[gang.id] = refusal
         if gang.id not in session.verdicts:
-            session.refuse(gang, starts.with_start(verdict, promised.get(gang.id)))
+            noted = replace(verdict, evidence=(*verdict.evidence, *notes.get(gang.id, ())))
+            session.refuse(gang, starts.with_start(noted, promised.get(gang.id)))
     complete = all(_is_settled(failure, refusals) for failure in outcome.failures.values())
     return Explained(refusals=refusals, is_complete=complete and not _is_passable(outcome, refusals))
 

@@ -116,11 +116,11 @@ def test_what_the_simple_rules_find_is_possible(problem: MoveProblem) -> None:
 
 def _rack(*, spare: int) -> MoveProblem:
     """Two racks of two nodes of 8; a pod of 4 on one node of each, and so much is free elsewhere."""
-    takes = {place: 2 for place in range(5)}
+    takes = dict.fromkeys(range(5), 2)
     pod = Part((4,), 1, takes)
     return MoveProblem(
         free=((8,), (4,), (8,), (4,), (spare,)),
-        demand=(Part((8,), 2, {place: 1 for place in range(4)}),),
+        demand=(Part((8,), 2, dict.fromkeys(range(4), 1)),),
         domains={0: 0, 1: 0, 2: 1, 3: 1},
         units=(Unit(1, 20, ((1, (4,)),), (pod,)), Unit(1, 10, ((3, (4,)),), (pod,))),
         moves_max=2,
