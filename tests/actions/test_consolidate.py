@@ -10,6 +10,7 @@ from phalanx.framework.config import ActionName, ConsolidationConfig, PluginConf
 from phalanx.limits import EVICTION_CHECK_MS
 from phalanx.model.gangs import Disruption, GangKind
 from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.queues import Ordering
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
 from tests.builders import Decided, Scenario
@@ -78,7 +79,9 @@ def anew(scenario: Scenario) -> Scenario:
             fresh = replace(gang, id=GangId(f"{gang.id}-again"), name=f"{name}-again", members=members)
             scenario._gangs[f"{name}-again"] = fresh
         else:
-            scenario.change(name, members=members)
+            ended = members != gang.members
+            started = gang.started and not ended
+            scenario.change(name, members=members, started=started, begins_anew=gang.begins_anew or ended)
     scenario.capacity_version += 1
     return scenario
 
@@ -315,3 +318,83 @@ def test_a_lost_eviction_is_decided_again() -> None:
 def test_the_same_answer_whatever_the_order_of_the_input() -> None:
     results = {repr(scattered().decide(ON, shuffle=shuffle).result) for shuffle in range(4)}
     assert len(results) == 1
+
+
+def test_what_is_to_end_is_meant_for_one_of_them_only() -> None:
+    """The large gang and a moved pod will share the node; what is free there already is kept for both."""
+    scenario = Scenario().nodes("a", 1, gpu=8).nodes("b", 1, gpu=2)
+    scenario.gang("pair", 2, gpu=2, on=["a-0", "a-0"])
+    rested(scenario.gang("large", 1, gpu=6))
+    decided = scenario.decide(ON)
+    assert decided.result.plans[0].moves[0].nodes == {"a-0": 1, "b-0": 1}
+    dying(scenario, decided).queue("other").queue("default").gang("late", 1, gpu=2, queue="other")
+    assert not scenario.decide(ON).placed()
+    assert sorted(anew(scenario).decide(ON).placed()) == ["large", "pair"]
+
+
+def test_the_limit_of_a_queue_keeps_what_its_moved_gang_needs() -> None:
+    """While it ends and comes back, nobody else of its queue takes its place there."""
+    scenario = scattered(queue="small").queue("small", limit={GPU: 12}).queue("default")
+    dying(scenario, scenario.decide(ON)).nodes("c", 1, gpu=4).gang("late", 1, gpu=1, queue="small")
+    assert not scenario.decide(ON).placed()
+    members = anew(scenario).members("half-0")
+    without = scenario.change("half-0", members=()).decide(ON)
+    assert without.placed() == ["large"]
+    scenario.take(without).change("half-0", members=members)
+    assert scenario.decide(ON).placed() == ["half-0"]
+
+
+def test_nobody_is_evicted_for_good_for_a_gang_for_which_others_are_moved() -> None:
+    scenario = Scenario().nodes("a", 2, gpu=8)
+    for index in range(2):
+        scenario.gang(f"half-{index}", 1, gpu=4, on=[f"a-{index}"])
+    rested(scenario.gang("large", 1, gpu=8, priority=5)).nodes("b", 1, gpu=8)
+    fresh = scenario.gang("fresh", 1, gpu=8, on=["b-0"])
+    decided = rested(fresh, minutes=1).decide(SchedulerConfig(actions=ACTIONS))
+    assert [each.reason for each in decided.result.evictions] == ["Consolidated"]
+
+
+def _chain(**fields: Any) -> Scenario:
+    """The large gang needs node a. Who is there needs node b, and who is there node c."""
+    scenario = Scenario().nodes("a", 1, gpu=4).nodes("b", 1, gpu=4).nodes("c", 1, gpu=2).nodes("d", 1, gpu=2)
+    for name, gpu, node in (("first", 4, "a"), ("second", 2, "b")):
+        scenario.gang(name, 1, gpu=gpu, on=[f"{node}-0"], queue="moved")
+    scenario.gang("prey", 1, gpu=2, on=["d-0"], queue="third", priority=1)
+    scenario.queue("moved", **fields).queue("third").queue("default")
+    return rested(scenario.gang("large", 1, gpu=4, selector={"group": "a"}, queue="moved"))
+
+
+def _partly_anew(scenario: Scenario, name: str) -> Scenario:
+    """Of those that are being deleted this gang is made anew first."""
+    (pod,) = scenario.members(name)
+    scenario.capacity_version += 1
+    fresh = replace(pod, uid=PodUid("fresh"), node=None, deleting=False, running_since=0)
+    return scenario.change(name, members=(fresh,), started=False, begins_anew=True)
+
+
+def test_a_chain_of_moves_is_kept_from_whoever_looks_for_victims() -> None:
+    """What the second gang leaves is for the first: another one must find its own way."""
+    both = SchedulerConfig(actions=ACTIONS)
+    scenario = _chain()
+    decided = scenario.decide(both)
+    assert decided.evicted() == ["first-0", "second-0"]
+    dying(scenario, decided).gang("urgent", 1, gpu=2, queue="third", priority=9)
+    middle = scenario.decide(both)
+    assert middle.evicted() == ["prey-0"]
+    assert not middle.placed()
+
+
+def test_who_is_moved_never_evicts_while_its_room_is_kept() -> None:
+    scenario = _chain()
+    dying(scenario, scenario.decide(ON))
+    late = _partly_anew(scenario, "first").nodes("e", 1, gpu=4)
+    late.gang("low", 1, gpu=4, queue="moved", on=["e-0"], priority=-1)
+    decided = late.decide(SchedulerConfig(actions=ACTIONS))
+    assert not decided.evicted()
+    assert decided.verdict("first").reason is Reason.INSUFFICIENT_CAPACITY
+
+
+def test_in_a_strict_queue_who_is_moved_does_not_wait_behind_the_one_it_made_room_for() -> None:
+    scenario = _chain(ordering=Ordering.STRICT_FIFO)
+    dying(scenario, scenario.decide(ON))
+    assert _partly_anew(scenario, "second").decide(ON).placed() == ["second"]

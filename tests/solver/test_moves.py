@@ -164,3 +164,25 @@ def test_moves_that_make_room_for_each_other() -> None:
     assert planned.plan is not None
     assert planned.plan.units == (0, 1)
     assert planned.pods_bound == 2
+
+
+def test_fewer_pods_than_the_simple_rules_find_though_they_cost_more() -> None:
+    """Three pods give just enough; the simple rules take two pairs. On place 1 less than nothing is free."""
+    everywhere = dict.fromkeys(range(3), 2)
+
+    def unit(pods: int, cost: int, room: int, other: int = 0) -> Unit:
+        return Unit(pods, cost, ((0, (room, other)),), (Part((1, 0), pods, everywhere),))
+
+    problem = MoveProblem(
+        free=((0, 1), (-1, 9), (9, 9)),
+        demand=(Part((10, 1), 1, {0: 1}),),
+        domains=None,
+        units=(unit(1, 5, 4), unit(2, 5, 6), unit(2, 1, 5, 100), unit(2, 1, 5, 100)),
+        moves_max=4,
+    )
+    rules, planned = greedy(problem), plan_moves(problem)
+    assert rules is not None
+    assert rules.units == (2, 3)
+    assert planned.plan is not None
+    assert planned.plan.units == (0, 1)
+    assert (planned.pods_bound, planned.cost_bound) == (3, 10)
