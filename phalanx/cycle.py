@@ -40,7 +40,6 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
         released=released,
         recovered=recovered,
         preempted=consolidated.beside(preempted),
-        moves=moves,
         consolidated=consolidated,
         claims=claims,
         failures=failures,

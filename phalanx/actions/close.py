@@ -8,7 +8,6 @@ from phalanx.actions.backfill import promises_of
 from phalanx.actions.claims import Claims
 from phalanx.actions.consolidate import Consolidated
 from phalanx.actions.failures import Failures
-from phalanx.actions.moves import Moves
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.preempt import Preempted
 from phalanx.actions.recover import Recovered
@@ -33,7 +32,6 @@ def execute(
     released: Released,
     recovered: Recovered,
     preempted: Preempted,
-    moves: Moves,
     consolidated: Consolidated,
     claims: Claims,
     failures: Failures,
@@ -48,7 +46,6 @@ def execute(
         recovered.wake_at,
         preempted.wake_at,
         consolidated.wake_at,
-        moves.wake_at,
         claims.wake_at,
         session.health.wake_at,
         *starts,
@@ -69,7 +66,7 @@ def execute(
             nominations=preempted.nominations,
             preempted=preempted.preempted,
             postponed=preempted.postponed,
-            moves=moves.left(),
+            moves=consolidated.moves,
             sought=consolidated.sought,
             proposed=consolidated.proposed,
             seated=dict(sorted(claims.seated.items())),
@@ -78,10 +75,7 @@ def execute(
             scores=failures.scores,
             promised=promises_of(outcome.reserved),
             nodes=session.health.records,
-            past_usage={
-                name: replace(past, using=session.ledger.usage(name))
-                for name, past in session.past_usage.items()
-            },
+            past_usage=_past_usage(session),
             told_usage=told,
         ),
         wake_at=_wake_at(session, ends) if explained.is_complete else session.snapshot.now,
@@ -138,6 +132,11 @@ def _reports(session: Session, told: Mapping[QueueName, PastUsage]) -> dict[str,
         )
         for queue in session.queues
     }
+
+
+def _past_usage(session: Session) -> dict[QueueName, PastUsage]:
+    past = session.past_usage.items()
+    return {name: replace(each, using=session.ledger.usage(name)) for name, each in past}
 
 
 def _told_usage(session: Session) -> dict[QueueName, PastUsage]:

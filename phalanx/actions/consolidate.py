@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions import words
-from phalanx.actions.demand import Demand, Stage, keeps_company
+from phalanx.actions.demand import Demand, Stage
 from phalanx.actions.limits import (
     CONSOLIDATIONS_TRIED_MAX,
     CYCLE_MOVES_LIMIT,
@@ -23,9 +23,9 @@ from phalanx.actions.limits import (
     NOMINATION_REST_MS,
     SHOWN_VICTIMS,
 )
-from phalanx.actions.movable import MovablePool
+from phalanx.actions.movable import MovablePool, is_plain
 from phalanx.actions.move_plan import MadeByMoves, Moved, MovePlanner
-from phalanx.actions.moves import Moves, kind_of
+from phalanx.actions.moves import MOVED_REASON, Moves, kind_of
 from phalanx.actions.nominations import Nominations
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.preempt import Preempted
@@ -40,21 +40,19 @@ from phalanx.model.memory import Nomination
 from phalanx.model.moves import Move, MovedGang, MovePlan
 from phalanx.model.names import GangId, NodeName, ShapeKey
 from phalanx.model.reasons import Evidence, Reason, Verdict
-from phalanx.model.shares import asks_for_share
-
-EVICTION_REASON = "Consolidated"
 
 
 class Consolidated(Struct, frozen=True):
     """What the next cycle must know, new plans, and when to look again.
 
     `nomination`: of the gang for which moves were decided, and `nominated` where its pods go. `moved`: whom
-    they move, and for which gang.
+    they move, and for which gang. `moves`: all gangs that are on their way.
     """
 
     nomination: tuple[GangId, Nomination] | None = None
     nominated: tuple[Nominate, ...] = ()
     moved: dict[GangId, GangId] = {}
+    moves: dict[GangId, Move] = {}
     sought: dict[GangId, int] = {}
     proposed: dict[GangId, MovePlan] = {}
     plans: tuple[MovePlan, ...] = ()
@@ -139,8 +137,10 @@ class _Consolidation:
 
     def close(self) -> Consolidated:
         """What was decided, and what of the old is still true."""
-        due = min(self._sought.values(), default=None)
+        moves = self._moves.left()
+        due = min([*self._sought.values(), *(each.until for each in moves.values())], default=None)
         found = Consolidated(
+            moves=moves,
             sought=dict(sorted(self._sought.items())),
             proposed=dict(sorted(self._proposed.items())),
             plans=tuple(self._plans),
@@ -159,7 +159,10 @@ class _Consolidation:
             return False
         if gang.id in self._sought or self._moves.is_served(gang.id) or gang.id in self._session.verdicts:
             return False
-        return not self._is_being_helped(gang.id) and _is_plain(demand) and self._is_enough_free(demand)
+        shapes = [batch.pods[0].shape for batch in demand.batches]
+        if not all(is_plain(shape, self._session) for shape in shapes):
+            return False
+        return not self._is_being_helped(gang.id) and self._is_enough_free(demand)
 
     def _is_being_helped(self, gang: GangId) -> bool:
         """Whether room is being made for it, or was in vain so often that it rests."""
@@ -215,7 +218,7 @@ class _Consolidation:
                 statement.evict(
                     gang=self._session.gangs[each.unit.gang.id],
                     pods=each.unit.pods,
-                    reason=EVICTION_REASON,
+                    reason=MOVED_REASON,
                     message=message,
                     beneficiary=str(gang),
                 )
@@ -307,14 +310,6 @@ def _quality(plan: MovePlan) -> str:
     if plan.cost > plan.cost_bound:
         return f"no fewer would do; costs {plan.cost}, proven is {plan.cost_bound} at least"
     return f"no fewer would do; costs {plan.cost}, proven to be the least"
-
-
-def _is_plain(demand: Demand) -> bool:
-    """Whether amounts on nodes say all about its room."""
-    shapes = [batch.pods[0].shape for batch in demand.batches]
-    return not keeps_company(demand) and not any(
-        shape.numa or asks_for_share(shape.requests) for shape in shapes
-    )
 
 
 def _plan_of(gang: Gang, made: MadeByMoves, cycle: int, *, carried_out: bool) -> MovePlan:

@@ -20,8 +20,14 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Usage
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
-from phalanx.model.pods import Pod, PodPhase
+from phalanx.model.pods import Pod, PodPhase, PodShape
 from phalanx.model.shares import asks_for_share
+
+
+def is_plain(shape: PodShape, session: Session) -> bool:
+    """Whether amounts on nodes say all about the room of such pods."""
+    has_zones = bool(shape.numa and session.zoned)
+    return shape.company is None and not has_zones and not asks_for_share(shape.requests)
 
 
 class Movable(Struct, frozen=True):
@@ -96,7 +102,7 @@ class MovablePool:
             and not (pod.assumed or pod.deleting or pod.uid in self._victims)
             and pod.scheduler_name == self._session.config.scheduler_name
             and not (pod.problems or shape.unsupported or shape.invalid)
-            and not (shape.company is not None or shape.numa or asks_for_share(shape.requests))
+            and is_plain(shape, self._session)
         )
 
     def _made(self, gang: Gang) -> Movable:

@@ -7,6 +7,7 @@ queues, after those for whom room is being made. It is forgotten after its time.
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
+from typing import Final
 
 from phalanx.actions.holders import Seated, total_of, usage_of
 from phalanx.actions.nominations import Nominations
@@ -18,6 +19,9 @@ from phalanx.model.moves import Move
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Pod, plain
 from phalanx.model.resources import NONE, Resources, subtract
+
+MOVED_REASON: Final = "Consolidated"
+"""Of the eviction of a gang that is moved."""
 
 Kind = tuple[str, str, str]
 """Namespace, controller and shape of a pod without a group."""
@@ -94,15 +98,14 @@ class Moves:
         """Whether room is kept for it here, or moves were decided for it in this cycle."""
         return gang in self.open or gang in self._helped
 
+    def is_moving(self, gang: GangId) -> bool:
+        """Whether this is a gang that was evicted to come back."""
+        return gang in self._origins.values()
+
     def left(self) -> dict[GangId, Move]:
         """What the next cycle must know: those that are still not there again."""
         waiting = {self._origins[gang]: move for gang, move in self.open.items() if not self._is_back(gang)}
         return dict(sorted({**waiting, **self._begun}.items()))
-
-    @property
-    def wake_at(self) -> int | None:
-        """When the time of the next of them is over."""
-        return min((move.until for move in self.left().values()), default=None)
 
     def _take(self, gang: GangId, statement: Statement, room: Usage, booked: Usage) -> None:
         statement.hold(queue=self.open[gang].queue, room=room, booked=booked)

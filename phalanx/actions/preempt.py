@@ -21,7 +21,7 @@ from phalanx.actions.limits import (
     SHOWN_VICTIMS,
 )
 from phalanx.actions.make_room import Made, RoomMaker, beneficiary_of
-from phalanx.actions.moves import Moves
+from phalanx.actions.moves import MOVED_REASON, Moves
 from phalanx.actions.nominations import Nominations
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.victims import Victim, VictimPool, leaving, room_of
@@ -265,7 +265,7 @@ class _Preemption:
                 statement.evict(
                     gang=self._session.gangs[gang_id],
                     pods=pods,
-                    reason=EVICTION_REASON,
+                    reason=MOVED_REASON if self._moves.is_moving(gang_id) else EVICTION_REASON,
                     message=message,
                     beneficiary=str(beneficiary),
                 )
