@@ -477,6 +477,9 @@ MOVE_SEATS_MAX: Final = 20_000
 """Pairs of pods and nodes in an exact search for moves: about 100 single pods on 200 nodes. Beyond it the
 model alone takes seconds to build."""
 
+MOVE_DOMAINS_MAX: Final = 32
+"""Domains that simple rules try to clear for one plan, those that lack least: some milliseconds each."""
+
 VICTIM_AMOUNTS_MAX: Final = 1 << 60
 """Largest sum in a model of victims, so that nothing overflows 64 bits."""
 

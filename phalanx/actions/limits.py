@@ -112,8 +112,8 @@ OBSERVED_RUNS_MAX: Final = 8
 CYCLE_VICTIMS_LIMIT: Final = 2.0
 """Deterministic units that one cycle may spend on choosing victims; beyond it simple rules choose."""
 
-CONSOLIDATIONS_TRIED_MAX: Final = 4
-"""Gangs for which one cycle looks for moves: each takes a plan and some solves. The next cycle goes on."""
+CONSOLIDATIONS_TRIED_MAX: Final = 2
+"""Gangs for which one cycle looks for moves: seconds each in a large cluster. The next cycle goes on."""
 
 CYCLE_MOVES_LIMIT: Final = 2.0
 """Deterministic units that one cycle may spend on plans of moves; beyond it simple rules plan."""

@@ -5,12 +5,12 @@ other rules as well: each gang on the nodes that were planned for it, else where
 does not stand this is dropped.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 
 from msgspec import Struct
 
 from phalanx.actions.classes import asked_for, request_vectors
-from phalanx.actions.demand import Demand
+from phalanx.actions.demand import Batch, Demand
 from phalanx.actions.frame import frame_of
 from phalanx.actions.movable import Movable
 from phalanx.actions.placing import seats_of
@@ -60,7 +60,6 @@ class MovePlanner:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._problems = Problems(session, may_grow=True)
-        self._homes: dict[Hashable, Mapping[NodeName, Hashable]] = {}
 
     def fits(self, demand: Demand) -> bool:
         """Whether the demand finds room as things stand."""
@@ -87,74 +86,25 @@ class MovePlanner:
         self, demand: Demand, units: Sequence[Movable], moves_max: int
     ) -> tuple[MoveProblem, list[NodeName]]:
         session = self._session
-        demands = [demand, *(unit.demand for unit in units)]
-        asked = [batch.pods[0].shape.requests for each in demands for batch in each.batches]
-        resources = asked_for(asked)
-        nodes = list(session.nodes)
-        index = {name: position for position, name in enumerate(nodes)}
-        most = self._most(units, resources)
+        view = _View(session, [demand, *(unit.demand for unit in units)], units)
         problem = MoveProblem(
-            free=tuple(vector_of(session.free(node), resources) for node in nodes),
-            demand=self._parts(demand, resources, index, most),
-            domains=self._domains(demand, index),
+            free=tuple(vector_of(session.free(node), view.resources) for node in view.nodes),
+            demand=view.parts(demand),
+            domains=view.domains(demand),
             units=tuple(
                 Unit(
                     pods=len(unit.pods),
                     cost=unit.cost,
-                    gives=tuple(
-                        (index[node], vector_of(used, resources)) for node, used in sorted(unit.used.items())
-                    ),
-                    parts=self._parts(unit.demand, resources, index, most),
-                    domains=self._domains(unit.demand, index),
+                    gives=view.given(unit.used),
+                    parts=view.parts(unit.demand),
+                    domains=view.domains(unit.demand),
                 )
                 for unit in units
             ),
             moves_max=moves_max,
             seed=session.snapshot.seed,
         )
-        return problem, nodes
-
-    def _most(self, units: Sequence[Movable], resources: Sequence[str]) -> dict[NodeName, Vector]:
-        """What would be free per node if all of them were gone."""
-        back: dict[NodeName, Resources] = {}
-        for unit in units:
-            for node, used in unit.used.items():
-                back[node] = add(back.get(node, NONE), used)
-        return {
-            node: vector_of(add(self._session.free(node), back.get(node, NONE)), resources)
-            for node in self._session.nodes
-        }
-
-    def _parts(
-        self,
-        demand: Demand,
-        resources: Sequence[str],
-        index: Mapping[NodeName, int],
-        most: Mapping[NodeName, Vector],
-    ) -> tuple[Part, ...]:
-        parts = []
-        for batch in demand.batches:
-            (request,) = request_vectors([batch.pods[0].shape.requests], resources)
-            rejected = self._session.eligibility(batch.pods[0]).rejected
-            fitting = {
-                position: pods_within(most[node], request, len(batch.pods))
-                for node, position in index.items()
-                if node not in rejected
-            }
-            takes = {position: count for position, count in fitting.items() if count}
-            parts.append(Part(request, len(batch.pods), takes))
-        return tuple(parts)
-
-    def _domains(self, demand: Demand, index: Mapping[NodeName, int]) -> dict[int, int] | None:
-        """By number, those of the level that the gang requires."""
-        if demand.gang.topology.required is None:
-            return None
-        key = demand.gang.topology
-        if key not in self._homes:
-            self._homes[key] = homes_of_level(self._session, frame_of(self._session, demand.gang))
-        homes = self._homes[key]
-        numbers = {home: number for number, home in enumerate(dict.fromkeys(homes.values()))}
-        return {index[node]: numbers[home] for node, home in homes.items() if node in index}
+        return problem, view.nodes
 
     # --- the trial ------------------------------------------------------------------------------------------
 
@@ -196,6 +146,62 @@ class MovePlanner:
         if sum(each.count for each in answer.assignments) < demand.count:
             return None
         return seats_of(self._session, demand, answer.assignments)
+
+
+class _View:
+    """The cluster as one problem sees it: nodes are places, by number; what is alike is worked out once."""
+
+    def __init__(self, session: Session, demands: Sequence[Demand], units: Sequence[Movable]) -> None:
+        self._session = session
+        self.nodes = list(session.nodes)
+        self._index = {name: position for position, name in enumerate(self.nodes)}
+        asked = [batch.pods[0].shape.requests for each in demands for batch in each.batches]
+        self.resources = asked_for(asked)
+        self._most = self._free_without(units)
+        self._takes: dict[tuple[Hashable, int], dict[int, int]] = {}
+        self._domains: dict[Hashable, dict[int, int]] = {}
+
+    def _free_without(self, units: Sequence[Movable]) -> list[Vector]:
+        """What would be free per node if all of them were gone."""
+        back: dict[NodeName, Resources] = {}
+        for unit in units:
+            for node, used in unit.used.items():
+                back[node] = add(back.get(node, NONE), used)
+        frees = (add(self._session.free(node), back.get(node, NONE)) for node in self.nodes)
+        return [vector_of(free, self.resources) for free in frees]
+
+    def given(self, used: Usage) -> tuple[tuple[int, Vector], ...]:
+        """What somebody's end frees."""
+        return tuple((self._index[node], vector_of(used[node], self.resources)) for node in sorted(used))
+
+    def parts(self, demand: Demand) -> tuple[Part, ...]:
+        """One for each batch."""
+        return tuple(self._part(batch) for batch in demand.batches)
+
+    def _part(self, batch: Batch) -> Part:
+        pod, count = batch.pods[0], len(batch.pods)
+        (request,) = request_vectors([pod.shape.requests], self.resources)
+        key = (pod.shape.key, count)
+        if key not in self._takes:
+            rejected = self._session.eligibility(pod).rejected
+            fitting = {
+                place: pods_within(most, request, count)
+                for place, most in enumerate(self._most)
+                if self.nodes[place] not in rejected
+            }
+            self._takes[key] = {place: most for place, most in fitting.items() if most}
+        return Part(request, count, self._takes[key])
+
+    def domains(self, demand: Demand) -> dict[int, int] | None:
+        """By number, those of the level that the gang requires."""
+        wish = demand.gang.topology
+        if wish.required is None:
+            return None
+        if wish not in self._domains:
+            homes = homes_of_level(self._session, frame_of(self._session, demand.gang))
+            numbers = {home: number for number, home in enumerate(dict.fromkeys(homes.values()))}
+            self._domains[wish] = {self._index[node]: numbers[home] for node, home in homes.items()}
+        return self._domains[wish]
 
 
 class _Names:

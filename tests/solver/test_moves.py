@@ -186,3 +186,19 @@ def test_fewer_pods_than_the_simple_rules_find_though_they_cost_more() -> None:
     assert planned.plan is not None
     assert planned.plan.units == (0, 1)
     assert (planned.pods_bound, planned.cost_bound) == (3, 10)
+
+
+def test_the_simple_rules_clear_one_place_rather_than_a_bit_of_many() -> None:
+    pod = Part((2,), 1, dict.fromkeys(range(6), 4))
+    problem = MoveProblem(
+        free=((2,),) * 6,
+        demand=(Part((8,), 1, dict.fromkeys(range(6), 1)),),
+        domains=None,
+        units=tuple(
+            Unit(1, 1 + (number > 0), ((place, (2,)),), (pod,)) for place in range(6) for number in range(3)
+        ),
+        moves_max=3,
+    )
+    plan = greedy(problem)
+    assert plan is not None
+    assert plan.units == (0, 1, 2)

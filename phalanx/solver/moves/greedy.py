@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec.structs import replace
+
+from phalanx.limits import MOVE_DOMAINS_MAX
 from phalanx.solver.moves.problem import MoveProblem, Part, Plan, Seats, grouped, price
 
 
 def greedy(problem: MoveProblem) -> Plan | None:
     """The best of what the rules find in any domain of the demand."""
     best: Plan | None = None
-    for places in grouped(problem.demand, problem.domains).values():
+    for places in _nearest(problem):
         for order in _orders(problem, places):
             plan = _cleared(problem, places, order)
             if plan is not None and (best is None or _key(plan) < _key(best)):
@@ -16,8 +19,22 @@ def greedy(problem: MoveProblem) -> Plan | None:
     return best
 
 
+def _nearest(problem: MoveProblem) -> list[list[int]]:
+    """Some of the domains of the demand, those first that lack least."""
+    resources = range(len(problem.demand[0].request))
+    needs = [sum(part.request[index] * part.count for part in problem.demand) for index in resources]
+
+    def least_part(places: Sequence[int]) -> int:
+        """How much is free there of what it needs, in thousandths: of the scarcest resource."""
+        totals = [sum(max(0, problem.free[place][index]) for place in places) for index in resources]
+        return min((1000 * have // need for have, need in zip(totals, needs, strict=True) if need), default=0)
+
+    domains = grouped(problem.demand, problem.domains).values()
+    return sorted(domains, key=lambda places: -least_part(places))[:MOVE_DOMAINS_MAX]
+
+
 def _orders(problem: MoveProblem, places: Sequence[int]) -> Iterator[list[int]]:
-    """The units there: the smallest first, and those that give most room for each of their pods."""
+    """The units there: the smallest first, those that give most room per pod, and place by place."""
     inside = frozenset(places)
     asked = [max(1, sum(amounts)) for amounts in zip(*(part.request for part in problem.demand), strict=True)]
     given = {
@@ -33,6 +50,48 @@ def _orders(problem: MoveProblem, places: Sequence[int]) -> Iterator[list[int]]:
     units = problem.units
     yield sorted(given, key=lambda index: (units[index].pods, units[index].cost, index))
     yield sorted(given, key=lambda index: (-given[index] // units[index].pods, units[index].cost, index))
+    yield _place_by_place(problem, places)
+
+
+def _place_by_place(problem: MoveProblem, places: Sequence[int]) -> list[int]:
+    """Who must go so that one more of the largest pods fits on a place; first where they are fewest."""
+    part = max(problem.demand, key=lambda part: sum(part.request))
+    there: dict[int, list[int]] = {place: [] for place in places if place in part.takes}
+    for index, unit in enumerate(problem.units):
+        for place, _ in unit.gives:
+            if place in there:
+                there[place].append(index)
+    found: list[tuple[int, int, int, list[int]]] = []
+    for place, units in there.items():
+        chosen = _enough(problem, part, place, units)
+        if chosen:
+            found.append((*price(problem, chosen), place, chosen))
+    return list(dict.fromkeys(unit for *_, chosen in sorted(found) for unit in chosen))
+
+
+def _enough(problem: MoveProblem, part: Part, place: int, units: Sequence[int]) -> list[int]:
+    """Units whose end lets one more pod fit there, none where nobody's end is enough; no needless ones."""
+    gives = {unit: dict(problem.units[unit].gives)[place] for unit in units}
+
+    def fits(chosen: Sequence[int], more: int) -> bool:
+        given = [sum(amounts) for amounts in zip(*(gives[unit] for unit in chosen), strict=True)]
+        free = [have + back for have, back in zip(problem.free[place], given, strict=True)]
+        return _fitting(replace(part, takes={place: more}), place, free) >= more
+
+    already = max(0, _fitting(part, place, problem.free[place]))
+    chosen: list[int] = []
+    for unit in sorted(
+        units, key=lambda index: (problem.units[index].pods, problem.units[index].cost, index)
+    ):
+        chosen.append(unit)
+        if fits(chosen, already + 1):
+            break
+    else:
+        return []
+    for unit in sorted(chosen, key=lambda index: -problem.units[index].pods):
+        fewer = [other for other in chosen if other != unit]
+        chosen = fewer if fewer and fits(fewer, already + 1) else chosen
+    return chosen
 
 
 def _cleared(problem: MoveProblem, places: Sequence[int], order: Sequence[int]) -> Plan | None:
@@ -101,17 +160,20 @@ class _Room:
 
     def find(self, parts: Sequence[Part], places: Sequence[int]) -> Seats | None:
         """Seats on these places, by first fit, the largest pods first; None where that finds none."""
-        left = {place: list(self._free[place]) for place in places}
+        left: dict[int, list[int]] = {}
         seats: dict[int, list[tuple[int, int]]] = {index: [] for index in range(len(parts))}
         for index in sorted(seats, key=lambda index: (-sum(parts[index].request), index)):
             part, missing = parts[index], parts[index].count
             for place in places:
-                count = min(missing, _fitting(part, place, left[place]))
+                if not missing:
+                    break
+                count = min(missing, _fitting(part, place, left.get(place, self._free[place])))
                 if count:
                     seats[index].append((place, count))
                     missing -= count
+                    room = left.setdefault(place, list(self._free[place]))
                     for resource, amount in enumerate(part.request):
-                        left[place][resource] -= amount * count
+                        room[resource] -= amount * count
             if missing:
                 return None
         return tuple(tuple(sorted(seats[index])) for index in range(len(parts)))
