@@ -1,9 +1,10 @@
 """One cycle: a snapshot in, decisions out. Same snapshot, same configuration: same result, byte for byte."""
 
-from phalanx.actions import allocate, close, enqueue, preempt, recover, release, verdicts
+from phalanx.actions import allocate, close, consolidate, enqueue, preempt, recover, release, verdicts
 from phalanx.actions.claims import after as claims_after
 from phalanx.actions.claims import find as find_claims
 from phalanx.actions.failures import find as find_failures
+from phalanx.actions.moves import Moves
 from phalanx.actions.nominations import Nominations
 from phalanx.actions.troubles import find as find_troubles
 from phalanx.framework.config import ActionName, SchedulerConfig
@@ -20,24 +21,27 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
     troubles = find_troubles(session) if ActionName.RECOVER in config.actions else {}
     claims = find_claims(session)
     nominations = Nominations(session)
-    agenda = enqueue.execute(session, troubles, claims, nominations)
+    moves = Moves(session, nominations)
+    agenda = enqueue.execute(session, troubles, claims, nominations, moves)
     # 3. Try each: classes, solve, commit or roll back.
     failures = find_failures(session)
-    outcome = allocate.execute(session, agenda, failures, nominations, claims.open)
+    outcome = allocate.execute(session, agenda, failures, nominations, moves, claims.open)
     # 4. Evict where policy allows.
     released = release.execute(session) if ActionName.RELEASE in config.actions else release.NOTHING
     recovered = recover.execute(session, troubles)
+    consolidated = consolidate.execute(session, outcome, nominations, moves)
     preempts = ActionName.PREEMPT in config.actions
-    preempted = preempt.execute(session, outcome, nominations) if preempts else preempt.NOTHING
+    preempted = preempt.execute(session, outcome, nominations, moves) if preempts else preempt.NOTHING
     # 5. Say why, of all that was not placed.
-    explained = verdicts.execute(session, outcome, preempted.spared)
+    explained = verdicts.execute(session, outcome, spared=preempted.spared, notes=consolidated.notes)
     # 6. Close: decisions, reports, memory.
     return close.execute(
         session,
         outcome=outcome,
         released=released,
         recovered=recovered,
-        preempted=preempted,
+        preempted=consolidated.beside(preempted),
+        consolidated=consolidated,
         claims=claims_after(session, claims),
         failures=failures,
         explained=explained,

@@ -13,10 +13,6 @@ CYCLE_STUCK_S: Final = 120.0
 PARTIAL_GANG_GRACE_MS: Final = 10_000
 """Milliseconds that a gang which has not started may stay partly bound before it is released whole."""
 
-EVICTION_CHECK_MS: Final = 10_000
-"""Milliseconds after an eviction until a cycle looks whether it came to pass: a pod that is not deleted then,
-whatever the API server answered, is evicted again. Deleting takes well under a second."""
-
 PAST_USAGE_TOLD_MS: Final = 300_000
 """Milliseconds between two writes of what a queue used on average: a restart loses no more than this, and use
 is averaged over hours."""
@@ -121,18 +117,8 @@ take as it is: Kubernetes' own kinds have about 15."""
 QUANTITY_EXPONENT_MAX: Final = 30
 """Powers of ten in a quantity's exponent, either sign: 1e30 bytes and 1e-30 cores are beyond any machine."""
 
-CYCLE_SOLVES_MAX: Final = 20_000
-"""Problems solved in one cycle at most, so that placements are sent in time; the next cycle goes on."""
-
-CYCLE_SEARCHES_MAX: Final = 16
-"""Of these, problems that need CP-SAT: each may take a second, and a cycle should end in a few."""
-
 EXPLANATION_DETERMINISTIC_LIMIT: Final = 0.2
 """CP-SAT's deterministic time units, of which each question of an explanation gets a part."""
-
-CYCLE_EXPLANATIONS_MAX: Final = 10
-"""Refusals explained in one cycle at most: each takes about 30 ms on 1,000 nodes. Later cycles explain the
-others."""
 
 GANG_PROBLEMS_MAX: Final = 8
 """Problems told of one gang: enough to correct it, however many of its pods are wrong."""
@@ -477,6 +463,16 @@ RELEASED_BY_S: Final = 60
 
 VICTIM_DETERMINISTIC_LIMIT: Final = 1.0
 """Deterministic units for the choice of the victims of one demand: about a second."""
+
+MOVE_DETERMINISTIC_LIMIT: Final = 1.0
+"""Deterministic units for one plan of moves: about a second."""
+
+MOVE_SEATS_MAX: Final = 20_000
+"""Pairs of pods and nodes in an exact search for moves: about 100 single pods on 200 nodes. Beyond it the
+model alone takes seconds to build."""
+
+MOVE_DOMAINS_MAX: Final = 32
+"""Domains that simple rules try to clear for one plan, those that lack least: some milliseconds each."""
 
 VICTIM_AMOUNTS_MAX: Final = 1 << 60
 """Largest sum in a model of victims, so that nothing overflows 64 bits."""

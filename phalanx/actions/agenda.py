@@ -21,9 +21,14 @@ class Agenda:
     """Iterate over it once; whatever is placed between two steps is reflected in the next."""
 
     def __init__(
-        self, session: Session, demands: Iterable[Demand], *, ahead: Collection[GangId] = ()
+        self,
+        session: Session,
+        demands: Iterable[Demand],
+        *,
+        ahead: Collection[GangId] = (),
+        then: Collection[GangId] = (),
     ) -> None:
-        """`ahead`: gangs that come first of all, after what of their queue is of higher rank."""
+        """`ahead`: gangs that come first, next those of `then`; each after higher ranks of its queue."""
         self._session = session
         self._waiting: dict[QueueName, Line] = {}
         self._queue_keys: dict[QueueName, Key] = {}
@@ -34,10 +39,11 @@ class Agenda:
         for queue in sorted(lines):
             known = session.queues.get(queue)
             is_strict = known is not None and known.ordering is Ordering.STRICT_FIFO
-            first, rest = _split(lines[queue], ahead, is_strict=is_strict)
+            first, rest = _split(lines[queue], (*ahead, *then), is_strict=is_strict)
             self._ahead += [demand for _, demand in sorted(first, key=lambda entry: entry[0])]
             if rest:
                 self._waiting[queue] = line_of(known, rest, session)
+        self._ahead.sort(key=lambda demand: demand.gang.id in then)
 
     def __iter__(self) -> Iterator[Demand]:
         yield from self._ahead

@@ -12,6 +12,7 @@ from phalanx.actions.demand import Demand, without
 from phalanx.actions.enqueue import CLAIMED_NEVERTHELESS
 from phalanx.actions.failures import Failures
 from phalanx.actions.kept_seats import KeptSeats
+from phalanx.actions.moves import Moves
 from phalanx.actions.nominations import Nominations
 from phalanx.actions.other_subgroups import start_with_others
 from phalanx.actions.outcome import Failure, Outcome
@@ -35,20 +36,25 @@ def execute(
     agenda: Agenda,
     failures: Failures,
     nominations: Nominations,
+    moves: Moves,
     claimed: Mapping[GangId, Seated],
 ) -> Outcome:
     """Try every demand; the surplus of a gang whose minimum failed is not tried."""
     refused = {gang for gang, each in session.verdicts.items() if each.reason not in CLAIMED_NEVERTHELESS}
     kept_seats = KeptSeats(session, {gang: each for gang, each in claimed.items() if gang not in refused})
-    attempts = _Attempts(session, failures, nominations, kept_seats)
+    attempts = _Attempts(session, failures, nominations, moves, kept_seats)
+    moves.keep()
     skipped = []
     for demand in agenda:
         if attempts.is_held_back(demand):
             skipped.append(demand)
         else:
+            moves.lend(demand.gang.id)
             attempts.attempt(demand)
+            moves.keep_rest(demand.gang.id)
     if (
         not attempts.reservations.all
+        and not moves.open
         and not session.held
         and admit.execute(session, attempts.outcome, failures)
     ):
@@ -61,11 +67,17 @@ class _Attempts:
     """The attempts of one cycle and what they learned from each other."""
 
     def __init__(
-        self, session: Session, failures: Failures, nominations: Nominations, kept_seats: KeptSeats
+        self,
+        session: Session,
+        failures: Failures,
+        nominations: Nominations,
+        moves: Moves,
+        kept_seats: KeptSeats,
     ) -> None:
         self.outcome = Outcome()
         self._failures = failures
         self._nominations = nominations
+        self._moves = moves
         self._kept_seats = kept_seats
         self._session = session
         self._problems = Problems(session)
@@ -91,7 +103,7 @@ class _Attempts:
         is_claim = demand.cause == claims.CAUSE
         refusal = None if is_claim else self._refusals.recall(demand)
         failed_before = demand.gang.id in self.outcome.failures
-        because = self._turns.objection(demand)
+        because = self._turns.objection(demand) if demand.gang.id not in self._moves.open else None
         if because is not None:
             self._fail(Failure(demand, because=because))
         elif refusal is not None:

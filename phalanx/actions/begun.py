@@ -7,7 +7,7 @@ room is needed any more is not asked: the rest of a gang would hold its own in v
 
 from collections.abc import Collection
 
-from phalanx.framework.preempted import EVICTION_REASON, stays_whole
+from phalanx.framework.preempted import EVICTION_REASON, is_told, stays_whole
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
 from phalanx.model.gangs import Gang
@@ -43,4 +43,4 @@ def _left_of(gang: Gang, session: Session) -> list[Pod]:
     if any(pod.scheduler_name != session.config.scheduler_name for pod in gang.members):
         return []
     left = [pod for pod in gang.members if session.pod_state(pod) is PodState.BOUND and not pod.assumed]
-    return left if any(pod.disruption == EVICTION_REASON for pod in left) else []
+    return left if any(is_told(pod) for pod in left) else []

@@ -8,7 +8,9 @@ from phalanx.actions import deadlines
 from phalanx.actions.agenda import rank_changes_at
 from phalanx.actions.backfill import promises_of
 from phalanx.actions.claims import Claims
+from phalanx.actions.consolidate import Consolidated
 from phalanx.actions.failures import Failures
+from phalanx.actions.limits import EVICTION_CHECK_MS
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.preempt import Preempted
 from phalanx.actions.recover import Recovered
@@ -18,7 +20,7 @@ from phalanx.framework.decay import decayed
 from phalanx.framework.kept_room import usage_of_nobody
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
-from phalanx.limits import EVICTION_CHECK_MS, PAST_USAGE_TOLD_MS
+from phalanx.limits import PAST_USAGE_TOLD_MS
 from phalanx.model.decisions import CycleResult, CycleStats, QueueReport
 from phalanx.model.memory import Memory
 from phalanx.model.names import QueueName
@@ -33,6 +35,7 @@ def execute(
     released: Released,
     recovered: Recovered,
     preempted: Preempted,
+    consolidated: Consolidated,
     claims: Claims,
     failures: Failures,
     explained: Explained,
@@ -45,6 +48,7 @@ def execute(
         released.wake_at,
         recovered.wake_at,
         preempted.wake_at,
+        consolidated.wake_at,
         claims.wake_at,
         session.health.wake_at,
         deadlines.next_missed(session),
@@ -56,6 +60,7 @@ def execute(
         placements=placements,
         evictions=session.evictions,
         nominations=preempted.nominated,
+        plans=consolidated.plans,
         verdicts=deadlines.verdicts_of(session, outcome),
         queues=_reports(session, told),
         memory=Memory(
@@ -67,16 +72,16 @@ def execute(
             preempted=preempted.preempted,
             prey=preempted.prey,
             postponed=preempted.postponed,
+            moves=consolidated.moves,
+            sought=consolidated.sought,
+            proposed=consolidated.proposed,
             seated=dict(sorted(claims.seated.items())),
             avoided=failures.avoided,
             failed=failures.failed,
             scores=failures.scores,
             promised=promises_of(outcome.reserved),
             nodes=session.health.records,
-            past_usage={
-                name: replace(past, using=session.ledger.usage(name))
-                for name, past in session.past_usage.items()
-            },
+            past_usage=_past_usage(session),
             told_usage=told,
         ),
         wake_at=_wake_at(session, ends) if explained.is_complete else session.snapshot.now,
@@ -133,6 +138,11 @@ def _reports(session: Session, told: Mapping[QueueName, PastUsage]) -> dict[str,
         )
         for queue in session.queues
     }
+
+
+def _past_usage(session: Session) -> dict[QueueName, PastUsage]:
+    past = session.past_usage.items()
+    return {name: replace(each, using=session.ledger.usage(name)) for name, each in past}
 
 
 def _told_usage(session: Session) -> dict[QueueName, PastUsage]:

@@ -10,6 +10,7 @@ from phalanx.actions import words
 from phalanx.actions.agenda import Agenda
 from phalanx.actions.claims import Claims
 from phalanx.actions.demand import Demand, Stage, demands_of
+from phalanx.actions.moves import Moves
 from phalanx.actions.nominations import Nominations
 from phalanx.actions.troubles import Troubles, restart_of
 from phalanx.framework.session import Session
@@ -26,7 +27,9 @@ CLAIMED_NEVERTHELESS: Final = (
 """What a gang soon overcomes; any other objection means that it does not come back as it is."""
 
 
-def execute(session: Session, troubles: Troubles, claims: Claims, nominations: Nominations) -> Agenda:
+def execute(
+    session: Session, troubles: Troubles, claims: Claims, nominations: Nominations, moves: Moves
+) -> Agenda:
     """The demands of every gang that lacks members and that nothing holds back."""
     demands = tuple(_demands(session, troubles, claims))
     if all(demand.cause == claims_of.CAUSE for demand in demands):
@@ -38,7 +41,9 @@ def execute(session: Session, troubles: Troubles, claims: Claims, nominations: N
         session.circumstances.append(kept)
     if nominations.open:
         session.circumstances.append(sorted(nominations.open.items()))
-    return Agenda(session, demands, ahead=nominations.open)
+    if moves.open:
+        session.circumstances.append(sorted(moves.open.items()))
+    return Agenda(session, demands, ahead=nominations.open, then=moves.open)
 
 
 def _demands(session: Session, troubles: Troubles, claims: Claims) -> Iterator[Demand]:
@@ -100,8 +105,10 @@ def _eviction(gang: Gang, session: Session) -> Problem | None:
     Whoever wants new pods only when the old ones have ended makes them then; some never end.
     """
     by = session.preempted.get(gang.id)
-    left = sum(1 for pod in gang.members if pod.holds_node and not pod.deleting) if by is not None else 0
-    if by is None or not left:
+    old = [pod for pod in gang.members if pod.holds_node] if by is not None else []
+    left = len(old)
+    may_begin = all(pod.deleting for pod in old) and any(pod.is_waiting for pod in gang.members)
+    if by is None or not left or may_begin:
         return None
     beneficiary = session.gangs.get(by)
     return Problem(

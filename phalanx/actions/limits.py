@@ -112,8 +112,28 @@ OBSERVED_RUNS_MAX: Final = 8
 CYCLE_VICTIMS_LIMIT: Final = 2.0
 """Deterministic units that one cycle may spend on choosing victims; beyond it simple rules choose."""
 
+CONSOLIDATIONS_TRIED_MAX: Final = 2
+"""Gangs for which one cycle looks for moves: seconds each in a large cluster. The next cycle goes on."""
+
+CYCLE_MOVES_LIMIT: Final = 2.0
+"""Deterministic units that one cycle may spend on plans of moves; beyond it simple rules plan."""
+
 PREEMPTIONS_TRIED_MAX: Final = 32
 """Gangs for which one cycle looks for victims; the others' turn comes in the next one."""
 
 FRESH_VICTIMS_MS: Final = 5_000
 """Milliseconds after which victims are looked for again, where some of them were only just placed."""
+
+CYCLE_SOLVES_MAX: Final = 20_000
+"""Problems solved in one cycle at most, so that placements are sent in time; the next cycle goes on."""
+
+CYCLE_SEARCHES_MAX: Final = 16
+"""Of these, problems that need CP-SAT: each may take a second, and a cycle should end in a few."""
+
+CYCLE_EXPLANATIONS_MAX: Final = 10
+"""Refusals explained in one cycle at most: each takes about 30 ms on 1,000 nodes. Later cycles explain the
+others."""
+
+EVICTION_CHECK_MS: Final = 10_000
+"""Milliseconds after an eviction until a cycle looks whether it came to pass: a pod that is not deleted then,
+whatever the API server answered, is evicted again. Deleting takes well under a second."""

@@ -14,6 +14,7 @@ from phalanx.actions.agenda import rank_of
 from phalanx.actions.demand import Demand, Stage
 from phalanx.actions.eviction_limits import EvictionLimits, limits_of
 from phalanx.actions.limits import (
+    EVICTION_CHECK_MS,
     NOMINATION_ATTEMPTS_MAX,
     NOMINATION_MS,
     NOMINATION_REST_MS,
@@ -22,16 +23,16 @@ from phalanx.actions.limits import (
     SHOWN_VICTIMS,
 )
 from phalanx.actions.make_room import Made, RoomMaker, Search, beneficiary_of
+from phalanx.actions.moves import Moves
 from phalanx.actions.nominations import Nominations, charged
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.prey import Prey
 from phalanx.actions.victims import VictimPool, leaving, room_of
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
-from phalanx.framework.preempted import EVICTION_REASON
+from phalanx.framework.preempted import EVICTION_REASON, MOVED_REASON
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
 from phalanx.framework.states import PodState
-from phalanx.limits import EVICTION_CHECK_MS
 from phalanx.model.decisions import Nominate
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
@@ -58,9 +59,9 @@ class Preempted(Struct, frozen=True):
 NOTHING = Preempted()
 
 
-def execute(session: Session, outcome: Outcome, nominations: Nominations) -> Preempted:
-    """Evict for as many of the demands that failed as one cycle may."""
-    step = _Preemption(session, outcome, nominations)
+def execute(session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> Preempted:
+    """Evict for as many of the demands that failed as one cycle may; not for gangs that are on their way."""
+    step = _Preemption(session, outcome, nominations, moves)
     if session.may_evict:
         step.evict_again()
         step.finish_what_was_begun()
@@ -69,8 +70,9 @@ def execute(session: Session, outcome: Outcome, nominations: Nominations) -> Pre
 
 
 class _Preemption:
-    def __init__(self, session: Session, outcome: Outcome, nominations: Nominations) -> None:
+    def __init__(self, session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> None:
         self._session = session
+        self._moves = moves
         self._outcome = outcome
         self._known = nominations
         self._made: dict[GangId, tuple[Demand, Made]] = {}
@@ -113,6 +115,7 @@ class _Preemption:
                 what_if.end(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
             for gang_id in self._still_nominated():
                 self._assume_made(gang_id, what_if)
+            self._moves.keep_coming(what_if)
             maker = RoomMaker(self._session)
             limits: EvictionLimits | None = None
             prey = Prey(self._session)
@@ -168,7 +171,7 @@ class _Preemption:
 
     def _may_try(self, failure: Failure, prey: Prey) -> bool:
         gang, now = failure.demand.gang, self._session.snapshot.now
-        if failure.because is not None:
+        if failure.because is not None or self._moves.is_served(gang.id):
             return False
         if failure.demand.stage is Stage.SURPLUS or gang.id in self._still_nominated():
             return False
@@ -295,7 +298,7 @@ class _Preemption:
                 statement.evict(
                     gang=self._session.gangs[gang_id],
                     pods=pods,
-                    reason=EVICTION_REASON,
+                    reason=MOVED_REASON if self._moves.is_moving(gang_id) else EVICTION_REASON,
                     message=message,
                     beneficiary=str(beneficiary),
                 )

@@ -11,10 +11,10 @@ from phalanx.actions.demand import Demand
 from phalanx.actions.enqueue import verdict_of
 from phalanx.actions.explain import Explainer
 from phalanx.actions.findings import Finding
+from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.refusals import Refusals
 from phalanx.framework.session import Session
-from phalanx.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId
@@ -31,11 +31,16 @@ class Explained(Struct, frozen=True):
 
 
 def execute(
-    session: Session, outcome: Outcome, spared: Mapping[GangId, tuple[Evidence, ...]] = _NOBODY
+    session: Session,
+    outcome: Outcome,
+    *,
+    spared: Mapping[GangId, tuple[Evidence, ...]] = _NOBODY,
+    notes: Mapping[GangId, tuple[Evidence, ...]] = _NOBODY,
 ) -> Explained:
     """Explain failures in the order of the agenda, as many as one cycle may; the others follow later.
 
     `spared`: why nobody is evicted for a gang, where limits are why; it stays in the verdict that is kept.
+    `notes`: evidence to be added to the verdicts of gangs.
     """
     explainer = Explainer(session, [failure.demand for failure in outcome.failures.values()])
     fingerprints = Refusals(session)
@@ -53,7 +58,8 @@ def execute(
             if failure.tried and failure.because is None:
                 refusals[gang.id] = refusal
         if gang.id not in session.verdicts:
-            session.refuse(gang, starts.with_start(verdict, promised.get(gang.id)))
+            noted = replace(verdict, evidence=(*verdict.evidence, *notes.get(gang.id, ())))
+            session.refuse(gang, starts.with_start(noted, promised.get(gang.id)))
     complete = all(_is_settled(failure, refusals) for failure in outcome.failures.values())
     return Explained(refusals=refusals, is_complete=complete and not _is_passable(outcome, refusals))
 

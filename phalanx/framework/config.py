@@ -21,6 +21,7 @@ class ActionName(StrEnum):
     RELEASE = "release"
     RECOVER = "recover"
     PREEMPT = "preempt"
+    CONSOLIDATE = "consolidate"
 
 
 class PluginConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,6 +70,30 @@ class FairnessConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="ca
         return (self.usage_half_life_minutes or 0) * 60_000
 
 
+class ConsolidationConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """How the action `consolidate` moves gangs so that others find room.
+
+    `dry_run`: plans are told, and nobody is moved. At most `moves_max` gangs are on their way at once. A gang
+    is moved only after it has run for `rest_minutes`, since it started or was moved last. Moves for one gang
+    are looked for once in `interval_seconds`.
+    """
+
+    dry_run: bool = False
+    moves_max: Positive = 8
+    rest_minutes: Positive = 60
+    interval_seconds: Positive = 60
+
+    @property
+    def rest_ms(self) -> int:
+        """The rest in milliseconds."""
+        return self.rest_minutes * 60_000
+
+    @property
+    def interval_ms(self) -> int:
+        """The interval in milliseconds."""
+        return self.interval_seconds * 1000
+
+
 class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """All settings. Plugins listed here come first, in this order; every built-in one not listed follows.
 
@@ -82,6 +107,7 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     default_topology: str | None = None
     tolerance: ToleranceConfig = ToleranceConfig()
     fairness: FairnessConfig = FairnessConfig()
+    consolidation: ConsolidationConfig = ConsolidationConfig()
     seed: int = 0
 
 
@@ -100,6 +126,8 @@ def parse_config(text: str) -> SchedulerConfig:
         raise ConfigError(str(error).replace("`$.", "`")) from error
     _refuse_repeated("plugins", [plugin.name for plugin in config.plugins])
     _refuse_repeated("actions", list(config.actions))
+    if ActionName.CONSOLIDATE in config.actions and ActionName.PREEMPT not in config.actions:
+        raise ConfigError("actions: consolidate needs preempt, which keeps the room that is made")
     return config
 
 

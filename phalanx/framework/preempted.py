@@ -5,8 +5,11 @@ from typing import Final
 
 from phalanx.model.gangs import DisruptionMode, Gang
 from phalanx.model.names import GangId
+from phalanx.model.pods import Pod
 
 EVICTION_REASON: Final = "Preempted"
+MOVED_REASON: Final = "Consolidated"
+_REASONS: Final = frozenset({EVICTION_REASON, MOVED_REASON})
 
 UNKNOWN: Final = GangId("")
 """For whom a leader before us evicted a gang."""
@@ -20,14 +23,18 @@ def preempted(
     return {**found, **remembered}
 
 
+def is_told(pod: Pod) -> bool:
+    """Whether its status says that it goes for another gang."""
+    return pod.disruption in _REASONS
+
+
 def stays_whole(gang: Gang) -> bool:
     """Whether enough of its members are not told that they go."""
-    stay = [pod for pod in gang.members if pod.counts_for_gang and pod.disruption != EVICTION_REASON]
+    stay = [pod for pod in gang.members if pod.counts_for_gang and not is_told(pod)]
     return gang.disruption.mode is DisruptionMode.SINGLE or gang.minimum.is_reached(stay)
 
 
 def _is_told(gang: Gang, scheduler_name: str) -> bool:
     return any(
-        pod.disruption == EVICTION_REASON and pod.holds_node and pod.scheduler_name == scheduler_name
-        for pod in gang.members
+        is_told(pod) and pod.holds_node and pod.scheduler_name == scheduler_name for pod in gang.members
     )

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from phalanx.model.certificates import Certificate
 from phalanx.model.memory import Memory
+from phalanx.model.moves import MovePlan
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Device
 from phalanx.model.queues import PastUsage
@@ -118,6 +119,7 @@ class CycleResult(Struct, frozen=True):
     placements: tuple[Placement, ...] = ()
     evictions: tuple[Evict, ...] = ()
     nominations: tuple[Nominate, ...] = ()
+    plans: tuple[MovePlan, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     queues: Mapping[str, QueueReport] = {}
     memory: Memory = Memory()

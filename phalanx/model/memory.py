@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from phalanx.model.moves import Move, MovePlan
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import PodShape
 from phalanx.model.queues import PastUsage
@@ -120,6 +121,10 @@ class Memory(Struct, frozen=True):
     `postponed`: from when on (ms) a gang may look for victims again though nothing changed. Lost, a gang at
     worst claims room that it need not, or looks in vain.
 
+    `moves`: gangs that are on their way, by the gang that was evicted; lost, anybody may take their room.
+    `sought`: when (ms) moves may be looked for again for a gang. `proposed`: plans that are only told, while
+    they are not looked for again. Lost, they are worked out anew.
+
     `avoided`: nodes that failed a gang; rebuilt from the failed pods that still exist. `failed`: the failed
     pods that were seen already; rebuilt from the cluster. `scores`: failures of nodes; lost, they begin anew.
     `promised`: starts that were promised to gangs which wait; lost, they are worked out anew, from then on.
@@ -138,6 +143,9 @@ class Memory(Struct, frozen=True):
     preempted: Mapping[GangId, GangId] = {}
     prey: Mapping[GangId, tuple[QueueName, ...]] = {}
     postponed: Mapping[GangId, int] = {}
+    moves: Mapping[GangId, Move] = {}
+    sought: Mapping[GangId, int] = {}
+    proposed: Mapping[GangId, MovePlan] = {}
     failed: tuple[PodUid, ...] = ()
     scores: Mapping[NodeName, NodeScore] = {}
     promised: Mapping[GangId, Promise] = {}

@@ -72,6 +72,14 @@ class Metrics:
         self._defects = self._new_counter(
             "phalanx_solver_defects_total", "Answers of the solver that failed their check and were dropped."
         )
+        self._move_plans = self._new_counter(
+            "phalanx_move_plans_total",
+            "Plans to move gangs so that another one finds room: carried-out, or proposed in a dry run.",
+            "what",
+        )
+        self._moved_pods = self._new_counter(
+            "phalanx_moved_pods_total", "Pods of these plans, whether they were moved or not.", "what"
+        )
         self._pending_gangs = self._new_gauge(
             "phalanx_pending_gangs", "Gangs that wait, by the dominant reason of their verdict.", "reason"
         )
@@ -115,6 +123,10 @@ class Metrics:
         self._decisions.of("bind").inc(binds)
         self._decisions.of("eviction").inc(len(result.evictions))
         self._decisions.of("nomination").inc(len(result.nominations))
+        for plan in result.plans:
+            what = "carried-out" if plan.carried_out else "proposed"
+            self._move_plans.of(what).inc()
+            self._moved_pods.of(what).inc(plan.pods)
         for backend, solves in result.stats.solves.items():
             self._solves.of(backend).inc(solves)
         self._defects.of().inc(len(result.stats.defects))

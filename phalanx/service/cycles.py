@@ -76,6 +76,7 @@ class Cycles:
         self._tell_breaker(result.stats.breaker)
         if result.stats.defects:
             await self._keep_defect(result)
+        self._tell_plans(result)
         _log.info(
             "cycle",
             cycle=result.cycle,
@@ -96,6 +97,18 @@ class Cycles:
             wrong=result.stats.defects[:SHOWN_DEFECTS],
             count=len(result.stats.defects),
         )
+
+    def _tell_plans(self, result: CycleResult) -> None:
+        for plan in result.plans:
+            _log.info(
+                "gangs are moved" if plan.carried_out else "gangs could be moved; this is a dry run",
+                cycle=plan.cycle,
+                so_that=plan.group,
+                moves={each.group: dict(each.nodes) for each in plan.moves},
+                pods=plan.pods,
+                pods_at_least=plan.pods_bound,
+                cost=plan.cost,
+            )
 
     def _tell_breaker(self, why_open: str) -> None:
         """Once when it opens, once when it closes."""

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from phalanx.limits import CYCLE_SOLVES_MAX
+from phalanx.actions.limits import CYCLE_SOLVES_MAX
 from phalanx.model.gangs import GangKind
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU

@@ -2,9 +2,8 @@
 
 from msgspec.structs import replace
 
-from phalanx.actions.limits import NOMINATION_MS
+from phalanx.actions.limits import EVICTION_CHECK_MS, NOMINATION_MS
 from phalanx.framework.config import ActionName, SchedulerConfig
-from phalanx.limits import EVICTION_CHECK_MS
 from phalanx.model.gangs import Disruption, DisruptionMode
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Controller

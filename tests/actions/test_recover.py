@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from phalanx.actions.limits import EVICTION_CHECK_MS
 from phalanx.framework.config import SchedulerConfig
-from phalanx.limits import EVICTION_CHECK_MS, NODE_LOSS_GRACE_MS
+from phalanx.limits import NODE_LOSS_GRACE_MS
 from phalanx.model.gangs import Recovery, RecoveryMode
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Taint

@@ -64,6 +64,8 @@ def test_every_setting_can_be_written() -> None:
         ("plugins: [{name: drf}, {name: fifo}, {name: drf}]", r"plugins\[2\]: drf is listed twice"),
         ("actions: [release, dance]", "dance.*actions"),
         ("actions: [release, release]", r"actions\[1\]: release is listed twice"),
+        ("actions: [release, consolidate]", "consolidate needs preempt"),
+        ("consolidation: {movesMax: 0}", "movesMax"),
         ("seed: 1\nseed: 2", "seed is given twice"),
         ("seed: [", "not YAML"),
         ("[]", "object"),

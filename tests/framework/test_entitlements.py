@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from phalanx.actions import allocate, enqueue
 from phalanx.actions.claims import find as find_claims
 from phalanx.actions.failures import find as find_failures
+from phalanx.actions.moves import Moves
 from phalanx.actions.nominations import Nominations
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.fair_shares import QueueShare
@@ -182,9 +183,9 @@ def test_what_is_booked_step_by_step_is_what_is_counted_anew(gangs: list[tuple[s
             scenario.gang(f"old{index}", bound, gpu=1, bound=bound, queue=queue)
     session = Session(scenario.snapshot(), SchedulerConfig())
     nominations = Nominations(session)
-    claims = find_claims(session)
-    agenda = enqueue.execute(session, {}, claims, nominations)
-    allocate.execute(session, agenda, find_failures(session), nominations, claims.open)
+    claims, moves = find_claims(session), Moves(session, nominations)
+    agenda = enqueue.execute(session, {}, claims, nominations, moves)
+    allocate.execute(session, agenda, find_failures(session), nominations, moves, claims.open)
     scenario.take(Decided(CycleResult(cycle=1, placements=session.placements)))
     anew = Session(scenario.snapshot(), SchedulerConfig()).ledger
     for queue in session.queues:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from phalanx.limits import NUMA_SPOILT_MAX
@@ -88,7 +88,7 @@ def test_as_many_of_a_kind_as_are_counted_are_never_rejected(
         assert may_reject(zones, (seen,) * (count + 1), {}), "one size is counted exactly"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(
     zone_lists,
     st.lists(st.tuples(pod_kinds, st.integers(0, 2)), max_size=3),

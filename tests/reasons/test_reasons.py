@@ -7,7 +7,8 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
-from phalanx.limits import CLAIM_MS, CYCLE_EXPLANATIONS_MAX, PARTIAL_GANG_GRACE_MS
+from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
+from phalanx.limits import CLAIM_MS, PARTIAL_GANG_GRACE_MS
 from phalanx.model.gangs import Recovery, RecoveryMode, RoleSpec, Runtime, SubgroupSpec, TopologyWish
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
 from phalanx.model.pods import PodPhase, Requirement, Term

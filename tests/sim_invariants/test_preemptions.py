@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from phalanx.model.decisions import CycleResult, Evict, QueueReport
 from phalanx.model.gangs import Disruption
 from phalanx.model.memory import Memory, Nomination
+from phalanx.model.moves import Move
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import PodPhase
 from phalanx.model.resources import GPU
@@ -25,19 +26,29 @@ def cluster(**victim: object) -> Scenario:
 
 
 def verdicts(
-    scenario: Scenario, *pods: int, gpus: int = 4, known: Mapping[GangId, Nomination] = NONE_KNOWN
+    scenario: Scenario,
+    *pods: int,
+    gpus: int = 4,
+    reason: str = "Preempted",
+    again: int = 0,
+    known: Mapping[GangId, Nomination] = NONE_KNOWN,
 ) -> list[str]:
-    """When these members of the one gang are evicted for the other, which gets so many GPUs."""
+    """When these members of the one gang are evicted for the other, which gets so many GPUs.
+
+    `again`: GPUs on the node that are kept for the one gang.
+    """
     scenario.memory = Memory(nominations=known)
     snapshot = scenario.snapshot()
     low = snapshot.gangs[GangId("gang-low")]
     evictions = tuple(
-        Evict(low.members[i].uid, "team", f"low-{i}", low.id, 1, "Preempted", "", beneficiary="team/high")
+        Evict(low.members[i].uid, "team", f"low-{i}", low.id, 1, reason, "", beneficiary="team/high")
         for i in pods
     )
     victims = tuple(each.pod for each in evictions)
     made = Nomination(seats={NodeName("n-0"): {GPU: gpus}}, victims=victims, until=1, attempts=1)
-    memory = Memory(nominations={**known, GangId("gang-high"): made})
+    seats = {NodeName("n-0"): {GPU: again}}
+    moves = {low.id: Move(low.queue, "team", seats, victims, until=1)} if again else {}
+    memory = Memory(nominations={**known, GangId("gang-high"): made}, moves=moves)
     queues = {str(name): QueueReport({}, 0, 0) for name in snapshot.queues}
     result = CycleResult(cycle=1, evictions=evictions, memory=memory, queues=queues)
 
@@ -75,6 +86,16 @@ def test_surplus_goes_alone() -> None:
 
 def test_equal_priority_does_not_go() -> None:
     assert verdicts(cluster(priority=1), 0, 1) == ["S22", "S22"]
+
+
+def test_who_is_moved_may_be_as_important_but_not_more() -> None:
+    assert verdicts(cluster(priority=1), 0, 1, reason="Consolidated", again=4) == []
+    assert verdicts(cluster(priority=2), 0, 1, reason="Consolidated", again=4) == ["S22", "S22"]
+
+
+def test_room_is_kept_for_who_is_moved() -> None:
+    assert verdicts(cluster(), 0, 1, reason="Consolidated") == ["S22", "S22"]
+    assert verdicts(cluster(), 0, 1, reason="Consolidated", again=5) == ["S22", "S22"]
 
 
 def test_another_queue_goes_down_to_its_guarantee() -> None:

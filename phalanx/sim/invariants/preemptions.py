@@ -1,12 +1,14 @@
 """Evictions of one gang for another: S22."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from phalanx.framework.statement import total_requests
 from phalanx.model.decisions import CycleResult, Evict
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
-from phalanx.model.names import NodeName, PodUid
+from phalanx.model.moves import Move
+from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.numa import is_aligned
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add
@@ -14,12 +16,16 @@ from phalanx.model.shares import held
 from phalanx.model.snapshot import Snapshot
 from phalanx.sim.invariants.check import Check
 
+MOVED: Final = "Consolidated"
+"""The reason of evictions of gangs that start again elsewhere at once."""
+
 
 class PreemptionsHelp(Check):
     """S22: whom we evict for another gang may go, leaves whole what stays, and a placement follows.
 
     A victim is of lower priority in the same queue, or of another queue, whose use stays at its guarantee;
-    it may be preempted, and is not finishing. Of its gang all go, or those that stay are its minimum. On each
+    one that is moved is of no higher priority, and room is kept for it too. It may be preempted, and is not
+    finishing. Of its gang all go, or those that stay are its minimum. On each
     node where the other gang will go, what is free, what is being deleted and what is evicted are enough for
     it and for all others for whom room is made there.
     """
@@ -32,7 +38,7 @@ class PreemptionsHelp(Check):
         preempting = [each for each in result.evictions if each.beneficiary]
         gone = {each.pod for each in result.evictions}
         for eviction in preempting:
-            self._check_victim(eviction, snapshot)
+            self._check_victim(eviction, snapshot, result)
         for gang_id in dict.fromkeys(each.gang for each in preempting):
             gang = snapshot.gangs.get(gang_id)
             if gang is not None:
@@ -40,9 +46,10 @@ class PreemptionsHelp(Check):
         if preempting:
             self.saw("gang-preempted")
             self._check_room(snapshot, result, gone)
-            self._check_guarantees(snapshot, result, preempting)
+            lost = [each for each in preempting if each.reason != MOVED]
+            self._check_guarantees(snapshot, result, lost)
 
-    def _check_victim(self, eviction: Evict, snapshot: Snapshot) -> None:
+    def _check_victim(self, eviction: Evict, snapshot: Snapshot, result: CycleResult) -> None:
         victim = snapshot.gangs.get(eviction.gang)
         helped = [gang for gang in snapshot.gangs.values() if str(gang) == eviction.beneficiary]
         if victim is None or not helped:
@@ -50,7 +57,11 @@ class PreemptionsHelp(Check):
             return
         if not victim.disruption.preemptible or victim.is_finishing:
             self.violated(eviction.name, f"evicted although {victim} is finishing or not preemptible")
-        if not any(_may_evict(gang, victim) for gang in helped):
+        allows = _may_move if eviction.reason == MOVED else _may_evict
+        moving = {*snapshot.memory.moves, *result.memory.moves}
+        if eviction.reason == MOVED and eviction.gang not in moving:
+            self.violated(eviction.name, f"evicted to be moved, and no room is kept for {victim}")
+        if not any(allows(gang, victim) for gang in helped):
             self.violated(eviction.name, f"{eviction.beneficiary} may not evict {victim}")
 
     def _check_rest(self, gang: Gang, gone: set[PodUid]) -> None:
@@ -60,11 +71,15 @@ class PreemptionsHelp(Check):
             self.violated(str(gang), f"{len(stay)} members stay, which are no minimum")
 
     def _check_room(self, snapshot: Snapshot, result: CycleResult, gone: set[PodUid]) -> None:
-        known, told = snapshot.memory.nominations, result.memory.nominations
-        new = {gang: each for gang, each in told.items() if each != known.get(gang)}
-        going = {pod for each in told.values() for pod in each.victims}
+        known, told = snapshot.memory, result.memory
+        new: dict[GangId, Nomination | Move] = {
+            gang: each for gang, each in told.nominations.items() if each != known.nominations.get(gang)
+        }
+        started = {gang: each for gang, each in told.moves.items() if gang not in known.moves}
+        new.update(started)
+        going = {pod for each in told.nominations.values() for pod in each.victims}
         back = _given_back(snapshot, gone | going)
-        taken = _taken(snapshot, result, told.values())
+        taken = _taken(snapshot, result, [*told.nominations.values(), *started.values()])
         for gang, nomination in new.items():
             for node, amounts in nomination.seats.items():
                 state = snapshot.nodes.get(node)
@@ -100,6 +115,10 @@ def _may_evict(gang: Gang, victim: Gang) -> bool:
     return gang.queue != victim.queue or gang.priority > victim.priority
 
 
+def _may_move(gang: Gang, victim: Gang) -> bool:
+    return gang.priority >= victim.priority
+
+
 def _given_back(snapshot: Snapshot, gone: set[PodUid]) -> dict[NodeName, Resources]:
     back: dict[NodeName, Resources] = {}
     for pod in _members(snapshot.gangs.values()):
@@ -109,7 +128,7 @@ def _given_back(snapshot: Snapshot, gone: set[PodUid]) -> dict[NodeName, Resourc
 
 
 def _taken(
-    snapshot: Snapshot, result: CycleResult, nominations: Iterable[Nomination]
+    snapshot: Snapshot, result: CycleResult, nominations: Iterable[Nomination | Move]
 ) -> dict[NodeName, Resources]:
     """What the pods bound in this cycle, and those for whom room is made, use per node."""
     taken: dict[NodeName, Resources] = {}

@@ -1,0 +1,343 @@
+"""Step 4, before preemption: move gangs so that others find room that is there, but lies scattered.
+
+For a gang that found no room, the fewest moves are looked for with which it fits: gangs that are evicted, and
+for all of which there is room elsewhere at the same time. What becomes free is kept for whom it was made, as
+with preemption; their new room is kept for the moved ones (`moves.py`). It comes before preemption because
+nobody loses by it. Nothing is moved while broken gangs are evicted, while the breaker is open, or while nodes
+have just turned bad. In a dry run the plan is told, and nothing is done.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.actions import words
+from phalanx.actions.demand import Demand, Stage
+from phalanx.actions.limits import (
+    CONSOLIDATIONS_TRIED_MAX,
+    CYCLE_MOVES_LIMIT,
+    NOMINATION_ATTEMPTS_MAX,
+    NOMINATION_MS,
+    NOMINATION_REST_MS,
+    SHOWN_VICTIMS,
+)
+from phalanx.actions.movable import MovablePool, is_plain
+from phalanx.actions.move_plan import MadeByMoves, Moved, MovePlanner
+from phalanx.actions.moves import Moves, kind_of
+from phalanx.actions.nominations import Nominations
+from phalanx.actions.outcome import Failure, Outcome
+from phalanx.actions.preempt import Preempted
+from phalanx.actions.victims import leaving
+from phalanx.framework.config import ActionName
+from phalanx.framework.preempted import MOVED_REASON
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Seats, total_requests
+from phalanx.limits import MOVE_DETERMINISTIC_LIMIT
+from phalanx.model.decisions import Nominate
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.memory import Nomination
+from phalanx.model.moves import Move, MovedGang, MovePlan
+from phalanx.model.names import GangId, NodeName, ShapeKey
+from phalanx.model.reasons import Evidence, Reason, Verdict
+
+
+class Consolidated(Struct, frozen=True):
+    """What the next cycle must know, new plans, and when to look again.
+
+    `nomination`: of the gang for which moves were decided, and `nominated` where its pods go. `moved`: whom
+    they move, and for which gang. `moves`: all gangs that are on their way.
+    """
+
+    nomination: tuple[GangId, Nomination] | None = None
+    nominated: tuple[Nominate, ...] = ()
+    moved: dict[GangId, GangId] = {}
+    moves: dict[GangId, Move] = {}
+    sought: dict[GangId, int] = {}
+    proposed: dict[GangId, MovePlan] = {}
+    plans: tuple[MovePlan, ...] = ()
+    wake_at: int | None = None
+
+    @property
+    def notes(self) -> dict[GangId, tuple[Evidence, ...]]:
+        """What verdicts say of plans that are not carried out."""
+        return {gang: _note_on(plan) for gang, plan in self.proposed.items()}
+
+    def beside(self, preempted: Preempted) -> Preempted:
+        """What preemption hands to the next cycle, and with it what was decided here."""
+        if self.nomination is None:
+            return preempted
+        gang, nomination = self.nomination
+        return replace(
+            preempted,
+            nominations=dict(sorted({**preempted.nominations, gang: nomination}.items())),
+            preempted=dict(sorted({**preempted.preempted, **self.moved}.items())),
+            nominated=(*preempted.nominated, *self.nominated),
+        )
+
+
+NOTHING = Consolidated()
+
+
+def execute(session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> Consolidated:
+    """Make, or propose, what moves there may be; nothing where the action is not switched on."""
+    if ActionName.CONSOLIDATE not in session.config.actions:
+        return NOTHING
+    step = _Consolidation(session, outcome, nominations, moves)
+    if _is_quiet(session):
+        step.look()
+    return step.close()
+
+
+def _is_quiet(session: Session) -> bool:
+    """Whether nobody was evicted in this cycle so far, and no node has just turned bad."""
+    since = session.snapshot.now - session.config.tolerance.breaker_window_ms
+    records = session.health.records.values()
+    has_turned = any(not each.good and each.since and each.since > since for each in records)
+    return session.may_evict and not session.evictions and not has_turned
+
+
+class _Consolidation:
+    def __init__(self, session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> None:
+        self._session = session
+        self._outcome = outcome
+        self._moves = moves
+        self._nominations = nominations
+        self._pool = MovablePool(session, nominations, moves)
+        self._config = session.config.consolidation
+        self._now = session.snapshot.now
+        self._effort = CYCLE_MOVES_LIMIT
+        self._sought = self._still_sought()
+        self._proposed = self._still_proposed()
+        self._made: tuple[Demand, MadeByMoves] | None = None
+        self._plans: list[MovePlan] = []
+        self._is_complete = True
+
+    def look(self) -> None:
+        """For each gang in the order of the agenda, until moves were found that are to be made."""
+        planner = MovePlanner(self._session)
+        tried = 0
+        for failure in self._outcome.failures.values():
+            gang = failure.demand.gang
+            if not self._may_try(failure):
+                continue
+            if tried == CONSOLIDATIONS_TRIED_MAX:
+                self._is_complete = False
+                break
+            tried += 1
+            self._sought[gang.id] = self._now + self._config.interval_ms
+            made = self._plan(failure.demand, planner)
+            if made is None:
+                continue
+            self._tell(failure.demand, made)
+            if not self._config.dry_run:
+                self._made = (failure.demand, made)
+                self._carry_out(failure.demand, made)
+                break
+
+    def close(self) -> Consolidated:
+        """What was decided, and what of the old is still true."""
+        moves = self._moves.left()
+        due = min([*self._sought.values(), *(each.until for each in moves.values())], default=None)
+        found = Consolidated(
+            moves=moves,
+            sought=dict(sorted(self._sought.items())),
+            proposed=dict(sorted(self._proposed.items())),
+            plans=tuple(self._plans),
+            wake_at=due if self._is_complete else self._now,
+        )
+        return found if self._made is None else self._with_moves(found, *self._made)
+
+    # --- who is helped --------------------------------------------------------------------------------------
+
+    def _may_try(self, failure: Failure) -> bool:
+        """A whole gang that finds no room, is nobody's turn but its own, and may have others evicted."""
+        demand, gang = failure.demand, failure.demand.gang
+        if not failure.tried or failure.because is not None or failure.kept_for is not None:
+            return False
+        if demand.stage is not Stage.START or not demand.is_whole or not gang.may_preempt:
+            return False
+        if gang.id in self._sought or self._moves.is_served(gang.id) or gang.id in self._session.verdicts:
+            return False
+        shapes = [batch.pods[0].shape for batch in demand.batches]
+        if not all(is_plain(shape, self._session) for shape in shapes):
+            return False
+        return not self._is_being_helped(gang.id) and self._is_enough_free(demand)
+
+    def _is_being_helped(self, gang: GangId) -> bool:
+        """Whether room is being made for it, or was in vain so often that it rests."""
+        known = self._session.snapshot.memory.nominations.get(gang)
+        is_tired = known is not None and known.attempts >= NOMINATION_ATTEMPTS_MAX
+        is_resting = known is not None and is_tired and self._now < known.until + NOMINATION_REST_MS
+        return gang in self._nominations.open or is_resting
+
+    def _is_enough_free(self, demand: Demand) -> bool:
+        """Of each amount, wherever it is."""
+        asked = total_requests([pod for batch in demand.batches for pod in batch.pods])
+        return all(
+            amount <= sum(max(0, self._session.free(node).get(name, 0)) for node in self._session.nodes)
+            for name, amount in asked.items()
+        )
+
+    def _plan(self, demand: Demand, planner: MovePlanner) -> MadeByMoves | None:
+        """Beside the reserved starts of others; None where it is enough to wait for those that end."""
+        with self._session.statement() as what_if:
+            for each in self._outcome.reserved:
+                if each.gang != demand.gang.id:
+                    what_if.hold(queue=each.queue, room=each.seats, booked={})
+            made = None if self._fits_soon(demand, planner) else self._plan_now(demand, planner)
+            what_if.roll_back()
+        return made
+
+    def _plan_now(self, demand: Demand, planner: MovePlanner) -> MadeByMoves | None:
+        made, spent = planner.plan(
+            demand,
+            self._pool.units_for(demand.gang),
+            moves_max=self._config.moves_max - len(self._moves.open),
+            effort=min(self._effort, MOVE_DETERMINISTIC_LIMIT),
+        )
+        self._effort -= spent
+        return made
+
+    def _fits_soon(self, demand: Demand, planner: MovePlanner) -> bool:
+        with self._session.statement() as what_if:
+            for each in leaving(self._session):
+                what_if.end(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
+            fits = planner.fits(demand)
+            what_if.roll_back()
+        return fits
+
+    # --- what is done and told ------------------------------------------------------------------------------
+
+    def _carry_out(self, demand: Demand, made: MadeByMoves) -> None:
+        """Evict all that are moved, each gang together, and keep all room from now on."""
+        gang = demand.gang
+        message = f"moved so that {gang} of queue {gang.queue} can start; it starts again in room kept for it"
+        for each in made.moved:
+            with self._session.statement() as statement:
+                statement.evict(
+                    gang=self._session.gangs[each.unit.gang.id],
+                    pods=each.unit.pods,
+                    reason=MOVED_REASON,
+                    message=message,
+                    beneficiary=str(gang),
+                )
+        moved = {each.unit.gang.id: self._move(each) for each in made.moved}
+        self._moves.begin(gang, made.usage, moved)
+        self._session.refuse(gang, _verdict(gang, self._plans[-1]))
+
+    def _move(self, moved: Moved) -> Move:
+        gang = moved.unit.gang
+        _, controller, shape = kind_of(moved.unit.pods[0]) if gang.kind is GangKind.POD else ("", "", "")
+        return Move(
+            queue=gang.queue,
+            namespace=gang.namespace,
+            seats=moved.usage,
+            pods=tuple(pod.uid for pod in moved.unit.pods),
+            until=self._now + NOMINATION_MS,
+            controller=controller,
+            shape=ShapeKey(shape),
+        )
+
+    def _with_moves(self, found: Consolidated, demand: Demand, made: MadeByMoves) -> Consolidated:
+        """With the room of the gang for which it is made, kept for it as after a preemption."""
+        gang = demand.gang.id
+        known = self._session.snapshot.memory.nominations.get(gang)
+        nomination = Nomination(
+            seats=made.usage,
+            victims=tuple(pod.uid for each in made.moved for pod in each.unit.pods),
+            until=self._now + NOMINATION_MS,
+            attempts=(known.attempts % NOMINATION_ATTEMPTS_MAX if known is not None else 0) + 1,
+        )
+        return replace(
+            found,
+            nomination=(gang, nomination),
+            nominated=tuple(_nominated(made.seats, self._session.cycle)),
+            moved={each.unit.gang.id: gang for each in made.moved},
+        )
+
+    def _tell(self, demand: Demand, made: MadeByMoves) -> None:
+        """A plan is told once, and again only when it moves others, or to other nodes."""
+        plan = _plan_of(demand.gang, made, self._session.cycle, carried_out=not self._config.dry_run)
+        known = self._session.snapshot.memory.proposed.get(demand.gang.id)
+        if known is None or known.moves != plan.moves:
+            self._plans.append(plan)
+        if self._config.dry_run:
+            self._proposed[demand.gang.id] = plan
+
+    def _still_sought(self) -> dict[GangId, int]:
+        """Gangs for which it is too early to look again."""
+        known = self._session.snapshot.memory.sought
+        return {gang: at for gang, at in known.items() if gang in self._outcome.failures and self._now < at}
+
+    def _still_proposed(self) -> dict[GangId, MovePlan]:
+        known = self._session.snapshot.memory.proposed
+        return {gang: plan for gang, plan in known.items() if gang in self._sought}
+
+
+def _note_on(plan: MovePlan) -> tuple[Evidence, ...]:
+    """What the verdict of a gang says of a plan that is not carried out."""
+    some = plan.moves[:SHOWN_VICTIMS]
+    return (
+        Evidence("dry run of moves", f"it would fit if {_moved(plan)} were moved; {_quality(plan)}"),
+        *(Evidence(each.group, f"would go to {words.listed(each.nodes)}") for each in some),
+    )
+
+
+def _verdict(gang: Gang, plan: MovePlan) -> Verdict:
+    some = plan.moves[:SHOWN_VICTIMS]
+    return Verdict(
+        gang=gang.id,
+        group=str(gang),
+        reason=Reason.ROOM_BEING_MADE,
+        message=f"room is being made: {_moved(plan)} are moved for it and have not ended yet",
+        evidence=(
+            *(Evidence(each.group, f"is moved to {words.listed(each.nodes)}") for each in some),
+            Evidence("choice of moves", _quality(plan)),
+        ),
+        next_step="It starts when they have ended; their grace periods say how long that takes",
+    )
+
+
+def _moved(plan: MovePlan) -> str:
+    gangs = "1 gang" if len(plan.moves) == 1 else f"{len(plan.moves)} gangs"
+    return f"{words.pods(plan.pods)} of {gangs}"
+
+
+def _quality(plan: MovePlan) -> str:
+    if plan.pods > plan.pods_bound:
+        return f"proven is that {words.pods(plan.pods_bound)} must move at least"
+    if plan.cost > plan.cost_bound:
+        return f"no fewer would do; costs {plan.cost}, proven is {plan.cost_bound} at least"
+    return f"no fewer would do; costs {plan.cost}, proven to be the least"
+
+
+def _plan_of(gang: Gang, made: MadeByMoves, cycle: int, *, carried_out: bool) -> MovePlan:
+    planned = made.planned
+    assert planned.plan is not None
+    return MovePlan(
+        gang=gang.id,
+        group=str(gang),
+        cycle=cycle,
+        moves=tuple(_told(each) for each in made.moved),
+        pods=planned.plan.pods,
+        pods_bound=planned.pods_bound,
+        cost=planned.plan.cost,
+        cost_bound=planned.cost_bound,
+        carried_out=carried_out,
+    )
+
+
+def _told(moved: Moved) -> MovedGang:
+    counts: Counter[NodeName] = Counter()
+    for node, pods in moved.seats:
+        counts[node] += len(pods)
+    gang = moved.unit.gang
+    return MovedGang(gang.id, str(gang), len(moved.unit.pods), dict(sorted(counts.items())))
+
+
+def _nominated(seats: Seats, cycle: int) -> Iterator[Nominate]:
+    for node, pods in seats:
+        for pod in pods:
+            yield Nominate(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, cycle=cycle)

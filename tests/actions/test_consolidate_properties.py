@@ -1,0 +1,153 @@
+"""Moves on small random clusters: as few as brute force finds, and all is well again when they are done."""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phalanx.model.gangs import GangKind
+from phalanx.model.names import NodeName
+from phalanx.model.resources import GPU
+from tests.actions.test_consolidate import anew, config, dying, rested
+from tests.builders import Scenario
+
+ON, DRY = config(), config(dry_run=True)
+NODE = 4
+"""GPUs of a node."""
+
+Free = dict[str, int]
+
+
+class Cluster:
+    """Up to two racks of two nodes, gangs of one or two pods on them, and a gang that waits."""
+
+    def __init__(
+        self, racks: int, gangs: Sequence[tuple[list[str], int, int, bool]], large: tuple[int, int, bool]
+    ):
+        self.nodes = [f"{rack}-{index}" for rack in "ab"[:racks] for index in range(2)]
+        self.gangs = {f"g{index}": each for index, each in enumerate(gangs)}
+        self.large = large
+
+    def scenario(self) -> Scenario:
+        scenario = Scenario("rack")
+        for rack in sorted({node[0] for node in self.nodes}):
+            scenario.nodes(rack, 2, gpu=NODE, within=rack)
+        for name, (on, gpu, priority, in_rack) in self.gangs.items():
+            kind = GangKind.POD_GROUP if len(on) > 1 else GangKind.POD
+            required = "rack" if in_rack else None
+            scenario.gang(name, len(on), gpu=gpu, on=on, priority=priority, required=required, kind=kind)
+        count, gpu, in_rack = self.large
+        scenario.gang("large", count, gpu=gpu, priority=1, required="rack" if in_rack else None)
+        return rested(scenario)
+
+    def free(self, gone: Sequence[str] = ()) -> Free:
+        free = dict.fromkeys(self.nodes, NODE)
+        for name, (on, gpu, _, _) in self.gangs.items():
+            for node in on if name not in gone else ():
+                free[node] -= gpu
+        return free
+
+    def fewest(self) -> int | None:
+        """Pods of the smallest set of gangs that may move with which all find room; 0 where none need."""
+        movable = [name for name, each in self.gangs.items() if each[2] <= 1]
+        found = [
+            sum(len(self.gangs[name][0]) for name in some)
+            for count in range(len(movable) + 1)
+            for some in combinations(movable, count)
+            if self._fits(some)
+        ]
+        return min(found, default=None)
+
+    def _fits(self, gone: Sequence[str]) -> bool:
+        moved = [(len(self.gangs[name][0]), self.gangs[name][1], self.gangs[name][3]) for name in gone]
+        states = [self.free(gone)]
+        for each in [self.large, *moved]:
+            states = [after for state in states for after in self._seated(state, *each)]
+        return bool(states)
+
+    def _seated(self, free: Free, count: int, gpu: int, in_rack: bool) -> Iterator[Free]:
+        """Each way to seat these pods, one after the other."""
+        for nodes in [[n for n in self.nodes if n[0] == r] for r in "ab"] if in_rack else [self.nodes]:
+            states = [free]
+            for _ in range(count):
+                after = [
+                    {**state, node: state[node] - gpu}
+                    for state in states
+                    for node in nodes
+                    if state[node] >= gpu
+                ]
+                states = [dict(each) for each in dict.fromkeys(tuple(sorted(each.items())) for each in after)]
+            yield from states
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    racks = draw(st.integers(1, 2))
+    nodes = [f"{rack}-{index}" for rack in "ab"[:racks] for index in range(2)]
+    free = dict.fromkeys(nodes, NODE)
+    gangs = []
+    for _ in range(draw(st.integers(1, 5))):
+        gpu, in_rack = draw(st.integers(1, 3)), draw(st.booleans())
+        first = draw(st.sampled_from(nodes))
+        near = [node for node in nodes if not in_rack or node[0] == first[0]]
+        on = [first, *draw(st.lists(st.sampled_from(near), max_size=1))]
+        if all(free[node] >= gpu * on.count(node) for node in on):
+            for node in on:
+                free[node] -= gpu
+            gangs.append((on, gpu, draw(st.integers(0, 2)), in_rack))
+    large = draw(st.tuples(st.integers(1, 3), st.integers(2, 4), st.booleans()))
+    return Cluster(racks, gangs, large)
+
+
+@given(clusters())
+@settings(max_examples=60, deadline=None)
+def test_as_few_pods_move_as_brute_force_finds(cluster: Cluster) -> None:
+    decided, fewest = cluster.scenario().decide(ON), cluster.fewest()
+    assert ("large" in decided.placed()) == (fewest == 0)
+    if not fewest:
+        assert not decided.result.plans
+        assert not decided.evicted()
+        return
+    (plan,) = decided.result.plans
+    assert plan.pods == plan.pods_bound == fewest == len(decided.evicted())
+
+
+@given(clusters(), st.integers(1, 2))
+@settings(max_examples=60, deadline=None)
+def test_all_is_well_when_the_moves_are_done(cluster: Cluster, most: int) -> None:
+    """Whoever was moved runs again, the gang has started, and somebody who came meanwhile took nothing."""
+    setting = config(moves_max=most)
+    scenario = cluster.scenario()
+    decided = scenario.decide(setting)
+    moved = [move.group.removeprefix("team/") for plan in decided.result.plans for move in plan.moves]
+    assert len(moved) <= most
+    assert all(cluster.gangs[name][2] <= 1 for name in moved)
+    if not moved:
+        return
+    scenario.queue("other").queue("default")
+    dying(scenario, decided).gang("late", 1, gpu=1, min=1, queue="other", priority=9)
+    middle = scenario.decide(setting)
+    assert not middle.evicted()
+    anew(scenario.take(middle))
+    last = scenario.decide(setting)
+    back = {name if len(cluster.gangs[name][0]) > 1 else f"{name}-again" for name in moved}
+    assert {*last.placed()} - {"late"} == {"large", *back}
+    assert not last.evicted()
+    assert not last.result.memory.moves
+    assert min(state.free.get(GPU, 0) for state in scenario.take(last).snapshot().nodes.values()) >= 0
+
+
+@given(clusters())
+@settings(max_examples=40, deadline=None)
+def test_a_dry_run_writes_nothing(cluster: Cluster) -> None:
+    scenario = cluster.scenario()
+    dry, off = scenario.decide(DRY).result, scenario.decide(config(moves_max=1)).result
+    assert not dry.evictions
+    assert not dry.nominations
+    assert not dry.memory.nominations
+    assert not dry.memory.moves
+    assert not dry.memory.preempted
+    assert all(not plan.carried_out for plan in dry.plans)
+    assert dry.placements == off.placements
+    assert NodeName("a-0") in scenario.snapshot().nodes

@@ -1,0 +1,94 @@
+"""Defragmentation with the whole scheduler, controllers and kubelets on a virtual clock."""
+
+import asyncio
+from collections import Counter
+
+from phalanx.framework.config import ActionName, ConsolidationConfig, SchedulerConfig
+from phalanx.model.decisions import MovePlan
+from phalanx.sim import workloads
+from phalanx.sim.invariants.all import ALL_CHECKS
+from phalanx.sim.store import Key, Object
+from phalanx.sim.world import World, WorldSettings, in_world
+
+ACTIONS = (*SchedulerConfig().actions, ActionName.CONSOLIDATE)
+REST_S = 60
+
+
+def play(*, grouped: bool, dry_run: bool = False) -> tuple[World, dict[str, Counter[str]], list[MovePlan]]:
+    """Half of each of two nodes is used by a Job that runs; then one comes that needs a whole node.
+
+    Where each Job's pods were before it came, as {job: pods by node}, is told as `before/…`.
+    """
+    found: dict[str, Counter[str]] = {}
+    plans: list[MovePlan] = []
+
+    def create(world: World, name: str, members: int, gpus: int) -> None:
+        group = name if grouped else ""
+        if grouped:
+            world.create([workloads.pod_group(name, min_member=members)])
+        requests = {"nvidia.com/gpu": str(gpus)}
+        world.create([workloads.job(name, members=members, group=group, requests=requests)])
+
+    def where(world: World, prefix: str = "") -> None:
+        keys = [key for key in world.client.keys("pods") if world.client.get(key) is not None]
+        for pod in [world.client.get(key) or {} for key in keys]:
+            node = pod["spec"].get("nodeName", "")
+            found.setdefault(prefix + owner(pod), Counter())[node] += 1
+
+    async def story(world: World) -> None:
+        world.listen(lambda _, result: plans.extend(result.plans))
+        world.create([workloads.node(f"n{index}", gpus=8) for index in range(2)])
+        world.start()
+        await asyncio.sleep(5)
+        for name in ("stays", "gone", "also"):
+            create(world, name, 1 if not grouped else 2, 4 if not grouped else 2)
+            await asyncio.sleep(5)
+        key = Key("jobs.batch", "default", "gone")
+        job = world.client.get(key)
+        assert job is not None
+        world.client.delete(key, uid=job["metadata"]["uid"])
+        await asyncio.sleep(REST_S)
+        where(world, "before/")
+        create(world, "large", 1, 8)
+        await asyncio.sleep(180)
+        where(world)
+
+    settings = WorldSettings(
+        seed=1,
+        replicas=1,
+        checks=ALL_CHECKS,
+        config=SchedulerConfig(
+            actions=ACTIONS, consolidation=ConsolidationConfig(rest_minutes=1, dry_run=dry_run)
+        ),
+    )
+    return in_world(settings, story), found, plans
+
+
+def owner(pod: Object) -> str:
+    (reference,) = pod["metadata"]["ownerReferences"]
+    return str(reference["name"])
+
+
+def test_a_gang_moves_over_and_runs_on_beside_the_one_that_needed_its_node() -> None:
+    world, found, plans = play(grouped=True)
+    assert world.violations.kept == []
+    assert len(found["before/stays"] | found["before/also"]) == 2
+    assert [plan.pods for plan in plans] == [2]
+    assert found["stays"] == found["also"]
+    assert found["large"].keys().isdisjoint({*found["stays"], ""})
+
+
+def test_a_pod_without_a_group_moves_too() -> None:
+    world, found, plans = play(grouped=False)
+    assert world.violations.kept == []
+    assert [plan.pods for plan in plans] == [1]
+    assert found["stays"] == found["also"]
+    assert found["large"].keys().isdisjoint({*found["stays"], ""})
+
+
+def test_a_dry_run_moves_nobody() -> None:
+    world, found, plans = play(grouped=True, dry_run=True)
+    assert world.violations.kept == []
+    assert [plan.carried_out for plan in plans] == [False]
+    assert found["large"] == {"": 1}
+    assert found["stays"] == found["before/stays"]

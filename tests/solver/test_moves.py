@@ -1,0 +1,204 @@
+"""Plans of moves against brute force on small clusters."""
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phalanx.solver.moves.engine import plan_moves
+from phalanx.solver.moves.greedy import greedy
+from phalanx.solver.moves.problem import MoveProblem, Part, Plan, Unit, wrong
+
+Free = tuple[tuple[int, ...], ...]
+
+
+def _fewest(problem: MoveProblem) -> tuple[int, int] | None:
+    """Pods and cost of the best set of units, each of which is tried."""
+    found = [
+        (sum(problem.units[unit].pods for unit in some), sum(problem.units[unit].cost for unit in some))
+        for count in range(1, min(problem.moves_max, len(problem.units)) + 1)
+        for some in combinations(range(len(problem.units)), count)
+        if _is_possible(problem, some)
+    ]
+    return min(found, default=None)
+
+
+def _is_possible(problem: MoveProblem, some: tuple[int, ...]) -> bool:
+    free = [list(each) for each in problem.free]
+    for unit in some:
+        for place, vector in problem.units[unit].gives:
+            free[place] = [a + b for a, b in zip(free[place], vector, strict=True)]
+    states = {tuple(tuple(each) for each in free)}
+    wholes = [(problem.demand, problem.domains)]
+    wholes += [(problem.units[unit].parts, problem.units[unit].domains) for unit in some]
+    for parts, domains in wholes:
+        states = {after for state in states for after in _afterwards(state, parts, domains)}
+    return bool(states)
+
+
+def _afterwards(free: Free, parts: tuple[Part, ...], domains: Mapping[int, int] | None) -> Iterator[Free]:
+    """What is free after each way to seat these, pod by pod."""
+    everywhere = range(len(free))
+    groups = (
+        [[place for place in everywhere if domains.get(place) == domain] for domain in set(domains.values())]
+        if domains is not None
+        else [list(everywhere)]
+    )
+    pods = [part for part in parts for _ in range(part.count)]
+
+    def go(left: Free, index: int, used: dict[tuple[int, int], int], places: list[int]) -> Iterator[Free]:
+        if index == len(pods):
+            yield left
+            return
+        part = pods[index]
+        for place in places:
+            key = (id(part), place)
+            after = tuple(a - b for a, b in zip(left[place], part.request, strict=True))
+            if min(after) >= 0 and used.get(key, 0) < part.takes.get(place, 0):
+                more = {**used, key: used.get(key, 0) + 1}
+                yield from go((*left[:place], after, *left[place + 1 :]), index + 1, more, places)
+
+    for places in groups:
+        yield from go(free, 0, {}, places)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> MoveProblem:
+    """Up to four places, up to four units of one or two pods."""
+    count = draw(st.integers(1, 4))
+    at = st.integers(0, count - 1)
+    number = st.integers(0, 3)
+    domains = st.none() | st.dictionaries(at, st.integers(0, 1), min_size=1)
+
+    def part(most: int) -> Part:
+        return Part(
+            request=(draw(st.integers(1, 3)), draw(number)),
+            count=draw(st.integers(1, most)),
+            takes=draw(st.dictionaries(at, st.integers(1, 2))),
+        )
+
+    units = []
+    for _ in range(draw(st.integers(1, 4))):
+        parts = tuple(part(2) for _ in range(draw(st.integers(1, 2))))
+        gives = draw(st.dictionaries(at, st.tuples(number, number), max_size=2))
+        pods = sum(each.count for each in parts)
+        units.append(Unit(pods, draw(st.integers(1, 9)), tuple(sorted(gives.items())), parts, draw(domains)))
+    return MoveProblem(
+        free=tuple(draw(st.tuples(st.integers(-1, 4), st.integers(0, 4))) for _ in range(count)),
+        demand=tuple(part(3) for _ in range(draw(st.integers(1, 2)))),
+        domains=draw(domains),
+        units=tuple(units),
+        moves_max=draw(st.integers(1, 3)),
+    )
+
+
+@given(problems())
+@settings(max_examples=250, deadline=None)
+def test_the_fewest_pods_are_moved_at_the_least_cost_and_the_proof_agrees(problem: MoveProblem) -> None:
+    planned, best = plan_moves(problem), _fewest(problem)
+    if best is None:
+        assert planned.plan is None
+        return
+    assert planned.plan is not None
+    assert (planned.plan.pods, planned.plan.cost) == best == (planned.pods_bound, planned.cost_bound)
+    assert not [*wrong(problem, planned.plan)]
+
+
+@given(problems())
+@settings(max_examples=250, deadline=None)
+def test_what_the_simple_rules_find_is_possible(problem: MoveProblem) -> None:
+    plan = greedy(problem)
+    if plan is not None:
+        assert _is_possible(problem, plan.units)
+        assert not [*wrong(problem, plan)]
+
+
+def _rack(*, spare: int) -> MoveProblem:
+    """Two racks of two nodes of 8; a pod of 4 on one node of each, and so much is free elsewhere."""
+    takes = dict.fromkeys(range(5), 2)
+    pod = Part((4,), 1, takes)
+    return MoveProblem(
+        free=((8,), (4,), (8,), (4,), (spare,)),
+        demand=(Part((8,), 2, dict.fromkeys(range(4), 1)),),
+        domains={0: 0, 1: 0, 2: 1, 3: 1},
+        units=(Unit(1, 20, ((1, (4,)),), (pod,)), Unit(1, 10, ((3, (4,)),), (pod,))),
+        moves_max=2,
+    )
+
+
+def test_the_cheaper_of_two_racks_is_cleared() -> None:
+    planned = plan_moves(_rack(spare=4))
+    assert planned.plan == Plan(
+        units=(1,), seats=(((2, 1), (3, 1)),), moved=(planned.plan.moved[0],), pods=1, cost=10
+    )
+    assert (planned.pods_bound, planned.cost_bound) == (1, 10)
+
+
+def test_without_room_elsewhere_the_other_rack_takes_it() -> None:
+    planned = plan_moves(_rack(spare=0))
+    assert planned.plan is not None
+    assert planned.plan.moved[0][0][0][0] in (0, 1)
+
+
+def test_without_effort_the_simple_rules_answer_and_claim_no_proof() -> None:
+    planned = plan_moves(_rack(spare=4), effort=0)
+    assert planned.plan is not None
+    assert planned.plan.units == (1,)
+    assert (planned.pods_bound, planned.cost_bound) == (1, 0)
+
+
+def test_moves_that_make_room_for_each_other() -> None:
+    """The rack that is needed can only be cleared when whoever is in the way elsewhere moves on."""
+    problem = MoveProblem(
+        free=((0,), (2,), (1,)),
+        demand=(Part((4,), 1, {0: 1}),),
+        domains=None,
+        units=(
+            Unit(1, 1, ((0, (4,)),), (Part((4,), 1, {1: 1}),)),
+            Unit(1, 1, ((1, (2,)),), (Part((1,), 1, {2: 1}),)),
+        ),
+        moves_max=2,
+    )
+    planned = plan_moves(problem)
+    assert planned.plan is not None
+    assert planned.plan.units == (0, 1)
+    assert planned.pods_bound == 2
+
+
+def test_fewer_pods_than_the_simple_rules_find_though_they_cost_more() -> None:
+    """Three pods give just enough; the simple rules take two pairs. On place 1 less than nothing is free."""
+    everywhere = dict.fromkeys(range(3), 2)
+
+    def unit(pods: int, cost: int, room: int, other: int = 0) -> Unit:
+        return Unit(pods, cost, ((0, (room, other)),), (Part((1, 0), pods, everywhere),))
+
+    problem = MoveProblem(
+        free=((0, 1), (-1, 9), (9, 9)),
+        demand=(Part((10, 1), 1, {0: 1}),),
+        domains=None,
+        units=(unit(1, 5, 4), unit(2, 5, 6), unit(2, 1, 5, 100), unit(2, 1, 5, 100)),
+        moves_max=4,
+    )
+    rules, planned = greedy(problem), plan_moves(problem)
+    assert rules is not None
+    assert rules.units == (2, 3)
+    assert planned.plan is not None
+    assert planned.plan.units == (0, 1)
+    assert (planned.pods_bound, planned.cost_bound) == (3, 10)
+
+
+def test_the_simple_rules_clear_one_place_rather_than_a_bit_of_many() -> None:
+    pod = Part((2,), 1, dict.fromkeys(range(6), 4))
+    problem = MoveProblem(
+        free=((2,),) * 6,
+        demand=(Part((8,), 1, dict.fromkeys(range(6), 1)),),
+        domains=None,
+        units=tuple(
+            Unit(1, 1 + (number > 0), ((place, (2,)),), (pod,)) for place in range(6) for number in range(3)
+        ),
+        moves_max=3,
+    )
+    plan = greedy(problem)
+    assert plan is not None
+    assert plan.units == (0, 1, 2)
