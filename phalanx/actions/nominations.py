@@ -17,7 +17,7 @@ from phalanx.model.memory import Nomination
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.numa import is_aligned
 from phalanx.model.pods import Pod
-from phalanx.model.resources import Resources
+from phalanx.model.resources import NONE, Resources, subtract
 from phalanx.model.shares import is_device
 
 
@@ -94,15 +94,19 @@ def _seated(pods: Iterable[Pod]) -> list[Seated]:
 
 def _beyond(seats: Usage, held: Usage) -> dict[NodeName, Resources]:
     """What of the seats is more than what is held there."""
-    return {
-        node: {name: max(0, amount - held.get(node, {}).get(name, 0)) for name, amount in amounts.items()}
-        for node, amounts in seats.items()
-    }
+    return {node: _more(amounts, held.get(node, NONE)) for node, amounts in seats.items()}
+
+
+def _more(amounts: Resources, held: Resources) -> Resources:
+    """No place in a NUMA zone where no device is more: the zone to be is that of those which hold it."""
+    more = {name: max(0, amount - held.get(name, 0)) for name, amount in amounts.items()}
+    devices = [amount for name, amount in more.items() if "/" in name and not is_aligned(name)]
+    if devices and not any(devices):
+        return {name: 0 if is_aligned(name) else amount for name, amount in more.items()}
+    return more
 
 
 def _common(seats: Usage, held: Usage) -> dict[NodeName, Resources]:
-    """What of the seats is held there."""
-    return {
-        node: {name: min(amount, held.get(node, {}).get(name, 0)) for name, amount in amounts.items()}
-        for node, amounts in seats.items()
-    }
+    """The others, which are held there."""
+    beyond = _beyond(seats, held)
+    return {node: subtract(amounts, beyond[node]) for node, amounts in seats.items()}

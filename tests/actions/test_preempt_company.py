@@ -147,3 +147,18 @@ def test_the_cheapest_goes_where_nobody_is_that_it_must_be_apart_from() -> None:
     decided = scenario.gang("high", 1, gpu=8, priority=10, apart=[term(app="noisy")]).decide()
     assert decided.evicted() == ["whole-0"]
     assert "at least" in str(decided.verdict("high").evidence)
+
+
+def test_another_zone_is_free_for_others_while_the_victims_hold_all_of_theirs() -> None:
+    zones = numa({GPU: 4}, {GPU: 4}, free=[{GPU: 0}, {GPU: 2}])
+    scenario = Scenario().nodes("n", 1, gpu=8, numa=zones)
+    scenario.gang("low", 1, gpu=4, on=["n-0"], containers=[{GPU: 4}])
+    scenario.gang("keeps", 1, gpu=2, on=["n-0"], priority=99, containers=[{GPU: 2}])
+    scenario.gang("high", 1, gpu=4, priority=5, containers=[{GPU: 4}])
+    first = scenario.decide()
+    assert first.evicted() == ["low-0"]
+    small = {"gpu": 2, "priority": 5, "containers": [{GPU: 2}]}
+    dying(scenario, first).gang("early", 1, preemption_policy="Never", **small)
+    second = scenario.decide()
+    assert second.placed() == ["early"]
+    assert second.reasons() == {"high": Reason.ROOM_BEING_MADE}
