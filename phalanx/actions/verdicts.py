@@ -1,10 +1,11 @@
 """Step 5: a verdict on every gang that has members left without a node, and what to remember of it."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from phalanx.actions import starts
+from phalanx.actions import starts, words
 from phalanx.actions.demand import Demand
 from phalanx.actions.enqueue import verdict_of
 from phalanx.actions.explain import Explainer
@@ -16,7 +17,7 @@ from phalanx.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId
-from phalanx.model.reasons import Reason, Standing, Verdict
+from phalanx.model.reasons import Evidence, Reason, Standing, Verdict
 
 
 class Explained(Struct, frozen=True):
@@ -88,9 +89,16 @@ def _explained(demand: Demand, finding: Finding) -> Verdict:
         group=str(demand.gang),
         reason=finding.reason,
         message=f"subgroup {demand.part}: {finding.message}" if demand.part else finding.message,
-        evidence=finding.evidence,
+        evidence=(*finding.evidence, *_absent(demand)),
         next_step=finding.next_step,
     )
+
+
+def _absent(demand: Demand) -> Iterator[Evidence]:
+    """Members that do not exist yet, and count all the same."""
+    pods = [pod for batch in demand.batches for pod in batch.pods if pod.stand_in]
+    for role, count in Counter(pod.role for pod in pods).items():
+        yield Evidence(f"role {role}", f"{words.pods(count)} to come, for which room is to be reserved")
 
 
 def _not_explained(gang: Gang) -> Verdict:
