@@ -1,12 +1,13 @@
 """Step 5: a verdict on every gang that has members left without a node, and what to remember of it."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions import starts
+from phalanx.actions import starts, words
 from phalanx.actions.demand import Demand
 from phalanx.actions.enqueue import verdict_of
 from phalanx.actions.explain import Explainer
@@ -121,9 +122,16 @@ def _explained(demand: Demand, finding: Finding) -> Verdict:
         group=str(demand.gang),
         reason=finding.reason,
         message=f"subgroup {demand.part}: {finding.message}" if demand.part else finding.message,
-        evidence=finding.evidence,
+        evidence=(*finding.evidence, *_absent(demand)),
         next_step=finding.next_step,
     )
+
+
+def _absent(demand: Demand) -> Iterator[Evidence]:
+    """Members that do not exist yet, and count all the same."""
+    pods = [pod for batch in demand.batches for pod in batch.pods if pod.stand_in]
+    for role, count in Counter(pod.role for pod in pods).items():
+        yield Evidence(f"role {role}", f"{words.pods(count)} to come, for which room is to be reserved")
 
 
 def _not_explained(gang: Gang) -> Verdict:

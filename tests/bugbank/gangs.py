@@ -9,7 +9,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="binds are sent before a whole placement exists",
         issues=("Volcano #6010", "Volcano #2462", "scheduler-plugins #930"),
         module="phalanx.actions.demand",
-        edits={'"start", batches_of(chosen, whole=True)': '"start", batches_of(chosen, whole=False)'},
+        edits={"START, batches_of(chosen, whole=True)": "START, batches_of(chosen, whole=False)"},
         caught_by=Played("named:scheduler_plugins_930"),
     ),
     Mutant(
