@@ -1,14 +1,16 @@
 """How much more is admitted when many gangs are looked at together, what is proven, and how long it takes.
 
-    python -m bench.joint_admission [--seeds N] [--case LINE ...]
+    python -m bench.joint_admission [--seeds N] [--case LINE ...] [--subgroups]
 
 Racks of 16 to 32 nodes, spines of 8 to 16 racks, 45 % of the nodes free, each with odd bytes of memory and
 the load of its own daemons, so that no two are alike. Gangs of whole-node pods ask for more than there is: a
 third must lie in one rack, a third in one spine, a third anywhere; all prefer few racks; a gang is worth its
 nodes times a weight of 1 to 4, and those of the largest weight come first. One-by-one order, which is what a
-cycle does by itself, must be kept ("kept"), or is only where the search starts ("value"). Times are CPU time
-of one thread. The last column is the median divided by the time of a fixed CP-SAT model, solved in the same
-run: it says how fast the machine was.
+cycle does by itself, must be kept ("kept"), or is only where the search starts ("value"). With `--subgroups`
+each gang that need not lie in one rack is two subgroups of at most eight pods that must, and a rest that
+comes in segments of four per rack; nothing is written then. Times are CPU time of one thread. The last
+column is the median divided by the time of a fixed CP-SAT model, solved in the same run: it says how fast
+the machine was.
 """
 
 import argparse
@@ -23,7 +25,7 @@ from msgspec import Struct, structs, to_builtins
 from ortools.sat.python import cp_model
 
 from phalanx.model.names import NodeName
-from phalanx.model.rules import FewestDomains, Rule, SameDomain
+from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
 from phalanx.solver.cpsat import one_worker
 from phalanx.solver.joint.engine import admit, in_order
 from phalanx.solver.joint.problem import Declined, GangDemand, JointProblem, Kind, Part, worth
@@ -76,7 +78,7 @@ class Figures(Struct, frozen=True):
         return 100 * (self.bound - self.joint) / max(self.bound, 1)
 
 
-def problem(case: Case, seed: int) -> JointProblem:
+def problem(case: Case, seed: int, *, subgroups: bool = False) -> JointProblem:
     """The case on a cluster made from the seed; nobody must be admitted."""
     rng = random.Random(seed)
     classes: list[NodeClass] = []
@@ -91,7 +93,26 @@ def problem(case: Case, seed: int) -> JointProblem:
         (_gang(case, rng, index) for index in range(case.gangs)),
         key=lambda gang: -gang.value // sum(part.count for part in gang.parts),
     )
+    if subgroups:
+        gangs = [_divided(gang) for gang in gangs]
     return JointProblem(RESOURCES, ("spine", "rack"), (WORKER,), tuple(gangs), tuple(classes), seed=seed)
+
+
+def _divided(gang: GangDemand) -> GangDemand:
+    """Two subgroups in a rack each, of at most eight pods, and the rest in segments of four."""
+    size = sum(part.count for part in gang.parts)
+    if any(isinstance(rule, SameDomain) and rule.level == "rack" for rule in gang.rules) or size < 8:
+        return gang
+    half = min(8, size // 2)
+    rest = (size - 2 * half) // 4 * 4
+    sizes = {"left": half, "right": half, "ring": rest, "other": size - 2 * half - rest}
+    rules = (
+        SubgroupDomain("left in one rack", "left", "rack"),
+        SubgroupDomain("right in one rack", "right", "rack"),
+        SubgroupSegments("ring in segments", "ring", "rack", 4),
+    )
+    parts = tuple(Part(0, count, (name,)) for name, count in sizes.items() if count)
+    return structs.replace(gang, parts=parts, rules=(*gang.rules, *rules))
 
 
 def _node(rng: random.Random, path: tuple[str, str], index: int) -> NodeClass:
@@ -111,9 +132,9 @@ def _gang(case: Case, rng: random.Random, index: int) -> GangDemand:
     return GangDemand(f"gang-{index}", (Part(0, size),), tuple(rules), value=size * rng.randint(1, 4))
 
 
-def measured(case: Case, seed: int) -> Figures:
+def measured(case: Case, seed: int, *, subgroups: bool = False) -> Figures:
     """One seed: one-by-one order, then all together on top of it."""
-    posed = problem(case, seed)
+    posed = problem(case, seed, subgroups=subgroups)
     begin = time.process_time()
     start = in_order(posed)
     greedy_seconds = time.process_time() - begin
@@ -186,6 +207,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20, help="at most so many seeds of each case")
     parser.add_argument("--case", type=int, nargs="*", default=list(range(len(CASES))), help="lines to run")
     parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--subgroups", action="store_true", help="larger gangs have subgroups")
     arguments = parser.parse_args()
     reference_seconds()
     reference = reference_seconds()
@@ -197,11 +219,13 @@ def main() -> None:
     )
     results = []
     for case in (CASES[index] for index in arguments.case):
-        runs = [measured(case, seed) for seed in range(min(case.seeds, arguments.seeds))]
+        seeds = range(min(case.seeds, arguments.seeds))
+        runs = [measured(case, seed, subgroups=arguments.subgroups) for seed in seeds]
         print(line(case, runs, reference), flush=True)
         results.append({"case": to_builtins(case), "runs": [to_builtins(run) for run in runs]})
     report = {"reference_seconds": reference, "cases": results}
-    arguments.output.write_text(json.dumps(report, indent=1) + "\n")
+    if not arguments.subgroups:
+        arguments.output.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -198,10 +198,7 @@ class _Search:
     ) -> Counts | None:
         """Whole segments in one more domain: the tightest that takes all that is left, else the largest."""
         options = []
-        for number in np.unique(domain[lies]).tolist():
-            here = lies & (domain == number)
-            filled = fill(self._table, self._nodes, self._wanted(bond), start=counts, only=here)
-            room = int((filled - counts).sum())
+        for number, room in self._rooms(counts, bond, domain, lies, left):
             if room >= bond.size:
                 options.append((min(room // bond.size * bond.size, left), room, number))
         for most, _, number in sorted(options, key=lambda one: (-one[0], one[1], one[2])):
@@ -210,6 +207,21 @@ class _Search:
                 if more is not None:
                     return more
         return None
+
+    def _rooms(
+        self, counts: Counts, bond: Bond, domain: IntArray, lies: BoolArray, left: int
+    ) -> Iterator[tuple[int, int]]:
+        """How many more pods of the bond's roles each domain takes, at most as many as are left."""
+        numbers = np.unique(domain[lies]).tolist()
+        if len(bond.roles) == 1 and not self._table.rows.book.budgets:
+            # What fits alone is all there is to know, for all domains at once.
+            held = self._held(counts, bond.roles, bond.level, lies)[:, 0]
+            yield from ((number, min(int(held[number]), left)) for number in numbers)
+            return
+        for number in numbers:
+            here = lies & (domain == number)
+            filled = fill(self._table, self._nodes, self._wanted(bond), start=counts, only=here)
+            yield number, int((filled - counts).sum())
 
     def _so_many(self, counts: Counts, bond: Bond, where: BoolArray, amount: int) -> Counts | None:
         """So many pods of the bond's roles, in their order, on these nodes."""

@@ -11,10 +11,10 @@ from phalanx.actions import admit
 from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import Pod
-from tests.builders import Decided, Scenario
+from tests.builders import Decided, Scenario, term
 
 SEEDS = range(24)
-HELPED = {8: {"g0"}, 17: {"g2"}, 18: {"g3"}}
+HELPED = {0: {"g2"}, 8: {"g0"}, 17: {"g2"}, 18: {"g3"}}
 """Gangs with subgroups that start only because others are moved, by seed."""
 LEVELS = ("spine", "rack")
 
@@ -39,11 +39,15 @@ def scenario_of(seed: int) -> Scenario:
 
 
 def add_gang(scenario: Scenario, name: str, rng: random.Random) -> None:
-    kind = rng.choice(("plain", "plain", "divided", "divided", "segments", "some", "odd", "share", "half"))
+    kind = rng.choice(
+        ("plain", "plain", "divided", "divided", "segments", "some", "odd", "share", "half", "apart")
+    )
     if kind == "plain":
         scenario.gang(name, rng.randint(1, 5), gpu=8, required=rng.choice((None, "rack", "spine")))
     elif kind == "share":
         scenario.gang(name, rng.randint(1, 3), share=rng.choice((250, 500)))
+    elif kind == "apart":
+        scenario.gang(name, rng.randint(1, 2), gpu=4, labels={"app": "x"}, apart=[term(app="x")])
     elif kind == "half":
         scenario.gang(name, rng.randint(1, 3), gpu=4, required="spine", priority=rng.randint(0, 1))
     else:
@@ -72,6 +76,12 @@ def parts_of(kind: str, rng: random.Random) -> Iterator[SubgroupSpec]:
 def broken(scenario: Scenario, result: Decided) -> list[str]:
     """What is wrong with all that was placed: levels, segments, room."""
     snapshot = scenario.snapshot(1)
+    apart = [
+        node
+        for gang in snapshot.gangs.values()
+        if gang.members[0].shape.anti_affinity
+        for node in result.nodes(gang.name)
+    ]
     wrong, used, shared = list[str](), Counter[str](), Counter[tuple[str, int]]()
     for bind in (bind for each in result.result.placements for bind in each.binds):
         if bind.device is not None:
@@ -101,6 +111,8 @@ def broken(scenario: Scenario, result: Decided) -> list[str]:
                 wrong.append(f"{gang.name}: {part.name} in broken segments")
             if not part.segment and len(counts) > 1:
                 wrong.append(f"{gang.name}: {part.name} in several {part.required}s")
+    if len(set(apart)) < len(apart):
+        wrong.append("two on one node that must be apart")
     return wrong + [f"{count} GPUs on {node}" for node, count in used.items() if count > 8]
 
 

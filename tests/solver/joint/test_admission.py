@@ -265,7 +265,7 @@ sys.stdout.buffer.write(example())
 
 
 def example() -> bytes:
-    """An answer with several regions, roles and a budget, as bytes."""
+    """An answer with several regions, roles, subgroups and a budget, as bytes."""
     limit = (Budget("limit", {"nvidia.com/gpu": 30}),)
     wishes = ("rack", "spine", None)
     gangs = tuple(
@@ -278,6 +278,12 @@ def example() -> bytes:
         )
         for index in range(9)
     )
+    parts = (("a", 0, 2), ("b", 1, 2), ("", 0, 1))
+    divided = [
+        with_subgroups(structs.replace(each, name=f"{each.name}-divided"), *parts, a="rack", b="rack:2")
+        for each in gangs[:6]
+    ]
+    gangs = (*gangs, *divided)
     nodes = {f"n{index}": (3 + index % 4, (f"s{index % 2}", f"r{index % 6}")) for index in range(12)}
     return msgspec.json.encode(answered(posed(*gangs, nodes=nodes, kinds=(1, 2))))
 
