@@ -52,6 +52,20 @@ def test_a_limit_that_was_lowered_while_it_was_decided(ago_s: float, expected: l
     assert violations(history, QueuesAddUp) == expected
 
 
+@pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S6"])])
+def test_a_queue_that_was_moved_while_it_was_decided(ago_s: float, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(queue("top", limit={"nvidia.com/gpu": "2"}), queue("q"), node("n1"))
+        stage.create(pod_group("g", min_member=1, queue="q"), *gang("g", {"w": 3}))
+        stage.change("q", QUEUES, parent="top")
+        host = await stage.leader()
+        await stage.pass_time(ago_s)
+        for number in range(3):
+            await host.bind(f"g-w-{number}", "n1")
+
+    assert violations(history, QueuesAddUp) == expected
+
+
 def test_a_limit_that_was_lowered_unheard() -> None:
     async def history(stage: Stage) -> None:
         stage.create(queue("q", limit={"nvidia.com/gpu": "4"}), node("n1"))

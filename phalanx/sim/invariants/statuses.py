@@ -17,8 +17,8 @@ from phalanx.sim.store import Change, ChangeType, Key, Object
 class QueuesAddUp(Check):
     """S6: no bind takes a queue beyond its limit, and at rest its status tells what its pods use.
 
-    A limit counts as the highest since what the sender had heard of when it decided. Limits of flavors are
-    tested apart.
+    A limit counts as the highest since what the sender had heard of when it decided. Nothing is said while a
+    queue has moved in the tree since then. Limits of flavors are tested apart.
     """
 
     name = "S6"
@@ -45,6 +45,8 @@ class QueuesAddUp(Check):
         if pod is None or not pod.asks:
             return
         heard = self.truth.heard(call, "queues", before_s=DECIDED_S)
+        if self._has_moved(heard):
+            return
         name = self._queue_of(pod)
         for queue in self._path(name):
             limits = [_amounts((spec or {}).get("limit") or {}) for spec in self._specs[queue].since(heard)]
@@ -77,6 +79,13 @@ class QueuesAddUp(Check):
     def _is_busy(self) -> bool:
         before = self.truth.revision_before(CONVERGED_S)
         return any(self.truth.pod_changed_at(pod.uid) > before for pod in self.truth.pods.values())
+
+    def _has_moved(self, heard: int) -> bool:
+        """Whether some queue had another parent since then."""
+        return any(
+            len({(spec or {}).get("parent") or "" for spec in history.since(heard)}) > 1
+            for history in self._specs.values()
+        )
 
     def _any_limit(self) -> bool:
         return any((history.now or {}).get("limit") for history in self._specs.values())
