@@ -163,6 +163,19 @@ def test_other_subgroups_are_helped_where_the_first_ones_fit_nowhere() -> None:
     assert placement.cause == "start"
 
 
+def test_what_others_were_chosen_from_is_not_tried_again_in_the_same_cycle() -> None:
+    """The replica `r` comes after the first choice, `p` and `q`, and is one of those that start instead."""
+    scenario = three_racks().gang("first", 2, gpu=8)
+    parts = [SubgroupSpec(name, size, required="rack") for name, size in (("p", 6), ("q", 4), ("r", 1))]
+    divided(scenario, "serve", *parts, min=5, min_subgroups=2)
+    result = scenario.decide()
+    assert sorted(result.placed()) == ["first", "serve"]
+    assert {name: racks.total() for name, racks in racks_of(result, scenario, "serve").items()} == {
+        "q": 4,
+        "r": 1,
+    }
+
+
 def test_a_gang_that_started_with_other_subgroups_is_moved_with_these() -> None:
     scenario = three_racks().nodes("d", 5, gpu=8, within="s/d").nodes("e", 5, gpu=8, within="s/e")
     replicas(scenario.gang("first", 2, gpu=8))

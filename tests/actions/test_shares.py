@@ -1,11 +1,14 @@
 """Shares of GPUs: what fits on devices, which device each pod gets, and what is left for others."""
 
+import random
 from collections import Counter
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from phalanx.actions import admit
 from phalanx.actions.demand import demands_of
 from phalanx.actions.devices import with_devices
 from phalanx.actions.placing import Placing, put
@@ -264,6 +267,35 @@ def test_shares_of_several_gangs_are_dealt_together() -> None:
         put(session, placing)
     assert free_devices(session.nodes[NodeName("x-0")], session.free(NodeName("x-0"))) == (0, 0)
     assert with_devices(session, placings) is None
+
+
+def mixed_shares(seed: int) -> Scenario:
+    """Two or three nodes with two shared GPUs each, and gangs of shares that do not all go together."""
+    rng = random.Random(seed)
+    scenario, left = Scenario(), (0, 100, 200, 300, 400, 500)
+    for node in "xyz"[: rng.randint(2, 3)]:
+        scenario.nodes(node, 1, shared=2, used=used(rng.choice(left), rng.choice(left)))
+    for index in range(rng.randint(3, 6)):
+        where = {"selector": {"group": rng.choice("xy")}} if rng.random() < 0.5 else {}
+        count, share = rng.randint(1, 3), rng.choice((250, 250, 500, 500, 300, 350, 700))
+        scenario.gang(f"g{index}", count, share=share, **where)
+    return scenario
+
+
+@pytest.mark.parametrize("seed", [*range(20), 67, 641, 1022, 1151])
+def test_shares_that_stay_keep_their_devices_when_others_are_moved(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the last seeds, a share that stays would take the device of a moved one, if it came after it."""
+    scenario = mixed_shares(seed)
+    together = scenario.decide()
+    foreign = scenario.snapshot().nodes
+    for (node, device), amount in taken(together).items():
+        assert amount <= free_devices(foreign[NodeName(node)], foreign[NodeName(node)].free)[device]
+    monkeypatch.setattr(admit, "execute", lambda *_: False)
+    alone = set(scenario.decide().placed())
+    assert alone <= set(together.placed())
+    assert seed < 20 or alone < set(together.placed())
 
 
 # --- brute force --------------------------------------------------------------------------------------------
