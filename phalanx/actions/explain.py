@@ -140,6 +140,8 @@ def _waiting(case: Case) -> Finding:
     rule = _dominant_rule(case)
     if isinstance(rule, CompanyRule) or (rule is None and _is_kept_away(case)):
         return findings.no_company(case, rule)
+    if isinstance(rule, Budget) and rule.queue is None:
+        return findings.cells_kept(case, rule)
     if isinstance(rule, Budget):
         return findings.queue_limit(case, rule)
     if isinstance(rule, SameDomain):

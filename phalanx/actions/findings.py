@@ -255,6 +255,21 @@ def queue_limit(case: Case, rule: Budget) -> Finding:
     )
 
 
+def cells_kept(case: Case, rule: Budget) -> Finding:
+    """Would fit if domains were not kept for a queue that is guaranteed them."""
+    cells = [cell for cell in case.session.cells.cells if not cell.nodes.isdisjoint(rule.nodes or ())]
+    names = words.listed(f"{cell.level} {cell.domain}" for cell in cells)
+    return Finding(
+        reason=Reason.CELLS_KEPT,
+        message=f"there is no room beside the {rule.name}: {names}",
+        evidence=(
+            *(Evidence(f"{cell.level} {cell.domain}", f"is kept for queue {cell.queue}") for cell in cells),
+            *_conflict(case),
+        ),
+        next_step="Wait until there is room elsewhere, or submit to a queue that is guaranteed cells",
+    )
+
+
 def above_queue_limit(case: Case, rule: Budget) -> Finding:
     """More than the queue may ever use."""
     return Finding(

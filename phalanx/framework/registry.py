@@ -31,6 +31,7 @@ BUILT_IN: Final = MappingProxyType(
         "lemons": "phalanx.plugins.lemons:Lemons",
         "topology": "phalanx.plugins.topology:TopologyLevels",
         "queue-limits": "phalanx.plugins.queue_limits:QueueLimits",
+        "cells": "phalanx.plugins.cells:CellsOfQueues",
         "queue-priority": "phalanx.plugins.queue_priority:QueuePriority",
         "drf": "phalanx.plugins.drf:DominantShare",
         "priority-preemption": "phalanx.plugins.priority_preemption:PriorityPreemption",

@@ -15,6 +15,7 @@ from phalanx.model.quantities import InvalidQuantity, capacity_amount
 from phalanx.model.queues import (
     DEFAULT,
     Backfill,
+    Cell,
     Flavor,
     Objective,
     Ordering,
@@ -54,6 +55,7 @@ def read_queue(written: WireQueue) -> Queue:
         guarantee=read_capacity(spec.guarantee, "spec.guarantee", problems),
         limit=read_capacity(spec.limit, "spec.limit", problems),
         flavors=_flavors(spec, problems),
+        cells=_cells(spec, problems),
         objective=_known(Objective, spec.objective, "spec.objective", problems),
         ordering=_ordering(spec, problems),
         user_label=spec.user_label or "",
@@ -88,6 +90,14 @@ def _flavors(spec: QueueSpec, problems: list[Problem]) -> tuple[Flavor, ...]:
         )
         for flavor in spec.flavors
     )
+
+
+def _cells(spec: QueueSpec, problems: list[Problem]) -> tuple[Cell, ...]:
+    for cell in spec.cells:
+        if cell.count < 1:
+            message = f"spec.cells[{cell.level}].count: {cell.count} is not at least 1"
+            problems.append(Problem(Reason.INVALID_OBJECT, message))
+    return tuple(Cell(cell.level, cell.count, cell.topology or "") for cell in spec.cells if cell.count >= 1)
 
 
 def _ordering(spec: QueueSpec, problems: list[Problem]) -> Ordering:

@@ -16,7 +16,6 @@ from phalanx.model.wire.phalanx import PodGroupSpec, QueueSpec, Role
 FIELDS: Final[dict[type[Struct], frozenset[str]]] = {
     PodGroupSpec: frozenset({"start_by"}),
     Role: frozenset({"requests"}),
-    QueueSpec: frozenset({"cells"}),
 }
 """Per struct, fields of which any set value is refused."""
 
