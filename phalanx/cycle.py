@@ -1,6 +1,6 @@
 """One cycle: a snapshot in, decisions out. Same snapshot, same configuration: same result, byte for byte."""
 
-from phalanx.actions import allocate, close, consolidate, enqueue, preempt, recover, release, verdicts
+from phalanx.actions import allocate, cells, close, consolidate, enqueue, preempt, recover, release, verdicts
 from phalanx.actions.claims import after as claims_after
 from phalanx.actions.claims import find as find_claims
 from phalanx.actions.failures import find as find_failures
@@ -15,8 +15,9 @@ from phalanx.model.snapshot import Snapshot
 
 def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
     """Raises ConfigError when the configuration names a plugin that does not exist."""
-    # 1. Open the session: plugins compute shares, orders and eligibility.
+    # 1. Open the session: plugins compute shares, orders and eligibility; domains are kept as cells.
     session = Session(snapshot, config)
+    cells.execute(session)
     # 2. Take the gangs that may be tried, in order; the others get their verdict.
     troubles = find_troubles(session) if ActionName.RECOVER in config.actions else {}
     claims = find_claims(session)

@@ -474,6 +474,12 @@ model alone takes seconds to build."""
 MOVE_DOMAINS_MAX: Final = 32
 """Domains that simple rules try to clear for one plan, those that lack least: some milliseconds each."""
 
+CELL_OPTIONS_MAX: Final = 20_000
+"""Pairs of a guarantee of cells and a domain that could be one, in an exact search for what to keep."""
+
+CELLS_DETERMINISTIC_LIMIT: Final = 0.2
+"""Deterministic units for that search, once in each cycle in which simple rules keep too few cells."""
+
 VICTIM_AMOUNTS_MAX: Final = 1 << 60
 """Largest sum in a model of victims, so that nothing overflows 64 bits."""
 

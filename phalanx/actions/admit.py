@@ -102,8 +102,11 @@ def _arranged(
         moved = [index for index in moved if index not in fixed]
         held += [put(session, placings[index]) for index in fixed]
         stay += fixed
+        if not helped:
+            _roll_back(held)
+            return placings
         question = together(session, problems, [placings[index] for index in moved], helped)
-    answer = admit(question.problem, question.start, limits=_LIMITS) if helped else None
+    answer = admit(question.problem, question.start, limits=_LIMITS)
     if isinstance(answer, JointAnswer):
         outcome.solves[BY] += 1
         outcome.defects.extend(answer.defects)

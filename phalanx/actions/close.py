@@ -133,7 +133,7 @@ def _reports(session: Session, told: Mapping[QueueName, PastUsage]) -> dict[str,
             problems=queue.problems,
             guarantee=dict(sorted(shares[queue.name].guarantee.items())),
             fair_share=dict(sorted(shares[queue.name].fair_share.items())),
-            unkept=session.fair_shares.problems(queue),
+            unkept=(*session.fair_shares.problems(queue), *session.cells.lacking.get(queue.name, ())),
             past=told.get(queue.name),
         )
         for queue in session.queues

@@ -141,7 +141,8 @@ def _waiting(case: Case) -> Finding:
     if isinstance(rule, CompanyRule) or (rule is None and _is_kept_away(case)):
         return findings.no_company(case, rule)
     if isinstance(rule, Budget):
-        return findings.queue_limit(case, rule)
+        cells = case.session.cells.meant_by(rule.name)
+        return findings.cells_kept(case, cells) if cells else findings.queue_limit(case, rule)
     if isinstance(rule, SameDomain):
         return findings.no_domain(case, rule)
     if rule is not None:

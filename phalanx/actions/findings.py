@@ -1,5 +1,6 @@
 """The words of verdicts: message and evidence of each reason that an explanation can find."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -7,6 +8,7 @@ from msgspec import Struct
 from phalanx.actions import advice, evidence, words
 from phalanx.actions.demand import Batch, Demand
 from phalanx.actions.endings import Ending
+from phalanx.framework.cells import KeptCell
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
 from phalanx.limits import CLAIM_MS
@@ -253,6 +255,20 @@ def queue_limit(case: Case, rule: Budget) -> Finding:
         f"{_asked(case.demand, rule)} are needed",
         evidence=(*_against(case.demand, rule), *_conflict(case), *evidence.of_endings(case.ending)),
         next_step=case.while_waiting,
+    )
+
+
+def cells_kept(case: Case, cells: Sequence[KeptCell]) -> Finding:
+    """Would fit if these domains were not kept for a queue that is guaranteed them."""
+    names = words.listed(f"{cell.level} {cell.domain}" for cell in cells)
+    return Finding(
+        reason=Reason.CELLS_KEPT,
+        message=f"there is no room beside the cells of queue {cells[0].queue}: {names}",
+        evidence=(
+            *(Evidence(f"{cell.level} {cell.domain}", f"is kept for queue {cell.queue}") for cell in cells),
+            *_conflict(case),
+        ),
+        next_step="Wait until there is room elsewhere, or submit to a queue that is guaranteed cells",
     )
 
 

@@ -5,7 +5,7 @@ other rules as well: each gang on the nodes that were planned for it, else where
 does not stand this is dropped.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 from msgspec import Struct
 
@@ -19,7 +19,7 @@ from phalanx.actions.prospects import homes_of_level
 from phalanx.actions.victim_problem import vector_of
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Statement, Usage, total_requests
-from phalanx.model.names import NodeName
+from phalanx.model.names import NodeName, QueueName
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.solver.engine import place
 from phalanx.solver.moves.engine import plan_moves
@@ -158,7 +158,7 @@ class _View:
         asked = [batch.pods[0].shape.requests for each in demands for batch in each.batches]
         self.resources = asked_for(asked)
         self._most = self._free_without(units)
-        self._takes: dict[tuple[Hashable, int], dict[int, int]] = {}
+        self._takes: dict[Hashable, dict[int, int]] = {}
         self._domains: dict[Hashable, dict[int, int]] = {}
 
     def _free_without(self, units: Sequence[Movable]) -> list[Vector]:
@@ -176,18 +176,20 @@ class _View:
 
     def parts(self, demand: Demand) -> tuple[Part, ...]:
         """One for each batch."""
-        return tuple(self._part(batch) for batch in demand.batches)
+        path = [queue.name for queue in self._session.queues.path(demand.gang.queue)]
+        closed = {node for cell in self._session.cells.closed_to(path) for node in cell.nodes}
+        return tuple(self._part(batch, closed, demand.gang.queue) for batch in demand.batches)
 
-    def _part(self, batch: Batch) -> Part:
+    def _part(self, batch: Batch, closed: Collection[NodeName], queue: QueueName) -> Part:
         pod, count = batch.pods[0], len(batch.pods)
         (request,) = request_vectors([pod.shape.requests], self.resources)
-        key = (pod.shape.key, count)
+        key = (pod.shape.key, count, queue if closed else None)
         if key not in self._takes:
             rejected = self._session.eligibility(pod).rejected
             fitting = {
                 place: pods_within(most, request, count)
                 for place, most in enumerate(self._most)
-                if self.nodes[place] not in rejected
+                if self.nodes[place] not in rejected and self.nodes[place] not in closed
             }
             self._takes[key] = {place: most for place, most in fitting.items() if most}
         return Part(request, count, self._takes[key])

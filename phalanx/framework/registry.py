@@ -32,6 +32,7 @@ BUILT_IN: Final = MappingProxyType(
         "topology": "phalanx.plugins.topology:TopologyLevels",
         "queue-limits": "phalanx.plugins.queue_limits:QueueLimits",
         "not-preemptible": "phalanx.plugins.not_preemptible:NotPreemptible",
+        "cells": "phalanx.plugins.cells:CellsOfQueues",
         "queue-priority": "phalanx.plugins.queue_priority:QueuePriority",
         "drf": "phalanx.plugins.drf:DominantShare",
         "priority-preemption": "phalanx.plugins.priority_preemption:PriorityPreemption",

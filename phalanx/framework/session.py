@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
+from phalanx.framework.cells import KeptCells
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, judge
 from phalanx.framework.entitlements import FairShares
@@ -54,6 +55,7 @@ class Session:
         self.topologies = Topologies(snapshot.topologies, self.nodes, config.default_topology)
         self.plugins = Plugins(load_plugins(config))
         self.faults = MappingProxyType({} if overlook_faults else _faults(self.nodes, self.plugins))
+        self.cells = KeptCells()
         self._changes = Changes()
         self.circumstances: list[object] = []
         self._verdicts: dict[GangId, Verdict] = {}
@@ -108,6 +110,11 @@ class Session:
             refusals = (plugin.refuse_gang(gang, self) for plugin in self.plugins.checks)
             self._objections[gang.id] = next((each for each in refusals if each is not None), None)
         return self._objections[gang.id]
+
+    def keep_cells(self, cells: KeptCells) -> None:
+        """These domains are for gangs of their queues only; what depends on that is asked after it."""
+        self.cells = cells
+        self.circumstances.append(cells)
 
     def refuse(self, gang: Gang, verdict: Verdict) -> None:
         """Give up on the gang for this cycle, or on what it has left to place; say what of it was ignored."""

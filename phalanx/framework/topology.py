@@ -28,7 +28,11 @@ class Topologies:
 
     def of(self, gang: Gang) -> Topology | None:
         """What the gang's wish refers to; None when it names a topology that does not exist."""
-        return self._known.get(gang.topology.topology or self._default)
+        return self.named(gang.topology.topology)
+
+    def named(self, name: str) -> Topology | None:
+        """The topology of this name, without one the default; None where it does not exist."""
+        return self._known.get(name or self._default)
 
     def names(self) -> tuple[str, ...]:
         """The names of all topologies that have one."""

@@ -73,6 +73,14 @@ class Flavor(Struct, frozen=True):
     guarantee: Resources = NONE
 
 
+class Cell(Struct, frozen=True):
+    """So many whole domains of this level that are guaranteed; `topology` empty for the default one."""
+
+    level: str
+    count: int
+    topology: str = ""
+
+
 class Queue(Struct, frozen=True):
     """One queue. `guarantee` and `limit` count over all nodes, a flavor's over its nodes, with descendants.
 
@@ -90,6 +98,7 @@ class Queue(Struct, frozen=True):
     guarantee: Resources = NONE
     limit: Resources = NONE
     flavors: tuple[Flavor, ...] = ()
+    cells: tuple[Cell, ...] = ()
     objective: Objective | None = None
     ordering: Ordering = Ordering.PRIORITY_FIFO
     user_label: str = ""

@@ -49,6 +49,7 @@ class Reason(StrEnum):
     NOT_TRIED_YET = "NotTriedYet"
     HELD_AFTER_FAILURE = "HeldAfterFailure"
     RECOVERING = "Recovering"
+    CELLS_KEPT = "CellsKept"
     ROOM_KEPT = "RoomKept"
     RESERVATION_ENDED = "ReservationEnded"
     ROOM_BEING_MADE = "RoomBeingMade"

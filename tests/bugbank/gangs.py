@@ -43,7 +43,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="a gang that starts with other subgroups gets their pods twice",
         issues=("KAI-Scheduler design min-subgroups",),
         module="phalanx.actions.allocate",
-        edits={"                self._chosen_anew.add(demand.gang.id)\n": ""},
+        edits={"        self.outcome.chosen_anew.add(demand.gang.id)\n": ""},
         caught_by=Played("plays_world_topology:some_subgroups_are_enough"),
     ),
     Mutant(

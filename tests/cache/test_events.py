@@ -414,9 +414,7 @@ def test_what_helps_in_a_group() -> None:
 def test_a_gang_that_becomes_preemptible_leaves_its_part_of_the_guarantee_to_others() -> None:
     cache = new_cache(pod_group(uid="G", disruption={"preemptible": False}))
     apply(cache, one_gpu(labels={label("pod-group"): "g"}, nodeName="n1"))
-    assert not apply(
-        cache, pod_group(uid="G", disruption={"preemptible": False, "minRuntime": "1h"})
-    ).capacity_grew
+    assert not apply(cache, pod_group(uid="G", disruption={"preemptible": False})).capacity_grew
     assert apply(cache, pod_group(uid="G")).capacity_grew
 
 

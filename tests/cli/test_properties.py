@@ -117,12 +117,14 @@ def pod(name: str, cpu: int, **spec: str) -> dict[str, Any]:
 
 
 class Outcome:
-    """What the binds of the output mean for the objects of the case."""
+    """What the binds of the output mean for the objects of the case. Nobody makes evicted pods again."""
 
     def __init__(self, case: Case, output: dict[str, Any]) -> None:
         binds = [bind for cycle in output["cycles"] for bind in cycle["binds"]]
         self.node_of = {bind["pod"].removeprefix("default/"): bind["node"] for bind in binds}
         assert len(self.node_of) == len(binds), "a pod is bound twice"
+        evictions = [each["pod"] for cycle in output["cycles"] for each in cycle["evictions"]]
+        self.gone = {pod.removeprefix("default/") for pod in evictions}
         self.waiting = {
             each["group"].removeprefix("default/"): each for each in output["cycles"][-1]["verdicts"]
         }
@@ -130,7 +132,7 @@ class Outcome:
             group.name: {
                 number: self.node_of[f"{group.name}-{number}"]
                 for number in range(len(group.sizes))
-                if f"{group.name}-{number}" in self.node_of
+                if f"{group.name}-{number}" in self.node_of.keys() - self.gone
             }
             for group in case.groups
         }
@@ -200,7 +202,11 @@ def check_group(case: Case, group: Group, outcome: Outcome) -> None:
     assert not placed or len(placed) >= group.minimum, "a part of a gang"
     racks = {node.rack for node in case.nodes if node.name in placed.values()}
     assert not group.required or len(racks) <= 1
-    left = [size for number, size in enumerate(group.sizes) if number not in placed]
+    left = [
+        size
+        for number, size in enumerate(group.sizes)
+        if number not in placed and f"{group.name}-{number}" not in outcome.gone
+    ]
     assert (group.name in outcome.waiting) == bool(left), "a verdict for what waits, and only then"
     if left:
         needed = left[:1] if placed else left[: group.minimum]

@@ -81,11 +81,6 @@ def test_a_pod_group_names_each_of_its_fields_that_are_refused() -> None:
     )
 
 
-def test_a_queue_names_each_of_its_fields_that_are_refused() -> None:
-    spec = msgspec.convert(example("queue-every-field.yaml")["spec"], wire.QueueSpec)
-    assert not_implemented.of_queue(spec) == ("spec.cells",)
-
-
 @pytest.mark.parametrize(
     "name", ["podgroup-minimal", "podgroup-roles", "podgroup-min-subgroups", "job-with-podgroup"]
 )
@@ -96,7 +91,6 @@ def test_what_is_implemented_is_not_refused(name: str) -> None:
 
 def test_values_that_ask_for_what_happens_anyway_are_not_refused() -> None:
     assert not_implemented.of_pod_group(wire.PodGroupSpec(min_member=1, start_when="Arrived")) == ()
-    assert not_implemented.of_queue(wire.QueueSpec(state="Open", weight=2, priority=1)) == ()
 
 
 @pytest.mark.parametrize(("kind", "struct"), [("PodGroup", wire.PodGroupStatus), ("Queue", wire.QueueStatus)])

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from phalanx.model.wire import not_implemented
 from phalanx.model.wire import phalanx as wire
 from tests.crds.files import Document, schema
 
@@ -62,27 +61,3 @@ def struct_differences(found: Document, kind: inspect.StructType, path: str) -> 
 @pytest.mark.parametrize(("kind", "part", "struct"), PAIRS)
 def test_schema_and_struct_have_the_same_fields(kind: str, part: str, struct: type[msgspec.Struct]) -> None:
     assert sorted(differences(schema(kind, part), inspect.type_info(struct), f"{kind}.{part}")) == []
-
-
-def described_fields(found: Document, kind: inspect.Type) -> Iterator[tuple[type, str, str]]:
-    """(struct, field, description) of every field in the tree."""
-    kind = bare(kind)
-    if isinstance(kind, inspect.VarTupleType):
-        yield from described_fields(found["items"], kind.item_type)
-    if isinstance(kind, inspect.StructType):
-        for field in kind.fields:
-            child = found["properties"][field.encode_name]
-            yield kind.cls, field.name, child.get("description", "")
-            yield from described_fields(child, field.type)
-
-
-def fields_that_say(text: str) -> dict[tuple[type, str], str]:
-    """(struct, field) -> description, of the fields in all three kinds whose description has this text."""
-    roots = [(schema(kind, part), inspect.type_info(struct)) for kind, part, struct in PAIRS]
-    rows = [row for found, struct in roots for row in described_fields(found, struct)]
-    return {(struct, name): description for struct, name, description in rows if text in description}
-
-
-def test_descriptions_say_which_fields_are_refused() -> None:
-    refused = {(struct, name) for struct, names in not_implemented.FIELDS.items() for name in names}
-    assert fields_that_say("Not implemented yet: a set value is refused").keys() == refused

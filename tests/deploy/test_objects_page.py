@@ -1,9 +1,8 @@
-"""The page about objects shows examples that the tests load, and names what is refused."""
+"""The page about objects shows examples that the tests load, and explains every label and annotation."""
 
 import re
 
 from phalanx.model import names
-from phalanx.model.wire import not_implemented
 from tests.crds.files import FOLDER, VALID
 from tests.deploy.manifests import REPOSITORY
 
@@ -33,15 +32,3 @@ def test_the_page_explains_every_annotation_and_every_label_of_nodes() -> None:
     named = [getattr(names, name) for name in vars(names) if name.startswith(prefixes)]
     assert len(named) == 8
     assert all(f"| `{each}` |" in PAGE for each in named)
-
-
-def test_the_page_names_every_field_that_is_refused() -> None:
-    section = PAGE[PAGE.index("## Not implemented yet") :]
-    said = {cell.split("[].")[-1].split(":")[0] for cell in re.findall(r"`([^`/]+)`", section)}
-    expected = {camel(name) for names_ in not_implemented.FIELDS.values() for name in names_}
-    assert expected == said - {"preemptionPolicy"}
-
-
-def camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.title() for part in rest)

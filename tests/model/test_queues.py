@@ -61,7 +61,7 @@ def test_defaults() -> None:
     ("spec", "reason", "says"),
     [
         ({"guarantee": {"cpu": "lots"}}, Reason.INVALID_OBJECT, "spec.guarantee[cpu]"),
-        ({"cells": [{"level": "rack", "count": 1}]}, Reason.UNSUPPORTED_FIELD, "spec.cells"),
+        ({"cells": [{"level": "rack", "count": 0}]}, Reason.INVALID_OBJECT, "spec.cells[rack].count"),
         ({"state": "Ajar"}, Reason.INVALID_OBJECT, "spec.state: 'Ajar' is none of Open, Held, Closed"),
         ({"ordering": "LIFO"}, Reason.INVALID_OBJECT, "spec.ordering: 'LIFO' is none of"),
         ({"ordering": "FairUsers"}, Reason.INVALID_OBJECT, "spec.userLabel"),
@@ -130,5 +130,5 @@ def test_a_cycle_stops_its_queues_only() -> None:
 
 
 def test_a_cut_queue_keeps_its_own_problems() -> None:
-    (a, _) = queue_tree([queue("a", parent="gone", cells=[{"level": "rack", "count": 1}])]).values()
-    assert [problem.reason for problem in a.problems] == [Reason.UNSUPPORTED_FIELD, Reason.QUEUE_INVALID]
+    (a, _) = queue_tree([queue("a", parent="gone", cells=[{"level": "rack", "count": 0}])]).values()
+    assert [problem.reason for problem in a.problems] == [Reason.INVALID_OBJECT, Reason.QUEUE_INVALID]

@@ -12,7 +12,7 @@ from phalanx.limits import CLAIM_MS, PARTIAL_GANG_GRACE_MS
 from phalanx.model.gangs import Recovery, RecoveryMode, RoleSpec, Runtime, SubgroupSpec, TopologyWish
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
 from phalanx.model.pods import PodPhase, Requirement, Term
-from phalanx.model.queues import Backfill, Flavor, Ordering, QueueState
+from phalanx.model.queues import Backfill, Cell, Flavor, Ordering, QueueState
 from phalanx.model.reading.shapes import shape_requesting
 from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
 from phalanx.model.resources import GPU
@@ -363,6 +363,13 @@ def test_preempted() -> None:
     found = scenario.decide().verdict("low")
     assert found.reason is Reason.PREEMPTED
     assert "evicted in favour of team/high: 2 pods must give back their nodes first" in found.message
+
+
+def test_cells_kept() -> None:
+    scenario = Scenario("rack").nodes("n", 1, gpu=8, within="r1").queue("q", cells=(Cell("rack", 1),))
+    found = verdict(scenario.gang("g", 1, gpu=8))
+    assert found.reason is Reason.CELLS_KEPT
+    assert "no room beside the cells of queue q: rack r1" in found.message
 
 
 def test_would_delay() -> None:

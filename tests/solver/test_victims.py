@@ -130,6 +130,17 @@ def problems(draw: st.DrawFn, *, wants: int = 1) -> VictimProblem:
     )
 
 
+def test_a_unit_that_goes_for_two_places_gives_its_room_once() -> None:
+    """The second unit needs the first one, which frees nothing on the place of the second."""
+    places = tuple(Place(free=(free, 0), takes=(free,), domain=0) for free in (2, 1))
+    first = Unit(1, ((0, (0, 2)),))
+    second, third = Unit(1, ((1, (0, 2)),), needs=(0,)), Unit(1, ((0, (0, 2)),))
+    problem = VictimProblem((Want((1, 2), 3),), places, (first, second, third))
+    for found in (most_for_the_cost(problem, (0, 1)), choose(problem).choice):
+        assert found is not None
+        assert found.units == (0, 1, 2)
+
+
 @given(problems())
 @settings(max_examples=400, deadline=None)
 def test_one_want_gets_the_cheapest_victims_and_the_proof_agrees(problem: VictimProblem) -> None:

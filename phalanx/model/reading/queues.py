@@ -15,6 +15,7 @@ from phalanx.model.quantities import InvalidQuantity, capacity_amount
 from phalanx.model.queues import (
     DEFAULT,
     Backfill,
+    Cell,
     Flavor,
     Objective,
     Ordering,
@@ -27,7 +28,6 @@ from phalanx.model.reading.metadata import seconds
 from phalanx.model.reading.nodes import read_capacity
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.resources import CPU
-from phalanx.model.wire import not_implemented
 from phalanx.model.wire.meta import LabelSelector
 from phalanx.model.wire.objects import Queue as WireQueue
 from phalanx.model.wire.phalanx import QueueSpec, QueueStatus, Reclaim
@@ -38,10 +38,7 @@ E = TypeVar("E", bound=StrEnum)
 def read_queue(written: WireQueue) -> Queue:
     """One queue, with the parent that it names whether that exists or not."""
     spec = written.spec
-    problems = [
-        Problem(Reason.UNSUPPORTED_FIELD, f"{path} is not supported yet")
-        for path in not_implemented.of_queue(spec)
-    ]
+    problems: list[Problem] = []
     weight = spec.weight if spec.weight is not None else 1
     if weight < 1:
         problems.append(Problem(Reason.INVALID_OBJECT, f"spec.weight: {weight} is not at least 1"))
@@ -54,6 +51,7 @@ def read_queue(written: WireQueue) -> Queue:
         guarantee=read_capacity(spec.guarantee, "spec.guarantee", problems),
         limit=read_capacity(spec.limit, "spec.limit", problems),
         flavors=_flavors(spec, problems),
+        cells=_cells(spec, problems),
         objective=_known(Objective, spec.objective, "spec.objective", problems),
         ordering=_ordering(spec, problems),
         user_label=spec.user_label or "",
@@ -88,6 +86,14 @@ def _flavors(spec: QueueSpec, problems: list[Problem]) -> tuple[Flavor, ...]:
         )
         for flavor in spec.flavors
     )
+
+
+def _cells(spec: QueueSpec, problems: list[Problem]) -> tuple[Cell, ...]:
+    for cell in spec.cells:
+        if cell.count < 1:
+            message = f"spec.cells[{cell.level}].count: {cell.count} is not at least 1"
+            problems.append(Problem(Reason.INVALID_OBJECT, message))
+    return tuple(Cell(cell.level, cell.count, cell.topology or "") for cell in spec.cells if cell.count >= 1)
 
 
 def _ordering(spec: QueueSpec, problems: list[Problem]) -> Ordering:

@@ -123,8 +123,17 @@ class _Model:
             lacking = most - free
             back = [(self.units[unit], min(vector[resource], lacking)) for unit, vector in gives]
             terms = [*asked, *((variable, -amount) for variable, amount in back if amount)]
+            if free < 0:
+                terms.append((self._any_of([each for each, amount in asked if amount], takes), -free))
             variables, amounts = [each for each, _ in terms], [amount for _, amount in terms]
-            self.cp.add(cp_model.LinearExpr.weighted_sum(variables, amounts) <= free)
+            self.cp.add(cp_model.LinearExpr.weighted_sum(variables, amounts) <= max(0, free))
+
+    def _any_of(self, counts: Sequence[cp_model.IntVar], takes: Sequence[int]) -> cp_model.IntVar:
+        """Whether some are placed: where more is used than there is, that asks nothing of those elsewhere."""
+        is_used = self.cp.new_bool_var("")
+        for count in counts:
+            self.cp.add(count <= max(takes) * is_used)
+        return is_used
 
     def _fit_alike(self, place: Place, number: int, counts: list[list[cp_model.IntVar]]) -> None:
         wants = self._problem.wants

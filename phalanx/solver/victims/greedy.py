@@ -49,12 +49,16 @@ def most_for_the_cost(problem: VictimProblem, places: Sequence[int]) -> Choice |
         offer = prices[best]
         assert offer is not None
         room.remove(offer[1])
-        for unit in offer[1]:
-            for place, _ in problem.units[unit].gives:
-                prices.pop(place, None)
-        if problem.floors:
-            prices.clear()
+        touched = {place for unit in offer[1] for place, _ in problem.units[unit].gives}
+        for place in list(prices):
+            if problem.floors or place in touched or _shares_units(prices[place], offer[1]):
+                del prices[place]
     return _second_look(problem, room, places)
+
+
+def _shares_units(offer: tuple[int, list[int]] | None, gone: Sequence[int]) -> bool:
+    """Whether some of those who would go for it are gone: they must go with units on several places."""
+    return offer is not None and not set(gone).isdisjoint(offer[1])
 
 
 def _price_of_one_more(

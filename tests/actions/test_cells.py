@@ -1,0 +1,176 @@
+"""Cells: whole domains that queues are guaranteed, and that stay free for them."""
+
+from itertools import combinations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phalanx.framework.config import SchedulerConfig
+from phalanx.model.names import QueueName
+from phalanx.model.queues import Cell
+from phalanx.model.reasons import Reason
+from tests.actions.test_consolidate import config, rested
+from tests.builders import Scenario
+
+RACK = (Cell("rack", 1),)
+
+
+def racks(count: int, *, nodes: int = 2) -> Scenario:
+    """Racks a, b, c… of nodes with 8 GPUs, each a level of its own too."""
+    scenario = Scenario("rack", "host")
+    for rack in "abcdef"[:count]:
+        for index in range(nodes):
+            scenario.nodes(f"{rack}{index}", 1, gpu=8, within=f"{rack}/{rack}{index}")
+    return scenario.queue("default")
+
+
+def used(scenario: Scenario, gang: str, config: SchedulerConfig | None = None) -> set[str]:
+    """The racks in which a gang is placed."""
+    return {node[0] for node in scenario.decide(config).nodes(gang)}
+
+
+def test_a_free_cell_stays_free_of_other_queues() -> None:
+    scenario = racks(2).queue("research", cells=RACK)
+    scenario.gang("one", 2, gpu=8).gang("two", 1, gpu=1)
+    decided = scenario.decide()
+    assert decided.placed() == ["one"]
+    verdict = decided.verdict("two")
+    assert verdict.reason is Reason.CELLS_KEPT
+    assert "cells of queue research: rack a" in verdict.message
+    assert "is kept for queue research" in str(verdict.evidence)
+
+
+def test_the_queue_itself_uses_its_cells_and_what_is_free_beside() -> None:
+    scenario = racks(2).queue("research", cells=RACK)
+    scenario.gang("own", 4, gpu=8, queue="research")
+    assert scenario.decide().placed() == ["own"]
+
+
+def test_queues_below_use_the_cells_of_the_one_above() -> None:
+    scenario = racks(1).queue("research", cells=RACK).queue("team", parent="research")
+    assert scenario.gang("own", 2, gpu=8, queue="team").decide().placed() == ["own"]
+
+
+def test_the_rest_of_a_cell_that_is_in_use_is_kept_too() -> None:
+    scenario = racks(2).queue("research", cells=RACK)
+    scenario.gang("own", 1, gpu=1, on=["b0-0"], queue="research").gang("one", 2, gpu=8).gang("two", 1, gpu=1)
+    decided = scenario.decide()
+    assert {node[0] for node in decided.nodes("one")} == {"a"}
+    assert decided.reasons() == {"two": Reason.CELLS_KEPT}
+
+
+def test_what_runs_is_let_alone_and_the_queue_says_what_it_lacks() -> None:
+    scenario = racks(2).queue("research", cells=(Cell("rack", 2), Cell("tor", 1)))
+    scenario.gang("other", 1, gpu=1, on=["a0-0"]).gang("more", 1, gpu=1).gang("no", 4, gpu=8)
+    decided = scenario.decide()
+    assert not decided.evicted()
+    assert {node[0] for node in decided.nodes("more")} == {"a"}
+    unkept = [problem.message for problem in decided.result.queues["research"].unkept]
+    assert unkept == [
+        "spec.cells[tor]: the default topology has no such level",
+        "spec.cells[rack]: 1 of 2 can be kept, as others have work or cells there",
+    ]
+
+
+def test_small_cells_lie_in_racks_that_are_in_use() -> None:
+    """One rack is for one queue, one host for another: the free rack must not be broken for the host."""
+    scenario = racks(2).queue("a", cells=(Cell("host", 1),)).queue("z", cells=RACK)
+    scenario.gang("other", 1, gpu=8, on=["a0-0"]).gang("late", 1, gpu=1)
+    decided = scenario.decide()
+    assert decided.reasons() == {"late": Reason.CELLS_KEPT}
+    assert not any(report.unkept for report in decided.result.queues.values())
+    scenario.gang("small", 1, gpu=8, queue="a").gang("large", 2, gpu=8, queue="z", required="rack")
+    assert sorted(scenario.decide().placed()) == ["large", "small"]
+
+
+def test_nobody_is_evicted_for_room_in_a_cell() -> None:
+    scenario = racks(1).queue("research", cells=RACK)
+    scenario.gang("own", 2, gpu=8, on=["a0-0", "a1-0"], queue="research")
+    assert not scenario.gang("high", 1, gpu=8, priority=9).decide().evicted()
+
+
+def test_nobody_is_moved_into_a_cell() -> None:
+    scenario = racks(2, nodes=1).queue("research", cells=RACK).gang("half", 1, gpu=4, on=["a0-0"])
+    rested(scenario.gang("large", 1, gpu=8))
+    assert not scenario.decide(config()).evicted()
+    assert scenario.queue("research").decide(config()).placed() == ["large"]
+
+
+def test_a_queue_that_gets_cells_changes_what_was_refused_before() -> None:
+    scenario = racks(1).queue("research", cells=RACK).gang("one", 1, gpu=1)
+    scenario.memory = scenario.decide().result.memory
+    assert scenario.decide().reasons() == {"one": Reason.CELLS_KEPT}
+    assert scenario.queue("research").decide().placed() == ["one"]
+
+
+# --- against brute force ------------------------------------------------------------------------------------
+
+
+def _kept(scenario: Scenario, cells: dict[str, dict[str, int]]) -> int:
+    """The most cells that could be kept now: each queue's domains that hold nothing of others, disjoint."""
+    used_by: dict[str, set[str]] = {}
+    for name, gang in scenario._gangs.items():
+        for pod in scenario.members(name):
+            if pod.node is not None:
+                used_by.setdefault(pod.node.removesuffix("-0"), set()).add(gang.queue)
+    hosts = [node.removesuffix("-0") for node in scenario._nodes]
+    domains = {"host": [{host} for host in hosts], "rack": [{h for h in hosts if h[0] == r} for r in "abc"]}
+    wished = [(queue, level, n) for queue, levels in cells.items() for level, n in levels.items()]
+
+    def most(index: int, taken: frozenset[str]) -> int:
+        if index == len(wished):
+            return 0
+        queue, level, count = wished[index]
+        fit = [
+            domain
+            for domain in domains[level]
+            if domain and all(used_by.get(host, {queue}) == {queue} for host in domain)
+        ]
+        best = 0
+        for number in range(count + 1):
+            for some in combinations(fit, number):
+                nodes = [host for domain in some for host in domain]
+                if len(nodes) == len({*nodes}) and taken.isdisjoint(nodes):
+                    best = max(best, number + most(index + 1, taken.union(nodes)))
+        return best
+
+    return most(0, frozenset())
+
+
+@st.composite
+def busy(draw: st.DrawFn) -> tuple[Scenario, dict[str, dict[str, int]]]:
+    """Up to three racks of two hosts, two queues with cells, gangs that run and gangs that wait."""
+    count = draw(st.integers(1, 3))
+    scenario = racks(count)
+    cells = {
+        queue: draw(st.dictionaries(st.sampled_from(["rack", "host"]), st.integers(1, 2))) for queue in "xy"
+    }
+    for queue, levels in cells.items():
+        scenario.queue(queue, cells=tuple(Cell(level, number) for level, number in levels.items()))
+    queues = st.sampled_from(["x", "y", "default"])
+    hosts = [f"{rack}{index}-0" for rack in "abc"[:count] for index in range(2)]
+    for index, host in enumerate(draw(st.lists(st.sampled_from(hosts), max_size=3, unique=True))):
+        scenario.gang(f"run-{index}", 1, gpu=4, on=[host], queue=draw(queues))
+    for index in range(draw(st.integers(1, 4))):
+        size, gpu = draw(st.integers(1, 3)), draw(st.sampled_from([2, 4, 8]))
+        required = draw(st.sampled_from([None, "rack"]))
+        scenario.gang(f"wait-{index}", size, gpu=gpu, queue=draw(queues), required=required)
+    return scenario, cells
+
+
+@given(busy())
+@settings(max_examples=80, deadline=None)
+def test_afterwards_as_many_cells_can_be_kept_as_before(
+    case: tuple[Scenario, dict[str, dict[str, int]]],
+) -> None:
+    scenario, cells = case
+    before = _kept(scenario, cells)
+    decided = scenario.decide(SchedulerConfig())
+    reported = sum(len(levels) and sum(levels.values()) for levels in cells.values())
+    lacking = sum(
+        int(problem.message.split()[3]) - int(problem.message.split()[1])
+        for queue in cells
+        for problem in decided.result.queues[QueueName(queue)].unkept
+    )
+    assert reported - lacking == before
+    assert _kept(scenario.take(decided), cells) >= before

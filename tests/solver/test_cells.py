@@ -1,0 +1,75 @@
+"""Choices of cells against brute force on small trees."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phalanx.solver.cells import Choice, Option, Wish, choose
+
+
+def _most(wishes: Sequence[Wish], taken: frozenset[int] = frozenset()) -> int:
+    """The most cells that can be kept beside the nodes that are taken: every combination is tried."""
+    if not wishes:
+        return 0
+    first, *rest = wishes
+    best = 0
+    for count in range(first.count + 1):
+        for some in combinations(first.options, count):
+            nodes = [node for option in some for node in option.nodes]
+            if len(nodes) == len({*nodes}) and taken.isdisjoint(nodes):
+                best = max(best, count + _most(rest, taken.union(nodes)))
+    return best
+
+
+def _nodes(wishes: Sequence[Wish], choice: Choice) -> list[int]:
+    return [
+        node
+        for wish, taken in zip(wishes, choice, strict=True)
+        for index in taken
+        for node in wish.options[index].nodes
+    ]
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> list[Wish]:
+    """Up to three racks of up to three hosts; some are closed to some queues, which wish for either level."""
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    racks: list[tuple[int, ...]] = []
+    for size in sizes:
+        first = racks[-1][-1] + 1 if racks else 0
+        racks.append(tuple(range(first, first + size)))
+    hosts = [(node,) for rack in racks for node in rack]
+    wishes = []
+    for _ in range(draw(st.integers(1, 3))):
+        level = draw(st.sampled_from([racks, hosts]))
+        open_ = draw(st.lists(st.sampled_from(level), unique=True))
+        options = [Option(nodes, own=draw(st.integers(0, len(nodes)))) for nodes in sorted(open_)]
+        wishes.append(Wish(draw(st.integers(1, 3)), tuple(options)))
+    return wishes
+
+
+@given(trees())
+@settings(max_examples=200, deadline=None)
+def test_as_many_cells_are_kept_as_brute_force_finds_and_none_overlap(wishes: list[Wish]) -> None:
+    choice = choose(wishes)
+    nodes = _nodes(wishes, choice)
+    assert sum(map(len, choice)) == _most(wishes)
+    assert len(nodes) == len({*nodes})
+    assert all(len(taken) <= wish.count for wish, taken in zip(wishes, choice, strict=True))
+
+
+def test_what_is_in_use_already_comes_first_then_what_is_sound_then_what_is_small() -> None:
+    used, faulty, large, small = Option((0, 1), own=1), Option((2,), faulty=1), Option((3, 4)), Option((5,))
+    options = (faulty, large, small, used)
+    kept = [choose([Wish(count, options)])[0] for count in range(1, 5)]
+    assert kept == [(3,), (2, 3), (1, 2, 3), (0, 1, 2, 3)]
+
+
+def test_the_search_keeps_what_is_in_use_too() -> None:
+    """Simple rules take the rack for the first wish, and leave none of the two hosts for the others."""
+    racks = (Option((0, 1), own=1), Option((2, 3)))
+    hosts = (Option((0,)), Option((1,)))
+    assert choose([Wish(1, racks), Wish(2, hosts)]) == ((1,), (0, 1))
+    assert choose([Wish(1, racks), Wish(3, hosts)]) == ((1,), (0, 1))
