@@ -276,10 +276,10 @@ class _Preemption:
         return [floor for keeper in keepers for floor in keeper.eviction_floors(beneficiary, self._session)]
 
     def _assume_made(self, gang_id: GangId, what_if: Statement) -> None:
-        """As if the victims that are not being deleted yet were gone as well, and the room taken."""
+        """As if the victims that are not leaving yet were gone as well, and the room taken."""
         gang = self._session.gangs[gang_id]
         for pod in self._known.victims_left(gang_id):
-            if not pod.deleting:
+            if self._session.pod_state(pod) is not PodState.RELEASING:
                 victim = self._known.gang_of(pod)
                 used, booked = room_of([pod], self._session)
                 what_if.end(queue=victim.queue, used=used, booked=booked, gone=[pod])

@@ -264,3 +264,13 @@ def test_room_is_not_kept_for_ever() -> None:
     scenario.now += NOMINATION_MS
     decided = scenario.decide()
     assert sorted(decided.evicted()) == [f"low-1-{i}" for i in range(4)]
+
+
+def test_an_eviction_that_is_decided_again_makes_room_only_once() -> None:
+    """Another gang needs other victims in the same cycle."""
+    scenario = _full()
+    scenario.memory = scenario.decide().result.memory
+    scenario.now += EVICTION_CHECK_MS
+    decided = scenario.gang("late", 4, gpu=2, priority=10).decide()
+    assert len(decided.evicted()) == 8
+    assert decided.reasons()["late"] is Reason.ROOM_BEING_MADE
