@@ -87,7 +87,7 @@ class _Preemption:
         self._waiting = [
             gang
             for gang in nominations.open
-            if gang in outcome.failures and gang not in placed and nominations.victims_left(gang)
+            if gang in outcome.failures and gang not in placed and self._is_coming(gang)
         ]
 
     def evict_again(self) -> None:
@@ -164,6 +164,13 @@ class _Preemption:
                 yield check if check > now else each.until
 
     # --- who is helped --------------------------------------------------------------------------------------
+
+    def _is_coming(self, gang_id: GangId) -> bool:
+        """Whether its victims have not ended, or others that leave its seats anyway."""
+        if self._known.victims_left(gang_id):
+            return True
+        seats = self._known.open[gang_id].seats
+        return any(not each.used.keys().isdisjoint(seats) for each in leaving(self._session))
 
     def _still_nominated(self) -> list[GangId]:
         """Those for whom room is being made, and who still wait for it."""
