@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from phalanx.actions import words
 from phalanx.actions.demand import Demand, Stage
+from phalanx.actions.eviction_limits import limits_of
 from phalanx.actions.limits import (
     CONSOLIDATIONS_TRIED_MAX,
     CYCLE_MOVES_LIMIT,
@@ -191,14 +192,16 @@ class _Consolidation:
         return made
 
     def _plan_now(self, demand: Demand, planner: MovePlanner) -> MadeByMoves | None:
+        """None as well where each gang of the plan may go, but not all of them together."""
+        limits = limits_of(self._session, self._pool.on_their_way)
         made, spent = planner.plan(
             demand,
-            self._pool.units_for(demand.gang),
+            [unit for unit in self._pool.units_for(demand.gang) if not limits.on([unit])],
             moves_max=self._config.moves_max - len(self._moves.open),
             effort=min(self._effort, MOVE_DETERMINISTIC_LIMIT),
         )
         self._effort -= spent
-        return made
+        return made if made is None or not limits.on([each.unit for each in made.moved]) else None
 
     def _fits_soon(self, demand: Demand, planner: MovePlanner) -> bool:
         with self._session.statement() as what_if:

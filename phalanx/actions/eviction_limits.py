@@ -2,15 +2,24 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
 from phalanx.actions.limits import SHOWN_VICTIMS
-from phalanx.actions.victims import Victim
 from phalanx.framework.evictions import EvictionLimit
 from phalanx.framework.session import Session
 from phalanx.model.names import PodUid
+from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence
+
+
+class Evicted(Protocol):
+    """Pods that are evicted together: a victim, or a gang that is moved."""
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """All of them."""
 
 
 class Counted(Struct, frozen=True):
@@ -37,7 +46,7 @@ class EvictionLimits:
         """These are evicted too."""
         self._taken.update(index for uid in pods for index in self._of.get(uid, ()))
 
-    def on(self, victims: Sequence[Victim]) -> list[Counted]:
+    def on(self, victims: Sequence[Evicted]) -> list[Counted]:
         """Those that not all of the victims together keep."""
         takes: dict[int, list[tuple[int, int]]] = {}
         for position, victim in enumerate(victims if self._of else ()):
@@ -50,17 +59,17 @@ class EvictionLimits:
         ]
         return [each for each in counted if sum(count for _, count in each.takes) > each.most]
 
-    def breaches(self, victims: Sequence[Victim]) -> int:
+    def breaches(self, victims: Sequence[Evicted]) -> int:
         """How many pods too many these are, over all limits."""
         return sum(sum(count for _, count in each.takes) - each.most for each in self.on(victims))
 
-    def more_at(self, victims: Sequence[Victim]) -> Iterator[int]:
+    def more_at(self, victims: Sequence[Evicted]) -> Iterator[int]:
         """When (ms) more of these may go though nothing changes."""
         for each in self.on(victims):
             if each.limit.more_at is not None:
                 yield each.limit.more_at
 
-    def evidence(self, victims: Sequence[Victim]) -> tuple[Evidence, ...]:
+    def evidence(self, victims: Sequence[Evicted]) -> tuple[Evidence, ...]:
         """Why these do not go."""
         return tuple(
             Evidence(

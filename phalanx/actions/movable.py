@@ -4,7 +4,8 @@ A gang is moved whole, all its members or none, and only while all is well with 
 missing, and each member has a controller that makes it anew. It has the priority of the other gang or a lower
 one, whatever its queue: it loses no room, only its run time since its last checkpoint, and that should not be
 lost for less important work. Priority classes mean the same in all queues. `disruption` and the least run
-times of queues hold as they do against eviction, and after each start a gang rests before it is moved.
+times of queues hold as they do against eviction, and so do budgets, even those that may be broken for more
+important work. After each start a gang rests before it is moved.
 """
 
 from collections.abc import Sequence
@@ -42,12 +43,15 @@ class Movable(Struct, frozen=True):
 
 
 class MovablePool:
-    """Who may be moved in one session; what a gang consists of is worked out once."""
+    """Who may be moved in one session; what a gang consists of is worked out once.
+
+    `on_their_way`: pods that were evicted in cycles before.
+    """
 
     def __init__(self, session: Session, nominations: Nominations, moves: Moves) -> None:
         self._session = session
         self._busy = {*moves.open, *session.snapshot.memory.preempted}
-        self._victims = {pod for each in nominations.open.values() for pod in each.victims}
+        self.on_their_way = frozenset(pod for each in nominations.open.values() for pod in each.victims)
         self._units: dict[GangId, Movable | None] = {}
 
     def units_for(self, beneficiary: Gang) -> tuple[Movable, ...]:
@@ -99,7 +103,7 @@ class MovablePool:
             and pod.phase is PodPhase.RUNNING
             and pod.running_since > 0
             and pod.controller is not None
-            and not (pod.assumed or pod.deleting or pod.uid in self._victims)
+            and not (pod.assumed or pod.deleting or pod.uid in self.on_their_way)
             and pod.scheduler_name == self._session.config.scheduler_name
             and not (pod.problems or shape.unsupported or shape.invalid)
             and is_plain(shape, self._session)

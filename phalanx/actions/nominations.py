@@ -2,8 +2,8 @@
 
 A nomination says what the gang will use on which nodes, and who was evicted for that. Until those have ended
 the gang comes before all others, but for work of higher rank in its queue; and what is free already of its
-room is held, so that nobody else takes it. It is forgotten when the gang is placed, when all have ended and
-it still does not fit, or after its time.
+room is held, so that nobody else takes it. It is forgotten when the gang is placed, when all have ended, with
+others that were leaving there anyway, and it still does not fit, or after its time.
 """
 
 from collections.abc import Callable, Iterable, Mapping

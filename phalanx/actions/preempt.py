@@ -87,7 +87,7 @@ class _Preemption:
         self._waiting = [
             gang
             for gang in nominations.open
-            if gang in outcome.failures and gang not in placed and nominations.victims_left(gang)
+            if gang in outcome.failures and gang not in placed and self._is_coming(gang)
         ]
 
     def evict_again(self) -> None:
@@ -164,6 +164,13 @@ class _Preemption:
                 yield check if check > now else each.until
 
     # --- who is helped --------------------------------------------------------------------------------------
+
+    def _is_coming(self, gang_id: GangId) -> bool:
+        """Whether its victims have not ended, or others that leave its seats anyway."""
+        if self._known.victims_left(gang_id):
+            return True
+        seats = self._known.open[gang_id].seats
+        return any(not each.used.keys().isdisjoint(seats) for each in leaving(self._session))
 
     def _still_nominated(self) -> list[GangId]:
         """Those for whom room is being made, and who still wait for it."""
@@ -276,10 +283,10 @@ class _Preemption:
         return [floor for keeper in keepers for floor in keeper.eviction_floors(beneficiary, self._session)]
 
     def _assume_made(self, gang_id: GangId, what_if: Statement) -> None:
-        """As if the victims that are not being deleted yet were gone as well, and the room taken."""
+        """As if the victims that are not leaving yet were gone as well, and the room taken."""
         gang = self._session.gangs[gang_id]
         for pod in self._known.victims_left(gang_id):
-            if not pod.deleting:
+            if self._session.pod_state(pod) is not PodState.RELEASING:
                 victim = self._known.gang_of(pod)
                 used, booked = room_of([pod], self._session)
                 what_if.end(queue=victim.queue, used=used, booked=booked, gone=[pod])

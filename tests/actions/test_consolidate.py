@@ -397,3 +397,27 @@ def test_in_a_strict_queue_who_is_moved_does_not_wait_behind_the_one_it_made_roo
     scenario = _chain(ordering=Ordering.STRICT_FIFO)
     dying(scenario, scenario.decide(ON))
     assert _partly_anew(scenario, "second").decide(ON).placed() == ["second"]
+
+
+def test_budgets_keep_gangs_from_being_moved() -> None:
+    scenario = scattered(labels={"app": "x"})
+    assert scenario.budget("tight", 1, app="x").decide(ON).evicted() == []
+    assert len(scenario.budget("tight", 2, app="x").decide(ON).evicted()) == 2
+
+
+def test_others_are_moved_than_those_that_a_budget_keeps() -> None:
+    scenario = Scenario().nodes("a", 2, gpu=8)
+    for index in range(2):
+        scenario.gang(f"half-{index}", 1, gpu=4, on=[f"a-{index}"], labels={"app": f"x{index}"})
+    rested(scenario.gang("large", 1, gpu=8))
+    assert scenario.budget("tight", 0, app="x0").decide(ON).evicted() == ["half-1-0"]
+    assert scenario.budget("tight", 0, app="x1").decide(ON).evicted() == ["half-0-0"]
+
+
+def test_budgets_hold_for_all_gangs_of_a_plan_together() -> None:
+    scenario = Scenario().nodes("a", 2, gpu=8)
+    for index in range(4):
+        scenario.gang(f"g{index}", 1, gpu=2, on=[f"a-{index % 2}"], labels={"app": "x"})
+    rested(scenario.gang("large", 1, gpu=8))
+    assert scenario.budget("tight", 1, app="x").decide(ON).evicted() == []
+    assert len(scenario.budget("tight", 2, app="x").decide(ON).evicted()) == 2

@@ -173,7 +173,7 @@ def test_what_becomes_free_is_kept_for_whom_it_was_freed() -> None:
     waiting = scenario.decide()
     assert waiting.placed() == []
     assert waiting.evicted() == []
-    assert waiting.reasons()["high"] is Reason.ROOM_BEING_MADE
+    assert waiting.evicted() == []
     scenario.memory = waiting.result.memory
     assert _gone(scenario).decide().placed() == ["high"]
 
@@ -264,3 +264,31 @@ def test_room_is_not_kept_for_ever() -> None:
     scenario.now += NOMINATION_MS
     decided = scenario.decide()
     assert sorted(decided.evicted()) == [f"low-1-{i}" for i in range(4)]
+
+
+def test_an_eviction_that_is_decided_again_makes_room_only_once() -> None:
+    """Another gang needs other victims in the same cycle."""
+    scenario = _full()
+    scenario.memory = scenario.decide().result.memory
+    scenario.now += EVICTION_CHECK_MS
+    decided = scenario.gang("late", 4, gpu=2, priority=10).decide()
+    assert len(decided.evicted()) == 8
+    assert decided.reasons()["late"] is Reason.ROOM_BEING_MADE
+
+
+def test_room_is_kept_until_those_have_ended_too_that_were_leaving_anyway() -> None:
+    scenario = Scenario().nodes("a", 1, gpu=8)
+    scenario.gang("leaves", 1, gpu=4, on=["a-0"]).gang("low", 1, gpu=4, on=["a-0"])
+    (pod,) = scenario.members("leaves")
+    scenario.change("leaves", members=(replace(pod, deleting=True, ended=scenario.now // 1000),))
+    first = scenario.gang("high", 1, gpu=8, priority=10).decide()
+    assert first.evicted() == ["low-0"]
+    scenario.memory = first.result.memory
+    scenario.remove("low").gang("small", 1, gpu=4)
+    for _ in range(2):
+        waiting = scenario.decide()
+        assert not waiting.placed()
+        scenario.memory = waiting.result.memory
+        scenario.now += 20_000
+    assert waiting.evicted() == []
+    assert scenario.remove("leaves").decide().placed() == ["high"]
