@@ -112,13 +112,18 @@ class KeptSeats:
             self._pop(demand.gang.id, pod)
 
     def again(self, demand: Demand) -> Seats:
-        """The same seats for stand-ins as before, as many as can be had; none is left over."""
+        """The same seats for stand-ins as before, as many as can be had and are enough; none is left over.
+
+        Where members turned out to be larger, there is room for them only beside what is kept for others.
+        """
         seats: dict[NodeName, list[Pod]] = {}
         free: dict[NodeName, Resources] = {}
         budgets = _Budgets(self._session, demand.gang)
         for pod in _pods_of(demand):
             seat = self._pop(demand.gang.id, pod)
-            if seat is None or seat.node in self._session.eligibility(pod).rejected:
+            if seat is None or not fits(pod.shape.requests, seat.part.shape.requests):
+                continue
+            if seat.node in self._session.eligibility(pod).rejected:
                 continue
             left = free.get(seat.node, self._session.free(seat.node))
             if fits(pod.shape.requests, left) and budgets.take(seat.node, pod.shape.requests):
