@@ -17,10 +17,12 @@ from phalanx.framework.ledger import Account
 from phalanx.framework.session import Session
 from phalanx.framework.stand_ins import parts_of
 from phalanx.framework.statement import Kept, Seats, Usage
+from phalanx.model.gangs import Gang
 from phalanx.model.memory import Part, Seated
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add, fits, subtract
+from phalanx.model.rules import Budget
 from phalanx.model.shares import asks_for_share
 
 
@@ -29,6 +31,24 @@ class _Seat(Struct, frozen=True):
 
     node: NodeName
     part: Part
+
+
+class _Budgets:
+    """What the queues of a gang may still use: less than before, where it went to somebody of higher rank."""
+
+    def __init__(self, session: Session, gang: Gang) -> None:
+        rules = (rule for maker in session.plugins.rule_makers for rule in maker.rules(gang, session))
+        self._left = [(rule.nodes, dict(rule.remaining)) for rule in rules if isinstance(rule, Budget)]
+
+    def take(self, node: NodeName, requests: Resources) -> bool:
+        """Whether there is so much left for this node; then it is taken."""
+        left = [amounts for nodes, amounts in self._left if nodes is None or node in nodes]
+        asked = [(name, need) for name, need in requests.items() if need > 0]
+        if any(need > amounts.get(name, need) for amounts in left for name, need in asked):
+            return False
+        for amounts in left:
+            amounts.update({name: amounts[name] - need for name, need in asked if name in amounts})
+        return True
 
 
 class Beside(Struct, frozen=True):
@@ -92,15 +112,21 @@ class KeptSeats:
             self._pop(demand.gang.id, pod)
 
     def again(self, demand: Demand) -> Seats:
-        """The same seats for stand-ins as before, as many as can be had; none is left over."""
+        """The same seats for stand-ins as before, as many as can be had and are enough; none is left over.
+
+        Where members turned out to be larger, there is room for them only beside what is kept for others.
+        """
         seats: dict[NodeName, list[Pod]] = {}
         free: dict[NodeName, Resources] = {}
+        budgets = _Budgets(self._session, demand.gang)
         for pod in _pods_of(demand):
             seat = self._pop(demand.gang.id, pod)
-            if seat is None or seat.node in self._session.eligibility(pod).rejected:
+            if seat is None or not fits(pod.shape.requests, seat.part.shape.requests):
+                continue
+            if seat.node in self._session.eligibility(pod).rejected:
                 continue
             left = free.get(seat.node, self._session.free(seat.node))
-            if fits(pod.shape.requests, left):
+            if fits(pod.shape.requests, left) and budgets.take(seat.node, pod.shape.requests):
                 free[seat.node] = subtract(left, pod.shape.requests)
                 seats.setdefault(seat.node, []).append(pod)
         self._left.pop(demand.gang.id, None)

@@ -50,15 +50,16 @@ def put(session: Session, placing: Placing) -> Statement:
 
     The statement may be rolled back while no later one stands.
     """
-    gang, seats = placing.demand.gang, placing.seats
+    gang, seats, devices = placing.demand.gang, placing.seats, placing.devices
     with session.statement() as statement:
         if placing.certificate is None:
             statement.keep(gang=gang, seats=seats)
             return statement
         if gang.reserves:
+            devices = statement.deal(seats, devices)
             seats, kept = _only(seats, stand_ins=False), _only(placing.seats, stand_ins=True)
             if kept:
-                statement.keep(gang=gang, seats=kept)
+                statement.keep(gang=gang, seats=kept, devices=devices)
         level, domain = tightest_domain(session, gang, seats)
         statement.place(
             gang=gang,
@@ -69,6 +70,6 @@ def put(session: Session, placing: Placing) -> Statement:
             domain=domain,
             within=required_labels(session, gang, seats),
             homes=homes_of(session, gang, seats),
-            devices=placing.devices,
+            devices=devices,
         )
     return statement

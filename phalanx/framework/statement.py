@@ -141,9 +141,12 @@ class Statement:
             )
         )
 
-    def keep(self, *, gang: Gang, seats: Seats) -> None:
-        """Take room for members that do not exist yet, in the queue's account too. Raises NoRoom."""
-        devices = self._take(gang, seats)
+    def keep(self, *, gang: Gang, seats: Seats, devices: Devices = NO_DEVICES) -> None:
+        """Take room for members that do not exist yet, in the queue's account too; shares as in `place`.
+
+        Raises NoRoom.
+        """
+        devices = self._take(gang, seats, devices)
         taken = tuple((node, tuple(pods)) for node, pods in seats)
         self._changes.kept.append(Kept(gang, taken, devices))
 
@@ -230,13 +233,28 @@ class Statement:
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
         del self._changes.kept[kept:], self._changes.held[held:]
 
+    def deal(self, seats: Seats, chosen: Devices) -> Devices:
+        """A device for each share: the chosen one, else one for all others of a node together.
+
+        Nothing is taken. Raises NoRoom.
+        """
+        devices: dict[PodUid, Device] = {}
+        sharing: dict[NodeName, list[Pod]] = {}
+        for node, pods in seats:
+            for pod in pods:
+                if asks_for_share(pod.shape.requests):
+                    sharing.setdefault(node, []).append(pod)
+        for node, pods in sharing.items():
+            devices.update(self._dealt_on(node, pods, chosen))
+        return devices
+
     def _take(self, gang: Gang, seats: Seats, chosen: Devices = NO_DEVICES) -> Devices:
         """Take the room of these seats; the devices that shares among them get."""
         devices = NO_DEVICES
         loads = [total_requests(pods) for _, pods in seats]
         taken = loads
         if any(map(asks_for_share, loads)):
-            devices = self._deal(seats, chosen)
+            devices = self.deal(seats, chosen)
         if devices or self._session.zoned:
             taken = [total_held(pods, devices) for _, pods in seats]
             self._check_zones(seats)
@@ -282,18 +300,6 @@ class Statement:
             room = zone_room(self._session.nodes[node].node, self._session.free(node))
             if room is not None and not room.takes(counts):
                 raise NoRoom(f"the NUMA zones of node {node} have no room for {counts.total()} pods")
-
-    def _deal(self, seats: Seats, chosen: Devices) -> Devices:
-        """A device for each share: the chosen one, else one for all others of a node together."""
-        devices: dict[PodUid, Device] = {}
-        sharing: dict[NodeName, list[Pod]] = {}
-        for node, pods in seats:
-            for pod in pods:
-                if asks_for_share(pod.shape.requests):
-                    sharing.setdefault(node, []).append(pod)
-        for node, pods in sharing.items():
-            devices.update(self._dealt_on(node, pods, chosen))
-        return devices
 
     def _dealt_on(self, node: NodeName, pods: Sequence[Pod], chosen: Devices) -> Devices:
         state = self._session.nodes[node]

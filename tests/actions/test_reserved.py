@@ -206,6 +206,30 @@ def test_what_is_reserved_is_on_the_account_of_the_queue_but_not_shown_as_used()
     assert decided.result.queues["a"].allocated[CPU] == 1000
 
 
+def test_no_room_is_kept_beyond_the_limit_of_the_queue() -> None:
+    """Work of higher priority used the rest of it: members that came now could not take all that was kept."""
+    scenario = filler(Scenario().nodes("n", 1, cpu=8).queue("a", limit={CPU: 5000}).queue("b"), priority=-1)
+    scenario.take(submit(scenario, "g", queue="a").decide())
+    scenario.remove("filler").gang("other", 3, cpu=1, queue="a", priority=1)
+    decided = filler(scenario).decide()
+    assert (len(decided.nodes("other")), len(decided.nodes("filler"))) == (3, 3)
+    (parts,) = decided.result.memory.seated[GangId("gang-g")].room.values()
+    assert [part.count for part in parts] == [1]
+
+
+def test_members_that_turn_out_to_be_larger_do_not_take_what_is_kept_for_others() -> None:
+    scenario = Scenario().nodes("n", 1, cpu=7)
+    for name in ("g", "h"):
+        scenario.take(submit(scenario, name).decide())
+    executors(scenario, "g", 1)
+    driver, executor = scenario.members("g")
+    larger = replace(executor, shape=shape_requesting({CPU: 2000, MEMORY: GI}))
+    scenario.change("g", members=(driver, larger))
+    scenario.take(scenario.decide())
+    kept = scenario.memory.seated[GangId("gang-h")].room["n-0"]
+    assert [(part.count, part.shape.requests[CPU]) for part in kept] == [(2, 1000)]
+
+
 def test_the_driver_goes_where_its_executors_have_room_beside_it() -> None:
     scenario = Scenario("rack").nodes("s", 1, cpu=2, within="r1").nodes("m", 1, cpu=3, within="r2")
     assert submit(scenario, "g", required="rack").decide().nodes("g") == ["m-0"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from phalanx.actions import admit
 from phalanx.actions.demand import demands_of
@@ -15,8 +16,10 @@ from phalanx.actions.placing import Placing, put
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.certificates import Certificate
+from phalanx.model.gangs import RoleSpec
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Flavor
+from phalanx.model.reading.shapes import shape_requesting
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.shares import ANYWHERE, GPU_MEMORY, GPU_SHARE, device_name, free_devices
 from tests.builders import GI, Decided, Scenario
@@ -267,6 +270,37 @@ def test_shares_of_several_gangs_are_dealt_together() -> None:
         put(session, placing)
     assert free_devices(session.nodes[NodeName("x-0")], session.free(NodeName("x-0"))) == (0, 0)
     assert with_devices(session, placings) is None
+
+
+def test_shares_for_which_room_is_kept_are_dealt_together_with_the_others() -> None:
+    """By itself, the member that is still to come would take the half GPU that the second large one needs."""
+    scenario = Scenario().nodes("x", 1, shared=2, used=used(500, 250)).gang("driver", 1, reserves=True)
+    for name, share in (("small", 250), ("large", 500), ("second", 500)):
+        scenario.gang(name, 1, share=share)
+    to_come = tuple(replace(pod, stand_in=True) for pod in scenario.members("small"))
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    placings = []
+    for gang in sorted(session.gangs.values(), key=lambda gang: gang.created):
+        demands = demands_of(gang)
+        assert not isinstance(demands, Problem)
+        pods = (*gang.members, *(to_come if gang.reserves else ()))
+        placings.append(Placing(demands[0], [(NodeName("x-0"), pods)], PROOF))
+    found = with_devices(session, [each for each in placings if each.demand.gang.name != "small"])
+    assert found is not None
+    for placing in found:
+        put(session, placing)
+    assert free_devices(session.nodes[NodeName("x-0")], session.free(NodeName("x-0"))) == (0, 0)
+
+
+def test_a_gang_that_reserves_shares_has_them_dealt_with_those_of_its_members() -> None:
+    """By itself, the quarter for the one that is still to come would be on the half of the second driver."""
+    scenario = Scenario().nodes("a", 1, shared=1, used=used(750)).nodes("x", 1, shared=2, used=used(500, 250))
+    roles = (RoleSpec("driver", 2, 2), RoleSpec("executor", 2, 2, shape_requesting({})))
+    scenario.gang("other", 1, share=250)
+    (executor,) = scenario.members("other")
+    scenario.remove("other").gang("g", 2, min=4, role="driver", roles=roles, reserves=True, share=500)
+    scenario.change("g", members=(*scenario.members("g"), replace(executor, role="executor")))
+    assert scenario.decide().nodes("g") == ["a-0", "x-0", "x-0"]
 
 
 def mixed_shares(seed: int) -> Scenario:
