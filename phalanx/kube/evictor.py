@@ -2,8 +2,8 @@
 
 The order matters: a pod that is gone cannot be told any more. And of a gang all are told before the first one
 is deleted: whoever leads next finds on the pods that are left what was begun (`actions/begun.py`). Both steps
-may be repeated without harm, so an unknown outcome is simply tried again; a pod that is gone, or is another
-one by now, is done.
+may be repeated without harm, so an unknown outcome is simply tried again. That a pod is gone, or is another
+one by now, only its deletion tells for good.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ class Evictor:
 
     async def _tell(self, eviction: Evict, together: "_Together") -> None:
         outcome = await self._persist(eviction, self._send_condition)
-        if outcome is _Outcome.WRITTEN:
+        if outcome in (_Outcome.WRITTEN, _Outcome.GONE):
             together.told.append(eviction)
         else:
             self._settle(eviction, outcome)

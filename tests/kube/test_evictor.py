@@ -103,7 +103,7 @@ async def test_a_pod_of_the_same_name_is_left_alone(world: World, transport: Fau
     found = await world.get_pod("a")
     assert "deletionTimestamp" not in found["metadata"]
     assert not found["status"].get("conditions")
-    assert len(transport.sent) == 1
+    assert [method for method, _, _ in transport.sent] == ["PATCH", "DELETE"]
 
 
 async def test_a_pod_that_is_gone_is_done(world: World, transport: FaultyTransport) -> None:
@@ -154,3 +154,14 @@ async def test_one_that_cannot_be_told_does_not_spare_the_others(
         evictor.submit([gone, there])
         await reports.until("eviction written", 2)
     assert await is_gone(world, "b")
+
+
+@pytest.mark.parametrize("status", [404, 422])
+async def test_a_reply_that_errs_about_the_pod_saves_it_not(
+    world: World, transport: FaultyTransport, status: int
+) -> None:
+    transport.fault("PATCH", "/pods/a", answer(status))
+    async with evicting(transport) as (evictor, reports):
+        evictor.submit([await eviction(world, "a")])
+        await reports.until("eviction written")
+    assert await is_gone(world, "a")
