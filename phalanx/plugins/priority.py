@@ -81,10 +81,12 @@ class Priority:
         since = _waits_since(gang)
         if gang.id in self._nominated:
             return ageing.up_to
-        if since is None or _has_minimum(gang):
+        if _has_minimum(gang):
             return gang.priority
         if gang.active:
             return ageing.up_to
+        if since is None:
+            return gang.priority
         return min(ageing.up_to, gang.priority + ageing.step * self._steps(since, ageing))
 
     def _steps(self, since: int, ageing: Ageing) -> int:

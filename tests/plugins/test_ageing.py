@@ -10,9 +10,11 @@ from msgspec.structs import replace
 
 from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig
 from phalanx.framework.registry import load_plugins
+from phalanx.model.gangs import RoleSpec
 from phalanx.model.memory import Memory, Nomination
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.queues import Backfill, Ordering
+from phalanx.model.reading.shapes import shape_requesting
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
 from tests.actions.timeline import BEGIN, MINUTE, Timeline, Work
@@ -73,6 +75,16 @@ def test_without_the_argument_nobody_ages() -> None:
 def test_pods_of_which_nobody_knows_when_they_were_made_do_not_age() -> None:
     scenario = waits(slots(), "new", 0, priority=1).gang("old", 1, gpu=1)
     assert scenario.decide(ageing(evicts=False)).placed() == ["new"]
+
+
+def test_age_does_not_pass_a_gang_of_which_the_missing_members_do_not_exist_yet() -> None:
+    roles = (RoleSpec("worker", 2, 2, shape_requesting({GPU: 1})),)
+    scenario = slots(2)
+    scenario.now = NOW_S * 1000
+    scenario.gang("young", 1, min=2, gpu=1, role="worker", roles=roles, reserves=True, priority=1)
+    scenario.take(scenario.decide(ageing()))
+    waits(scenario, "old", 999)
+    assert scenario.decide(ageing(evicts=False)).placed() == []
 
 
 def test_a_strict_fifo_goes_by_age_in_any_case() -> None:
