@@ -2,13 +2,12 @@
 
 The order matters: a pod that is gone cannot be told any more. And of a gang all are told before the first one
 is deleted: whoever leads next finds on the pods that are left what was begun (`actions/begun.py`). Both steps
-may be repeated without harm, so an unknown outcome is simply tried again. That a pod is gone, or is another
-one by now, only its deletion tells for good.
+may be repeated without harm, so an unknown outcome is simply tried again. Where an answer says that the pod
+is gone, or is another one by now, the pod is read before that is believed.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final
@@ -19,6 +18,7 @@ import structlog
 from phalanx.clock import Clock
 from phalanx.kube.backoff import Backoff
 from phalanx.kube.client import Client, Patch
+from phalanx.kube.decode import Named
 from phalanx.kube.errors import ApiError, Conflict, Invalid, NotFound
 from phalanx.kube.fence import Fence, write_timeout
 from phalanx.kube.timestamps import time_of
@@ -37,8 +37,9 @@ from phalanx.ports import OutcomeUnknown, RequestNotSent
 _log = structlog.get_logger(__name__)
 
 _encode: Final = msgspec.json.Encoder().encode
-_GONE: Final = (NotFound, Invalid)
-"""A UID that is another one: a patch of the status answers 422. A 409 is a conflict with another writer."""
+_decode: Final = msgspec.json.Decoder(Named).decode
+_PERHAPS_GONE: Final = (NotFound, Conflict, Invalid)
+"""A UID that is another one: a patch of the status answers 422, a delete 409; so does a conflict of writers."""
 _AGAIN: Final = (ApiError, OutcomeUnknown, RequestNotSent)
 
 
@@ -86,7 +87,7 @@ class Evictor:
 
     async def _tell(self, eviction: Evict, together: "_Together") -> None:
         outcome = await self._persist(eviction, self._send_condition)
-        if outcome in (_Outcome.WRITTEN, _Outcome.GONE):
+        if outcome is _Outcome.WRITTEN:
             together.told.append(eviction)
         else:
             self._settle(eviction, outcome)
@@ -116,8 +117,10 @@ class Evictor:
                 return _Outcome.DROPPED
             try:
                 await send(eviction)
-            except _GONE:
-                return _Outcome.GONE
+            except _PERHAPS_GONE:
+                if await self._is_gone(eviction):
+                    return _Outcome.GONE
+                await asyncio.sleep(backoff.next())
             except _AGAIN as error:
                 _log_of(eviction).info("evict again", why=str(error))
                 asked = error.retry_after if isinstance(error, ApiError) else None
@@ -133,8 +136,16 @@ class Evictor:
 
     async def _send_delete(self, eviction: Evict) -> None:
         timeout = write_timeout(self._fence)
-        with suppress(Conflict):  # the precondition: the name belongs to another pod by now
-            await self._client.delete(_path(eviction), uid=eviction.pod, timeout=timeout)
+        await self._client.delete(_path(eviction), uid=eviction.pod, timeout=timeout)
+
+    async def _is_gone(self, eviction: Evict) -> bool:
+        try:
+            found = await self._client.get(_path(eviction), _decode, timeout=write_timeout(self._fence))
+        except NotFound:
+            return True
+        except (*_AGAIN, msgspec.MsgspecError):
+            return False
+        return found.metadata.uid != eviction.pod
 
 
 _Step = Callable[[], Awaitable[None]]

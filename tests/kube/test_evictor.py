@@ -103,7 +103,7 @@ async def test_a_pod_of_the_same_name_is_left_alone(world: World, transport: Fau
     found = await world.get_pod("a")
     assert "deletionTimestamp" not in found["metadata"]
     assert not found["status"].get("conditions")
-    assert [method for method, _, _ in transport.sent] == ["PATCH", "DELETE"]
+    assert [method for method, _, _ in transport.sent] == ["PATCH", "GET"]
 
 
 async def test_a_pod_that_is_gone_is_done(world: World, transport: FaultyTransport) -> None:
@@ -156,11 +156,12 @@ async def test_one_that_cannot_be_told_does_not_spare_the_others(
     assert await is_gone(world, "b")
 
 
-@pytest.mark.parametrize("status", [404, 422])
+@pytest.mark.parametrize("status", [404, 409, 422])
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
 async def test_a_reply_that_errs_about_the_pod_saves_it_not(
-    world: World, transport: FaultyTransport, status: int
+    world: World, transport: FaultyTransport, method: str, status: int
 ) -> None:
-    transport.fault("PATCH", "/pods/a", answer(status))
+    transport.fault(method, "/pods/a", answer(status))
     async with evicting(transport) as (evictor, reports):
         evictor.submit([await eviction(world, "a")])
         await reports.until("eviction written")
