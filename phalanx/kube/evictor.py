@@ -39,7 +39,7 @@ _log = structlog.get_logger(__name__)
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(Named).decode
 _PERHAPS_GONE: Final = (NotFound, Conflict, Invalid)
-"""A UID that is another one: a patch of the status answers 422, a delete 409; so does a conflict of writers."""
+"""A UID that is another one: a patch of the status answers 422, a delete 409, as conflicts of writers do."""
 _AGAIN: Final = (ApiError, OutcomeUnknown, RequestNotSent)
 
 
