@@ -322,6 +322,19 @@ class Scenario:
         self.capacity_version += 1 if evicted else 0
         return self
 
+    def dying(self, decided: "Decided") -> Self:
+        """The evicted pods are being deleted and hold their nodes still; memory is kept."""
+        evicted = {each.pod for each in decided.result.evictions}
+        for name, gang in self._gangs.items():
+            members = tuple(
+                replace(pod, deleting=True, ended=self.now // 1000) if pod.uid in evicted else pod
+                for pod in gang.members
+            )
+            self._gangs[name] = replace(gang, members=members)
+        self.memory = decided.result.memory
+        self.capacity_version += 1
+        return self
+
 
 class Decided:
     """A cycle's result, asked by the names of gangs."""

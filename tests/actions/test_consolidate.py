@@ -12,7 +12,7 @@ from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.queues import Ordering
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
-from tests.builders import Decided, Scenario
+from tests.builders import Scenario
 
 HOUR_MS = 3_600_000
 ACTIONS = (*SchedulerConfig().actions, ActionName.CONSOLIDATE)
@@ -48,20 +48,6 @@ def scattered(**fields: Any) -> Scenario:
     for index in range(3):
         scenario.gang(f"half-{index}", 2, gpu=2, on=[f"a-{index}"] * 2, **fields)
     return rested(scenario.gang("large", 1, gpu=8))
-
-
-def dying(scenario: Scenario, decided: Decided) -> Scenario:
-    """The evicted pods are being deleted; their nodes are still held."""
-    scenario.memory = decided.result.memory
-    evicted = {each.pod for each in decided.result.evictions}
-    for name, gang in scenario._gangs.items():
-        members = tuple(
-            replace(pod, deleting=True, ended=scenario.now // 1000) if pod.uid in evicted else pod
-            for pod in gang.members
-        )
-        scenario.change(name, members=members)
-    scenario.capacity_version += 1
-    return scenario
 
 
 def anew(scenario: Scenario) -> Scenario:
@@ -118,7 +104,7 @@ def test_nobody_is_moved_unless_the_action_is_on() -> None:
 def test_all_are_there_again_afterwards() -> None:
     scenario = scattered()
     decided = scenario.decide(ON)
-    middle = dying(scenario, decided).decide(ON)
+    middle = scenario.dying(decided).decide(ON)
     assert not middle.evicted()
     assert not middle.placed()
     last = anew(scenario).decide(ON)
@@ -137,7 +123,7 @@ def _late(scenario: Scenario, **fields: Any) -> Scenario:
 @pytest.mark.parametrize("priority", [0, 10])
 def test_what_is_kept_is_kept_while_pods_end_and_after(priority: int) -> None:
     scenario = scattered()
-    _late(dying(scenario, scenario.decide(ON)), priority=priority, queue="other")
+    _late(scenario.dying(scenario.decide(ON)), priority=priority, queue="other")
     scenario.queue("other")
     middle = scenario.decide(ON)
     assert not middle.placed()
@@ -153,7 +139,7 @@ def test_what_is_kept_is_kept_while_pods_end_and_after(priority: int) -> None:
 
 def test_after_its_time_the_room_is_anybodys() -> None:
     scenario = scattered()
-    dying(scenario, scenario.decide(ON))
+    scenario.dying(scenario.decide(ON))
     anew(scenario).change("half-0", members=())
     scenario.take(scenario.decide(ON))
     _late(scenario).now += NOMINATION_MS
@@ -278,7 +264,7 @@ def test_pods_without_a_group_come_back_as_others() -> None:
     rested(scenario.gang("large", 1, gpu=8))
     decided = scenario.decide(ON)
     assert decided.evicted() == ["single-0"]
-    anew(dying(scenario, decided)).gang("late", 1, gpu=4)
+    anew(scenario.dying(decided)).gang("late", 1, gpu=4)
     last = scenario.decide(ON)
     assert last.placed() == ["large", "single-again"]
     assert not last.result.memory.moves
@@ -326,7 +312,7 @@ def test_what_is_to_end_is_meant_for_one_of_them_only() -> None:
     rested(scenario.gang("large", 1, gpu=6))
     decided = scenario.decide(ON)
     assert decided.result.plans[0].moves[0].nodes == {"a-0": 1, "b-0": 1}
-    dying(scenario, decided).queue("other").queue("default").gang("late", 1, gpu=2, queue="other")
+    scenario.dying(decided).queue("other").queue("default").gang("late", 1, gpu=2, queue="other")
     assert not scenario.decide(ON).placed()
     assert sorted(anew(scenario).decide(ON).placed()) == ["large", "pair"]
 
@@ -334,7 +320,7 @@ def test_what_is_to_end_is_meant_for_one_of_them_only() -> None:
 def test_the_limit_of_a_queue_keeps_what_its_moved_gang_needs() -> None:
     """While it ends and comes back, nobody else of its queue takes its place there."""
     scenario = scattered(queue="small").queue("small", limit={GPU: 12}).queue("default")
-    dying(scenario, scenario.decide(ON)).nodes("c", 1, gpu=4).gang("late", 1, gpu=1, queue="small")
+    scenario.dying(scenario.decide(ON)).nodes("c", 1, gpu=4).gang("late", 1, gpu=1, queue="small")
     assert not scenario.decide(ON).placed()
     members = anew(scenario).members("half-0")
     without = scenario.change("half-0", members=()).decide(ON)
@@ -377,7 +363,7 @@ def test_a_chain_of_moves_is_kept_from_whoever_looks_for_victims() -> None:
     scenario = _chain()
     decided = scenario.decide(both)
     assert decided.evicted() == ["first-0", "second-0"]
-    dying(scenario, decided).gang("urgent", 1, gpu=2, queue="third", priority=9)
+    scenario.dying(decided).gang("urgent", 1, gpu=2, queue="third", priority=9)
     middle = scenario.decide(both)
     assert middle.evicted() == ["prey-0"]
     assert not middle.placed()
@@ -385,7 +371,7 @@ def test_a_chain_of_moves_is_kept_from_whoever_looks_for_victims() -> None:
 
 def test_who_is_moved_never_evicts_while_its_room_is_kept() -> None:
     scenario = _chain()
-    dying(scenario, scenario.decide(ON))
+    scenario.dying(scenario.decide(ON))
     late = _partly_anew(scenario, "first").nodes("e", 1, gpu=4)
     late.gang("low", 1, gpu=4, queue="moved", on=["e-0"], priority=-1)
     decided = late.decide(SchedulerConfig(actions=ACTIONS))
@@ -395,7 +381,7 @@ def test_who_is_moved_never_evicts_while_its_room_is_kept() -> None:
 
 def test_in_a_strict_queue_who_is_moved_does_not_wait_behind_the_one_it_made_room_for() -> None:
     scenario = _chain(ordering=Ordering.STRICT_FIFO)
-    dying(scenario, scenario.decide(ON))
+    scenario.dying(scenario.decide(ON))
     assert _partly_anew(scenario, "second").decide(ON).placed() == ["second"]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from phalanx.model.gangs import GangKind
 from phalanx.model.names import NodeName
 from phalanx.model.resources import GPU
-from tests.actions.test_consolidate import anew, config, dying, rested
+from tests.actions.test_consolidate import anew, config, rested
 from tests.builders import Scenario
 
 ON, DRY = config(), config(dry_run=True)
@@ -126,7 +126,7 @@ def test_all_is_well_when_the_moves_are_done(cluster: Cluster, most: int) -> Non
     if not moved:
         return
     scenario.queue("other").queue("default")
-    dying(scenario, decided).gang("late", 1, gpu=1, min=1, queue="other", priority=9)
+    scenario.dying(decided).gang("late", 1, gpu=1, min=1, queue="other", priority=9)
     middle = scenario.decide(setting)
     assert not middle.evicted()
     anew(scenario.take(middle))

@@ -9,7 +9,7 @@ from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Controller
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
-from tests.builders import Decided, Scenario
+from tests.builders import Scenario
 
 JOB = Controller(kind="Job", name="job", uid="job-uid")
 WITHOUT = SchedulerConfig(actions=(ActionName.RELEASE, ActionName.RECOVER))
@@ -21,20 +21,6 @@ def _full(**fields: object) -> Scenario:
     for index in (0, 1):
         scenario.gang(f"low-{index}", 4, gpu=2, on=[f"a-{index}"] * 4, **fields)
     return scenario.gang("high", 4, gpu=2, priority=10)
-
-
-def _dying(scenario: Scenario, decided: Decided) -> Scenario:
-    """The evicted pods end, but hold their nodes still."""
-    scenario.memory = decided.result.memory
-    evicted = {each.pod for each in decided.result.evictions}
-    for name, gang in scenario._gangs.items():
-        members = tuple(
-            replace(pod, deleting=True, ended=scenario.now // 1000) if pod.uid in evicted else pod
-            for pod in gang.members
-        )
-        scenario._gangs[name] = replace(gang, members=members)
-    scenario.capacity_version += 1
-    return scenario
 
 
 def _gone(scenario: Scenario) -> Scenario:
@@ -168,7 +154,7 @@ def test_the_limit_of_a_queue_is_made_room_in_too() -> None:
 def test_what_becomes_free_is_kept_for_whom_it_was_freed() -> None:
     scenario = _full()
     first = scenario.decide()
-    _dying(scenario, first)
+    scenario.dying(first)
     scenario.gang("early", 1, gpu=2, priority=10, created=-1, preemption_policy="Never")
     waiting = scenario.decide()
     assert waiting.placed() == []
@@ -181,7 +167,7 @@ def test_what_becomes_free_is_kept_for_whom_it_was_freed() -> None:
 def test_part_of_the_room_is_kept_while_the_rest_is_still_held() -> None:
     scenario = _full()
     first = scenario.decide()
-    _dying(scenario, first)
+    scenario.dying(first)
     members = tuple(pod for pod in scenario.members("low-0") if pod.name != "low-0-0")
     scenario.change("low-0", members=members)
     scenario.gang("early", 1, gpu=2, priority=10, created=-1, preemption_policy="Never")
@@ -190,7 +176,7 @@ def test_part_of_the_room_is_kept_while_the_rest_is_still_held() -> None:
 
 def test_what_is_freed_by_others_goes_to_others() -> None:
     scenario = _full()
-    _dying(scenario, scenario.decide())
+    scenario.dying(scenario.decide())
     scenario.nodes("b", 1, gpu=2).gang("early", 1, gpu=2, priority=5)
     assert scenario.decide().nodes("early") == ["b-0"]
 
@@ -209,7 +195,7 @@ def test_an_eviction_that_was_lost_is_decided_again() -> None:
 
 def test_who_was_evicted_claims_nothing_and_evicts_nobody() -> None:
     scenario = _full()
-    _dying(scenario, scenario.decide())
+    scenario.dying(scenario.decide())
     second = scenario.decide()
     scenario.memory = second.result.memory
     third = _gone(scenario).decide()
@@ -223,7 +209,7 @@ def test_who_was_evicted_claims_nothing_and_evicts_nobody() -> None:
 
 def test_members_made_anew_wait_until_the_old_ones_are_being_deleted() -> None:
     scenario = _full()
-    _dying(scenario, scenario.decide())
+    scenario.dying(scenario.decide())
     scenario.nodes("b", 2, gpu=8)
     new = tuple(
         replace(pod, uid=f"{pod.uid}-new", node=None, deleting=False) for pod in scenario.members("low-0")
@@ -247,7 +233,7 @@ def test_room_that_came_to_nothing_is_made_anew_a_few_times() -> None:
     for _ in range(6):
         decided = scenario.decide()
         evicted += decided.evicted()
-        _dying(scenario, decided)
+        scenario.dying(decided)
         _gone(scenario)
         scenario.memory = decided.result.memory
         lost = {NodeName(each) for each in {p.node for p in decided.result.nominations}}
@@ -260,7 +246,7 @@ def test_room_that_came_to_nothing_is_made_anew_a_few_times() -> None:
 
 def test_room_is_not_kept_for_ever() -> None:
     scenario = _full()
-    _dying(scenario, scenario.decide())
+    scenario.dying(scenario.decide())
     scenario.now += NOMINATION_MS
     decided = scenario.decide()
     assert sorted(decided.evicted()) == [f"low-1-{i}" for i in range(4)]

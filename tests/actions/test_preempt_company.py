@@ -5,21 +5,7 @@ from msgspec.structs import replace
 from phalanx.model.pods import Device
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
-from tests.builders import Decided, Scenario, numa, term
-
-
-def dying(scenario: Scenario, decided: Decided) -> Scenario:
-    """The evicted pods end, but hold their nodes still."""
-    scenario.memory = decided.result.memory
-    evicted = {each.pod for each in decided.result.evictions}
-    for name, gang in scenario._gangs.items():
-        members = tuple(
-            replace(pod, deleting=True, ended=scenario.now // 1000) if pod.uid in evicted else pod
-            for pod in gang.members
-        )
-        scenario._gangs[name] = replace(gang, members=members)
-    scenario.capacity_version += 1
-    return scenario
+from tests.builders import Scenario, numa, term
 
 
 def test_whom_the_gang_must_be_near_to_is_not_evicted_for_it() -> None:
@@ -87,7 +73,7 @@ def test_pods_that_must_be_apart_get_room_on_one_node_once() -> None:
 def test_who_comes_a_cycle_later_keeps_apart_too() -> None:
     scenario = _two_apart(2)
     first = scenario.decide()
-    second = _wants_apart(dying(scenario, first)).decide()
+    second = _wants_apart(scenario.dying(first)).decide()
     nodes = [each.node for each in (*first.result.nominations, *second.result.nominations)]
     assert len(nodes) == len(set(nodes)) == 2
 
@@ -106,7 +92,7 @@ def test_the_device_is_kept_on_which_a_share_gets_room() -> None:
     scenario.gang("high", 1, share=800, priority=5)
     first = scenario.decide()
     assert first.evicted() == ["low-0"]
-    dying(scenario, first).gang("early", 1, share=400, priority=5, preemption_policy="Never")
+    scenario.dying(first).gang("early", 1, share=400, priority=5, preemption_policy="Never")
     second = scenario.decide()
     assert second.devices("early") == {"early-0": 1}
     assert second.reasons() == {"high": Reason.ROOM_BEING_MADE}
@@ -121,7 +107,7 @@ def test_the_zone_is_kept_in_which_a_pod_gets_room() -> None:
     scenario.gang("high", 1, gpu=4, priority=5, containers=[{GPU: 4}])
     first = scenario.decide()
     assert sorted(first.evicted()) == ["low-0-0", "low-1-0"]
-    dying(scenario, first).remove("low-0").gang(
+    scenario.dying(first).remove("low-0").gang(
         "early", 1, gpu=2, priority=5, preemption_policy="Never", containers=[{GPU: 2}]
     )
     assert scenario.decide().placed() == []
@@ -158,7 +144,7 @@ def test_another_zone_is_free_for_others_while_the_victims_hold_all_of_theirs() 
     first = scenario.decide()
     assert first.evicted() == ["low-0"]
     small = {"gpu": 2, "priority": 5, "containers": [{GPU: 2}]}
-    dying(scenario, first).gang("early", 1, preemption_policy="Never", **small)
+    scenario.dying(first).gang("early", 1, preemption_policy="Never", **small)
     second = scenario.decide()
     assert second.placed() == ["early"]
     assert second.reasons() == {"high": Reason.ROOM_BEING_MADE}
