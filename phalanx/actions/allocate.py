@@ -1,6 +1,6 @@
 """Step 3: try each demand in order. It is placed whole, or as far as it need not be whole, or not at all."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -184,15 +184,21 @@ class _Attempts:
     def _ask(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
         """None when not one pod finds a place on what no reserved start needs."""
         bound = self.reservations.binding(demand)
+        posed = self._pose(demand, bound, avoiding)
+        return self._answer(posed) if posed is not None else None
+
+    def _pose(
+        self, demand: Demand, bound: Sequence[Reservation], avoiding: frozenset[NodeName]
+    ) -> Posed | None:
+        """Beside seats that are kept for others."""
         beside = self._kept_seats.beside(demand)
+        if beside is None:
+            return self.reservations.pose(demand, bound, avoiding=avoiding, hopeless=self._hopeless)
         with self._session.statement() as statement:
-            if beside is not None:
-                statement.suppose(room=beside.room, budgets=beside.budgets)
+            statement.suppose(room=beside.room, budgets=beside.budgets)
             posed = self.reservations.pose(demand, bound, avoiding=avoiding, hopeless=self._hopeless)
             statement.roll_back()
-        if posed is not None and beside is not None:
-            posed = replace(posed, key=(beside.key, posed.key))
-        return self._answer(posed) if posed is not None else None
+        return replace(posed, key=(beside.key, posed.key)) if posed is not None else None
 
     def _answer(self, posed: Posed) -> Placed | None:
         if posed.key in self._hopeless:

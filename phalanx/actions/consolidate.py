@@ -8,7 +8,6 @@ have just turned bad. In a dry run the plan is told, and nothing is done.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,22 +18,20 @@ from phalanx.actions.eviction_limits import limits_of
 from phalanx.actions.limits import (
     CONSOLIDATIONS_TRIED_MAX,
     CYCLE_MOVES_LIMIT,
-    NOMINATION_ATTEMPTS_MAX,
     NOMINATION_MS,
-    NOMINATION_REST_MS,
     SHOWN_VICTIMS,
 )
 from phalanx.actions.movable import MovablePool, is_plain
 from phalanx.actions.move_plan import MadeByMoves, Moved, MovePlanner
 from phalanx.actions.moves import Moves, kind_of
-from phalanx.actions.nominations import Nominations
+from phalanx.actions.nominations import Nominations, nominate
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.preempt import Preempted
-from phalanx.actions.victims import leaving
+from phalanx.actions.victims import assume_left
 from phalanx.framework.config import ActionName
 from phalanx.framework.preempted import MOVED_REASON
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Seats, total_requests
+from phalanx.framework.statement import total_requests
 from phalanx.limits import MOVE_DETERMINISTIC_LIMIT
 from phalanx.model.decisions import Nominate
 from phalanx.model.gangs import Gang, GangKind
@@ -168,10 +165,7 @@ class _Consolidation:
 
     def _is_being_helped(self, gang: GangId) -> bool:
         """Whether room is being made for it, or was in vain so often that it rests."""
-        known = self._session.snapshot.memory.nominations.get(gang)
-        is_tired = known is not None and known.attempts >= NOMINATION_ATTEMPTS_MAX
-        is_resting = known is not None and is_tired and self._now < known.until + NOMINATION_REST_MS
-        return gang in self._nominations.open or is_resting
+        return gang in self._nominations.open or self._nominations.rests_until(gang) is not None
 
     def _is_enough_free(self, demand: Demand) -> bool:
         """Of each amount, wherever it is."""
@@ -184,9 +178,7 @@ class _Consolidation:
     def _plan(self, demand: Demand, planner: MovePlanner) -> MadeByMoves | None:
         """Beside the reserved starts of others; None where it is enough to wait for those that end."""
         with self._session.statement() as what_if:
-            for each in self._outcome.reserved:
-                if each.gang != demand.gang.id:
-                    what_if.hold(queue=each.queue, room=each.seats, booked={})
+            self._outcome.hold_reserved(what_if, but=demand.gang.id)
             made = None if self._fits_soon(demand, planner) else self._plan_now(demand, planner)
             what_if.roll_back()
         return made
@@ -205,8 +197,7 @@ class _Consolidation:
 
     def _fits_soon(self, demand: Demand, planner: MovePlanner) -> bool:
         with self._session.statement() as what_if:
-            for each in leaving(self._session):
-                what_if.end(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
+            assume_left(self._session, what_if)
             fits = planner.fits(demand)
             what_if.roll_back()
         return fits
@@ -246,17 +237,16 @@ class _Consolidation:
     def _with_moves(self, found: Consolidated, demand: Demand, made: MadeByMoves) -> Consolidated:
         """With the room of the gang for which it is made, kept for it as after a preemption."""
         gang = demand.gang.id
-        known = self._session.snapshot.memory.nominations.get(gang)
         nomination = Nomination(
             seats=made.usage,
             victims=tuple(pod.uid for each in made.moved for pod in each.unit.pods),
             until=self._now + NOMINATION_MS,
-            attempts=(known.attempts % NOMINATION_ATTEMPTS_MAX if known is not None else 0) + 1,
+            attempts=self._nominations.attempts(gang) + 1,
         )
         return replace(
             found,
             nomination=(gang, nomination),
-            nominated=tuple(_nominated(made.seats, self._session.cycle)),
+            nominated=tuple(nominate(made.seats, self._session.cycle)),
             moved={each.unit.gang.id: gang for each in made.moved},
         )
 
@@ -338,9 +328,3 @@ def _told(moved: Moved) -> MovedGang:
         counts[node] += len(pods)
     gang = moved.unit.gang
     return MovedGang(gang.id, str(gang), len(moved.unit.pods), dict(sorted(counts.items())))
-
-
-def _nominated(seats: Seats, cycle: int) -> Iterator[Nominate]:
-    for node, pods in seats:
-        for pod in pods:
-            yield Nominate(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, cycle=cycle)

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from phalanx.actions.demand import Demand
 from phalanx.actions.placing import Placing
 from phalanx.framework.session import Session
-from phalanx.model.names import NodeName, PodUid
-from phalanx.model.pods import Device, Pod
-from phalanx.model.shares import Share, asks_for_share, clash, dealt, free_devices, share_of, size_on
+from phalanx.framework.statement import NoRoom
+from phalanx.model.names import PodUid
+from phalanx.model.pods import Device
+from phalanx.model.shares import NO_DEVICES, Devices, Share, asks_for_share, clash, share_of
 
 
 def has_shares(demand: Demand) -> bool:
@@ -35,24 +36,15 @@ def with_devices(session: Session, placings: Sequence[Placing]) -> list[Placing]
     The session is without them. One gang after the other would not do: small shares could take what larger
     ones need.
     """
-    sharing: dict[NodeName, list[Pod]] = {}
-    for placing in placings:
-        for node, pods in placing.seats:
-            for pod in pods:
-                if asks_for_share(pod.shape.requests):
-                    sharing.setdefault(node, []).append(pod)
-    devices: dict[PodUid, Device] = {}
-    for node, pods in sharing.items():
-        state = session.nodes[node]
-        sizes = [size_on(pod.shape.requests, state.node.allocatable) for pod in pods]
-        indices = dealt(sizes, free_devices(state, session.free(node)))
-        if indices is None:
-            return None
-        for pod, index, size in zip(pods, indices, sizes, strict=True):
-            devices[pod.uid] = Device(index=index, taken=size)
+    seats = [seat for placing in placings for seat in placing.seats]
+    try:
+        with session.statement() as statement:
+            devices = statement.deal(seats, NO_DEVICES)
+    except NoRoom:
+        return None
     return [replace(each, devices=_own(each, devices)) for each in placings]
 
 
-def _own(placing: Placing, devices: dict[PodUid, Device]) -> dict[PodUid, Device]:
+def _own(placing: Placing, devices: Devices) -> dict[PodUid, Device]:
     uids = [pod.uid for _, pods in placing.seats for pod in pods]
     return {uid: devices[uid] for uid in uids if uid in devices}

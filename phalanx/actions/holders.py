@@ -1,7 +1,7 @@
 """Who holds room now, and what the end of each would give back."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -125,6 +125,11 @@ def _holding(gang: Gang, seats: Mapping[PodUid, Bind]) -> list[Seated]:
         elif bind is not None:
             holding.append(Seated(pod, bind.node, bind.device))
     return holding
+
+
+def seated_on_nodes(pods: Iterable[Pod]) -> list[Seated]:
+    """Those that have a node."""
+    return [Seated(pod, pod.node, pod.device) for pod in pods if pod.node is not None]
 
 
 def usage_of(seated: Sequence[Seated], *, with_devices: bool = False) -> dict[NodeName, Resources]:

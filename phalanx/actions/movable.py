@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demand import Demand, Stage, batches_of
+from phalanx.actions.demand import START, Demand, Stage, batches_of
 from phalanx.actions.moves import Moves
 from phalanx.actions.nominations import Nominations
 from phalanx.actions.victims import room_of
@@ -123,4 +123,4 @@ def _demand_afterwards(gang: Gang, pods: Sequence[Pod]) -> Demand:
         replace(pod, node=None, phase=PodPhase.PENDING, running_since=0, hold=None) for pod in pods
     )
     anew = replace(gang, members=members, started=False, begins_anew=True)
-    return Demand(anew, Stage.START, "start", batches_of(members, whole=True))
+    return Demand(anew, Stage.START, START, batches_of(members, whole=True))

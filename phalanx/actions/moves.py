@@ -5,11 +5,11 @@ controllers make them anew, and until as many of their pods as went are there ag
 queues, after those for whom room is being made. It is forgotten after its time.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import chain
 
-from phalanx.actions.holders import Seated, total_of, usage_of
-from phalanx.actions.nominations import Nominations
+from phalanx.actions.holders import Seated, seated_on_nodes, total_of, usage_of
+from phalanx.actions.nominations import Nominations, beyond
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.gangs import Gang, GangKind
@@ -66,7 +66,7 @@ class Moves:
         if gang in self.open and not self._is_back(gang):
             placed = usage_of(self._placed(gang))
             room, booked = self._rooms[gang]
-            self._rooms[gang] = _beyond(room, placed), _beyond(booked, placed)
+            self._rooms[gang] = beyond(room, placed), beyond(booked, placed)
             with self._session.statement() as statement:
                 self._take(gang, statement, *self._rooms[gang])
 
@@ -79,14 +79,14 @@ class Moves:
         """Their eviction was decided: nobody else gets what is free of the seats of all of them."""
         went = {pod for move in moved.values() for pod in move.pods}
         holders = [pod for gang in moved for pod in self._session.gangs[gang].members if pod.uid in went]
-        coming = usage_of(_seated(holders))
+        coming = usage_of(seated_on_nodes(holders))
         with self._session.statement() as statement:
             for queue, wanted in [
                 (beneficiary.queue, seats),
                 *((move.queue, move.seats) for move in moved.values()),
             ]:
-                statement.hold(queue=queue, room=_beyond(wanted, coming), booked={})
-                coming = _beyond(coming, wanted)
+                statement.hold(queue=queue, room=beyond(wanted, coming), booked={})
+                coming = beyond(coming, wanted)
         self._begun.update(moved)
         self._helped.add(beneficiary.id)
 
@@ -129,25 +129,24 @@ class Moves:
         meant for whom room is being made is meant for the moved ones.
         """
         holders = self._holders()
-        coming = usage_of(_seated(chain.from_iterable(holders.values())))
+        coming = usage_of(seated_on_nodes(chain.from_iterable(holders.values())))
         moving = {pod.uid for pods in holders.values() for pod in pods}
         for gang, nomination in nominations.open.items():
             if moving.intersection(nomination.victims):
-                coming = _beyond(coming, self._meant_for(gang, nomination, nominations))
+                coming = beyond(coming, self._meant_for(gang, nomination, nominations))
         rooms: dict[GangId, tuple[Usage, Usage]] = {}
         for gang, move in self.open.items():
-            needed = _beyond(
-                move.seats, usage_of(_seated(_fresh(self._session.gangs.get(self._origins[gang]), move)))
-            )
-            rooms[gang] = _beyond(needed, coming), _owed(needed, usage_of(_seated(holders[gang])))
-            self._coming[gang] = _beyond(coming, _beyond(coming, needed))
-            coming = _beyond(coming, needed)
+            fresh = _fresh(self._session.gangs.get(self._origins[gang]), move)
+            needed = beyond(move.seats, usage_of(seated_on_nodes(fresh)))
+            rooms[gang] = beyond(needed, coming), _owed(needed, usage_of(seated_on_nodes(holders[gang])))
+            self._coming[gang] = beyond(coming, beyond(coming, needed))
+            coming = beyond(coming, needed)
         return rooms
 
     def _meant_for(self, gang: GangId, nomination: Nomination, nominations: Nominations) -> Usage:
         """What of the room of its victims is for the gang for which they go."""
-        held = usage_of(_seated(nominations.victims_left(gang)))
-        return _beyond(held, _beyond(held, nomination.seats))
+        held = usage_of(seated_on_nodes(nominations.victims_left(gang)))
+        return beyond(held, beyond(held, nomination.seats))
 
     def _holders(self) -> dict[GangId, list[Pod]]:
         """The pods that were evicted and still hold their nodes, by the gang that comes back."""
@@ -181,18 +180,6 @@ def _fresh(gang: Gang | None, move: Move) -> list[Pod]:
     went: frozenset[PodUid] = frozenset(move.pods)
     members = gang.members if gang is not None else ()
     return [pod for pod in members if pod.holds_node and not pod.deleting and pod.uid not in went]
-
-
-def _seated(pods: Iterable[Pod]) -> list[Seated]:
-    return [Seated(pod, pod.node) for pod in pods if pod.node is not None]
-
-
-def _beyond(usage: Usage, less: Usage) -> dict[NodeName, Resources]:
-    """What of it is more than that."""
-    return {
-        node: {name: max(0, amount - less.get(node, NONE).get(name, 0)) for name, amount in amounts.items()}
-        for node, amounts in usage.items()
-    }
 
 
 def _owed(needed: Usage, held: Usage) -> dict[NodeName, Resources]:

@@ -6,12 +6,14 @@ room is held, so that nobody else takes it. It is forgotten when the gang is pla
 others that were leaving there anyway, and it still does not fit, or after its time.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
-from phalanx.actions.holders import Seated, usage_of
+from phalanx.actions.holders import seated_on_nodes, usage_of
+from phalanx.actions.limits import NOMINATION_ATTEMPTS_MAX, NOMINATION_REST_MS
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Statement, Usage
+from phalanx.model.decisions import Nominate
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
 from phalanx.model.names import GangId, NodeName, PodUid
@@ -41,9 +43,22 @@ class Nominations:
         """The gang of a victim that still holds its node."""
         return self._holders[victim.uid][0]
 
+    def attempts(self, gang: GangId) -> int:
+        """How often in a row room was made for it in vain; after a rest they are counted anew."""
+        known = self._session.snapshot.memory.nominations.get(gang)
+        return known.attempts if known is not None and known.attempts < NOMINATION_ATTEMPTS_MAX else 0
+
+    def rests_until(self, gang: GangId) -> int | None:
+        """Until when (ms) no room is made for it, as that came to nothing too often; None where it may be."""
+        known = self._session.snapshot.memory.nominations.get(gang)
+        if known is None or known.attempts < NOMINATION_ATTEMPTS_MAX:
+            return None
+        until = known.until + NOMINATION_REST_MS
+        return until if self._session.snapshot.now < until else None
+
     def hold_what_is_free(self, gang: Gang, statement: Statement) -> None:
         """Take the part of its room that nobody holds any more."""
-        self._hold(gang, statement, _beyond)
+        self._hold(gang, statement, beyond)
 
     def hold_the_rest(self, gang: Gang, statement: Statement) -> None:
         """Take the part that its victims hold, after their end was assumed, as if its pods were there."""
@@ -57,9 +72,9 @@ class Nominations:
     ) -> None:
         """The part of its seats against what its victims hold, and on its account those of its own queue."""
         left = self.victims_left(gang.id)
-        still = usage_of(_seated(left), with_devices=True)
+        still = usage_of(seated_on_nodes(left), with_devices=True)
         own = usage_of(
-            _seated(pod for pod in left if self.gang_of(pod).queue == gang.queue), with_devices=True
+            seated_on_nodes(pod for pod in left if self.gang_of(pod).queue == gang.queue), with_devices=True
         )
         seats = self.open[gang.id].seats
         booked = charged(part(seats, own))
@@ -78,6 +93,13 @@ class Nominations:
         }
 
 
+def nominate(seats: Seats, cycle: int) -> Iterator[Nominate]:
+    """The pods, each for its node."""
+    for node, pods in seats:
+        for pod in pods:
+            yield Nominate(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, cycle=cycle)
+
+
 def charged(seats: Usage) -> Usage:
     """What of this is on the account of a queue: what was asked for, not on which device or in which zone."""
     return {
@@ -88,11 +110,7 @@ def charged(seats: Usage) -> Usage:
     }
 
 
-def _seated(pods: Iterable[Pod]) -> list[Seated]:
-    return [Seated(pod, pod.node, pod.device) for pod in pods if pod.node is not None]
-
-
-def _beyond(seats: Usage, held: Usage) -> dict[NodeName, Resources]:
+def beyond(seats: Usage, held: Usage) -> dict[NodeName, Resources]:
     """What of the seats is more than what is held there."""
     return {node: _more(amounts, held.get(node, NONE)) for node, amounts in seats.items()}
 
@@ -108,5 +126,5 @@ def _more(amounts: Resources, held: Resources) -> Resources:
 
 def _common(seats: Usage, held: Usage) -> dict[NodeName, Resources]:
     """The others, which are held there."""
-    beyond = _beyond(seats, held)
-    return {node: subtract(amounts, beyond[node]) for node, amounts in seats.items()}
+    more = beyond(seats, held)
+    return {node: subtract(amounts, more[node]) for node, amounts in seats.items()}

@@ -59,6 +59,12 @@ class Outcome:
         """Those for whom there is room that is kept for others: of a higher rank they need not wait."""
         return [each.demand.gang for each in self.failures.values() if each.kept_for is not None]
 
+    def hold_reserved(self, statement: Statement, *, but: GangId) -> None:
+        """Take the room of the starts that are promised to others than this gang."""
+        for each in self.reserved:
+            if each.gang != but:
+                statement.hold(queue=each.queue, room=each.seats, booked={})
+
     @property
     def is_exhausted(self) -> bool:
         """Whether this cycle has solved as much as it may."""

@@ -5,7 +5,7 @@ under all of its rules, and of those the cheapest set. Nothing is evicted unless
 becomes free is kept for whom it was made (`nominations.py`).
 """
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -15,19 +15,17 @@ from phalanx.actions.demand import Demand, Stage
 from phalanx.actions.eviction_limits import EvictionLimits, limits_of
 from phalanx.actions.limits import (
     EVICTION_CHECK_MS,
-    NOMINATION_ATTEMPTS_MAX,
     NOMINATION_MS,
-    NOMINATION_REST_MS,
     PREEMPTIONS_TRIED_MAX,
     PREEMPTORS_PER_CYCLE_MAX,
     SHOWN_VICTIMS,
 )
 from phalanx.actions.make_room import Made, RoomMaker, Search, beneficiary_of
 from phalanx.actions.moves import Moves
-from phalanx.actions.nominations import Nominations, charged
+from phalanx.actions.nominations import Nominations, charged, nominate
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.prey import Prey
-from phalanx.actions.victims import VictimPool, leaving, room_of
+from phalanx.actions.victims import Leaving, VictimPool, assume_left, leaving, room_of
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.preempted import EVICTION_REASON, MOVED_REASON
 from phalanx.framework.session import Session
@@ -84,10 +82,11 @@ class _Preemption:
         self._tried = 0
         self._pool = VictimPool(session)
         placed = {placement.gang for placement in session.placements}
+        going = leaving(session) if nominations.open else []
         self._waiting = [
             gang
             for gang in nominations.open
-            if gang in outcome.failures and gang not in placed and self._is_coming(gang)
+            if gang in outcome.failures and gang not in placed and self._is_coming(gang, going)
         ]
 
     def evict_again(self) -> None:
@@ -111,8 +110,7 @@ class _Preemption:
     def make_room(self) -> None:
         """Decide for whom, on a session as if all that is leaving were gone; then evict."""
         with self._session.statement() as what_if:
-            for each in leaving(self._session):
-                what_if.end(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
+            assume_left(self._session, what_if)
             for gang_id in self._still_nominated():
                 self._assume_made(gang_id, what_if)
             self._moves.keep_coming(what_if)
@@ -139,7 +137,7 @@ class _Preemption:
                 members={node: tuple(pod.uid for pod in pods) for node, pods in made.seats},
                 victims=tuple(pod.uid for victim in made.victims for pod in victim.pods),
                 until=now + NOMINATION_MS,
-                attempts=self._attempts(gang_id) + 1,
+                attempts=self._known.attempts(gang_id) + 1,
             )
         for gang_id in nominations:
             self._tell(gang_id)
@@ -165,12 +163,12 @@ class _Preemption:
 
     # --- who is helped --------------------------------------------------------------------------------------
 
-    def _is_coming(self, gang_id: GangId) -> bool:
+    def _is_coming(self, gang_id: GangId, going: Sequence[Leaving]) -> bool:
         """Whether its victims have not ended, or others that leave its seats anyway."""
         if self._known.victims_left(gang_id):
             return True
         seats = self._known.open[gang_id].seats
-        return any(not each.used.keys().isdisjoint(seats) for each in leaving(self._session))
+        return any(not each.used.keys().isdisjoint(seats) for each in going)
 
     def _still_nominated(self) -> list[GangId]:
         """Those for whom room is being made, and who still wait for it."""
@@ -194,18 +192,11 @@ class _Preemption:
         if not failure.tried or is_enough:
             self._postponed[gang.id] = now
             return False
-        rest = self._session.snapshot.memory.nominations.get(gang.id)
-        if rest is not None and rest.attempts >= NOMINATION_ATTEMPTS_MAX and now < self._rest_until(rest):
-            self._postponed[gang.id] = self._rest_until(rest)
+        rests_until = self._known.rests_until(gang.id)
+        if rests_until is not None:
+            self._postponed[gang.id] = rests_until
             return False
         return True
-
-    def _rest_until(self, nomination: Nomination) -> int:
-        return nomination.until + NOMINATION_REST_MS
-
-    def _attempts(self, gang: GangId) -> int:
-        known = self._session.snapshot.memory.nominations.get(gang)
-        return known.attempts if known is not None and known.attempts < NOMINATION_ATTEMPTS_MAX else 0
 
     def _resting(self) -> dict[GangId, Nomination]:
         """Of those whose room came to nothing, how often that was; while they wait."""
@@ -270,9 +261,7 @@ class _Preemption:
         Where there are no victims, the limits that are why.
         """
         with self._session.statement() as reserved:
-            for each in self._outcome.reserved:
-                if each.gang != demand.gang.id:
-                    reserved.hold(queue=each.queue, room=each.seats, booked={})
+            self._outcome.hold_reserved(reserved, but=demand.gang.id)
             made = maker.make(demand, search)
             spared = maker.why_spared(demand, search) if made is None else ()
             reserved.roll_back()
@@ -356,12 +345,4 @@ class _Preemption:
 
     def _nominated(self) -> Iterator[Nominate]:
         for _, made in self._made.values():
-            for node, pods in made.seats:
-                for pod in pods:
-                    yield Nominate(
-                        pod=pod.uid,
-                        namespace=pod.namespace,
-                        name=pod.name,
-                        node=node,
-                        cycle=self._session.cycle,
-                    )
+            yield from nominate(made.seats, self._session.cycle)

@@ -14,7 +14,7 @@ from phalanx.actions.limits import FRESH_VICTIMS_MS, NOMINATION_MS, SURPLUS_UNIT
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.plugin import NEVER
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Usage
+from phalanx.framework.statement import Statement, Usage
 from phalanx.framework.states import PodState
 from phalanx.model.gangs import DisruptionMode, Gang, GangKind
 from phalanx.model.names import GangId, QueueName
@@ -108,6 +108,12 @@ def leaving(session: Session) -> list[Leaving]:
             _, booked = room_of(pods, session)
             found.append(Leaving(gang.queue, ending, used, booked))
     return found
+
+
+def assume_left(session: Session, what_if: Statement) -> None:
+    """As if all that is leaving were gone."""
+    for each in leaving(session):
+        what_if.end(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
 
 
 def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
