@@ -46,7 +46,15 @@ class Made(Struct, frozen=True):
     @property
     def usage(self) -> Usage:
         """What the seats use per node, with the devices that shares get and places in NUMA zones."""
-        return {node: total_held(pods, self.devices) for node, pods in self.seats}
+        return {node: total_held(pods, self.devices) for node, pods in self.members.items()}
+
+    @property
+    def members(self) -> dict[NodeName, tuple[Pod, ...]]:
+        """The pods that get each node: those of several roles may share one."""
+        found: dict[NodeName, tuple[Pod, ...]] = {}
+        for node, pods in self.seats:
+            found[node] = (*found.get(node, ()), *pods)
+        return found
 
     @property
     def gangs_ended(self) -> list[Gang]:

@@ -134,7 +134,7 @@ class _Preemption:
         for gang_id, (_, made) in self._made.items():
             nominations[gang_id] = Nomination(
                 seats=made.usage,
-                members={node: tuple(pod.uid for pod in pods) for node, pods in made.seats},
+                members={node: tuple(pod.uid for pod in pods) for node, pods in made.members.items()},
                 victims=tuple(pod.uid for victim in made.victims for pod in victim.pods),
                 until=now + NOMINATION_MS,
                 attempts=self._known.attempts(gang_id) + 1,

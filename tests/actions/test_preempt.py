@@ -278,3 +278,13 @@ def test_room_is_kept_until_those_have_ended_too_that_were_leaving_anyway() -> N
         scenario.now += 20_000
     assert waiting.evicted() == []
     assert scenario.remove("leaves").decide().placed() == ["high"]
+
+
+def test_all_roles_that_share_a_node_have_their_room_kept() -> None:
+    scenario = Scenario().nodes("a", 1, gpu=8).gang("low", 4, gpu=2, on=["a-0"] * 4)
+    scenario.gang("high", 2, gpu=3, priority=10, min=3, role="worker").role("high", 1, gpu=2, role="leader")
+    (kept,) = scenario.decide().result.memory.nominations.values()
+    assert kept.seats["a-0"][GPU] == 8
+    assert {node: sorted(pods) for node, pods in kept.members.items()} == {
+        "a-0": sorted(pod.uid for pod in scenario.members("high"))
+    }
