@@ -20,7 +20,7 @@ RESULTS = Path(__file__).parent / "results"
 HOURS = "0.41"
 """Hours of faults in each run; with the rest after them a run takes one simulated hour."""
 
-NODES = "12"
+NODES = "10"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -23,11 +23,11 @@ class JobController:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._pods: dict[str, dict[Key, None]] = {}
+        self._pods: dict[str, dict[Key, Object]] = {}
         self._queue = WorkQueue(self._look_at)
         self._unsubscribe = [client.subscribe(JOBS, self._on_job), client.subscribe("pods", self._on_pod)]
         for key in client.keys("pods"):
-            self._learn(key, client.get(key) or {})
+            self._note(key, client.get(key) or {})
         for key in client.keys(JOBS):
             self._queue.add(key)
 
@@ -41,15 +41,21 @@ class JobController:
         self._queue.add(change.entry.key)
 
     def _on_pod(self, change: Change) -> None:
-        self._learn(change.entry.key, change.entry.data)
-        owner = _owner(change.entry.data)
-        if owner is not None and change.type is ChangeType.DELETED:
-            self._queue.add(Key(JOBS, change.entry.key.namespace, owner["name"]))
+        key, pod, previous = change.entry.key, change.entry.data, change.previous
+        owner = _owner(pod)
+        before = None if previous is None else _owner(previous.data)
+        is_deleted = change.type is ChangeType.DELETED
+        if before is not None and (is_deleted or owner is None or owner["uid"] != before["uid"]):
+            self._pods[before["uid"]].pop(key, None)
+        if not is_deleted:
+            self._note(key, pod)
+        elif owner is not None:
+            self._queue.add(Key(JOBS, key.namespace, owner["name"]))
 
-    def _learn(self, key: Key, pod: Object) -> None:
+    def _note(self, key: Key, pod: Object) -> None:
         owner = _owner(pod)
         if owner is not None:
-            self._pods.setdefault(owner["uid"], {})[key] = None
+            self._pods.setdefault(owner["uid"], {})[key] = pod
             self._queue.add(key)
 
     def _look_at(self, key: Key) -> None:
@@ -75,7 +81,7 @@ class JobController:
         job = self._client.get(key)
         if job is None or is_deleting(job) or job["spec"].get("suspend"):
             return
-        pods = self._pods_of(job)
+        pods = list(self._pods.get(job["metadata"]["uid"], {}).items())
         status = _counted(job, [pod for _, pod in pods], now=self._client.now())
         if status != job.get("status"):
             self._client.update_status(key, **status)
@@ -86,18 +92,6 @@ class JobController:
             self._stop_all(pods)
         else:
             self._create_missing(job, status, [pod for _, pod in pods if not _is_over(job, pod)])
-
-    def _pods_of(self, job: Object) -> list[tuple[Key, Object]]:
-        """The Job's pods that still exist, in order of their creation; those that are gone are forgotten."""
-        uid, found = job["metadata"]["uid"], []
-        for key in list(self._pods.get(uid, ())):
-            pod = self._client.get(key)
-            owner = None if pod is None else _owner(pod)
-            if pod is None or owner is None or owner["uid"] != uid:
-                del self._pods[uid][key]
-            else:
-                found.append((key, pod))
-        return found
 
     def _stop_all(self, pods: list[tuple[Key, Object]]) -> None:
         for key, pod in pods:
@@ -123,7 +117,7 @@ def _counted(job: Object, pods: list[Object], *, now: str) -> Object:
     """The Job's status with the pods that have ended since counted."""
     spec, status = job["spec"], dict(job.get("status") or {})
     status.setdefault("startTime", now)
-    fresh = [pod for pod in pods if _is_over(job, pod) and _is_tracked(pod)]
+    fresh = [pod for pod in pods if _is_tracked(pod) and _is_over(job, pod)]
     well = [pod for pod in fresh if pod["status"].get("phase") == "Succeeded"]
     failures = judge(job, [pod for pod in fresh if pod["status"].get("phase") != "Succeeded"])
     status["succeeded"] = status.get("succeeded", 0) + len(well)

@@ -247,6 +247,30 @@ def test_back_to_the_node_that_failed_it(others: int, expected: list[str]) -> No
     assert violations(history, FailedNodesAvoided) == expected
 
 
+@pytest.mark.parametrize(("others", "expected"), [(2, ["S16"]), (1, [])])
+def test_a_node_of_which_nobody_can_know_whether_it_failed_it_is_no_way_out(
+    others: int, expected: list[str]
+) -> None:
+    """n0 has failed the gang; on n1 a member failed through its own fault."""
+
+    async def history(stage: Stage) -> None:
+        stage.create(*(node(f"n{number}") for number in range(1 + others)), pod_group("g", min_member=1))
+        stage.create(*(owned(f"a{number}", requests=GPUS8) for number in range(3)))
+        host = await stage.leader()
+        host.decided(CycleResult(cycle=1))
+        await host.bind("a0", "n0")
+        await host.bind("a1", "n1")
+        stage.condition("n0", "GpuXidError", "True")
+        for member in ("a0", "a1"):
+            stage.status(member, phase="Failed")
+            stage.delete(member)
+        stage.condition("n0", "GpuXidError", "False")
+        await stage.pass_time(20)
+        host.place({"a2": "n0"})
+
+    assert violations(history, FailedNodesAvoided) == expected
+
+
 def test_a_failure_of_its_own_is_not_the_nodes() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n0"), node("n1"), pod_group("g", min_member=1))

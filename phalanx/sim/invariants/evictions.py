@@ -227,10 +227,11 @@ class FailedNodesAvoided(Check):
     """S16: within AVOID_S a gang does not go back to a node that failed it, while others can take all of it.
 
     A node has failed a gang when it was faulty, or refused a member, as that member failed or was evicted.
-    Others can take it when nodes that have not failed it have room for all members that wait, in one domain
-    where one is required. Only gangs that the oracle understands are judged, by a process that was there when
-    it failed, and neither while a third of the nodes is bad nor while a broken gang may claim room, nor where
-    room may have come after the look at the cluster. While the breaker may be open no fault counts.
+    Others can take it when nodes on which no member has failed, through whose fault ever, have room for all
+    members that wait, in one domain where one is required. Only gangs that the oracle understands are judged,
+    by a process that was there when it failed, and neither while a third of the nodes is bad nor while a
+    broken gang may claim room, nor where room may have come after the look at the cluster. While the breaker
+    may be open no fault counts.
     """
 
     name = "S16"
@@ -239,6 +240,7 @@ class FailedNodesAvoided(Check):
         super().__init__(scene, truth)
         self._oracle = Oracle(scene.store, truth)
         self._failed: dict[GangKey, dict[str, float]] = {}
+        self._suspected: dict[GangKey, set[str]] = {}
         self._began: dict[str, float] = {}
 
     def on_change(self, change: Change) -> None:
@@ -250,6 +252,8 @@ class FailedNodesAvoided(Check):
         before, after = moved.before, moved.after
         if after is not None and after.phase != "Failed" and not after.is_deleting:
             return
+        if after is not None and after.phase == "Failed":
+            self._suspected.setdefault(before.gang, set()).add(before.node)
         node = self.truth.nodes.get(before.node)
         reason = str((change.entry.data.get("status") or {}).get("reason") or "")
         if node is None or node.fault or reason.startswith(("OutOf", "UnexpectedAdmission")):
@@ -271,7 +275,7 @@ class FailedNodesAvoided(Check):
             has_room_come = self.truth.has_room_come(DECIDED_S, but=avoided)
             if used and (has_room_come or any_claim(self.truth, self.now, but=gang.key)):
                 continue
-            if used and self._oracle.why_fits(gang, without=avoided):
+            if used and self._oracle.why_fits(gang, without=avoided | self._suspected.get(gang.key, set())):
                 self.violated(gang, f"sent back to {used[0]}, which failed it")
             elif avoided:
                 self.saw("node-avoided" if not used else "failed-node-was-the-only-one")
