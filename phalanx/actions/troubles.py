@@ -72,7 +72,7 @@ def _of(gang: Gang, session: Session) -> Iterable[Trouble]:
         if victims:
             began = min(session.snapshot.now, session.snapshot.now if since is None else since)
             grace = usual if gang.recovery.grace_ms is None else gang.recovery.grace_ms
-            cause = _cause(kind, causes)
+            cause = _cause(kind, [pod for pod in causes if not _is_answered(pod, holders)] or causes)
             trouble = Trouble(kind, wish, began, began + grace, tuple(victims), cause)
             yield trouble
             if wish is RecoveryMode.RESTART:

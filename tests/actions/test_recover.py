@@ -171,6 +171,18 @@ def test_a_gang_that_was_restarted_is_not_restarted_again(cause: str) -> None:
     assert scenario.decide().evicted() == ["g-0", "g-1"]
 
 
+def test_a_second_restart_names_its_own_cause() -> None:
+    """Not the pod that failed before the first one, which a Job keeps."""
+    scenario = fail(cluster(Recovery(on_member_failure=RESTART, grace_ms=0), started=True))
+    first, old = scenario.members("g")
+    again = fresh(first, node=NodeName("n-0"), phase=PodPhase.FAILED, ended=NOW_S + 10)
+    again = replace(again, failure=PodFailure.CONTAINER)
+    rest = fresh(old, node=NodeName("n-2"), phase=PodPhase.RUNNING)
+    scenario.change("g", members=(old, again, rest))
+    evictions = scenario.decide().result.evictions
+    assert ["member g-0 failed on node n-0" in each.message for each in evictions] == [True]
+
+
 def test_a_gang_that_lost_everything_starts_whole_or_not_at_all() -> None:
     scenario = Scenario().nodes("n", 1, gpu=1).gang("g", 2, gpu=1, begins_anew=True)
     assert scenario.decide().placements("g") == []
