@@ -3,7 +3,8 @@
 A nomination says what the gang will use on which nodes, and who was evicted for that. Until those have ended
 the gang comes before all others, but for work of higher rank in its queue; and what is free already of its
 room is held, so that nobody else takes it. It is forgotten when the gang is placed, when all have ended, with
-others that were leaving there anyway, and it still does not fit, or after its time.
+others that were leaving there anyway, and it still does not fit, when one of its nodes is out of service, or
+after its time.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,8 +33,18 @@ class Nominations:
         self.open: Mapping[GangId, Nomination] = {
             gang: each
             for gang, each in session.snapshot.memory.nominations.items()
-            if each.seats and now < each.until and gang in session.gangs
+            if each.seats and now < each.until and gang in session.gangs and self._is_of_use(each)
         }
+
+    def _is_of_use(self, nomination: Nomination) -> bool:
+        """Whether pods may still go to all of its nodes; while the breaker is open no node is doubted."""
+        session = self._session
+        if session.health.is_open:
+            return True
+        states = [session.nodes.get(name) for name in nomination.seats]
+        return session.faults.keys().isdisjoint(nomination.seats) and all(
+            state is not None and state.node.is_ready and not state.node.unschedulable for state in states
+        )
 
     def victims_left(self, gang: GangId) -> list[Pod]:
         """The victims that still hold their nodes."""

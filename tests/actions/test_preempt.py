@@ -1,5 +1,6 @@
 """Preemption inside a queue: who goes, for whom, and what becomes of the room."""
 
+import pytest
 from msgspec.structs import replace
 
 from phalanx.actions.limits import EVICTION_CHECK_MS, NOMINATION_MS
@@ -242,6 +243,26 @@ def test_room_that_came_to_nothing_is_made_anew_a_few_times() -> None:
     assert len(evicted) == 12
     assert decided.result.wake_at is not None
     assert decided.result.wake_at > scenario.now
+
+
+@pytest.mark.parametrize("how", ["gone", "not ready", "cordoned", "faulty"])
+def test_room_on_a_node_that_is_of_no_use_any_more_is_not_kept(how: str) -> None:
+    """Its victims may hang in deletion for as long as nobody hears of the kubelet: others go instead."""
+    scenario = _full()
+    first = scenario.decide()
+    scenario.dying(first)
+    name = NodeName("a-0")
+    changed = {
+        "not ready": {"conditions": {"Ready": "Unknown"}},
+        "cordoned": {"unschedulable": True},
+        "faulty": {"conditions": {"GpuXidError": "True"}},
+    }
+    if how == "gone":
+        del scenario._nodes[name]
+    else:
+        scenario._nodes[name] = replace(scenario._nodes[name], **changed[how])
+    assert sorted(first.evicted()) == [f"low-0-{i}" for i in range(4)]
+    assert sorted(scenario.decide().evicted()) == [f"low-1-{i}" for i in range(4)]
 
 
 def test_room_is_not_kept_for_ever() -> None:

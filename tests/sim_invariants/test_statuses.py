@@ -131,3 +131,21 @@ def test_success_before_it_is_there(bound: int, expected: list[str]) -> None:
         stage.status("g", GROUPS, **fields)
 
     assert violations(history, StatusIsTrue) == expected
+
+
+@pytest.mark.parametrize(("later_s", "expected"), [(1, []), (20, ["S13"])])
+def test_success_by_a_minimum_that_was_raised_a_moment_ago(later_s: float, expected: list[str]) -> None:
+    """Before the last member was bound; whoever bound it cannot have heard of it after a second."""
+
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod_group("g", min_member=2), *gang("g", {"w": 2}))
+        host = await stage.leader()
+        await stage.pass_time(30)
+        await host.bind("g-w-0", "n1")
+        stage.change("g", GROUPS, minMember=3)
+        await host.bind("g-w-1", "n1")
+        await stage.pass_time(later_s)
+        fields: dict[str, Any] = {"startedAt": "2026-01-01T00:00:00Z"}
+        stage.status("g", GROUPS, **fields)
+
+    assert violations(history, StatusIsTrue) == expected

@@ -11,7 +11,7 @@ from phalanx.model.resources import Resources, subtract
 from phalanx.model.wire.meta import ListMeta
 from phalanx.sim.clocks import WorldClock
 from phalanx.sim.hosts import State
-from phalanx.sim.invariants.bounds import BREAKER_OPEN_S, GONE_KEPT_S, HEARD_MARGIN_S
+from phalanx.sim.invariants.bounds import BREAKER_OPEN_S, CONVERGED_S, GONE_KEPT_S, HEARD_MARGIN_S
 from phalanx.sim.invariants.calls import Call
 from phalanx.sim.invariants.facts import (
     GangKey,
@@ -257,6 +257,9 @@ class Truth:
         key = change.entry.key
         place = (key.namespace, key.name)
         fact = None if change.type is ChangeType.DELETED else group_fact(change.entry.data)
+        gang = self.gangs.get(GangKey("group", *place))
+        if gang is not None and fact is not None and (change.entry.data.get("status") or {}).get("startedAt"):
+            self._believe_start(gang)
         if fact is None:
             self.groups.pop(place, None)
         elif fact == self.groups.get(place):
@@ -265,8 +268,16 @@ class Truth:
             self.groups[place] = fact
             self._group_by_uid[fact.uid] = fact
         self._group_histories.setdefault(place, History()).add(change.entry.revision, fact)
-        gang = self.gangs.get(GangKey("group", *place))
         if gang is not None:
+            self._look_at(gang)
+
+    def _believe_start(self, gang: GangFact) -> None:
+        """Who says so may not have heard yet that minMember was raised a moment ago."""
+        lately = self.groups_since(gang.key, self.revision_before(CONVERGED_S))
+        least = min((group.min_member for group in lately if group is not None), default=0)
+        if not gang.has_started and 0 < least <= gang.active:
+            gang.has_started = True
+            self._started[gang.uid] = None
             self._look_at(gang)
 
     # --- now -----------------------------------------------------------------------------------------------
