@@ -14,6 +14,7 @@ from phalanx.sim.workloads import gang, node, pod, pod_group, queue
 from tests.sim_invariants.stage import Stage, violations
 
 BLOCK = "network.topology.nvidia.com/block"
+HELD = {"finalizers": ["example.com/wait"]}
 GPUS8 = {"nvidia.com/gpu": "8"}
 
 
@@ -189,6 +190,20 @@ def test_evicted_again_and_again(runs: bool, expected: list[str]) -> None:
             await stage.pass_time(30)
 
     assert violations(history, NoEndlessEvictions) == expected
+
+
+def test_one_pod_is_evicted_again_by_who_does_not_see_it_go() -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        stage.create(pod_group("g", min_member=1), pod("a", group="g"))
+        host = await stage.leader()
+        await host.bind("a", "n0")
+        stage.client.update(stage.key("a"), lambda it: {**it, "metadata": {**it["metadata"], **HELD}})
+        for _ in range(5):
+            await host.evict("a")
+            await stage.pass_time(30)
+
+    assert violations(history, NoEndlessEvictions) == []
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ class NoEndlessEvictions(Check):
     """L4: no gang is evicted by us more than EVICTIONS_MAX times without all its minimum running in between.
 
     Evictions of several members within ten seconds count once, those from bad nodes not at all: they follow
-    from faults, of which there may be many.
+    from faults, of which there may be many. Nor does a repeated one of a pod whose end its sender cannot see.
     """
 
     name = "L4"
@@ -138,6 +138,7 @@ class NoEndlessEvictions(Check):
     def __init__(self, scene: Scene, truth: Truth) -> None:
         super().__init__(scene, truth)
         self._evicted: dict[GangKey, list[float]] = {}
+        self._pods: set[str] = set()
 
     def on_change(self, change: Change) -> None:
         moved = self.truth.changed_pod
@@ -151,8 +152,9 @@ class NoEndlessEvictions(Check):
         if not call.is_eviction or call.stage is not Stage.LANDED or not call.succeeded:
             return
         pod = self.truth.pods.get(call.uid)
-        if pod is None or pod.node in self.truth.bad_nodes:
+        if pod is None or pod.node in self.truth.bad_nodes or call.uid in self._pods:
             return
+        self._pods.add(call.uid)
         times = self._evicted.setdefault(pod.gang, [])
         if not times or self.now > times[-1] + _ONE_EVICTION_S:
             times.append(self.now)
