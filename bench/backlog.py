@@ -18,11 +18,12 @@ import msgspec
 from msgspec import Struct
 
 from bench.harness import contenders, workload
-from bench.harness.cluster import crds_served, nodes_usable
+from bench.harness.cluster import gates, nodes_usable, served
 from bench.harness.contenders import Contender, Running
+from bench.harness.gangs import NAMESPACE, pods
 from bench.harness.observer import Observation
 from bench.harness.processes import Used, used_by
-from bench.harness.workload import LEASE_NAMESPACE, NAMESPACE, Workload
+from bench.harness.workload import Workload
 from phalanx.controlplane.controlplane import ControlPlane
 from phalanx.controlplane.fakes import create_many, namespace
 
@@ -41,7 +42,8 @@ class Figures(Struct, frozen=True):
 
 async def run_once(contender: Contender, load: Workload) -> Figures:
     """A fresh control plane, the workload on it, then the contender."""
-    async with ControlPlane.start(kube_scheduler=contender.kube_scheduler) as plane:
+    flags = gates(contender.feature_gates)
+    async with ControlPlane.start(kube_scheduler=contender.kube_scheduler, **flags) as plane:
         if contender.kube_scheduler is not None:
             await plane.stop_component("kube-scheduler")
         await _create(plane, contender, load)
@@ -51,16 +53,18 @@ async def run_once(contender: Contender, load: Workload) -> Figures:
 
 
 async def _create(plane: ControlPlane, contender: Contender, load: Workload) -> None:
+    dialect = contender.dialect
     async with plane.session() as session:
-        await create_many(session, workload.crds())
-        await create_many(session, [namespace(NAMESPACE), namespace(LEASE_NAMESPACE)])
+        definitions = dialect.crds()
+        await create_many(session, definitions)
+        await create_many(session, [namespace(NAMESPACE)])
+        await served(session, definitions, path=dialect.ready_path())
+        await create_many(session, dialect.setup())
         await create_many(session, workload.nodes(load))
         await nodes_usable(session, expected=load.nodes)
-        await crds_served(session, path=workload.POD_GROUPS_PATH)
-        if contender.grouped:
-            await create_many(session, workload.pod_groups(load))
-        pods = workload.pods(load, scheduler=contender.scheduler_name, grouped=contender.grouped)
-        await create_many(session, pods)
+        gangs = workload.gangs(load)
+        await create_many(session, [group for gang in gangs for group in dialect.group(gang)])
+        await create_many(session, [dialect.pod(gang, pod) for gang in gangs for pod in pods(gang)])
 
 
 class _Output:

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from bench.harness.gangs import PODS_PATH
 from bench.harness.observer import Meta
 from bench.harness.transports import closing
-from bench.harness.workload import PODS_PATH
 from phalanx.kube.connect import connect
 from phalanx.kube.transport import HttpTransport
 

@@ -1,10 +1,13 @@
-"""Waiting for a fake cluster to be usable."""
+"""What a control plane must be started with, and waiting until it is usable."""
 
 import asyncio
+from collections.abc import Iterable
 
 import aiohttp
 import msgspec
 from msgspec import Struct
+
+from bench.harness.gangs import Manifest
 
 POLL_S = 0.2
 
@@ -32,10 +35,29 @@ async def nodes_usable(session: aiohttp.ClientSession, *, expected: int) -> None
         await asyncio.sleep(POLL_S)
 
 
-async def crds_served(session: aiohttp.ClientSession, *, path: str) -> None:
-    """Until the API server answers for a kind that was just defined."""
-    while True:
-        async with session.get(path) as answer:
-            if answer.ok:
-                return
-        await asyncio.sleep(POLL_S)
+async def served(session: aiohttp.ClientSession, crds: Iterable[Manifest], *, path: str) -> None:
+    """Until the API server answers for all kinds that were just defined, and at `path`."""
+    paths = [_path(crd) for crd in crds] + ([path] if path else [])
+    for each in paths:
+        while not await _answers(session, each):
+            await asyncio.sleep(POLL_S)
+
+
+def _path(crd: Manifest) -> str:
+    spec = crd["spec"]
+    version = next(each["name"] for each in spec["versions"] if each["served"])
+    return f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
+
+
+async def _answers(session: aiohttp.ClientSession, path: str) -> bool:
+    async with session.get(path) as answer:
+        return answer.ok
+
+
+def gates(wanted: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Arguments of ControlPlane.start for gates (`Gate=true`) and API versions (`group/version=true`)."""
+    versions = ",".join(each for each in wanted if "/" in each)
+    features = ",".join(each for each in wanted if "/" not in each)
+    both = (f"--feature-gates={features}",) if features else ()
+    runtime = (f"--runtime-config={versions}",) if versions else ()
+    return {"apiserver_flags": (*both, *runtime), "controller_manager_flags": both}

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from bench.harness.dialects import PhalanxDialect, PlainDialect
+from bench.harness.gangs import Dialect
 from phalanx.controlplane.components import KubeScheduler
 from phalanx.controlplane.controlplane import ControlPlane
 
@@ -24,13 +26,21 @@ Start = Callable[[ControlPlane], AbstractAsyncContextManager[Running]]
 
 
 class Contender(Struct, frozen=True):
-    """`scheduler_name` and `grouped` say how its pods are written; `start` runs it until the context ends."""
+    """`dialect` says how its gangs and pods are written; `start` runs it until the context ends.
+
+    `feature_gates` are what its API server and controller manager need: gates such as `GenericWorkload=true`,
+    and API versions such as `scheduling.k8s.io/v1beta1=true`, told apart by the slash. `deviation` says, for
+    the reader of the table, where it does not run as its project ships it.
+    """
 
     name: str
-    scheduler_name: str
-    grouped: bool
+    dialect: Dialect
     start: Start
     kube_scheduler: KubeScheduler | None = None
+    feature_gates: tuple[str, ...] = ()
+    deviation: str = ""
+    decides: bool = True
+    """Whether it looks at what fits where; who does not only shows what the API server can take."""
 
 
 @asynccontextmanager
@@ -72,13 +82,18 @@ async def _kube_scheduler(plane: ControlPlane) -> AsyncIterator[Running]:
     yield Running(started_at, plane.pid("kube-scheduler"))
 
 
-BARE = Contender(name="bare binding POSTs", scheduler_name="nobody", grouped=False, start=_bare)
-PHALANX = Contender(name="phalanx", scheduler_name="phalanx", grouped=True, start=_phalanx)
+BARE = Contender(
+    name="bare binding POSTs",
+    dialect=PlainDialect(scheduler_name="nobody"),
+    start=_bare,
+    decides=False,
+)
+PHALANX = Contender(name="phalanx", dialect=PhalanxDialect(), start=_phalanx)
 KUBE_SCHEDULER = Contender(
     name="kube-scheduler (no gangs)",
-    scheduler_name="default-scheduler",
-    grouped=False,
+    dialect=PlainDialect(scheduler_name="default-scheduler"),
     start=_kube_scheduler,
     kube_scheduler=KubeScheduler(),
+    deviation="client limits of 5,000 requests a second",
 )
 ALL = (BARE, PHALANX, KUBE_SCHEDULER)

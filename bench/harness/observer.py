@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from bench.harness.gangs import PODS_PATH
 from bench.harness.transports import closing
-from bench.harness.workload import PODS_PATH
 from phalanx.kube.connect import connect
 
 

@@ -1,18 +1,13 @@
-"""The cluster and the pods of a run, as plain manifests."""
+"""The cluster and the gangs of a run."""
 
 from typing import Any
 
-import yaml
 from msgspec import Struct
 
+from bench.harness.gangs import Gang, Role
 from phalanx.controlplane.fakes import fake_node
-from phalanx.resources import data_dir
 
-NAMESPACE = "bench"
-LEASE_NAMESPACE = "phalanx-system"
-POD_GROUPS_PATH = "/apis/scheduling.phalanx.dev/v1alpha1/podgroups"
 NODE_CORES = 32
-PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
 class Workload(Struct, frozen=True):
@@ -27,11 +22,6 @@ class Workload(Struct, frozen=True):
     def pods(self) -> int:
         """How many pods there are."""
         return self.gangs * self.size
-
-
-def crds() -> list[dict[str, Any]]:
-    """The definitions of our kinds."""
-    return [yaml.safe_load(path.read_text()) for path in sorted(data_dir("crds").glob("*s.yaml"))]
 
 
 def nodes(workload: Workload) -> list[dict[str, Any]]:
@@ -49,37 +39,7 @@ def nodes(workload: Workload) -> list[dict[str, Any]]:
     ]
 
 
-def pod_groups(workload: Workload) -> list[dict[str, Any]]:
-    """One PodGroup per gang: all of its pods or none."""
-    return [
-        {
-            "apiVersion": "scheduling.phalanx.dev/v1alpha1",
-            "kind": "PodGroup",
-            "metadata": {"name": f"gang-{g:05d}", "namespace": NAMESPACE},
-            "spec": {"minMember": workload.size},
-        }
-        for g in range(workload.gangs)
-    ]
-
-
-def pods(workload: Workload, *, scheduler: str, grouped: bool) -> list[dict[str, Any]]:
-    """All pods, gang by gang; `grouped` puts the label of the PodGroup on them."""
-    return [
-        _pod(workload, gang=g, index=i, scheduler=scheduler, grouped=grouped)
-        for g in range(workload.gangs)
-        for i in range(workload.size)
-    ]
-
-
-def _pod(workload: Workload, *, gang: int, index: int, scheduler: str, grouped: bool) -> dict[str, Any]:
-    labels = {"scheduling.phalanx.dev/pod-group": f"gang-{gang:05d}"} if grouped else {}
-    requests = {"cpu": str(workload.cpu), "memory": "1Gi"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"pod-{gang:05d}-{index:04d}", "namespace": NAMESPACE, "labels": labels},
-        "spec": {
-            "schedulerName": scheduler,
-            "containers": [{"name": "main", "image": "none", "resources": {"requests": requests}}],
-        },
-    }
+def gangs(workload: Workload) -> list[Gang]:
+    """All alike."""
+    role = Role("worker", workload.size, {"cpu": str(workload.cpu), "memory": "1Gi"})
+    return [Gang(f"gang-{g:05d}", (role,)) for g in range(workload.gangs)]
