@@ -3,9 +3,11 @@
 import asyncio
 import sys
 import time
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
@@ -13,6 +15,9 @@ from bench.harness.dialects import PhalanxDialect, PlainDialect
 from bench.harness.gangs import Dialect
 from phalanx.controlplane.components import KubeScheduler
 from phalanx.controlplane.controlplane import ControlPlane
+from phalanx.controlplane.process import die_with_parent
+
+_END_WITHIN_S: Final = 20.0
 
 
 class Running(Struct, frozen=True):
@@ -44,33 +49,46 @@ class Contender(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def _program(*command: str, log: Path) -> AsyncIterator[Running]:
-    """A child process, asked to end with SIGTERM."""
+async def program(*command: str, log: Path) -> AsyncIterator[Running]:
+    """A child process, asked to end with SIGTERM; a Ctrl-C for the benchmark does not reach it."""
     with log.open("wb") as output:
         started_at = time.monotonic()
         process = await asyncio.create_subprocess_exec(
-            sys.executable, *command, stdout=output, stderr=asyncio.subprocess.STDOUT
+            *command,
+            stdout=output,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=die_with_parent(),
         )
         try:
             yield Running(started_at, process.pid)
         finally:
             if process.returncode is None:
                 process.terminate()
+            await _end(process)
+
+
+async def _end(process: Process) -> None:
+    try:
+        async with asyncio.timeout(_END_WITHIN_S):
             await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
 
 
 @asynccontextmanager
 async def _bare(plane: ControlPlane) -> AsyncIterator[Running]:
-    arguments = ("-m", "bench.harness.bare_binds", "--kubeconfig", str(plane.kubeconfig_path))
-    async with _program(*arguments, log=plane.logs_folder / "bare.log") as running:
+    arguments = (sys.executable, "-m", "bench.harness.bare_binds", "--kubeconfig", str(plane.kubeconfig_path))
+    async with program(*arguments, log=plane.logs_folder / "bare.log") as running:
         yield running
 
 
 @asynccontextmanager
 async def _phalanx(plane: ControlPlane) -> AsyncIterator[Running]:
-    arguments = ("-m", "phalanx.cli", "run", "--kubeconfig", str(plane.kubeconfig_path))
+    arguments = (sys.executable, "-m", "phalanx.cli", "run", "--kubeconfig", str(plane.kubeconfig_path))
     ports = ("--http", "127.0.0.1:0", "--debug", "127.0.0.1:0")
-    async with _program(*arguments, *ports, log=plane.logs_folder / "phalanx.log") as running:
+    async with program(*arguments, *ports, log=plane.logs_folder / "phalanx.log") as running:
         yield running
 
 

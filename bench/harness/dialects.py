@@ -20,11 +20,12 @@ class PhalanxDialect(Struct, frozen=True):
         return [yaml.safe_load(path.read_text()) for path in sorted(data_dir("crds").glob("*s.yaml"))]
 
     def setup(self) -> list[Manifest]:
-        """The namespace of the Lease, and the levels of the workload's nodes."""
+        """The namespace of the Lease, the levels of the workload's nodes, and its two queues."""
         levels = [{"name": name, "nodeLabel": label} for name, label in LEVELS.items()]
         return [
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}},
             _object("Topology", {"name": "default"}, {"levels": levels}),
+            *(_object("Queue", {"name": name}, {"weight": 1}) for name in ("lender", "owner")),
         ]
 
     def ready_path(self) -> str:
@@ -40,6 +41,10 @@ class PhalanxDialect(Struct, frozen=True):
             spec["roles"] = [{"name": role.name, "count": role.count} for role in gang.roles]
         if gang.level:
             spec["topology"] = {"required": gang.level}
+        if gang.priority:
+            spec["priorityClassName"] = gang.priority_class
+        if gang.queue:
+            spec["queue"] = gang.queue
         return [_object("PodGroup", {"name": gang.name, "namespace": NAMESPACE}, spec)]
 
     def pod(self, gang: Gang, pod: Manifest) -> Manifest:

@@ -12,6 +12,9 @@ PODS_PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 GANG_LABEL: Final = "bench/gang"
 """On every pod: the name of its gang, for the observer. No scheduler knows it."""
 
+UNOBSERVED_LABEL: Final = "bench/unobserved"
+"""On pods that are there before the clock starts: the observer does not look at them."""
+
 LEVELS: Final = {
     "zone": "topology.kubernetes.io/zone",
     "spine": "cloud.provider.com/topology-spine",
@@ -20,7 +23,7 @@ LEVELS: Final = {
 """Levels of the workload's topology, widest first, and the label in which each node carries its domain."""
 
 
-class Role(Struct, frozen=True):
+class Role(Struct, frozen=True, forbid_unknown_fields=True):
     """Pods that are alike. `requests`: Kubernetes quantities of each."""
 
     name: str
@@ -29,11 +32,22 @@ class Role(Struct, frozen=True):
 
 
 class Gang(Struct, frozen=True):
-    """Pods that start together or not at all. `level`: "", "rack" or "spine", which all must share."""
+    """Pods that start together or not at all. `level`: "", "rack" or "spine", which all must share.
+
+    `priority` above 0 stands in the plain pods as a PriorityClass. `queue`: "", "lender" or "owner", two
+    queues of equal weight that each may use what the other does not.
+    """
 
     name: str
     roles: tuple[Role, ...]
     level: str = ""
+    priority: int = 0
+    queue: str = ""
+
+    @property
+    def priority_class(self) -> str:
+        """The name of its PriorityClass, "" without."""
+        return f"bench-{self.priority}" if self.priority else ""
 
     @property
     def size(self) -> int:
@@ -73,6 +87,9 @@ def role_of(gang: Gang, pod: Manifest) -> str:
 
 def _pod(gang: Gang, role: Role, index: int) -> Manifest:
     resources = {"requests": role.requests, "limits": role.requests}
+    spec: Manifest = {"containers": [{"name": "main", "image": "none", "resources": resources}]}
+    if gang.priority:
+        spec["priorityClassName"] = gang.priority_class
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -81,5 +98,5 @@ def _pod(gang: Gang, role: Role, index: int) -> Manifest:
             "namespace": NAMESPACE,
             "labels": {GANG_LABEL: gang.name},
         },
-        "spec": {"containers": [{"name": "main", "image": "none", "resources": resources}]},
+        "spec": spec,
     }
