@@ -22,7 +22,7 @@ from bench.harness.machine import this_machine
 from bench.harness.run import Run, takes_part, try_once
 from bench.harness.tables import Comparison, markdown
 from bench.harness.workloads import BadWorkload, Workload
-from bench.peers import PEERS
+from bench.peers import ABSENT, PEERS
 
 RESULTS: Final = Path(__file__).parent / "results" / "side_by_side"
 DEFAULT_ROUNDS: Final = {"100x100": 3, "100x100-live": 1, "latency": 1, "deadlock": 1}
@@ -152,10 +152,11 @@ def main() -> int:
     except KeyboardInterrupt:
         interrupted = True
     comparison = Comparison(
-        machine=this_machine(),
+        machine=this_machine({each.name: each.version for each in contenders if each.version}),
         deviations={each.name: each.deviation for each in contenders},
         workloads={workload.name: workload for workload, _ in plan},
         runs=runs,
+        absent=ABSENT if asked.peers else {},
     )
     print(markdown(comparison))
     if interrupted:

@@ -7,7 +7,7 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from bench.harness.dialects import PhalanxDialect, PlainDialect
 from bench.harness.gangs import Dialect
 from phalanx.controlplane.components import KubeScheduler
 from phalanx.controlplane.controlplane import ControlPlane
+from phalanx.controlplane.go_modules import Progress
 from phalanx.controlplane.process import die_with_parent
 
 _END_WITHIN_S: Final = 20.0
@@ -28,6 +29,11 @@ class Running(Struct, frozen=True):
 
 
 Start = Callable[[ControlPlane], AbstractAsyncContextManager[Running]]
+Build = Callable[[Progress], object]
+
+
+def _nothing_to_build(_progress: Progress) -> None:
+    """What the control plane and this checkout do not have already: nothing."""
 
 
 class Contender(Struct, frozen=True):
@@ -35,7 +41,8 @@ class Contender(Struct, frozen=True):
 
     `feature_gates` are what its API server and controller manager need: gates such as `GenericWorkload=true`,
     and API versions such as `scheduling.k8s.io/v1beta1=true`, told apart by the slash. `deviation` says, for
-    the reader of the table, where it does not run as its project ships it.
+    the reader of the table, where it does not run as its project ships it; `version` is that of its program
+    where the control plane does not have it. `build` is called before each run and is quick when it is built.
     """
 
     name: str
@@ -46,6 +53,10 @@ class Contender(Struct, frozen=True):
     deviation: str = ""
     decides: bool = True
     """Whether it looks at what fits where; who does not only shows what the API server can take."""
+    only_with: tuple[Literal["level", "queue"], ...] = ()
+    """Set up for these, and takes part only where gangs have one; empty: takes part everywhere."""
+    build: Build = _nothing_to_build
+    version: str = ""
 
 
 @asynccontextmanager

@@ -29,15 +29,20 @@ class Machine(Struct, frozen=True, rename="camel"):
     versions: dict[str, str]
 
 
-def this_machine() -> Machine:
-    """As it is now."""
+def this_machine(versions: dict[str, str]) -> Machine:
+    """As it is now; `versions` of what else runs."""
     return Machine(
         day=datetime.now(UTC).date().isoformat(),
         processor=_field("/proc/cpuinfo", "model name"),
         cores=len(os.sched_getaffinity(0)),
         memory_gib=round(int(_field("/proc/meminfo", "MemTotal").split()[0]) / 2**20),
         system=f"{platform.system()} {platform.release()}",
-        versions={**_of_the_control_plane(), "Python": platform.python_version(), "Phalanx": _commit()},
+        versions={
+            **_of_the_control_plane(),
+            **versions,
+            "Python": platform.python_version(),
+            "Phalanx": _commit(),
+        },
     )
 
 

@@ -77,7 +77,9 @@ class _End(Struct, frozen=True):
 
 
 def takes_part(contender: Contender, workload: Workload) -> bool:
-    """Whoever does not decide can only bind a backlog for which there is room."""
+    """Who does not decide can only bind a backlog for which there is room; some are for one thing only."""
+    if contender.only_with:
+        return any(getattr(kind, field) for kind in workload.gangs for field in contender.only_with)
     simple = workload.clock is Clock.BACKLOG and workload.until is Until.BOUND
     return contender.decides or (simple and not workload.standing() and not workload.run_seconds)
 
@@ -183,6 +185,7 @@ async def _finish(
 async def try_once(contender: Contender, workload: Workload, *, number: int, tell: Tell) -> Run:
     """As run_once; a scheduler that cannot be started or watched is a row that says so."""
     try:
+        await asyncio.to_thread(contender.build, tell)
         return await run_once(contender, workload, number=number, tell=tell)
     except Exception as error:  # whatever a scheduler of others may raise while it is built or started
         tell("".join(traceback.format_exception(error)))

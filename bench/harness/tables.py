@@ -11,12 +11,16 @@ from bench.harness.workloads import Clock, Until, Workload
 
 
 class Comparison(Struct, frozen=True, rename="camel"):
-    """What `python -m bench` writes. `deviations`: from a scheduler's own defaults, by its name."""
+    """What `python -m bench` writes. `deviations`: from a scheduler's own defaults, by its name.
+
+    `absent`: schedulers that cannot be compared, and why.
+    """
 
     machine: Machine
     deviations: dict[str, str]
     workloads: dict[str, Workload]
     runs: list[Run]
+    absent: dict[str, str] = {}
 
 
 Read = Callable[[Run], float | None]
@@ -108,10 +112,14 @@ def markdown(comparison: Comparison) -> str:
     for workload in comparison.workloads.values():
         parts.append(f"## {workload.name}\n\n{workload.about} {_clock(workload)}")
         parts.append(table(workload, [run for run in comparison.runs if run.workload == workload.name]))
-    told = [f"- {name}: {words}" for name, words in comparison.deviations.items() if words]
-    if told:
-        parts.append("## Not as shipped\n\n" + "\n".join(told))
+    parts += _named("Not as shipped", comparison.deviations)
+    parts += _named("Not compared", comparison.absent)
     return "\n\n".join(parts) + "\n"
+
+
+def _named(heading: str, words: dict[str, str]) -> list[str]:
+    told = [f"- {name}: {text}" for name, text in words.items() if text]
+    return [f"## {heading}\n\n" + "\n".join(told)] if told else []
 
 
 def table(workload: Workload, runs: Sequence[Run]) -> str:

@@ -4,7 +4,6 @@ Beside the program lie the files of the published module that it is run with: de
 documented configuration. They are not copied into this repository, so they are always those of the version.
 """
 
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,32 +50,32 @@ class Program(Struct, frozen=True):
         """The version of its module."""
         return go_modules.required_version((self.module / "go.mod").read_text(), self.source)
 
-    def find(self) -> Built | None:
-        """The earlier build; None where there is none."""
-        return self._in_folder(go_modules.cache_folder(self.module, name=f"peers/{self.name}"))
+    def built(self) -> Built:
+        """The earlier build. Raises PeerMissing where there is none."""
+        found = self._in_folder(self._target())
+        if found is None:
+            raise PeerMissing(f"{self.name} {self.version} is not built")
+        return found
 
-    def find_or_build(self, *, progress: Progress | None = None) -> Built:
-        """The program, built first where it is missing, which takes minutes. Raises PeerMissing."""
-        found = self.find()
-        if found is not None:
-            return found
+    def build(self, progress: Progress) -> None:
+        """Build it where it is missing, which takes minutes. Raises PeerMissing."""
+        target = self._target()
+        if self._in_folder(target) is not None:
+            return
         if not go_modules.can_build():
-            raise PeerMissing(f"{self.name} {self.version} is not built and there is no Go to build it with")
-        tell = progress or _to_stderr
-        target = go_modules.cache_folder(self.module, name=f"peers/{self.name}")
+            raise PeerMissing(f"{self.name} {self.version} is not built, and there is no Go to build it with")
         try:
             go_modules.build_once(
                 target,
                 is_complete=lambda: self._in_folder(target) is not None,
-                build=lambda partial: self._build(partial, tell),
-                progress=tell,
+                build=lambda partial: self._build(partial, progress),
+                progress=progress,
             )
         except BuildFailed as failed:
-            raise PeerMissing(str(failed)) from failed
-        found = self._in_folder(target)
-        if found is None:
-            raise PeerMissing(f"{self.source} {self.version} has no {' or no '.join(self.files)}")
-        return found
+            raise PeerMissing(f"{self.name} {self.version}: {failed}") from failed
+
+    def _target(self) -> Path:
+        return go_modules.cache_folder(self.module, name=f"peers/{self.name}")
 
     def _in_folder(self, folder: Path) -> Built | None:
         built = Built(program=folder / self.name, files=folder / "files")
@@ -91,7 +90,5 @@ class Program(Struct, frozen=True):
             copy = target / "files" / path.relative_to(source)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(path.read_bytes())
-
-
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+        if self._in_folder(target) is None:
+            raise PeerMissing(f"{self.source} {self.version} has not all of {', '.join(self.files)}")

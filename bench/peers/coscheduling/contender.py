@@ -28,11 +28,11 @@ PROGRAM = Program(
 
 
 class CoschedulingDialect(Struct, frozen=True):
-    """Its PodGroups know neither roles nor levels nor queues. A gang of one pod is a pod without a PodGroup."""
+    """Its PodGroups know no roles, levels or queues. A gang of one pod is a pod without a PodGroup."""
 
     def crds(self) -> list[Manifest]:
         """Its PodGroup."""
-        return PROGRAM.find_or_build().read(CRD)
+        return PROGRAM.built().read(CRD)
 
     def setup(self) -> list[Manifest]:
         """Nothing."""
@@ -65,7 +65,7 @@ def configuration(built: Built, *, kubeconfig: Path) -> Manifest:
 
 @asynccontextmanager
 async def _start(plane: ControlPlane) -> AsyncIterator[Running]:
-    built = PROGRAM.find_or_build()
+    built = PROGRAM.built()
     path = plane.run_folder / "coscheduling.yaml"
     path.write_text(yaml.safe_dump(configuration(built, kubeconfig=plane.kubeconfig_path)))
     command = (str(built.program), f"--config={path}", "--secure-port=0")
@@ -78,4 +78,6 @@ COSCHEDULING = Contender(
     dialect=CoschedulingDialect(),
     start=_start,
     deviation="client limits of 5,000 requests a second; no health and metrics pages; no controller",
+    build=PROGRAM.build,
+    version=PROGRAM.version,
 )

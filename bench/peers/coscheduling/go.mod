@@ -140,7 +140,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-// What the module itself replaces, which counts only in the main module.
+// What the module itself replaces, which counts only in the main module. Where v0.34.7 is not to be had the next
+// version, or v0.34.1: of these only csi-translation-lib and dynamic-resource-allocation are in the program.
 replace (
 	k8s.io/api => k8s.io/api v0.34.7
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.34.7

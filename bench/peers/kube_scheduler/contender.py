@@ -15,9 +15,9 @@ TOPOLOGY = "TopologyAwareWorkloadScheduling=true"
 
 
 class NativeDialect(Struct, frozen=True):
-    """PodGroups of Kubernetes itself; without `levels` the gate is off under which they can require one.
+    """PodGroups of Kubernetes itself; without `levels` they require none, since that gate is off.
 
-    A gang of one pod is a pod without a PodGroup. Workloads are templates, which kube-scheduler does not read.
+    A gang of one pod is a pod without a PodGroup. Workloads are templates; kube-scheduler does not read them.
     """
 
     levels: bool
@@ -54,16 +54,19 @@ class NativeDialect(Struct, frozen=True):
         return made
 
 
-def _contender(name: str, *gates: str, levels: bool) -> Contender:
+def _contender(name: str, *gates: str) -> Contender:
+    levels = TOPOLOGY in gates
+    names = ", ".join(gate.removesuffix("=true") for gate in gates)
     return Contender(
         name=name,
         dialect=NativeDialect(levels=levels),
         start=KUBE_SCHEDULER.start,
         kube_scheduler=KubeScheduler(feature_gates=gates),
         feature_gates=(*gates, f"{API_VERSION}=true"),
-        deviation=f"{KUBE_SCHEDULER.deviation}; gates, off by default: {', '.join(gates)}",
+        deviation=f"{KUBE_SCHEDULER.deviation}; gates that are off by default: {names}",
+        only_with=("level",) if levels else (),
     )
 
 
-KUBE_SCHEDULER_GANGS = _contender("kube-scheduler (gangs)", GANGS, levels=False)
-KUBE_SCHEDULER_TOPOLOGY = _contender("kube-scheduler (gangs, topology)", GANGS, TOPOLOGY, levels=True)
+KUBE_SCHEDULER_GANGS = _contender("kube-scheduler (gangs)", GANGS)
+KUBE_SCHEDULER_TOPOLOGY = _contender("kube-scheduler (gangs, topology)", GANGS, TOPOLOGY)

@@ -19,7 +19,10 @@ from phalanx.controlplane.controlplane import ControlPlane
 from phalanx.controlplane.fakes import create_many
 
 FLAGS = ("--leader-elect=false", "--kube-api-qps=5000", "--kube-api-burst=5000")
-_DEVIATION = "client limits of 5,000 requests a second; no controllers or webhooks, what they do is done before"
+_DEVIATION = (
+    "client limits of 5,000 requests a second; no controllers or webhooks, what they do is done before; "
+    "logs errors only"
+)
 
 
 async def open_queues(session: aiohttp.ClientSession) -> None:
@@ -40,7 +43,7 @@ async def make_hyper_nodes(session: aiohttp.ClientSession) -> None:
 
 @asynccontextmanager
 async def _run(plane: ControlPlane, configuration: str) -> AsyncIterator[Running]:
-    built = PROGRAM.find_or_build()
+    built = PROGRAM.built()
     async with plane.session() as session:
         await open_queues(session)
         if configuration == CI_CONFIGURATION:
@@ -71,10 +74,15 @@ VOLCANO = Contender(
     dialect=VolcanoDialect(),
     start=_by_default,
     deviation=_DEVIATION,
+    build=PROGRAM.build,
+    version=PROGRAM.version,
 )
 VOLCANO_CI = Contender(
     name="volcano (topology, reclaim)",
     dialect=VolcanoDialect(),
     start=_with_everything,
     deviation=f"{_DEVIATION}; the configuration of its own tests, with preemption, reclaim and topology",
+    only_with=("level", "queue"),
+    build=PROGRAM.build,
+    version=PROGRAM.version,
 )

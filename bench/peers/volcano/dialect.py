@@ -38,7 +38,7 @@ class VolcanoDialect(Struct, frozen=True):
 
     def crds(self) -> list[Manifest]:
         """All of its kinds: the scheduler waits for some that nobody uses here."""
-        return PROGRAM.find_or_build().read(CRDS)
+        return PROGRAM.built().read(CRDS)
 
     def setup(self) -> list[Manifest]:
         """Queues of equal weight. Only the scheduler's start opens them, since that is in their status."""
