@@ -27,8 +27,8 @@ lint: .venv/installed-dev ## style, types, import contracts
 	$(BIN)/lint-imports --no-logo > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
 
 .PHONY: bench
-bench: .venv/installed-bench controlplane ## pods per second: Phalanx, kube-scheduler, bare binds, on one machine
-	$(BIN)/python -m bench $(ARGS)
+bench: .venv/installed-bench controlplane ## Phalanx, kube-scheduler and bare binds side by side (PEERS=all for others too)
+	$(BIN)/python -m bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 
 .PHONY: soak
 soak: .venv/installed ## a thousand seeds and simulated hours, and every drill: about three quarters of an hour

@@ -1,6 +1,183 @@
-"""`python -m bench`: the end-to-end comparison; the other benchmarks of this folder run by their own name."""
+"""Schedulers side by side on real control planes with fake nodes: speed, latency, gangs, cost.
 
-from bench.backlog import main
+    python -m bench [--workload NAME ...] [--only PART ...] [--peers all] [--rounds N] [--output PATH]
+
+Every run gets a fresh control plane, and the schedulers take turns: A B C, A B C. The other benchmarks
+of this folder run by their own name.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.harness import workloads
+from bench.harness.contenders import ALL, Contender
+from bench.harness.machine import this_machine
+from bench.harness.run import Run, takes_part, try_once
+from bench.harness.tables import Comparison, markdown
+from bench.harness.workloads import BadWorkload, Workload
+from bench.peers import ABSENT, PEERS
+
+RESULTS: Final = Path(__file__).parent / "results" / "side_by_side"
+DEFAULT_ROUNDS: Final = {"100x100": 3, "100x100-live": 1, "latency": 1, "deadlock": 1}
+"""What runs when nothing is asked for, and how often: a quarter of an hour on two cores at most."""
+WARM_UP: Final = "smoke"
+_INTERRUPTED: Final = 130
+
+
+def tell(line: str) -> None:
+    """Progress, for whoever waits."""
+    print(line, file=sys.stderr, flush=True)
+
+
+class NoSuchScheduler(Exception):
+    """Nobody has a name with that part."""
+
+
+def chosen(only: Sequence[str], peers: Sequence[str]) -> list[Contender]:
+    """Ours and those peers that are asked for, all of them by "all"; of these, those that `only` names.
+
+    Both take parts of names. Raises NoSuchScheduler.
+    """
+    wanted = [*ALL, *(_named(PEERS, peers) if "all" not in peers else PEERS)]
+    return _named(wanted, only) if only else wanted
+
+
+def _named(contenders: Sequence[Contender], parts: Sequence[str]) -> list[Contender]:
+    unknown = [part for part in parts if not any(part in each.name for each in contenders)]
+    if unknown:
+        there = ", ".join(each.name for each in contenders) or "none"
+        raise NoSuchScheduler(f"no scheduler with {unknown[0]!r} in its name; there are: {there}")
+    return [each for each in contenders if any(part in each.name for part in parts)]
+
+
+def planned(names: Sequence[str], rounds: int | None) -> list[tuple[Workload, int]]:
+    """Each workload with its number of rounds. Raises BadWorkload."""
+    wanted = workloads.names() if list(names) == ["all"] else names or list(DEFAULT_ROUNDS)
+    return [(workloads.load(name), rounds or DEFAULT_ROUNDS.get(name, 1)) for name in wanted]
+
+
+async def compare(
+    plan: Sequence[tuple[Workload, int]], contenders: Sequence[Contender], runs: list[Run], *, warm_up: bool
+) -> None:
+    """Adds each run to `runs` as it ends, so that an interrupted comparison keeps what it has."""
+    if warm_up:
+        for contender in contenders:
+            tell(f"warm-up, not counted: {contender.name}")
+            await try_once(contender, workloads.load(WARM_UP), number=0, tell=tell)
+    for workload, contender, number in in_turn(plan, contenders):
+        runs.append(await _told_run(contender, workload, number=number))
+
+
+def in_turn(
+    plan: Sequence[tuple[Workload, int]], contenders: Sequence[Contender]
+) -> list[tuple[Workload, Contender, int]]:
+    """Every run with the number of its round: a machine that slows down does so for all."""
+    return [
+        (workload, contender, number)
+        for workload, rounds in plan
+        for number in range(1, rounds + 1)
+        for contender in contenders
+        if takes_part(contender, workload)
+    ]
+
+
+async def _told_run(contender: Contender, workload: Workload, *, number: int) -> Run:
+    began = time.monotonic()
+    tell(f"{workload.name}, round {number}: {contender.name} ...")
+    run = await try_once(contender, workload, number=number, tell=tell)
+    seen = run.figures
+    what = run.trouble or (f"last bind {seen.last_bind_s} s, {seen.bound} bound" if seen else "")
+    tell(f"  {what} ({time.monotonic() - began:.0f} s in all)")
+    return run
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--workload",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"{', '.join(workloads.names())}; all; or the path of a YAML file. Repeat for several. "
+        f"Without: {', '.join(DEFAULT_ROUNDS)}",
+    )
+    parser.add_argument("--only", action="append", default=[], metavar="PART", help="of a scheduler's name")
+    parser.add_argument(
+        "--peers",
+        action="append",
+        default=[],
+        metavar="all|PART",
+        help="other schedulers too: " + (", ".join(each.name for each in PEERS) or "none yet"),
+    )
+    parser.add_argument(
+        "--rounds", type=_positive, help="of every workload; without, each has its own number"
+    )
+    parser.add_argument("--no-warm-up", action="store_true", help="no small run of each scheduler before")
+    parser.add_argument(
+        "--output", type=Path, default=RESULTS, help="path without its ending, for .json, .md and .png"
+    )
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(f"{number} is less than 1")
+    return number
+
+
+def main() -> int:
+    """Exit code 1 when no run came to its end, 2 for a bad command line or workload."""
+    parser = arguments()
+    asked = parser.parse_args()
+    try:
+        plan = planned(asked.workload, asked.rounds)
+        contenders = chosen(asked.only, asked.peers)
+    except (BadWorkload, NoSuchScheduler) as error:
+        parser.error(str(error))
+    runs: list[Run] = []
+    interrupted = False
+    try:
+        asyncio.run(compare(plan, contenders, runs, warm_up=not asked.no_warm_up))
+    except KeyboardInterrupt:
+        interrupted = True
+    comparison = Comparison(
+        machine=this_machine({each.name: each.version for each in contenders if each.version}),
+        deviations={each.name: each.deviation for each in contenders},
+        workloads={workload.name: workload for workload, _ in plan},
+        runs=runs,
+        absent=ABSENT if asked.peers else {},
+    )
+    print(markdown(comparison))
+    if interrupted:
+        tell("interrupted: nothing was written")
+        return _INTERRUPTED
+    write(comparison, asked.output)
+    return int(all(run.trouble for run in runs))
+
+
+def write(comparison: Comparison, to: Path) -> None:
+    """As JSON, Markdown and, where matplotlib is there, PNG."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    to.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(comparison)) + b"\n")
+    to.with_suffix(".md").write_text(markdown(comparison))
+    try:
+        from bench.harness.charts import draw
+    except ImportError:
+        tell("no picture: matplotlib is not installed")
+        return
+    draw(comparison, to.with_suffix(".png"))
+
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

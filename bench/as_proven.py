@@ -19,13 +19,16 @@ from typing import Any
 
 import aiohttp
 
-from bench.harness import contenders, workload
-from bench.harness.cluster import crds_served, nodes_usable
-from bench.harness.workload import LEASE_NAMESPACE, NAMESPACE, POD_GROUPS_PATH, PODS_PATH
+from bench.harness import contenders
+from bench.harness.cluster import nodes_usable, served
+from bench.harness.dialects import LEASE_NAMESPACE
+from bench.harness.gangs import NAMESPACE, PODS_PATH
 from phalanx.controlplane.controlplane import ControlPlane
 from phalanx.controlplane.fakes import create_many, fake_node, namespace
+from phalanx.model.names import API_VERSION
 
 RESULTS = Path(__file__).parent / "results"
+POD_GROUPS_PATH = f"/apis/{API_VERSION}/podgroups"
 RACK, ZONE = "cloud.provider.com/topology-rack", "topology.kubernetes.io/zone"
 ROLES = {"worker": (6, {"cpu": "20", "nvidia.com/gpu": "8"}), "helper": (4, {"cpu": "5"})}
 NODES_PER_RACK = 16
@@ -100,11 +103,12 @@ async def online(cluster: list[Manifest], work: list[Manifest]) -> dict[str, Any
     """What the control plane shows once every pod is bound."""
     pods = sum(one["kind"] == "Pod" for one in work)
     async with ControlPlane.start() as plane, plane.session() as session:
-        await create_many(session, workload.crds())
+        definitions = contenders.PHALANX.dialect.crds()
+        await create_many(session, definitions)
         await create_many(session, [namespace(NAMESPACE), namespace(LEASE_NAMESPACE)])
         await create_many(session, cluster)
         await nodes_usable(session, expected=len(cluster))
-        await crds_served(session, path=POD_GROUPS_PATH)
+        await served(session, definitions, path="")
         await create_many(session, work)
         async with contenders.PHALANX.start(plane), asyncio.timeout(PATIENCE_S):
             bound: list[Manifest] = []

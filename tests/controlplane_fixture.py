@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from phalanx.controlplane import binaries
+from phalanx.controlplane import binaries, go_modules
 from phalanx.controlplane.controlplane import ControlPlane
 
 
 def require_binaries() -> None:
     """Skip the test where the programs are missing and cannot be built; in CI that is a failure."""
-    if binaries.can_build() or binaries.find() is not None:
+    if go_modules.can_build() or binaries.find() is not None:
         return
     reason = "no control plane: needs Go or KUBEBUILDER_ASSETS"
     if os.environ.get("CI", "").lower() in ("1", "true"):

@@ -1,4 +1,7 @@
-"""The ceiling: a process that sends binding POSTs and does nothing else. Pods go to nodes in turn."""
+"""The ceiling: a process that sends binding POSTs and does nothing else. Pods go to nodes in turn.
+
+It stays until SIGTERM, so that what it used can be read.
+"""
 
 import argparse
 import asyncio
@@ -10,9 +13,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from bench.harness.observer import Meta
+from bench.harness.gangs import PODS_PATH
+from bench.harness.observation import Meta
 from bench.harness.transports import closing
-from bench.harness.workload import PODS_PATH
 from phalanx.kube.connect import connect
 from phalanx.kube.transport import HttpTransport
 
@@ -40,7 +43,7 @@ def _binding(pod: str, node: str) -> bytes:
 
 
 async def bind_all(*, kubeconfig: Path) -> None:
-    """List pods and nodes, then bind everything."""
+    """List pods and nodes, bind everything, then stay."""
     async with connect(kubeconfig=str(kubeconfig)) as cluster, closing(cluster.transport()) as transport:
         pods = await _names(transport, PODS_PATH)
         nodes = await _names(transport, "/api/v1/nodes")
@@ -48,6 +51,7 @@ async def bind_all(*, kubeconfig: Path) -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(CONCURRENCY):
                 group.create_task(_bind_each(transport, work))
+        await asyncio.Event().wait()
 
 
 async def _names(transport: HttpTransport, path: str) -> list[str]:

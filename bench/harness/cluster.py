@@ -1,11 +1,26 @@
-"""Waiting for a fake cluster to be usable."""
+"""The cluster of a run: what its control plane is started with, its nodes, and what runs on them already."""
 
 import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import aiohttp
 import msgspec
 from msgspec import Struct
 
+from bench.harness.gangs import LEVELS, NAMESPACE, PODS_PATH, UNOBSERVED_LABEL, Dialect, Gang, Manifest, pods
+from bench.harness.workloads import Workload
+from phalanx.controlplane.components import DEFAULT_STAGES
+from phalanx.controlplane.fakes import create_many, fake_node, namespace
+from phalanx.model.quantities import request_amount
+from phalanx.model.resources import GPU
+
+RUN_TIME_ANNOTATION: Final = "bench/run-time"
+"""How long KWOK lets a pod run, as Go writes durations; our own stage reads it."""
+
+_RUN_STAGE: Final = Path(__file__).parent / "stages" / "pod-run"
+_SPINES_PER_ZONE: Final = 4
 POLL_S = 0.2
 
 
@@ -32,10 +47,141 @@ async def nodes_usable(session: aiohttp.ClientSession, *, expected: int) -> None
         await asyncio.sleep(POLL_S)
 
 
-async def crds_served(session: aiohttp.ClientSession, *, path: str) -> None:
-    """Until the API server answers for a kind that was just defined."""
-    while True:
-        async with session.get(path) as answer:
-            if answer.ok:
-                return
+async def served(session: aiohttp.ClientSession, crds: Iterable[Manifest], *, path: str) -> None:
+    """Until the API server answers for all kinds that were just defined, and at `path`."""
+    paths = [_path(crd) for crd in crds] + ([path] if path else [])
+    for each in paths:
+        while not await _answers(session, each):
+            await asyncio.sleep(POLL_S)
+
+
+def _path(crd: Manifest) -> str:
+    spec = crd["spec"]
+    version = next(each["name"] for each in spec["versions"] if each["served"])
+    return f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
+
+
+async def _answers(session: aiohttp.ClientSession, path: str) -> bool:
+    async with session.get(path) as answer:
+        return answer.ok
+
+
+def settings(gates: Sequence[str], workload: Workload) -> dict[str, Any]:
+    """Arguments of ControlPlane.start. `gates`: `Gate=true`, and API versions as `group/version=true`."""
+    versions = ",".join(each for each in gates if "/" in each)
+    features = ",".join(each for each in gates if "/" not in each)
+    both = (f"--feature-gates={features}",) if features else ()
+    runtime = (f"--runtime-config={versions}",) if versions else ()
+    return {
+        "apiserver_flags": (*both, *runtime),
+        "controller_manager_flags": both,
+        "stages": (*DEFAULT_STAGES, str(_RUN_STAGE)) if workload.run_seconds else DEFAULT_STAGES,
+    }
+
+
+async def prepare(session: aiohttp.ClientSession, dialect: Dialect, workload: Workload) -> None:
+    """Everything that is there before the pods that are to be placed."""
+    definitions = dialect.crds()
+    await create_many(session, definitions)
+    await create_many(session, [namespace(NAMESPACE)])
+    await served(session, definitions, path=dialect.ready_path())
+    await create_many(session, priority_classes(workload))
+    await create_many(session, dialect.setup())
+    await create_many(session, nodes(workload))
+    await nodes_usable(session, expected=workload.nodes.count)
+    standing = workload.standing()
+    await create_many(session, [group for gang in standing for group in dialect.group(gang)])
+    await create_many(session, standing_pods(workload, dialect))
+    await _all_run(session)
+
+
+def nodes(workload: Workload) -> list[Manifest]:
+    """Nodes that differ as real ones do: own hostname, uneven memory."""
+    shape = workload.nodes
+    gpus = {GPU: str(shape.gpus)} if shape.gpus else {}
+    return [
+        fake_node(
+            f"node-{i:05d}",
+            labels={
+                LEVELS["zone"]: f"zone-{i // (shape.spine * _SPINES_PER_ZONE)}",
+                LEVELS["spine"]: f"spine-{i // shape.spine}",
+                LEVELS["rack"]: f"rack-{i // shape.rack}",
+            },
+            allocatable={
+                "cpu": str(shape.cores),
+                "memory": f"{shape.memory_gib * 1024**2 - 4 * (i % 97)}Ki",
+                **gpus,
+            },
+        )
+        for i in range(shape.count)
+    ]
+
+
+def priority_classes(workload: Workload) -> list[Manifest]:
+    """One for each priority in use."""
+    gangs = [*workload.arriving(), *workload.standing()]
+    used = {gang.priority_class: gang.priority for gang in gangs if gang.priority}
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    return [{**kind, "metadata": {"name": name}, "value": value} for name, value in used.items()]
+
+
+class DoesNotFit(Exception):
+    """The standing gangs of a workload have no room on its nodes."""
+
+
+def standing_pods(workload: Workload, dialect: Dialect) -> list[Manifest]:
+    """The pods of the standing gangs, each on the first node that has room, in order. Raises DoesNotFit."""
+    offered = workload.nodes.allocatable
+    node, free = 0, dict(offered)
+    made = []
+    for gang, plain, amounts in _with_amounts(workload.standing()):
+        while any(free[resource] < amount for resource, amount in amounts.items()):
+            node, free = node + 1, dict(offered)
+            if node == workload.nodes.count:
+                raise DoesNotFit(f"workload {workload.name}: {gang.name} and what comes after it")
+        for resource, amount in amounts.items():
+            free[resource] -= amount
+        pod = dialect.pod(gang, plain)
+        pod["metadata"]["labels"][UNOBSERVED_LABEL] = "true"
+        pod["spec"]["nodeName"] = f"node-{node:05d}"
+        made.append(pod)
+    return made
+
+
+def _with_amounts(gangs: Iterable[Gang]) -> Iterable[tuple[Gang, Manifest, dict[str, int]]]:
+    for gang in gangs:
+        for plain in pods(gang):
+            requests = plain["spec"]["containers"][0]["resources"]["requests"]
+            yield gang, plain, {name: request_amount(name, written) for name, written in requests.items()}
+
+
+async def _all_run(session: aiohttp.ClientSession) -> None:
+    while await _count(session, {"fieldSelector": "status.phase!=Running"}):
         await asyncio.sleep(POLL_S)
+
+
+async def standing_left(session: aiohttp.ClientSession) -> int:
+    """How many of the pods that stood at the start were not evicted."""
+    return await _count(session, {"labelSelector": UNOBSERVED_LABEL})
+
+
+class _ListMeta(Struct, frozen=True, rename="camel"):
+    remaining_item_count: int = 0
+
+
+class _Names(Struct, frozen=True):
+    items: tuple[msgspec.Raw, ...] = ()
+    metadata: _ListMeta = _ListMeta()
+
+
+async def _count(session: aiohttp.ClientSession, query: dict[str, str], path: str = PODS_PATH) -> int:
+    async with session.get(path, params=query, raise_for_status=True) as answer:
+        return len(msgspec.json.decode(await answer.read(), type=_Names).items)
+
+
+async def events(session: aiohttp.ClientSession) -> int:
+    """How many Events there are about pods and groups."""
+    path = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
+    async with session.get(path, params={"limit": "1"}, raise_for_status=True) as answer:
+        found = msgspec.json.decode(await answer.read(), type=_Names)
+    return len(found.items) + found.metadata.remaining_item_count

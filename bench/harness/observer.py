@@ -1,91 +1,89 @@
-"""A process of its own that watches pods and notes when each is first seen bound.
+"""A process of its own that watches pods and notes when each is first seen created, bound and running.
 
 Condition times are no use here, they have steps of one second. The clock is CLOCK_MONOTONIC, which all
-processes of a machine share, so that the starter may subtract its own readings.
+processes of a machine share, so that the starter may subtract its own readings. It prints WATCHING once it
+watches and MET once the run may end; on SIGTERM it writes what it saw so far.
 """
 
 import argparse
 import asyncio
-import sys
+import signal
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Final
 
 import msgspec
-from msgspec import Struct
 
+from bench.harness.gangs import PODS_PATH, UNOBSERVED_LABEL
+from bench.harness.observation import Line, Observation, Record
 from bench.harness.transports import closing
-from bench.harness.workload import PODS_PATH
+from bench.harness.workloads import Until
 from phalanx.kube.connect import connect
+from phalanx.kube.transport import HttpTransport
+
+WATCHING: Final = "watching"
+MET: Final = "met"
+
+_LOOK_S: Final = 0.02
+_IDLE_S: Final = 3600.0
+_ERROR: Final = "ERROR"
 
 
-class Meta(Struct, rename="camel", frozen=True):
-    """As much of an object's metadata as is needed."""
-
-    name: str = ""
-    resource_version: str = ""
-
-
-class Spec(Struct, rename="camel", frozen=True):
-    """As much of a pod's spec as is needed."""
-
-    node_name: str = ""
-
-
-class Seen(Struct, frozen=True):
-    """As much of a pod as is needed."""
-
-    metadata: Meta = Meta()
-    spec: Spec = Spec()
-
-
-class Line(Struct, frozen=True):
-    """One line of the watch."""
-
-    type: str
-    object: Seen
-
-
-class Observation(Struct, frozen=True):
-    """When (monotonic seconds) each pod was first seen bound, in that order; `nodes` in the same order.
-
-    `watches` is how many watches it took: the API server closes those of a reader that it finds too slow.
-    """
-
-    bound_at: list[float]
-    nodes: list[str]
-    watches: int
-
-
-async def observe(*, kubeconfig: Path, expected: int, idle_timeout: float) -> Observation:
-    """Watch from the present until `expected` pods are bound. Prints a line once it watches."""
-    bound: dict[str, tuple[float, str]] = {}
-    query, watches = {"watch": "true"}, 0
+async def observe(*, kubeconfig: Path, expected: int, until: Until, stop: asyncio.Event) -> Observation:
+    """Watch from the present until all is seen, or until `stop`."""
+    record = Record(expected=expected, until=until)
+    watches: list[str] = []
     async with connect(kubeconfig=str(kubeconfig)) as cluster, closing(cluster.transport()) as transport:
-        while len(bound) < expected:
-            async with transport.stream(PODS_PATH, query=query, idle_timeout=idle_timeout) as (_, lines):
-                if watches == 0:
-                    print("watching", flush=True)
-                version = await _note_binds(lines, bound, expected=expected)
-            query, watches = {"watch": "true", "resourceVersion": version}, watches + 1
-    times, nodes = [t for t, _ in bound.values()], [n for _, n in bound.values()]
-    return Observation(bound_at=times, nodes=nodes, watches=watches)
+        watching = asyncio.create_task(_watch(transport, record, watches))
+        is_met = False
+        while not (stop.is_set() or watching.done() or record.is_complete(now=time.monotonic())):
+            if not is_met and record.is_met(now=time.monotonic()):
+                is_met = True
+                print(MET, flush=True)
+            await asyncio.sleep(_LOOK_S)
+        if watching.done():
+            watching.result()
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+    if record.is_met(now=time.monotonic()) and not is_met:
+        print(MET, flush=True)
+    return Observation(record.pods, watches=len(watches))
 
 
-async def _note_binds(
-    lines: AsyncIterator[bytes], bound: dict[str, tuple[float, str]], *, expected: int
-) -> str:
-    """Until all are bound or the watch ends; returns the last resource version seen."""
+async def _watch(transport: HttpTransport, record: Record, watches: list[str]) -> None:
+    """For ever; adds to `watches` the resource version from which each one went."""
+    version = ""
+    while True:
+        query = {"watch": "true", "labelSelector": f"!{UNOBSERVED_LABEL}"}
+        if version:
+            query["resourceVersion"] = version
+        async with transport.stream(PODS_PATH, query=query, idle_timeout=_IDLE_S) as (_, lines):
+            if not watches:
+                print(WATCHING, flush=True)
+            watches.append(version)
+            version = await _note(lines, record)
+
+
+async def _note(lines: AsyncIterator[bytes], record: Record) -> str:
+    """Until the watch ends; returns the version to go on from, "" for the present."""
     decode = msgspec.json.Decoder(Line).decode
     version = ""
     async for raw in lines:
-        pod = decode(raw).object
-        version = pod.metadata.resource_version
-        if pod.spec.node_name and pod.metadata.name not in bound:
-            bound[pod.metadata.name] = (time.monotonic(), pod.spec.node_name)
-            if len(bound) == expected:
-                break
+        line = decode(raw)
+        if line.type == _ERROR:
+            return ""
+        record.note(line, now=time.monotonic())
+        version = line.object.metadata.resource_version
     return version
+
+
+async def _main(asked: argparse.Namespace) -> Observation:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    return await observe(
+        kubeconfig=asked.kubeconfig, expected=asked.expected, until=Until(asked.until), stop=stop
+    )
 
 
 def main() -> None:
@@ -93,14 +91,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--expected", type=int, required=True)
-    parser.add_argument("--idle-timeout", type=float, default=120.0)
+    parser.add_argument("--until", choices=list(Until), required=True)
     parser.add_argument("--output", type=Path, required=True)
-    args = parser.parse_args()
-    seen = asyncio.run(
-        observe(kubeconfig=args.kubeconfig, expected=args.expected, idle_timeout=args.idle_timeout)
-    )
-    args.output.write_bytes(msgspec.json.encode(seen))
-    sys.exit(0 if len(seen.bound_at) == args.expected else 1)
+    asked = parser.parse_args()
+    asked.output.write_bytes(msgspec.json.encode(asyncio.run(_main(asked))))
 
 
 if __name__ == "__main__":

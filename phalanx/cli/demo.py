@@ -74,7 +74,8 @@ def demo(*, cluster: Literal["embedded", "kwok"] = "embedded", act: Literal[1, 2
 
 
 def _require_control_plane() -> None:
-    from phalanx.controlplane.binaries import BinariesMissing, can_build, find
+    from phalanx.controlplane.binaries import BinariesMissing, find
+    from phalanx.controlplane.go_modules import can_build
 
     try:
         if find() is not None or can_build():

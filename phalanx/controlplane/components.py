@@ -40,6 +40,8 @@ class KubeScheduler(Struct, frozen=True, kw_only=True):
 
     client_qps: int = 5000
     client_burst: int = 5000
+    feature_gates: tuple[str, ...] = ()
+    """Such as `GenericWorkload=true`; the API server needs the same ones."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -191,7 +193,9 @@ def scheduler(places: Places, *, settings: KubeScheduler) -> list[str]:
     """kube-scheduler by its configuration file, which is written here."""
     path = places.run / "kube-scheduler.yaml"
     path.write_text(yaml.safe_dump(_scheduler_config(places, settings=settings), sort_keys=False))
+    gates = ",".join(settings.feature_gates)
     return [
+        *([f"--feature-gates={gates}"] if gates else []),
         f"--config={path}",
         "--bind-address=127.0.0.1",
         f"--secure-port={places.scheduler_port}",

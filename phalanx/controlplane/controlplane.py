@@ -12,8 +12,9 @@ import aiohttp
 
 from phalanx import limits
 from phalanx.controlplane import binaries, components, credentials, ports
-from phalanx.controlplane.binaries import Binaries, Progress
+from phalanx.controlplane.binaries import Binaries
 from phalanx.controlplane.components import START_ORDER, KubeScheduler, Places, Settings
+from phalanx.controlplane.go_modules import Progress
 from phalanx.controlplane.process import ComponentFailed, Process
 from phalanx.controlplane.runfolder import RunFolder
 

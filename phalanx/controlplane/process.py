@@ -42,7 +42,7 @@ class Process:
                 cwd=home,
                 env={"HOME": str(home), "PATH": os.environ.get("PATH", os.defpath)},
                 start_new_session=True,
-                preexec_fn=_die_with_parent(),
+                preexec_fn=die_with_parent(),
             )
 
     @property
@@ -82,7 +82,7 @@ class Process:
         return not self.running
 
 
-def _die_with_parent() -> Callable[[], None] | None:
+def die_with_parent() -> Callable[[], None] | None:
     """What the child does between fork and exec: ask the kernel to kill it when its parent dies."""
     if sys.platform != "linux":
         return None

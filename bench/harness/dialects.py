@@ -1,0 +1,91 @@
+"""How gangs are written for Phalanx, and for schedulers that take plain pods only."""
+
+from typing import Any
+
+import yaml
+from msgspec import Struct
+
+from bench.harness.gangs import LEVELS, NAMESPACE, Gang, Manifest, role_of
+from phalanx.model.names import API_VERSION, LABEL_POD_GROUP, LABEL_ROLE
+from phalanx.resources import data_dir
+
+LEASE_NAMESPACE = "phalanx-system"
+
+
+class PhalanxDialect(Struct, frozen=True):
+    """Our own kinds. A gang of one pod is a pod without a PodGroup."""
+
+    def crds(self) -> list[Manifest]:
+        """The definitions of our kinds."""
+        return [yaml.safe_load(path.read_text()) for path in sorted(data_dir("crds").glob("*s.yaml"))]
+
+    def setup(self) -> list[Manifest]:
+        """The namespace of the Lease, the levels of the workload's nodes, and its two queues."""
+        levels = [{"name": name, "nodeLabel": label} for name, label in LEVELS.items()]
+        return [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}},
+            _object("Topology", {"name": "default"}, {"levels": levels}),
+            *(_object("Queue", {"name": name}, {"weight": 1}) for name in ("lender", "owner")),
+        ]
+
+    def ready_path(self) -> str:
+        """Where Topologies are."""
+        return f"/apis/{API_VERSION}/topologies"
+
+    def group(self, gang: Gang) -> list[Manifest]:
+        """All of its pods or none, roles by name where there are several."""
+        if gang.size == 1:
+            return []
+        spec: dict[str, Any] = {"minMember": gang.size}
+        if len(gang.roles) > 1:
+            spec["roles"] = [{"name": role.name, "count": role.count} for role in gang.roles]
+        if gang.level:
+            spec["topology"] = {"required": gang.level}
+        if gang.priority:
+            spec["priorityClassName"] = gang.priority_class
+        if gang.queue:
+            spec["queue"] = gang.queue
+        return [_object("PodGroup", {"name": gang.name, "namespace": NAMESPACE}, spec)]
+
+    def pod(self, gang: Gang, pod: Manifest) -> Manifest:
+        """Names the PodGroup and the role in labels."""
+        labels = {LABEL_POD_GROUP: gang.name} if gang.size > 1 else {}
+        if len(gang.roles) > 1:
+            labels[LABEL_ROLE] = role_of(gang, pod)
+        return with_scheduler(pod, "phalanx", labels=labels)
+
+
+class PlainDialect(Struct, frozen=True):
+    """Pods one by one: whoever schedules them sees no gangs and no required level."""
+
+    scheduler_name: str
+
+    def crds(self) -> list[Manifest]:
+        """None."""
+        return []
+
+    def setup(self) -> list[Manifest]:
+        """Nothing."""
+        return []
+
+    def ready_path(self) -> str:
+        """Nothing to wait for."""
+        return ""
+
+    def group(self, gang: Gang) -> list[Manifest]:
+        """No object."""
+        return []
+
+    def pod(self, gang: Gang, pod: Manifest) -> Manifest:
+        """The pod, for this scheduler."""
+        return with_scheduler(pod, self.scheduler_name)
+
+
+def with_scheduler(pod: Manifest, name: str, *, labels: dict[str, str] | None = None) -> Manifest:
+    """A copy of the pod that this scheduler places, with further labels."""
+    metadata = {**pod["metadata"], "labels": {**pod["metadata"]["labels"], **(labels or {})}}
+    return {**pod, "metadata": metadata, "spec": {**pod["spec"], "schedulerName": name}}
+
+
+def _object(kind: str, metadata: dict[str, str], spec: dict[str, Any]) -> Manifest:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}

@@ -1,0 +1,212 @@
+"""From what the observer saw to figures. Pure."""
+
+import math
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from msgspec import Struct
+
+from bench.harness.gangs import Gang, pods
+from bench.harness.observation import Observation, PodTimes
+from bench.harness.workloads import Until, Workload
+from phalanx.model.quantities import request_amount
+from phalanx.model.resources import CPU, GPU
+
+CURVE_POINTS: Final = 60
+
+Amounts = dict[str, int]
+
+
+class Figures(Struct, frozen=True, rename="camel"):
+    """Times in seconds since the clock of the run started, None for what never came."""
+
+    pods: int
+    bound: int
+    first_bind_s: float | None
+    last_bind_s: float | None
+    last_running_s: float | None
+    pods_per_s: float | None
+    """From the start of the clock to the last bind."""
+    rate_per_s: float | None
+    """From the first bind to the last."""
+    latency_p50_ms: float | None
+    """From when a pod was seen created until it was seen bound."""
+    latency_p99_ms: float | None
+    gangs: int
+    whole_gangs: int
+    """Gangs of which all pods were bound."""
+    pods_in_partial_gangs: int
+    """Pods that were bound in gangs of which others were not: they hold room in vain."""
+    torn_gangs: int
+    """Gangs that require a rack or a spine and lie in several."""
+    refused: int
+    """Pods that were told that they cannot be placed, and were not."""
+    last_refusal_s: float | None
+    """When the last of them was told so first."""
+    overcommitted_nodes: int
+    mean_occupancy: float | None
+    """Of the cluster's cores, or of its GPUs where it has any, what these pods held until the last bind."""
+    curve: list[tuple[float, int, float]]
+    """Second, pods bound by then, share of the cluster held then."""
+
+
+def figures(workload: Workload, seen: Observation, *, started_at: float) -> Figures:
+    """The figures of one run. `started_at`: monotonic seconds, as are the times of the observation."""
+    bound = sorted((pod for pod in seen.pods if pod.bound), key=lambda pod: pod.bound)
+    times = [pod.bound - started_at for pod in bound]
+    first, last = (times[0], times[-1]) if times else (None, None)
+    refused = [pod.refused - started_at for pod in seen.pods if pod.refused and not pod.bound]
+    running = [pod.running - started_at for pod in bound if pod.running]
+    latencies = [1000 * (pod.bound - pod.created) for pod in bound]
+    by_gang: defaultdict[str, list[PodTimes]] = defaultdict(list)
+    for pod in bound:
+        by_gang[pod.gang].append(pod)
+    gangs = workload.arriving()
+    whole = [gang for gang in gangs if len(by_gang[gang.name]) == gang.size]
+    holdings = _holdings(gangs, seen.pods, started_at)
+    return Figures(
+        pods=workload.pods,
+        bound=len(bound),
+        first_bind_s=_rounded(first, 3),
+        last_bind_s=_rounded(last, 3),
+        last_running_s=_rounded(max(running, default=None), 3),
+        pods_per_s=_rounded(_per_second(len(bound), last), 1),
+        rate_per_s=_rounded(_per_second(len(bound) - 1, times[-1] - times[0]) if times else None, 1),
+        latency_p50_ms=_rounded(percentile(latencies, 50), 1),
+        latency_p99_ms=_rounded(percentile(latencies, 99), 1),
+        gangs=len(gangs),
+        whole_gangs=len(whole),
+        pods_in_partial_gangs=len(bound) - sum(gang.size for gang in whole),
+        torn_gangs=sum(_is_torn(gang, by_gang[gang.name], workload) for gang in gangs),
+        refused=len(refused),
+        last_refusal_s=_rounded(max(refused, default=None), 3),
+        overcommitted_nodes=_overcommitted(workload, holdings),
+        mean_occupancy=_rounded(_mean_occupancy(workload, holdings, last), 4),
+        curve=_curve(workload, holdings, times),
+    )
+
+
+def why_not_finished(workload: Workload, seen: Observation, *, is_met: bool, has_ended: bool) -> str:
+    """What became of a run, in words; "" for one that came to its end."""
+    if is_met:
+        return ""
+    bound = sum(pod.bound > 0 for pod in seen.pods)
+    cause = "the scheduler ended" if has_ended else f"not finished in {workload.limit_seconds:g} s"
+    what = f"{bound:,} of {workload.pods:,} pods bound"
+    if workload.until is Until.ANSWERED:
+        refused = sum(pod.refused > 0 and not pod.bound for pod in seen.pods)
+        what += f", {refused:,} told that they cannot be"
+    return f"{cause}: {what}"
+
+
+def percentile(values: Iterable[float], percent: int) -> float | None:
+    """The smallest value that so many per cent of all do not exceed; None of nothing."""
+    ordered = sorted(values)
+    if not ordered:
+        return None
+    return ordered[max(math.ceil(percent * len(ordered) / 100), 1) - 1]
+
+
+class Spread(Struct, frozen=True):
+    """The median, the least and the most of several runs."""
+
+    median: float
+    least: float
+    most: float
+
+
+def spread(values: Sequence[float | None]) -> Spread | None:
+    """None unless every run has a value."""
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    return Spread(statistics.median(known), min(known), max(known))
+
+
+class _Holding(Struct, frozen=True, order=True):
+    """At `second` a pod takes what it requests on a node, or with `sign` -1 gives it back."""
+
+    second: float
+    sign: int
+    node: str
+    requests: Amounts
+
+
+def _holdings(gangs: Sequence[Gang], seen: Iterable[PodTimes], started_at: float) -> list[_Holding]:
+    """In the order of time; what is given back in the same moment comes first."""
+    requests: dict[str, Amounts] = {}
+    for gang in gangs:
+        for pod in pods(gang):
+            written = pod["spec"]["containers"][0]["resources"]["requests"]
+            requests[pod["metadata"]["name"]] = {r: request_amount(r, q) for r, q in written.items()}
+    found = []
+    for pod in seen:
+        if pod.bound and pod.name in requests:
+            found.append(_Holding(pod.bound - started_at, 1, pod.node, requests[pod.name]))
+            if pod.ended:
+                found.append(_Holding(pod.ended - started_at, -1, pod.node, requests[pod.name]))
+    return sorted(found, key=lambda each: (each.second, each.sign))
+
+
+def _overcommitted(workload: Workload, holdings: Iterable[_Holding]) -> int:
+    """How many nodes held at any time more than they offer; what stood there before is not counted."""
+    offered = workload.nodes.allocatable
+    held: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    over = set()
+    for each in holdings:
+        for resource, amount in each.requests.items():
+            held[each.node][resource] += each.sign * amount
+            if held[each.node][resource] > offered[resource]:
+                over.add(each.node)
+    return len(over)
+
+
+def _steps(workload: Workload, holdings: Iterable[_Holding]) -> list[tuple[float, float]]:
+    """Second, and the share of the cluster that is held from then on."""
+    resource = GPU if workload.nodes.gpus else CPU
+    whole = workload.nodes.count * workload.nodes.allocatable[resource]
+    held, steps = 0, []
+    for each in holdings:
+        held += each.sign * each.requests.get(resource, 0)
+        steps.append((each.second, held / whole))
+    return steps
+
+
+def _mean_occupancy(workload: Workload, holdings: Sequence[_Holding], last: float | None) -> float | None:
+    if not last or last <= 0:
+        return None
+    steps = [*(step for step in _steps(workload, holdings) if step[0] < last), (last, 0.0)]
+    held = (share * (end - max(begin, 0.0)) for (begin, share), (end, _) in pairwise(steps))
+    return sum(held) / last
+
+
+def _curve(
+    workload: Workload, holdings: Sequence[_Holding], times: Sequence[float]
+) -> list[tuple[float, int, float]]:
+    if not times:
+        return []
+    steps = _steps(workload, holdings)
+    points = []
+    for number in range(CURVE_POINTS + 1):
+        second = times[-1] * number / CURVE_POINTS
+        held = next((share for at, share in reversed(steps) if at <= second), 0.0)
+        points.append((round(second, 3), sum(at <= second for at in times), round(held, 4)))
+    return points
+
+
+def _is_torn(gang: Gang, bound: Iterable[PodTimes], workload: Workload) -> bool:
+    if not gang.level:
+        return False
+    wide = workload.nodes.rack if gang.level == "rack" else workload.nodes.spine
+    return len({int(pod.node.rpartition("-")[2]) // wide for pod in bound}) > 1
+
+
+def _per_second(count: int, seconds: float | None) -> float | None:
+    return count / seconds if seconds and seconds > 0 else None
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)

@@ -1,0 +1,102 @@
+"""What every scheduler is given: gangs of plain pods, and how a scheduler wants them written."""
+
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+Manifest = dict[str, Any]
+
+NAMESPACE: Final = "bench"
+PODS_PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+GANG_LABEL: Final = "bench/gang"
+"""On every pod: the name of its gang, for the observer. No scheduler knows it."""
+
+UNOBSERVED_LABEL: Final = "bench/unobserved"
+"""On pods that are there before the clock starts: the observer does not look at them."""
+
+LEVELS: Final = {
+    "zone": "topology.kubernetes.io/zone",
+    "spine": "cloud.provider.com/topology-spine",
+    "rack": "cloud.provider.com/topology-rack",
+}
+"""Levels of the workload's topology, widest first, and the label in which each node carries its domain."""
+
+
+class Role(Struct, frozen=True, forbid_unknown_fields=True):
+    """Pods that are alike. `requests`: Kubernetes quantities of each."""
+
+    name: str
+    count: int
+    requests: dict[str, str]
+
+
+class Gang(Struct, frozen=True):
+    """Pods that start together or not at all. `level`: "", "rack" or "spine", which all must share.
+
+    `priority` above 0 stands in the plain pods as a PriorityClass. `queue`: "", "lender" or "owner", two
+    queues of equal weight that each may use what the other does not.
+    """
+
+    name: str
+    roles: tuple[Role, ...]
+    level: str = ""
+    priority: int = 0
+    queue: str = ""
+
+    @property
+    def priority_class(self) -> str:
+        """The name of its PriorityClass, "" without."""
+        return f"bench-{self.priority}" if self.priority else ""
+
+    @property
+    def size(self) -> int:
+        """How many pods it has."""
+        return sum(role.count for role in self.roles)
+
+
+class Dialect(Protocol):
+    """How a scheduler's gangs are written. All its answers are manifests, in NAMESPACE where namespaced."""
+
+    def crds(self) -> list[Manifest]:
+        """The CustomResourceDefinitions that it needs."""
+
+    def setup(self) -> list[Manifest]:
+        """Objects that are created once: after the CRDs are served, before the nodes. NAMESPACE exists."""
+
+    def ready_path(self) -> str:
+        """An API path that answers once its kinds are served; "" where it has none."""
+
+    def group(self, gang: Gang) -> list[Manifest]:
+        """Its PodGroup for one gang; empty for schedulers without gangs."""
+
+    def pod(self, gang: Gang, pod: Manifest) -> Manifest:
+        """The plain pod with its schedulerName, labels, annotations or fields of the spec."""
+
+
+def pods(gang: Gang) -> list[Manifest]:
+    """The plain pods of a gang, role by role, before any dialect."""
+    return [_pod(gang, role, index) for role in gang.roles for index in range(role.count)]
+
+
+def role_of(gang: Gang, pod: Manifest) -> str:
+    """The role of one of the gang's plain pods."""
+    name: str = pod["metadata"]["name"]
+    return name.removeprefix(f"{gang.name}-").rpartition("-")[0]
+
+
+def _pod(gang: Gang, role: Role, index: int) -> Manifest:
+    resources = {"requests": role.requests, "limits": role.requests}
+    spec: Manifest = {"containers": [{"name": "main", "image": "none", "resources": resources}]}
+    if gang.priority:
+        spec["priorityClassName"] = gang.priority_class
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{gang.name}-{role.name}-{index:05d}",
+            "namespace": NAMESPACE,
+            "labels": {GANG_LABEL: gang.name},
+        },
+        "spec": spec,
+    }

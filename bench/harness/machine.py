@@ -1,0 +1,68 @@
+"""What a result depends on besides the schedulers: the machine, and the versions of what ran."""
+
+import os
+import platform
+import re
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from phalanx.resources import data_dir
+
+_MODULES = {
+    "Kubernetes": "k8s.io/kubernetes",
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "KWOK": "sigs.k8s.io/kwok",
+}
+
+
+class Machine(Struct, frozen=True, rename="camel"):
+    """Where and when; `versions` by what was run."""
+
+    day: str
+    processor: str
+    cores: int
+    memory_gib: int
+    system: str
+    versions: dict[str, str]
+
+
+def this_machine(versions: dict[str, str]) -> Machine:
+    """As it is now; `versions` of what else runs."""
+    return Machine(
+        day=datetime.now(UTC).date().isoformat(),
+        processor=_field("/proc/cpuinfo", "model name"),
+        cores=len(os.sched_getaffinity(0)),
+        memory_gib=round(int(_field("/proc/meminfo", "MemTotal").split()[0]) / 2**20),
+        system=f"{platform.system()} {platform.release()}",
+        versions={
+            **_of_the_control_plane(),
+            **versions,
+            "Python": platform.python_version(),
+            "Phalanx": _commit(),
+        },
+    )
+
+
+def _field(path: str, name: str) -> str:
+    found = re.search(rf"^{name}\s*:\s*(.*)$", Path(path).read_text(), re.MULTILINE)
+    return found.group(1) if found else "0 unknown"
+
+
+def _of_the_control_plane() -> dict[str, str]:
+    text = (data_dir("controlplane") / "go.mod").read_text()
+    found = {
+        name: re.search(rf"^\s*{module} (v\S+)", text, re.MULTILINE) for name, module in _MODULES.items()
+    }
+    return {name: match.group(1) for name, match in found.items() if match}
+
+
+def _commit() -> str:
+    """The commit of this checkout, marked where files differ from it; "unknown" without git."""
+    words = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"

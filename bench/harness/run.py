@@ -1,0 +1,199 @@
+"""One run of one scheduler on one workload, on a control plane of its own."""
+
+import asyncio
+import os
+import time
+import traceback
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import aiohttp
+from msgspec import Struct
+
+from bench.harness import cluster
+from bench.harness.arrivals import arrive, place_one
+from bench.harness.contenders import Contender
+from bench.harness.figures import Figures, figures, why_not_finished
+from bench.harness.observation import Observation
+from bench.harness.processes import Meter, Used, metering
+from bench.harness.watching import Observer, observing
+from bench.harness.workloads import Clock, Until, Workload
+from phalanx.controlplane.controlplane import ControlPlane
+
+Tell = Callable[[str], None]
+
+READY_WITHIN_S: Final = 120.0
+_AFTER_ITS_END_S: Final = 5.0
+"""What a scheduler sent before it ended may still be on its way to the observer."""
+
+SCHEDULER: Final = "scheduler"
+_OTHERS: Final = ("kube-apiserver", "etcd")
+
+
+class Run(Struct, frozen=True, rename="camel"):
+    """`trouble` is empty for a run that came to its end; else it says what became of it.
+
+    `used` is until the run's end, `used_when_calm` until the scheduler has written its Events and the like;
+    both by process, since the clock started. `evicted`: of the pods that stood before.
+    """
+
+    workload: str
+    contender: str
+    round: int
+    trouble: str
+    figures: Figures | None = None
+    used: dict[str, Used] = {}
+    used_when_calm: dict[str, Used] = {}
+    events: int = 0
+    evicted: int = 0
+    creation_late_s: float = 0.0
+    load_before: float = 0.0
+    """How many processes wanted a core in the minute before: a busy machine gives no figures."""
+
+
+class NotReady(Exception):
+    """A scheduler did not place one pod on an empty cluster within a time limit."""
+
+
+class _Site(Struct, frozen=True):
+    """What a run works with."""
+
+    plane: ControlPlane
+    session: aiohttp.ClientSession
+    contender: Contender
+    workload: Workload
+
+
+class _End(Struct, frozen=True):
+    """How a run ended, and what was used until then."""
+
+    started_at: float
+    trouble: str
+    used: dict[str, Used]
+    used_when_calm: dict[str, Used]
+    creation_late_s: float
+    observation: Observation
+
+
+def takes_part(contender: Contender, workload: Workload) -> bool:
+    """Who does not decide can only bind a backlog for which there is room; some are for one thing only."""
+    if contender.only_with:
+        return any(getattr(kind, field) for kind in workload.gangs for field in contender.only_with)
+    simple = workload.clock is Clock.BACKLOG and workload.until is Until.BOUND
+    return contender.decides or (simple and not workload.standing() and not workload.run_seconds)
+
+
+async def run_once(contender: Contender, workload: Workload, *, number: int, tell: Tell) -> Run:
+    """A run, from the start of a control plane to its end. Raises what goes wrong outside the scheduler."""
+    load_before = os.getloadavg()[0]
+    async with _site(contender, workload) as site:
+        await cluster.prepare(site.session, contender.dialect, workload)
+        end = await (_backlog(site) if workload.clock is Clock.BACKLOG else _live(site))
+        if end.trouble:
+            tell(f"  the logs are in {site.plane.keep_logs()}")
+        standing = sum(gang.size for gang in workload.standing())
+        return Run(
+            workload=workload.name,
+            contender=contender.name,
+            round=number,
+            trouble=end.trouble,
+            figures=figures(workload, end.observation, started_at=end.started_at),
+            used=end.used,
+            used_when_calm=end.used_when_calm,
+            events=await cluster.events(site.session),
+            evicted=standing - await cluster.standing_left(site.session) if standing else 0,
+            creation_late_s=round(end.creation_late_s, 3),
+            load_before=round(load_before, 2),
+        )
+
+
+@asynccontextmanager
+async def _site(contender: Contender, workload: Workload) -> AsyncIterator[_Site]:
+    wanted = cluster.settings(contender.feature_gates, workload)
+    async with ControlPlane.start(kube_scheduler=contender.kube_scheduler, **wanted) as plane:
+        if contender.kube_scheduler is not None:
+            await plane.stop_component("kube-scheduler")
+        async with plane.session() as session:
+            yield _Site(plane, session, contender, workload)
+
+
+async def _backlog(site: _Site) -> _End:
+    async with observing(site.plane, site.workload) as observer, metering() as meter:
+        await arrive(site.session, site.workload, site.contender.dialect)
+        _follow_others(meter, site.plane)
+        async with site.contender.start(site.plane) as running:
+            meter.follow(SCHEDULER, running.pid, since_birth=True)
+            trouble, used = await _finish(observer, meter, site.workload, started_at=running.started_at)
+            calm = await meter.calm(SCHEDULER)
+            return _End(running.started_at, trouble, used, calm, 0.0, observer.read())
+
+
+async def _live(site: _Site) -> _End:
+    dialect = site.contender.dialect
+    async with site.contender.start(site.plane) as running:
+        await _ready(site)
+        async with observing(site.plane, site.workload) as observer, metering() as meter:
+            _follow_others(meter, site.plane)
+            meter.follow(SCHEDULER, running.pid)
+            started_at = time.monotonic()
+            async with asyncio.TaskGroup() as tasks:
+                arriving = tasks.create_task(arrive(site.session, site.workload, dialect))
+                trouble, used = await _finish(observer, meter, site.workload, started_at=started_at)
+                arriving.cancel()
+            late = 0.0 if arriving.cancelled() else arriving.result()
+            calm = await meter.calm(SCHEDULER)
+            return _End(started_at, trouble, used, calm, late, observer.read())
+
+
+def _follow_others(meter: Meter, plane: ControlPlane) -> None:
+    for name in _OTHERS:
+        meter.follow(name, plane.pid(name))
+
+
+async def _ready(site: _Site) -> None:
+    try:
+        async with asyncio.timeout(READY_WITHIN_S):
+            await place_one(site.session, site.contender.dialect)
+    except TimeoutError:
+        raise NotReady(f"did not place one pod in {READY_WITHIN_S:g} s") from None
+
+
+async def _finish(
+    observer: Observer, meter: Meter, workload: Workload, *, started_at: float
+) -> tuple[str, dict[str, Used]]:
+    """What went wrong, if anything, and what was used until then. The observer has ended afterwards."""
+    met, gone, blind = (
+        asyncio.create_task(each)
+        for each in (observer.met.wait(), meter.ended(SCHEDULER), observer.ended.wait())
+    )
+    tasks = (met, gone, blind)
+    left = workload.limit_seconds - (time.monotonic() - started_at)
+    await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+    if gone.done():
+        await asyncio.wait((met, blind), timeout=_AFTER_ITS_END_S, return_when=asyncio.FIRST_COMPLETED)
+    used = meter.read()
+    if not met.done():
+        observer.stop()
+    await observer.ended.wait()
+    trouble = why_not_finished(workload, observer.read(), is_met=observer.met.is_set(), has_ended=gone.done())
+    for task in tasks:
+        task.cancel()
+    return trouble, used
+
+
+async def try_once(contender: Contender, workload: Workload, *, number: int, tell: Tell) -> Run:
+    """As run_once; a scheduler that cannot be started or watched is a row that says so."""
+    try:
+        await asyncio.to_thread(contender.build, tell)
+        return await run_once(contender, workload, number=number, tell=tell)
+    except Exception as error:  # whatever a scheduler of others may raise while it is built or started
+        tell("".join(traceback.format_exception(error)))
+        return Run(workload.name, contender.name, number, trouble=f"could not be run: {_first(error)}")
+
+
+def _first(error: BaseException) -> str:
+    """The first line of the first cause that is no group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

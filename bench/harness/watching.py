@@ -1,0 +1,76 @@
+"""The observer's process, as the harness holds it."""
+
+import asyncio
+import sys
+import tempfile
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from bench.harness.observation import Observation
+from bench.harness.observer import MET, WATCHING
+from bench.harness.workloads import Workload
+from phalanx.controlplane.controlplane import ControlPlane
+from phalanx.controlplane.process import die_with_parent
+
+
+class ObserverFailed(Exception):
+    """The observer ended before it had seen what it was to see."""
+
+
+class Observer:
+    """Watches already. `met`: the run may end; `ended`: the observation can be read."""
+
+    def __init__(self, process: Process, output: Path) -> None:
+        self.met = asyncio.Event()
+        self.ended = asyncio.Event()
+        self._process = process
+        self._output = output
+
+    def stop(self) -> None:
+        """Let it write what it saw so far."""
+        if self._process.returncode is None:
+            self._process.terminate()
+
+    def read(self) -> Observation:
+        """What it saw. Raises ObserverFailed."""
+        if self._process.returncode != 0:
+            raise ObserverFailed(f"the observer ended with {self._process.returncode}")
+        return msgspec.json.decode(self._output.read_bytes(), type=Observation)
+
+    async def follow(self) -> None:
+        """Until it has ended."""
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            if line.decode().strip() == MET:
+                self.met.set()
+        await self._process.wait()
+        self.ended.set()
+
+
+@asynccontextmanager
+async def observing(plane: ControlPlane, workload: Workload) -> AsyncIterator[Observer]:
+    """An observer that watches. Raises ObserverFailed."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "observation.json"
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "bench.harness.observer"),
+            *("--kubeconfig", str(plane.kubeconfig_path), "--expected", str(workload.pods)),
+            *("--until", workload.until, "--output", str(output)),
+            stdout=PIPE,
+            start_new_session=True,
+            preexec_fn=die_with_parent(),
+        )
+        assert process.stdout is not None
+        if (await process.stdout.readline()).decode().strip() != WATCHING:
+            raise ObserverFailed("the observer could not watch")
+        observer = Observer(process, output)
+        following = asyncio.create_task(observer.follow())
+        try:
+            yield observer
+        finally:
+            observer.stop()
+            await following

@@ -1,0 +1,197 @@
+"""A workload: one small YAML file under bench/workloads, read strictly.
+
+Whoever writes one reads `Workload`: its fields are the file's, in camelCase.
+"""
+
+import enum
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import msgspec
+import yaml
+from msgspec import Meta, Struct
+
+from bench.harness.gangs import Gang, Role
+from phalanx.model.quantities import InvalidQuantity, request_amount
+from phalanx.model.resources import CPU, GPU, MEMORY
+
+FOLDER: Final = Path(__file__).parent.parent / "workloads"
+_ROLE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,30}[a-z0-9])?")
+
+Count = Annotated[int, Meta(ge=1, le=100_000)]
+Seconds = Annotated[float, Meta(ge=0, le=3600)]
+
+
+class BadWorkload(Exception):
+    """A workload's file does not say what it must; the message names the file and the field."""
+
+
+class Clock(enum.StrEnum):
+    """When the clock of a run starts."""
+
+    BACKLOG = "backlog"
+    """All pods wait; at the start of the scheduler's process."""
+    LIVE = "live"
+    """The scheduler runs and has placed a pod; at the first creation."""
+
+
+class Until(enum.StrEnum):
+    """When a run is over."""
+
+    BOUND = "bound"
+    """Every pod was bound."""
+    ANSWERED = "answered"
+    """Every pod is bound or was told that it cannot be, and no bind came for some seconds."""
+
+
+class _Strict(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A field that nobody knows is an error."""
+
+
+class Nodes(_Strict, frozen=True):
+    """`count` servers that are alike but for some memory. `rack` and `spine`: nodes in each."""
+
+    count: Count
+    cores: Count = 32
+    memory_gib: Count = 256
+    gpus: Annotated[int, Meta(ge=0, le=64)] = 0
+    rack: Count = 16
+    spine: Count = 128
+
+    @property
+    def allocatable(self) -> dict[str, int]:
+        """What each node surely offers, in the units of amounts: millicores, bytes, devices."""
+        return {CPU: 1000 * self.cores, MEMORY: (self.memory_gib << 30) - (1 << 20), GPU: self.gpus}
+
+
+class Gangs(_Strict, frozen=True):
+    """`count` gangs that are alike.
+
+    `standing` ones run on nodes already when the clock starts. `priority` becomes a PriorityClass; `queue` is
+    "lender" or "owner", two queues of equal weight, for schedulers that know queues.
+    """
+
+    count: Count
+    roles: Annotated[tuple[Role, ...], Meta(min_length=1)]
+    level: Literal["", "rack", "spine"] = ""
+    standing: bool = False
+    priority: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    queue: Literal["", "lender", "owner"] = ""
+
+
+class Arrival(_Strict, frozen=True):
+    """Gang after gang, or with `interleaved` a pod of each in turn; `per_second` pods, 0 for all at once."""
+
+    per_second: Annotated[float, Meta(ge=0, le=10_000)] = 0
+    interleaved: bool = False
+
+
+class Workload(_Strict, frozen=True):
+    """`run_seconds`: pods succeed after so long, 0 for never. `limit_seconds`: for the whole run."""
+
+    about: str
+    nodes: Nodes
+    gangs: Annotated[tuple[Gangs, ...], Meta(min_length=1)]
+    arrival: Arrival = Arrival()
+    clock: Clock = Clock.BACKLOG
+    until: Until = Until.BOUND
+    run_seconds: Seconds = 0
+    limit_seconds: Annotated[float, Meta(ge=1, le=3600)] = 300
+    name: str = ""
+
+    @property
+    def pods(self) -> int:
+        """How many pods there are to place."""
+        return sum(gang.size for gang in self.arriving())
+
+    def arriving(self) -> list[Gang]:
+        """The gangs to place, in their order; those of several kinds in turn, in proportion."""
+        return _mixed(self.gangs, standing=False, prefix="gang")
+
+    def standing(self) -> list[Gang]:
+        """The gangs that run before the clock starts."""
+        return _mixed(self.gangs, standing=True, prefix="standing")
+
+
+def _mixed(kinds: tuple[Gangs, ...], *, standing: bool, prefix: str) -> list[Gang]:
+    places = sorted(
+        (Fraction(2 * index + 1, 2 * kind.count), number)
+        for number, kind in enumerate(kinds)
+        if kind.standing is standing
+        for index in range(kind.count)
+    )
+    return [_gang(kinds[number], f"{prefix}-{index:05d}") for index, (_, number) in enumerate(places)]
+
+
+def _gang(kind: Gangs, name: str) -> Gang:
+    return Gang(name, kind.roles, kind.level, priority=kind.priority, queue=kind.queue)
+
+
+def names() -> list[str]:
+    """The workloads that come with the benchmark."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load(name: str) -> Workload:
+    """By its name under bench/workloads, or by its path where it ends in .yaml. Raises BadWorkload."""
+    path = Path(name) if name.endswith(".yaml") else FOLDER / f"{name}.yaml"
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise BadWorkload(f"no workload {name!r}: {error.strerror}; there are {', '.join(names())}") from None
+    return read(text, name=path.stem)
+
+
+def read(text: str, *, name: str) -> Workload:
+    """A workload from the text of its file. Raises BadWorkload."""
+    try:
+        found = msgspec.convert(yaml.safe_load(text), Workload)
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise BadWorkload(f"workload {name}: {error}") from None
+    wrong = "; ".join(_wrong(found))
+    if wrong:
+        raise BadWorkload(f"workload {name}: {wrong}")
+    return msgspec.structs.replace(found, name=name)
+
+
+def _wrong(workload: Workload) -> Iterator[str]:
+    nodes = workload.nodes
+    if workload.name:
+        yield "name: is the file's"
+    if nodes.spine % nodes.rack:
+        yield f"nodes.spine: {nodes.spine} is no multiple of nodes.rack, {nodes.rack}"
+    if all(kind.standing for kind in workload.gangs):
+        yield "gangs: all of them stand already, there is nothing to place"
+    if workload.clock is Clock.BACKLOG and workload.arrival.per_second:
+        yield "arrival.perSecond: with the clock backlog all pods are there at the start"
+    for number, kind in enumerate(workload.gangs):
+        yield from _wrong_gangs(kind, nodes, f"gangs[{number}]")
+
+
+def _wrong_gangs(kind: Gangs, nodes: Nodes, path: str) -> Iterator[str]:
+    if len({role.name for role in kind.roles}) < len(kind.roles):
+        yield f"{path}.roles: two have the same name"
+    for number, role in enumerate(kind.roles):
+        at = f"{path}.roles[{number}]"
+        if not _ROLE_NAME.fullmatch(role.name):
+            yield f"{at}.name: {role.name!r} is not a short lower-case name"
+        if role.count < 1:
+            yield f"{at}.count: {role.count} is less than 1"
+        for resource, written in role.requests.items():
+            yield from _wrong_request(resource, written, nodes, f"{at}.requests.{resource}")
+
+
+def _wrong_request(resource: str, written: str, nodes: Nodes, path: str) -> Iterator[str]:
+    try:
+        amount = request_amount(resource, written)
+    except InvalidQuantity as error:
+        yield f"{path}: {error}"
+        return
+    offered = nodes.allocatable.get(resource)
+    if offered is None:
+        yield f"{path}: nodes offer only {', '.join(nodes.allocatable)}"
+    elif amount > offered:
+        yield f"{path}: {written} is more than a whole node offers"

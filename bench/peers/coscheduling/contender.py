@@ -1,0 +1,83 @@
+"""The coscheduling plugin of scheduler-plugins, in the configuration of its manifests."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import yaml
+from msgspec import Struct
+
+from bench.harness.contenders import Contender, Running, program
+from bench.harness.dialects import with_scheduler
+from bench.harness.gangs import NAMESPACE, Gang, Manifest
+from bench.peers.programs import Built, Program
+from phalanx.controlplane.controlplane import ControlPlane
+
+API_VERSION = "scheduling.x-k8s.io/v1alpha1"
+POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+CLIENT_LIMIT = 5000
+CRD = "manifests/coscheduling/crd.yaml"
+CONFIGURATION = "manifests/coscheduling/scheduler-config.yaml"
+
+PROGRAM = Program(
+    name="coscheduling",
+    source="sigs.k8s.io/scheduler-plugins",
+    package="sigs.k8s.io/scheduler-plugins/cmd/scheduler",
+    files=(CRD, CONFIGURATION),
+)
+
+
+class CoschedulingDialect(Struct, frozen=True):
+    """Its PodGroups know no roles, levels or queues. A gang of one pod is a pod without a PodGroup."""
+
+    def crds(self) -> list[Manifest]:
+        """Its PodGroup."""
+        return PROGRAM.built().read(CRD)
+
+    def setup(self) -> list[Manifest]:
+        """Nothing."""
+        return []
+
+    def ready_path(self) -> str:
+        """Where PodGroups are."""
+        return f"/apis/{API_VERSION}/podgroups"
+
+    def group(self, gang: Gang) -> list[Manifest]:
+        """All of its pods or none."""
+        if gang.size == 1:
+            return []
+        metadata = {"name": gang.name, "namespace": NAMESPACE}
+        spec = {"minMember": gang.size}
+        return [{"apiVersion": API_VERSION, "kind": "PodGroup", "metadata": metadata, "spec": spec}]
+
+    def pod(self, gang: Gang, pod: Manifest) -> Manifest:
+        """Names the PodGroup in a label."""
+        labels = {POD_GROUP_LABEL: gang.name} if gang.size > 1 else {}
+        return with_scheduler(pod, "default-scheduler", labels=labels)
+
+
+def configuration(built: Built, *, kubeconfig: Path) -> Manifest:
+    """That of its manifests, with raised client limits."""
+    (config,) = built.read(CONFIGURATION)
+    connection = {"kubeconfig": str(kubeconfig), "qps": CLIENT_LIMIT, "burst": CLIENT_LIMIT}
+    return {**config, "clientConnection": connection}
+
+
+@asynccontextmanager
+async def _start(plane: ControlPlane) -> AsyncIterator[Running]:
+    built = PROGRAM.built()
+    path = plane.run_folder / "coscheduling.yaml"
+    path.write_text(yaml.safe_dump(configuration(built, kubeconfig=plane.kubeconfig_path)))
+    command = (str(built.program), f"--config={path}", "--secure-port=0")
+    async with program(*command, log=plane.logs_folder / "coscheduling.log") as running:
+        yield running
+
+
+COSCHEDULING = Contender(
+    name="coscheduling",
+    dialect=CoschedulingDialect(),
+    start=_start,
+    deviation="client limits of 5,000 requests a second; no health and metrics pages; no controller",
+    build=PROGRAM.build,
+    version=PROGRAM.version,
+)

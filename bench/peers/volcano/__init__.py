@@ -1,0 +1,1 @@
+"""Volcano's scheduler, without its controllers and webhooks."""

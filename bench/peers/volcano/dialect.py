@@ -1,0 +1,113 @@
+"""How Volcano's gangs are written: what its job controller would write for a Volcano Job of the same pods."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from bench.harness.dialects import with_scheduler
+from bench.harness.gangs import LEVELS, NAMESPACE, Gang, Manifest, role_of
+from bench.peers.programs import Program
+from phalanx.model.quantities import request_amount
+from phalanx.model.resources import CPU
+
+API_VERSION = "scheduling.volcano.sh/v1beta1"
+TOPOLOGY_API_VERSION = "topology.volcano.sh/v1alpha1"
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+TASK_ANNOTATION = "volcano.sh/task-spec"
+DEFAULT_QUEUE = "default"
+QUEUES = (DEFAULT_QUEUE, "lender", "owner")
+
+CRDS = "config/crd/volcano/bases/*.yaml"
+CONFIGURATION = "installer/helm/chart/volcano/config/volcano-scheduler.conf"
+CI_CONFIGURATION = "installer/helm/chart/volcano/config/volcano-scheduler-ci.conf"
+
+PROGRAM = Program(
+    name="volcano",
+    source="volcano.sh/volcano",
+    package="volcano.sh/volcano/cmd/scheduler",
+    files=(CRDS, CONFIGURATION, CI_CONFIGURATION),
+)
+
+TIERS = {level: tier for tier, level in enumerate(reversed(LEVELS), start=1)}
+"""Volcano counts levels from the narrowest."""
+
+
+class VolcanoDialect(Struct, frozen=True):
+    """Its PodGroups, with roles as tasks; a pod alone has one too, as its controller would make it."""
+
+    def crds(self) -> list[Manifest]:
+        """All of its kinds: the scheduler waits for some that nobody uses here."""
+        return PROGRAM.built().read(CRDS)
+
+    def setup(self) -> list[Manifest]:
+        """Queues of equal weight. Only the scheduler's start opens them, since that is in their status."""
+        return [
+            {"apiVersion": API_VERSION, "kind": "Queue", "metadata": {"name": name}, "spec": {"weight": 1}}
+            for name in QUEUES
+        ]
+
+    def ready_path(self) -> str:
+        """Where PodGroups are."""
+        return f"/apis/{API_VERSION}/podgroups"
+
+    def group(self, gang: Gang) -> list[Manifest]:
+        """All pods of each task or none, and what they request together, without which it is best effort."""
+        spec: Manifest = {
+            "minMember": gang.size,
+            "minTaskMember": {role.name: role.count for role in gang.roles},
+            "minResources": _requests(gang),
+            "queue": gang.queue or DEFAULT_QUEUE,
+        }
+        if gang.level:
+            spec["networkTopology"] = {"mode": "hard", "highestTierAllowed": TIERS[gang.level]}
+        if gang.priority:
+            spec["priorityClassName"] = gang.priority_class
+        metadata = {"name": gang.name, "namespace": NAMESPACE}
+        return [{"apiVersion": API_VERSION, "kind": "PodGroup", "metadata": metadata, "spec": spec}]
+
+    def pod(self, gang: Gang, pod: Manifest) -> Manifest:
+        """Names the PodGroup and the task in annotations."""
+        made = with_scheduler(pod, "volcano")
+        made["metadata"]["annotations"] = {GROUP_ANNOTATION: gang.name, TASK_ANNOTATION: role_of(gang, pod)}
+        return made
+
+
+def _requests(gang: Gang) -> dict[str, str]:
+    """What all pods request, as quantities."""
+    total: Counter[str] = Counter()
+    for role in gang.roles:
+        for resource, written in role.requests.items():
+            total[resource] += role.count * request_amount(resource, written)
+    return {name: f"{amount}m" if name == CPU else str(amount) for name, amount in total.items()}
+
+
+def hyper_nodes(nodes: Iterable[Mapping[str, str]]) -> list[Manifest]:
+    """The tree of the workload's levels, from the labels of all nodes: one HyperNode for each domain."""
+    labels = list(nodes)
+    made = []
+    for level, tier in TIERS.items():
+        for domain in dict.fromkeys(each[LEVELS[level]] for each in labels):
+            inside = [each for each in labels if each[LEVELS[level]] == domain]
+            made.append(_hyper_node(domain, level, tier, _members(level, domain, inside)))
+    return made
+
+
+def _members(level: str, domain: str, nodes: list[Mapping[str, str]]) -> list[Manifest]:
+    """Of the narrowest level the nodes, of the others the domains one level below."""
+    tier = TIERS[level]
+    if tier == 1:
+        match = {"matchLabels": {LEVELS[level]: domain}}
+        return [{"type": "Node", "selector": {"labelMatch": match}}]
+    below = next(LEVELS[each] for each, number in TIERS.items() if number == tier - 1)
+    domains = dict.fromkeys(each[below] for each in nodes)
+    return [{"type": "HyperNode", "selector": {"exactMatch": {"name": each}}} for each in domains]
+
+
+def _hyper_node(name: str, level: str, tier: int, members: list[Manifest]) -> Manifest:
+    return {
+        "apiVersion": TOPOLOGY_API_VERSION,
+        "kind": "HyperNode",
+        "metadata": {"name": name},
+        "spec": {"tier": tier, "tierName": level, "members": members},
+    }

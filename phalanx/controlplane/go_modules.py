@@ -1,0 +1,109 @@
+"""Builds programs of published Go modules, each set once, from a Go module of ours that names their versions.
+
+The cache folder of a build is keyed by that module's checksum, so another version never meets an old build.
+"""
+
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from phalanx import limits
+
+Progress = Callable[[str], None]
+
+_BUILD_FLAGS: Final = ("-mod=readonly", "-trimpath", "-buildvcs=false")
+
+
+class BuildFailed(Exception):
+    """Go did not do what was asked; the message carries the end of what it said."""
+
+
+def can_build() -> bool:
+    """Whether there is a Go toolchain."""
+    return shutil.which("go") is not None
+
+
+def cache_folder(module: Path, *, name: str) -> Path:
+    """The folder of one build: a checksum of everything that decides its content. `name`: what is built."""
+    digest = hashlib.sha256()
+    for file in ("go.mod", "go.sum"):
+        digest.update((module / file).read_bytes())
+    digest.update(" ".join((*_BUILD_FLAGS, platform.system(), platform.machine())).encode())
+    return _cache_root() / name / digest.hexdigest()[:16]
+
+
+def _cache_root() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "phalanx"
+
+
+def build_once(
+    target: Path, *, is_complete: Callable[[], bool], build: Callable[[Path], None], progress: Progress
+) -> None:
+    """Fill `target` with `build`, unless it is complete; of many processes at once, one builds.
+
+    `build` gets a folder beside the target that is renamed at the end, so that a half build is never found.
+    """
+    with _locked(target.with_suffix(".lock"), progress=progress):
+        if is_complete():
+            return
+        partial = target.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        build(partial)
+        shutil.rmtree(target, ignore_errors=True)
+        partial.rename(target)
+        progress(f"the programs are in {target}")
+
+
+@contextmanager
+def _locked(path: Path, *, progress: Progress) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("another process builds the same programs; waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def build(package: str, *, output: Path, module: Path, linker_flags: str = "-s -w") -> None:
+    """Build one program. Raises BuildFailed."""
+    _go("build", *_BUILD_FLAGS, f"-ldflags={linker_flags}", "-o", str(output), package, module=module)
+
+
+def source_folder(dependency: str, *, module: Path) -> Path:
+    """Where the source of a module that `module` requires lies in Go's module cache. Raises BuildFailed."""
+    return Path(_go("list", "-m", "-f", "{{.Dir}}", dependency, module=module).strip())
+
+
+def required_version(go_mod: str, dependency: str) -> str:
+    """The version of a dependency that the text of a go.mod requires. Raises BuildFailed."""
+    found = re.search(rf"^\s*(?:require )?{re.escape(dependency)} (v\S+)", go_mod, re.MULTILINE)
+    if found is None:
+        raise BuildFailed(f"go.mod does not require {dependency}")
+    return found.group(1)
+
+
+def _go(*arguments: str, module: Path) -> str:
+    done = subprocess.run(
+        ["go", *arguments],
+        cwd=module,
+        env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"},
+        capture_output=True,
+        text=True,
+        timeout=limits.CONTROL_PLANE_BUILD_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BuildFailed(f"`go {arguments[0]}` failed in {module}:\n{done.stderr.strip()[-2000:]}")
+    return done.stdout

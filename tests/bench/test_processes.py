@@ -1,0 +1,58 @@
+"""What processes use, also those that have ended; and a scheduler that cannot be run is a row."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bench.harness import run
+from bench.harness.contenders import PHALANX, Contender
+from bench.harness.processes import Meter, used_by
+from bench.harness.workloads import Workload
+from tests.bench.making import workload
+
+
+def burn() -> None:
+    """A few hundredths of a second of CPU."""
+    before = os.times().user
+    while os.times().user < before + 0.05:
+        pass
+
+
+def test_a_process_that_lives_uses_something() -> None:
+    used = used_by(os.getpid())
+    assert used is not None
+    assert used.cpu_s > 0
+    assert used.peak_mib > 1
+
+
+def test_a_process_that_has_ended_uses_nothing_more_but_is_remembered() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        meter = Meter()
+        meter.follow("child", child.pid, since_birth=True)
+        before = meter.read()["child"]
+        child.communicate(b"\n")
+    assert used_by(child.pid) is None
+    assert meter.read() == {"child": before}
+
+
+def test_what_was_used_before_counts_only_since_birth() -> None:
+    burn()
+    meter = Meter()
+    meter.follow("late", os.getpid())
+    meter.follow("whole", os.getpid(), since_birth=True)
+    burn()
+    used = meter.read()
+    assert 0.03 < used["late"].cpu_s < used["whole"].cpu_s
+
+
+async def test_a_scheduler_that_cannot_be_run_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(contender: Contender, workload: Workload, *, number: int, tell: run.Tell) -> run.Run:
+        raise ExceptionGroup("several", [FileNotFoundError("no such program\nand more")])
+
+    monkeypatch.setattr(run, "run_once", fails)
+    told: list[str] = []
+    row = await run.try_once(PHALANX, workload(), number=3, tell=told.append)
+    assert row == run.Run("few", "phalanx", 3, trouble="could not be run: FileNotFoundError: no such program")
+    assert "Traceback" in told[0]
