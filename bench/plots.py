@@ -5,6 +5,7 @@ The charts of OpenB are drawn by `bench.openb.plot`.
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -96,6 +97,38 @@ def growth(result: dict[str, Any]) -> Figure:
     return figure
 
 
+def philly(result: dict[str, Any]) -> Figure:
+    """Per policy and load: mean wait by size, what is used, fairness, what is lost."""
+    runs = result["runs"]
+    sizes = list(dict.fromkeys(size for each in runs for size in each["outcome"]["waits"]))
+    panels: list[tuple[str, Callable[[Any], float]]] = [
+        *((f"mean wait, {size} GPUs, h", partial(_mean_hours, size)) for size in sizes),
+        ("GPU time used, %", lambda out: float(100 * out["utilisation"])),
+        ("Jain index of share over due", lambda out: float(out["jain"])),
+        ("evictions per 1,000 gangs", lambda out: float(out["evictionsPerThousand"])),
+        ("GPU hours lost", lambda out: float(out["lostGpuHours"])),
+    ]
+    rows = -(-len(panels) // 4)
+    figure, axes = plt.subplots(rows, 4, figsize=(14, 3 * rows), squeeze=False)
+    policies = list(dict.fromkeys(each["policy"] for each in runs))
+    loads = list(dict.fromkeys(each["loadPercent"] for each in runs))
+    wide = 0.8 / len(policies)
+    for axis, (title, value) in zip(axes.flat, panels, strict=False):
+        for index, policy in enumerate(policies):
+            bars = [value(each["outcome"]) for each in runs if each["policy"] == policy]
+            axis.bar([place + index * wide for place in range(len(bars))], bars, wide, label=policy)
+        axis.set_title(title, fontsize=9)
+        axis.set_xticks(
+            [place + 0.4 - wide / 2 for place in range(len(loads))], [f"{load} %" for load in loads]
+        )
+    axes[0][0].legend(fontsize=7)
+    return figure
+
+
+def _mean_hours(size: str, outcome: dict[str, Any]) -> float:
+    return float(outcome["waits"].get(size, {"meanS": 0.0})["meanS"]) / 3600
+
+
 def _name(axis: Any, places: Sequence[int], labels: Sequence[str]) -> None:
     """Bars from the top down, in the order of the table."""
     axis.set_yticks(list(places), labels, fontsize=8)
@@ -103,7 +136,7 @@ def _name(axis: Any, places: Sequence[int], labels: Sequence[str]) -> None:
 
 
 CHARTS: Final[dict[str, Callable[[Any], Figure]]] = {
-    chart.__name__: chart for chart in (solver_scale, sweep, infeasible, joint_admission, growth)
+    chart.__name__: chart for chart in (solver_scale, sweep, infeasible, joint_admission, growth, philly)
 }
 
 

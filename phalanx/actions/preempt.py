@@ -285,19 +285,27 @@ class _Preemption:
 
     def _evict(self, victims: Iterable[tuple[Gang, Pod]], beneficiary: Gang) -> None:
         """The pods of one gang together."""
-        message = f"evicted so that {beneficiary} of queue {beneficiary.queue} can start"
         by_gang: dict[GangId, list[Pod]] = {}
         for gang, pod in victims:
             by_gang.setdefault(gang.id, []).append(pod)
         for gang_id, pods in by_gang.items():
+            gang = self._session.gangs[gang_id]
+            message = f"evicted so that {beneficiary} of queue {beneficiary.queue} can start"
             with self._session.statement() as statement:
                 statement.evict(
-                    gang=self._session.gangs[gang_id],
+                    gang=gang,
                     pods=pods,
                     reason=MOVED_REASON if self._moves.is_moving(gang_id) else EVICTION_REASON,
-                    message=message,
+                    message=f"{message}: {self._why(gang, beneficiary)}",
                     beneficiary=str(beneficiary),
                 )
+
+    def _why(self, victim: Gang, beneficiary: Gang) -> str:
+        if self._moves.is_moving(victim.id):
+            return "it starts again in room kept for it"
+        if victim.queue == beneficiary.queue:
+            return f"its priority is {beneficiary.priority}, that of {victim} is {victim.priority}"
+        return f"queue {victim.queue} has more than its guarantee"
 
     def _tell(self, gang_id: GangId) -> None:
         """The verdict of a gang for which room is being made."""

@@ -51,21 +51,27 @@ class Choosable(Struct, frozen=True):
 
 
 class VictimPool:
-    """Who may be evicted in one session; what a gang consists of is worked out once."""
+    """Who may be evicted in one session; what a gang consists of is worked out once.
+
+    A gang that holds no node is no victim, and until when it would be spared tells nothing.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._units: dict[GangId, list[Victim]] = {}
+        self._gangs = [gang for gang in session.gangs.values() if not gang.is_finishing]
+        self._waiting = {gang.id for gang in self._gangs if not any(pod.holds_node for pod in gang.members)}
 
     def victims_for(self, beneficiary: Beneficiary) -> Choosable:
         """All units that may be evicted for this gang, those of one gang in a row, the whole one last."""
         session = self._session
         found: list[Victim] = []
         later: list[int] = []
-        for gang in session.gangs.values():
-            if not _is_allowed(gang, beneficiary, session):
+        for gang in self._gangs:
+            seats = session.seats_of(gang)
+            if (gang.id in self._waiting and not seats) or not _is_allowed(gang, beneficiary, session):
                 continue
-            if session.seats_of(gang) or any(pod.assumed for pod in gang.members):
+            if seats or any(pod.assumed for pod in gang.members):
                 later.append(session.snapshot.now + FRESH_VICTIMS_MS)
                 continue
             shields = session.plugins.shields
@@ -117,7 +123,7 @@ def assume_left(session: Session, what_if: Statement) -> None:
 
 
 def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
-    if gang.id == beneficiary.gang.id or gang.is_finishing:
+    if gang.id == beneficiary.gang.id:
         return False
     if session.preempted.get(beneficiary.gang.id) == gang.id:
         return False

@@ -1,6 +1,6 @@
 """Knavigator's gang benchmark by decisions alone: 53 jobs, 32 nodes of 8 GPUs, two minutes each."""
 
-from bench.knavigator import GPUS, NODES, sizes
+from bench.knavigator_jobs import GPUS, NODES, sizes
 from tests.actions.timeline import Timeline, Work
 
 

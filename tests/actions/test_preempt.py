@@ -40,6 +40,9 @@ def test_one_gang_of_lower_priority_goes_whole() -> None:
     decided = _full().decide()
     assert sorted(decided.evicted()) == [f"low-0-{i}" for i in range(4)]
     assert {each.beneficiary for each in decided.result.evictions} == {"team/high"}
+    assert {each.message for each in decided.result.evictions} == {
+        "evicted so that team/high of queue default can start: its priority is 10, that of team/low-0 is 0"
+    }
     assert decided.verdict("high").reason is Reason.ROOM_BEING_MADE
     assert "proven to be the least" in str(decided.verdict("high").evidence)
     assert decided.result.memory.preempted == {GangId("gang-low-0"): GangId("gang-high")}

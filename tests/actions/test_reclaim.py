@@ -30,6 +30,9 @@ def test_a_guarantee_comes_back() -> None:
     decided = scenario.gang("b", 4, gpu=2, queue="b").decide()
     assert len(decided.evicted()) == 4
     assert {each.beneficiary for each in decided.result.evictions} == {"team/b"}
+    assert {each.message for each in decided.result.evictions} == {
+        "evicted so that team/b of queue b can start: queue a has more than its guarantee"
+    }
     assert decided.reasons()["b"] is Reason.ROOM_BEING_MADE
 
 

@@ -31,6 +31,9 @@ async def a_gang_of_higher_priority_gets_the_room_of_a_whole_gang(site: Site) ->
     assert site.evicted("low") == {_REASON}
     assert site.evicted("other") == set()
     assert _were_given_time(site, victims)
+    await _described(
+        site, "low", victims, f"{site.name}/high", f"its priority is 1000, that of {site.name}/low is 0"
+    )
     await site.waits("low", "InsufficientCapacity")
     await site.add_nodes("r1")
     await site.runs("low", 4)
@@ -45,32 +48,42 @@ async def a_queue_takes_back_what_is_guaranteed_to_it(site: Site) -> None:
     for name in ("one", "two"):
         await site.add_gang(name, size=4, gpus=2, spec={"queue": borrower})
         await site.runs(name, 4)
+    victims = {name: site.uids(name) for name in ("one", "two")}
     await site.add_gang("own", size=4, gpus=2, spec={"queue": lender})
     await site.runs("own", 4)
     gone = [name for name in ("one", "two") if site.evicted(name)]
     assert len(gone) == 1
     assert site.evicted(gone[0]) == {_REASON}
     await site.waits(gone[0], "InsufficientCapacity")
-    _described(site, gone[0], f"{site.name}/own")
+    assert _were_given_time(site, victims[gone[0]], gone[0])
+    why = f"queue {borrower} has more than its guarantee"
+    await _described(site, gone[0], victims[gone[0]], f"{site.name}/own of queue {lender}", why)
 
 
-def _were_given_time(site: Site, uids: set[str]) -> bool:
+def _were_given_time(site: Site, uids: set[str], gang: str = "low") -> bool:
     """Whether all of them were seen while they were being deleted: nobody was killed at once."""
-    pods = [each.pod.metadata for each in site.events("low")]
+    pods = [each.pod.metadata for each in site.events(gang)]
     seen = {pod.uid for pod in pods if pod.deletion_timestamp is not None}
     return uids <= seen
 
 
-def _described(site: Site, victim: str, beneficiary: str) -> None:
-    """What `kubectl describe` of the victims says: the condition's message names who needed the room."""
+async def _described(site: Site, victim: str, uids: set[str], *words: str) -> None:
+    """What `kubectl describe` shows of the victims, as a condition and as an event: for whom, and why."""
     messages = {
         each.message
         for seen in site.events(victim)
         for each in seen.pod.status.conditions
         if each.type == "DisruptionTarget"
     }
-    assert messages
-    assert all(beneficiary in message for message in messages), messages
+    assert len(messages) == 1, messages
+    (message,) = messages
+    assert all(word in message for word in words), message
+
+    def told(events: Manifest) -> bool:
+        found = [each for each in events["items"] if each["reason"] == _REASON and each["note"] == message]
+        return uids <= {each["regarding"]["uid"] for each in found}
+
+    await site.object_until(f"/apis/events.k8s.io/v1/namespaces/{site.name}/events", told)
 
 
 SCENARIOS = (

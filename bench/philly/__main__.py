@@ -1,0 +1,159 @@
+"""A week of Microsoft's Philly trace in virtual time: our decisions beside simpler schedulers'.
+
+    python -m bench.philly --trace PATH [--days N] [--jobs N]
+
+PATH is the CSV of jobs (timestamp, duration, num_gpus, cluster). Taken are the days in which most jobs were
+submitted, and those jobs that would still run from before. The cluster has nodes of 8 GPUs, as many as make
+what the jobs want 80 %, 95 % and 110 % of all; each tenant has a queue with a guarantee, and a weight, in
+proportion to the GPU time of all its jobs in the whole trace. Decisions alone: no API server, and a bind
+takes no time. Of the scheduler it is the whole cycle over its own cache, with the usual configuration.
+Writes bench/results/philly.json and philly.md; `python -m bench.plots` draws the JSON.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from bench.philly.book import Outcome
+from bench.philly.play import Scheduler, play
+from bench.philly.product import Product
+from bench.philly.simple import PodByPod, StrictFifo
+from bench.philly.week import DAY_MS, Cluster, Week, busiest, cluster_for, week_of
+from phalanx.sim.campaign.jobs import TraceError, read_trace
+
+RESULTS: Final = Path(__file__).parent.parent / "results"
+LOADS: Final = (80, 95, 110)
+OURS: Final = {"Phalanx, backfill Easy": "Easy", "Phalanx, backfill None": "None"}
+POLICIES: Final = (*OURS, "gangs, strict FIFO", "pod by pod, FIFO")
+GPUS_PER_POD: Final = 8
+PERIOD_S: Final = 30
+
+
+class Run(Struct, frozen=True, rename="camel"):
+    """One policy at one load."""
+
+    policy: str
+    load_percent: int
+    nodes: int
+    guarantees: dict[str, int]
+    outcome: Outcome
+
+
+class Report(Struct, frozen=True, rename="camel"):
+    """All runs. `first_day`: days after the first job of the trace. `gpus_wanted`: on average."""
+
+    first_day: int
+    days: int
+    jobs: int
+    jobs_before: int
+    gpus_wanted: float
+    period_s: int
+    gpus_per_pod: int
+    runs: tuple[Run, ...]
+
+
+def scheduler_of(policy: str, cluster: Cluster) -> Scheduler:
+    """A new one."""
+    if policy in OURS:
+        return Product(cluster, backfill=OURS[policy])
+    return StrictFifo(cluster) if policy == POLICIES[2] else PodByPod(cluster)
+
+
+def run(week: Week, period_s: int, case: tuple[int, str]) -> Run:
+    """Play one case, and tell of its days on standard error."""
+    load, policy = case
+    cluster = cluster_for(week, load)
+    day = 0
+
+    def told(now: int) -> None:
+        nonlocal day
+        if now >= (day + 1) * DAY_MS:
+            day = now // DAY_MS
+            print(f"{policy}, load {load} %: {day} of {week.days} days", file=sys.stderr, flush=True)
+
+    scheduler = scheduler_of(policy, cluster)
+    outcome = play(week, cluster, scheduler, period_ms=period_s * 1000, told=told)
+    return Run(policy, load, cluster.nodes, cluster.guarantees, outcome)
+
+
+def table(runs: tuple[Run, ...]) -> str:
+    """As Markdown; times in minutes, mean and 95th percentile."""
+    sizes = list(dict.fromkeys(size for each in runs for size in each.outcome.waits))
+    heads = [f"{size} GPUs, min" for size in sizes]
+    columns = (
+        *("load", "policy", *heads, "used %", "Jain", "evictions per 1,000", "lost GPU h", "never started"),
+    )
+    rows = [columns, ("---",) * len(columns), *map(partial(_cells, sizes), runs)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cells(sizes: list[str], each: Run) -> tuple[str, ...]:
+    out = each.outcome
+    waits = [
+        f"{out.waits[size].mean_s / 60:.1f} / {out.waits[size].p95_s / 60:.1f}" if size in out.waits else "-"
+        for size in sizes
+    ]
+    return (
+        f"{each.load_percent} %",
+        each.policy,
+        *waits,
+        f"{100 * out.utilisation:.1f}",
+        f"{out.jain:.3f}",
+        f"{out.evictions_per_thousand:.1f}",
+        f"{out.lost_gpu_hours:.0f}",
+        str(out.never_started),
+    )
+
+
+def played(week: Week, *, period_s: int, jobs: int) -> Iterator[Run]:
+    """Every policy at every load, the longest runs first, so many at once."""
+    cases = [(load, policy) for policy in POLICIES for load in sorted(LOADS, reverse=True)]
+    with ProcessPoolExecutor(max_workers=jobs) as pool:
+        yield from pool.map(partial(run, week, period_s), cases)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code 1 when a gang never started under a policy of ours, 2 when the trace cannot be read."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.philly", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--trace", type=Path, required=True)
+    parser.add_argument("--days", type=int, default=7, help="how many days (7)")
+    parser.add_argument("--first-day", type=int, help="after the trace's first job; else the busiest days")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    parser.add_argument("--period", type=int, default=PERIOD_S, help=f"s between decisions ({PERIOD_S})")
+    parser.add_argument("--gpus-per-pod", type=int, default=GPUS_PER_POD, choices=range(1, 9))
+    parser.add_argument("--output", type=Path, default=RESULTS / "philly.json")
+    asked = parser.parse_args(arguments)
+    try:
+        trace = read_trace(asked.trace, gpus_per_pod=asked.gpus_per_pod)
+    except (TraceError, OSError) as error:
+        print(f"--trace: {error}", file=sys.stderr)
+        return 2
+    first = busiest(trace, asked.days) if asked.first_day is None else asked.first_day
+    week = week_of(trace, first_day=first, days=asked.days)
+    runs = tuple(sorted(played(week, period_s=asked.period, jobs=asked.jobs), key=_place))
+    new = sum(job.is_new for job in week.jobs)
+    report = Report(
+        *(first, asked.days, new, len(week.jobs) - new, round(week.wanted, 1), asked.period),
+        *(asked.gpus_per_pod, runs),
+    )
+    asked.output.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
+    asked.output.with_suffix(".md").write_text(table(runs) + "\n")
+    print(table(runs))
+    return int(any(each.policy in OURS and each.outcome.never_started for each in runs))
+
+
+def _place(each: Run) -> tuple[int, int]:
+    return each.load_percent, POLICIES.index(each.policy)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

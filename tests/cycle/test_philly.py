@@ -1,0 +1,157 @@
+"""The Philly benchmark: what it plays and how it counts, on weeks that can be worked out by hand."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.philly.book import due, jain
+from bench.philly.play import GRACE_MS, Scheduler, play
+from bench.philly.product import Product, told_s
+from bench.philly.simple import PodByPod, StrictFifo
+from bench.philly.week import DAY_MS, Cluster, Job, Week, busiest, cluster_for, week_of
+from phalanx.sim.campaign.jobs import TraceJob
+
+HOUR = 3_600_000
+
+
+def job(number: int, *, pods: int = 1, gpus: int = 8, at: int = 0, runs: int = 1, tenant: str = "a") -> Job:
+    """Times in hours."""
+    return Job(number, f"j{number}", tenant, pods, gpus, at * HOUR, runs * HOUR, is_new=True)
+
+
+def week(*jobs: Job) -> Week:
+    """One day of these jobs."""
+    return Week(0, 1, jobs, 0.0, {"a": 1.0, "b": 1.0})
+
+
+def two_nodes(a: int = 8, b: int = 8) -> Cluster:
+    return Cluster(2, {"a": a, "b": b})
+
+
+EVERY = pytest.mark.parametrize(
+    "make",
+    [
+        StrictFifo,
+        lambda cluster: Product(cluster, backfill="Easy"),
+        lambda cluster: Product(cluster, backfill="None"),
+    ],
+)
+
+
+@EVERY
+def test_all_jobs_start_and_no_gpu_is_given_twice(make: type[StrictFifo]) -> None:
+    jobs = [job(i, pods=1 + i % 2, gpus=1 + 3 * i % 8, at=i // 3, runs=1 + i % 4) for i in range(24)]
+    outcome = play(week(*jobs), two_nodes(), make(two_nodes()), period_ms=1000)
+    assert outcome.never_started == 0
+    assert sum(each.jobs for each in outcome.waits.values()) == len(jobs)
+
+
+def test_two_halves_of_gangs_wait_for_each_other_for_ever() -> None:
+    jobs = (job(0, runs=1), job(1, pods=2, gpus=5, at=0), job(2, pods=2, gpus=5, at=0), job(3, at=1))
+    outcome = play(week(*jobs), two_nodes(), PodByPod(two_nodes()), period_ms=1)
+    assert outcome.never_started == 0
+
+
+def waits(scheduler: Scheduler, *jobs: Job, cluster: Cluster | None = None) -> dict[str, float]:
+    outcome = play(week(*jobs), cluster or two_nodes(), scheduler, period_ms=1)
+    return {size: each.mean_s / 3600 for size, each in outcome.waits.items()}
+
+
+BLOCKED = (job(0, runs=4), job(1, pods=2, at=1, runs=1), job(2, gpus=1, at=2, runs=1))
+"""On two nodes the second waits until the first has ended; the third would end before."""
+
+
+def test_a_strict_fifo_lets_nobody_pass() -> None:
+    assert waits(StrictFifo(two_nodes()), *BLOCKED) == {"5-8": 0.0, "9+": 3.0, "1": 3.0}
+
+
+def test_a_promised_start_is_passed_by_who_ends_before() -> None:
+    found = waits(Product(two_nodes(), backfill="Easy"), *BLOCKED)
+    assert found == {"5-8": 0.0, "9+": 3.0, "1": 0.0}
+
+
+def test_pods_of_half_a_gang_hold_what_is_then_lost() -> None:
+    jobs = (job(0, runs=4), job(1, pods=2, at=1), job(2, at=1))
+    whole = play(week(*jobs), two_nodes(), StrictFifo(two_nodes()), period_ms=1)
+    torn = play(week(*jobs), two_nodes(), PodByPod(two_nodes()), period_ms=1)
+    assert (whole.lost_gpu_hours, torn.lost_gpu_hours) == (0.0, 24.0)
+
+
+def test_what_is_taken_back_is_an_eviction_and_its_run_is_lost() -> None:
+    jobs = (job(0, runs=10), job(1, runs=10), job(2, at=2, runs=1, tenant="b"))
+    outcome = play(week(*jobs), two_nodes(), Product(two_nodes(), backfill="None"), period_ms=1000)
+    assert (outcome.evictions, outcome.never_started) == (1, 0)
+    assert outcome.lost_gpu_hours == round(8 * (2 + GRACE_MS / HOUR), 1)
+    assert outcome.waits["5-8"].p95_s == pytest.approx(3600, abs=2), "it starts anew after the other's hour"
+
+
+def test_shares_are_of_what_was_due() -> None:
+    jobs = (job(0, pods=2, runs=24), job(1, pods=2, runs=24, tenant="b"))
+    outcome = play(week(*jobs), two_nodes(), StrictFifo(two_nodes()), period_ms=1)
+    assert outcome.shares == {"a": 2.0, "b": 0.0}
+    assert (outcome.jain, outcome.utilisation) == (0.5, 1.0)
+
+
+amounts = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=6)
+
+
+@given(amounts)
+def test_what_is_due_is_fair(tenants: list[tuple[int, int]]) -> None:
+    wanted = {str(number): want for number, (want, _) in enumerate(tenants)}
+    guaranteed = {str(number): kept for number, (_, kept) in enumerate(tenants)}
+    gpus = sum(guaranteed.values()) + 7
+    given_to = due(wanted, guaranteed, gpus)
+    assert sum(given_to.values()) == pytest.approx(min(gpus, sum(wanted.values())))
+    levels = {
+        name: (given_to[name] - min(wanted[name], guaranteed[name])) / max(1, guaranteed[name])
+        for name in wanted
+    }
+    hungry = [name for name in wanted if given_to[name] < wanted[name] - 1e-6]
+    for name in hungry:
+        assert given_to[name] >= guaranteed[name] - 1e-6
+        assert levels[name] >= max(levels.values()) - 1e-6, "nobody is filled above one who wants more"
+
+
+def test_jain() -> None:
+    assert jain([]) == jain([0.5, 0.5]) == 1.0
+    assert jain([1.0, 0.0, 0.0, 0.0]) == 0.25
+
+
+def traced(*jobs: tuple[float, float]) -> Sequence[TraceJob]:
+    """When (days) each was submitted, and how long (days) it runs, on one GPU."""
+    return [
+        TraceJob(f"t{index}", at * 86400, f"q{index % 2}", pods=1, gpus_per_pod=1, run_s=runs * 86400)
+        for index, (at, runs) in enumerate(jobs)
+    ]
+
+
+def test_a_week_has_what_runs_from_before() -> None:
+    trace = traced((0, 1), (1, 2.5), (2.5, 1), (3, 9), (4, 1))
+    found = week_of(trace, first_day=2, days=2)
+    assert [
+        (each.name, each.submit_ms / DAY_MS, each.run_ms / DAY_MS, each.is_new) for each in found.jobs
+    ] == [
+        ("t1", 0, 1.5, False),
+        ("t2", 0.5, 1, True),
+        ("t3", 1, 9, True),
+    ]
+    assert found.wanted == (1.5 + 1 + 1) / 2
+    assert found.part == {"q0": 3 * 86400.0, "q1": 11.5 * 86400}
+
+
+def test_the_busiest_days_are_those_in_which_most_is_submitted() -> None:
+    trace = traced((0, 1), (1, 1), (2.5, 1), (3, 9), (3.1, 1), (4, 1))
+    assert [busiest(trace, days) for days in (1, 2, 3)] == [3, 2, 1]
+
+
+def test_the_cluster_is_as_large_as_the_load_says() -> None:
+    trace = traced(*[(0, 1)] * 38)
+    found = week_of(trace, first_day=0, days=1)
+    assert (cluster_for(found, 95).nodes, cluster_for(found, 110).nodes) == (5, 5)
+    assert cluster_for(found, 80).guarantees == {"q0": 24, "q1": 24}
+
+
+def test_users_name_round_run_times() -> None:
+    assert [told_s(ms) for ms in (1, 900_000, 900_001, 61 * DAY_MS)] == [900, 900, 3600, 61 * 86400]
