@@ -106,6 +106,13 @@ def test_more_on_a_node_than_it_offers_is_counted_unless_others_have_ended() -> 
         assert figures(asked, seen, started_at=10.0).overcommitted_nodes == expected
 
 
+def test_binds_in_one_moment_have_no_rate() -> None:
+    seen = Observation(recorded(*((12.0 + i / 100, bound(name)) for i, name in enumerate(PODS))).pods)
+    found = figures(workload(), seen, started_at=10.0)
+    assert found.rate_per_s is None
+    assert found.pods_per_s == pytest.approx(4 / 2.03, abs=0.1)
+
+
 def test_nothing_bound_gives_no_figures_and_no_crash() -> None:
     found = figures(workload(), Observation(recorded().pods), started_at=10.0)
     assert (found.bound, found.last_bind_s, found.rate_per_s, found.latency_p99_ms) == (0, None, None, None)
