@@ -154,7 +154,7 @@ def main() -> int:
     comparison = Comparison(
         machine=this_machine(),
         deviations={each.name: each.deviation for each in contenders},
-        workloads={workload.name: workload for workload, _ in plan},
+        workloads={each.name: each for each, _ in plan if any(run.workload == each.name for run in runs)},
         runs=runs,
     )
     print(markdown(comparison))

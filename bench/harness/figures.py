@@ -18,7 +18,7 @@ from phalanx.model.resources import CPU, GPU
 CURVE_POINTS: Final = 60
 
 _RATE_SPAN_S: Final = 0.1
-"""Binds within less than that come from one or two reads of the watch: nothing can be said about their rate."""
+"""Binds within less than that come from one or two reads of the watch, which says nothing of their rate."""
 
 Amounts = dict[str, int]
 

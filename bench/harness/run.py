@@ -123,7 +123,7 @@ async def _backlog(site: _Site) -> _End:
         async with site.contender.start(site.plane) as running:
             meter.follow(SCHEDULER, running.pid, since_birth=True)
             trouble, used = await _finish(observer, meter, site.workload, started_at=running.started_at)
-            calm = await meter.calm(SCHEDULER)
+            calm = used if trouble else await meter.calm(SCHEDULER)
             return _End(running.started_at, trouble, used, calm, 0.0, observer.read())
 
 
@@ -140,7 +140,7 @@ async def _live(site: _Site) -> _End:
                 trouble, used = await _finish(observer, meter, site.workload, started_at=started_at)
                 arriving.cancel()
             late = 0.0 if arriving.cancelled() else arriving.result()
-            calm = await meter.calm(SCHEDULER)
+            calm = used if trouble else await meter.calm(SCHEDULER)
             return _End(started_at, trouble, used, calm, late, observer.read())
 
 
