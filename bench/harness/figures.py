@@ -129,7 +129,7 @@ def spread(values: Sequence[float | None]) -> Spread | None:
     return Spread(statistics.median(known), min(known), max(known))
 
 
-class _Holding(Struct, frozen=True, order=True):
+class _Holding(Struct, frozen=True):
     """At `second` a pod takes what it requests on a node, or with `sign` -1 gives it back."""
 
     second: float
