@@ -59,6 +59,12 @@ def test_a_run_that_did_not_end_is_a_sentence_and_no_figure() -> None:
     assert "- a, round 2: not finished in 5 s" in text
 
 
+def test_a_machine_that_was_busy_before_is_named() -> None:
+    quiet, busy = (msgspec.structs.replace(run("a", 1, last=4), busy_before=share) for share in (0.1, 0.5))
+    assert "others used" not in table(workload(), [quiet])
+    assert "- a, round 1: others used 50% of the machine" in table(workload(), [busy])
+
+
 def comparison() -> Comparison:
     runs = [run("a", 1, last=4), run("b", 1, trouble="not finished"), run("a", 2, last=6)]
     ended = workload(runSeconds=5)
