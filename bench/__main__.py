@@ -67,11 +67,13 @@ async def compare(
     plan: Sequence[tuple[Workload, int]], contenders: Sequence[Contender], runs: list[Run], *, warm_up: bool
 ) -> None:
     """Adds each run to `runs` as it ends, so that an interrupted comparison keeps what it has."""
-    if warm_up:
-        for contender in contenders:
+    turns = in_turn(plan, contenders)
+    for contender in contenders if warm_up else ():
+        if any(each is contender for _, each, _ in turns):
             tell(f"warm-up, not counted: {contender.name}")
             await try_once(contender, workloads.load(WARM_UP), number=0, tell=tell)
-    for workload, contender, number in in_turn(plan, contenders):
+    for place, (workload, contender, number) in enumerate(turns, start=1):
+        tell(f"{place} of {len(turns)}: {workload.name}, round {number}: {contender.name} ...")
         runs.append(await _told_run(contender, workload, number=number))
 
 
@@ -90,7 +92,6 @@ def in_turn(
 
 async def _told_run(contender: Contender, workload: Workload, *, number: int) -> Run:
     began = time.monotonic()
-    tell(f"{workload.name}, round {number}: {contender.name} ...")
     run = await try_once(contender, workload, number=number, tell=tell)
     seen = run.figures
     what = run.trouble or (f"last bind {seen.last_bind_s} s, {seen.bound} bound" if seen else "")
@@ -154,7 +155,7 @@ def main() -> int:
     comparison = Comparison(
         machine=this_machine({each.name: each.version for each in contenders if each.version}),
         deviations={each.name: each.deviation for each in contenders},
-        workloads={workload.name: workload for workload, _ in plan},
+        workloads={each.name: each for each, _ in plan if any(run.workload == each.name for run in runs)},
         runs=runs,
         absent=ABSENT if asked.peers else {},
     )

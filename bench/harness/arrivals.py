@@ -1,8 +1,8 @@
-"""How the gangs of a workload come into the cluster: all at once, or pod by pod at a constant rate."""
+"""How the gangs of a workload come into the cluster: all at once, or at a constant rate."""
 
 import asyncio
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 
 import aiohttp
 
@@ -39,14 +39,27 @@ async def arrive(session: aiohttp.ClientSession, workload: Workload, dialect: Di
     return 0.0
 
 
+def due_after(workload: Workload) -> Iterator[float]:
+    """When each pod is created, in seconds since the first: a gang's pods come together, unless in turn."""
+    rate = workload.arrival.per_second
+    if workload.arrival.interleaved:
+        yield from (number / rate for number in range(workload.pods))
+        return
+    before = 0
+    for gang in workload.arriving():
+        yield from repeat(before / rate, gang.size)
+        before += gang.size
+
+
 async def _at_a_rate(session: aiohttp.ClientSession, workload: Workload, dialect: Dialect) -> float:
     """Nobody waits for an answer: a slow API server does not slow the arrivals down. Groups come first."""
     loop = asyncio.get_running_loop()
     begin, latest = loop.time(), 0.0
     grouped: set[str] = set()
+    ordered = pods_in_order(workload, dialect)
     async with asyncio.TaskGroup() as tasks:
-        for number, (gang, pod) in enumerate(pods_in_order(workload, dialect)):
-            due = begin + number / workload.arrival.per_second
+        for after, (gang, pod) in zip(due_after(workload), ordered, strict=True):
+            due = begin + after
             await asyncio.sleep(due - loop.time())
             if gang.name not in grouped:
                 grouped.add(gang.name)

@@ -18,7 +18,10 @@ _ROW_INCHES: Final = 2.6
 
 
 def draw(comparison: Comparison, to: Path) -> None:
-    """Write a PNG: on the left the main figure of each scheduler, on the right pods bound over time."""
+    """Write a PNG: on the left the main figure of each scheduler, on the right what happened over time.
+
+    That is the pods bound so far, or where pods end the share of the cluster that they hold.
+    """
     workloads = list(comparison.workloads.values())
     figure, axes = plt.subplots(
         len(workloads), 2, figsize=(12, _ROW_INCHES * len(workloads) + 0.5), squeeze=False
@@ -28,7 +31,7 @@ def draw(comparison: Comparison, to: Path) -> None:
     for workload, (left, right) in zip(workloads, axes, strict=True):
         runs = [run for run in comparison.runs if run.workload == workload.name]
         _bars(left, workload, runs, colours)
-        _curves(right, runs, colours)
+        _curves(right, workload, runs, colours)
     figure.tight_layout()
     figure.savefig(to, dpi=110)
     plt.close(figure)
@@ -60,12 +63,14 @@ def _bars(axis: Any, workload: Workload, runs: list[Run], colours: dict[str, str
     axis.set_title(f"{workload.name}: {column.heading}", fontsize=9)
 
 
-def _curves(axis: Any, runs: list[Run], colours: dict[str, str]) -> None:
+def _curves(axis: Any, workload: Workload, runs: list[Run], colours: dict[str, str]) -> None:
     for run in runs:
         if run.figures is not None and run.figures.curve:
-            seconds, bound, _ = zip(*run.figures.curve, strict=True)
+            seconds, bound, shares = zip(*run.figures.curve, strict=True)
+            values = [100 * share for share in shares] if workload.run_seconds else bound
             label = run.contender if run.round == 1 else None
-            axis.plot(seconds, bound, color=colours[run.contender], linewidth=1, label=label)
-    axis.set_title("pods bound over seconds", fontsize=9)
+            axis.plot(seconds, values, color=colours[run.contender], linewidth=1, label=label)
+    what = "% of the cluster held" if workload.run_seconds else "pods bound"
+    axis.set_title(f"{what}, over seconds", fontsize=9)
     if axis.lines:
         axis.legend(fontsize=7)

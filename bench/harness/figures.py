@@ -17,6 +17,9 @@ from phalanx.model.resources import CPU, GPU
 
 CURVE_POINTS: Final = 60
 
+_RATE_SPAN_S: Final = 0.1
+"""Binds within less than that come from one or two reads of the watch, which says nothing of their rate."""
+
 Amounts = dict[str, int]
 
 
@@ -126,7 +129,7 @@ def spread(values: Sequence[float | None]) -> Spread | None:
     return Spread(statistics.median(known), min(known), max(known))
 
 
-class _Holding(Struct, frozen=True, order=True):
+class _Holding(Struct, frozen=True):
     """At `second` a pod takes what it requests on a node, or with `sign` -1 gives it back."""
 
     second: float
@@ -205,7 +208,7 @@ def _is_torn(gang: Gang, bound: Iterable[PodTimes], workload: Workload) -> bool:
 
 
 def _per_second(count: int, seconds: float | None) -> float | None:
-    return count / seconds if seconds and seconds > 0 else None
+    return count / seconds if seconds and seconds >= _RATE_SPAN_S else None
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

@@ -1,17 +1,20 @@
 """What a result depends on besides the schedulers: the machine, and the versions of what ran."""
 
+import asyncio
 import os
 import platform
 import re
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
 from phalanx.resources import data_dir
 
-_MODULES = {
+_LOOK_S: Final = 1.0
+_MODULES: Final = {
     "Kubernetes": "k8s.io/kubernetes",
     "etcd": "go.etcd.io/etcd/server/v3",
     "KWOK": "sigs.k8s.io/kwok",
@@ -44,6 +47,22 @@ def this_machine(versions: dict[str, str]) -> Machine:
             "Phalanx": _commit(),
         },
     )
+
+
+async def busy_share() -> float:
+    """The share of the machine's cores that somebody uses just now, steal by other machines included."""
+    total, idle = _ticks()
+    await asyncio.sleep(_LOOK_S)
+    total_later, idle_later = _ticks()
+    return 1 - (idle_later - idle) / max(total_later - total, 1)
+
+
+def _ticks() -> tuple[int, int]:
+    """Of all cores since the machine started: in all, and idle."""
+    user, nice, system, idle, iowait, irq, softirq, steal = (
+        int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    )
+    return user + nice + system + idle + iowait + irq + softirq + steal, idle + iowait
 
 
 def _field(path: str, name: str) -> str:

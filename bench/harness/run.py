@@ -1,7 +1,6 @@
 """One run of one scheduler on one workload, on a control plane of its own."""
 
 import asyncio
-import os
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable
@@ -15,6 +14,7 @@ from bench.harness import cluster
 from bench.harness.arrivals import arrive, place_one
 from bench.harness.contenders import Contender
 from bench.harness.figures import Figures, figures, why_not_finished
+from bench.harness.machine import busy_share
 from bench.harness.observation import Observation
 from bench.harness.processes import Meter, Used, metering
 from bench.harness.watching import Observer, observing
@@ -23,6 +23,7 @@ from phalanx.controlplane.controlplane import ControlPlane
 
 Tell = Callable[[str], None]
 
+PREPARED_WITHIN_S: Final = 600.0
 READY_WITHIN_S: Final = 120.0
 _AFTER_ITS_END_S: Final = 5.0
 """What a scheduler sent before it ended may still be on its way to the observer."""
@@ -48,12 +49,12 @@ class Run(Struct, frozen=True, rename="camel"):
     events: int = 0
     evicted: int = 0
     creation_late_s: float = 0.0
-    load_before: float = 0.0
-    """How many processes wanted a core in the minute before: a busy machine gives no figures."""
+    busy_before: float = 0.0
+    """The share of the machine's cores that others used just before: a busy machine gives no figures."""
 
 
 class NotReady(Exception):
-    """A scheduler did not place one pod on an empty cluster within a time limit."""
+    """What a run needs was not there in time: its cluster, or a scheduler that places one pod on it."""
 
 
 class _Site(Struct, frozen=True):
@@ -86,9 +87,9 @@ def takes_part(contender: Contender, workload: Workload) -> bool:
 
 async def run_once(contender: Contender, workload: Workload, *, number: int, tell: Tell) -> Run:
     """A run, from the start of a control plane to its end. Raises what goes wrong outside the scheduler."""
-    load_before = os.getloadavg()[0]
+    busy_before = await busy_share()
     async with _site(contender, workload) as site:
-        await cluster.prepare(site.session, contender.dialect, workload)
+        await _prepare(site)
         end = await (_backlog(site) if workload.clock is Clock.BACKLOG else _live(site))
         if end.trouble:
             tell(f"  the logs are in {site.plane.keep_logs()}")
@@ -104,7 +105,7 @@ async def run_once(contender: Contender, workload: Workload, *, number: int, tel
             events=await cluster.events(site.session),
             evicted=standing - await cluster.standing_left(site.session) if standing else 0,
             creation_late_s=round(end.creation_late_s, 3),
-            load_before=round(load_before, 2),
+            busy_before=round(busy_before, 2),
         )
 
 
@@ -125,7 +126,7 @@ async def _backlog(site: _Site) -> _End:
         async with site.contender.start(site.plane) as running:
             meter.follow(SCHEDULER, running.pid, since_birth=True)
             trouble, used = await _finish(observer, meter, site.workload, started_at=running.started_at)
-            calm = await meter.calm(SCHEDULER)
+            calm = used if trouble else await meter.calm(SCHEDULER)
             return _End(running.started_at, trouble, used, calm, 0.0, observer.read())
 
 
@@ -142,13 +143,21 @@ async def _live(site: _Site) -> _End:
                 trouble, used = await _finish(observer, meter, site.workload, started_at=started_at)
                 arriving.cancel()
             late = 0.0 if arriving.cancelled() else arriving.result()
-            calm = await meter.calm(SCHEDULER)
+            calm = used if trouble else await meter.calm(SCHEDULER)
             return _End(started_at, trouble, used, calm, late, observer.read())
 
 
 def _follow_others(meter: Meter, plane: ControlPlane) -> None:
     for name in _OTHERS:
         meter.follow(name, plane.pid(name))
+
+
+async def _prepare(site: _Site) -> None:
+    try:
+        async with asyncio.timeout(PREPARED_WITHIN_S):
+            await cluster.prepare(site.session, site.contender.dialect, site.workload)
+    except TimeoutError:
+        raise NotReady(f"the cluster for it was not ready in {PREPARED_WITHIN_S:g} s") from None
 
 
 async def _ready(site: _Site) -> None:

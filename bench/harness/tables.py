@@ -1,6 +1,7 @@
 """The results of a comparison, and the Markdown that shows them: medians, with the range in brackets."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -22,6 +23,9 @@ class Comparison(Struct, frozen=True, rename="camel"):
     runs: list[Run]
     absent: dict[str, str] = {}
 
+
+BUSY: Final = 0.2
+"""From this share of the machine's cores on, what others use is named below a table."""
 
 Read = Callable[[Run], float | None]
 
@@ -134,7 +138,7 @@ def table(workload: Workload, runs: Sequence[Run]) -> str:
         good = [run for run in mine if not run.trouble]
         cells = [_cell(good, column) for column in shown]
         lines.append("| " + " | ".join([name, f"{len(good)} of {len(mine)}", *cells]) + " |")
-    notes = [*_troubles(runs), *_overcommitments(runs)]
+    notes = [*_troubles(runs), *_overcommitments(runs), *_disturbances(runs)]
     return "\n".join(lines + ([""] if notes else []) + notes)
 
 
@@ -158,6 +162,14 @@ def _overcommitments(runs: Iterable[Run]) -> list[str]:
         f"- {run.contender}, round {run.round}: {run.figures.overcommitted_nodes} nodes over-committed"
         for run in runs
         if run.figures is not None and run.figures.overcommitted_nodes
+    ]
+
+
+def _disturbances(runs: Iterable[Run]) -> list[str]:
+    return [
+        f"- {run.contender}, round {run.round}: others used {run.busy_before:.0%} of the machine before"
+        for run in runs
+        if run.busy_before > BUSY
     ]
 
 

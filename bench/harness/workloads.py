@@ -83,7 +83,10 @@ class Gangs(_Strict, frozen=True):
 
 
 class Arrival(_Strict, frozen=True):
-    """Gang after gang, or with `interleaved` a pod of each in turn; `per_second` pods, 0 for all at once."""
+    """Gang after gang, or with `interleaved` a pod of each in turn; `per_second` pods, 0: all at once.
+
+    At a rate the pods of a gang come together, the next gang when as much time has passed as they are many.
+    """
 
     per_second: Annotated[float, Meta(ge=0, le=10_000)] = 0
     interleaved: bool = False

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from bench.harness.arrivals import pods_in_order
+from bench.harness.arrivals import due_after, pods_in_order
 from bench.harness.contenders import ALL, BARE, PHALANX
 from bench.harness.dialects import PhalanxDialect, PlainDialect
 from bench.harness.gangs import NAMESPACE, Dialect, Gang, Role, pods
@@ -66,6 +66,12 @@ def test_pods_arrive_gang_after_gang_or_in_turn() -> None:
     in_turn = [pod["metadata"]["name"][5:10] for _, pod in pods_in_order(turn, plain)]
     assert after == ["00000", "00000", "00001", "00001"]
     assert in_turn == ["00000", "00001", "00000", "00001"]
+
+
+def test_at_a_rate_the_pods_of_a_gang_come_together_unless_in_turn() -> None:
+    assert list(due_after(workload(clock="live", arrival={"perSecond": 4}))) == [0, 0, 0.5, 0.5]
+    in_turn = workload(clock="live", arrival={"perSecond": 4, "interleaved": True})
+    assert list(due_after(in_turn)) == [0, 0.25, 0.5, 0.75]
 
 
 def test_pods_that_end_say_when() -> None:

@@ -96,14 +96,21 @@ def test_gangs_outside_their_level_are_counted() -> None:
     assert figures(asked, Observation(seen.pods), started_at=10.0).torn_gangs == 1
 
 
-def test_more_on_a_node_than_it_offers_is_counted_unless_others_have_ended() -> None:
+def test_more_on_a_node_than_it_offers_is_counted_unless_others_end_by_then() -> None:
     asked = workload(nodes={"count": 2, "cores": 2})
     lines = [(11.0, bound(PODS[0])), (11.0, bound(PODS[1]))]
     third = (13.0, bound(PODS[2]))
-    ends = (12.0, line("MODIFIED", PODS[0], node="node-00000", phase="Succeeded"))
+    ends = (13.0, line("MODIFIED", PODS[0], node="node-00000", phase="Succeeded"))
     for added, expected in (([third], 1), ([ends, third], 0)):
         seen = Observation(recorded(*lines, *added).pods)
         assert figures(asked, seen, started_at=10.0).overcommitted_nodes == expected
+
+
+def test_binds_in_one_moment_have_no_rate() -> None:
+    seen = Observation(recorded(*((12.0 + i / 100, bound(name)) for i, name in enumerate(PODS))).pods)
+    found = figures(workload(), seen, started_at=10.0)
+    assert found.rate_per_s is None
+    assert found.pods_per_s == pytest.approx(4 / 2.03, abs=0.1)
 
 
 def test_nothing_bound_gives_no_figures_and_no_crash() -> None:

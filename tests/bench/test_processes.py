@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bench.harness import run
+from bench.harness import machine, run
 from bench.harness.contenders import PHALANX, Contender
 from bench.harness.processes import Meter, used_by
 from bench.harness.workloads import Workload
@@ -45,6 +45,13 @@ def test_what_was_used_before_counts_only_since_birth() -> None:
     burn()
     used = meter.read()
     assert 0.03 < used["late"].cpu_s < used["whole"].cpu_s
+
+
+async def test_a_machine_that_works_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter([(1000, 700), (1200, 750)])
+    monkeypatch.setattr(machine, "_ticks", lambda: next(ticks))
+    monkeypatch.setattr(machine, "_LOOK_S", 0)
+    assert await machine.busy_share() == 0.75
 
 
 async def test_a_scheduler_that_cannot_be_run_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:

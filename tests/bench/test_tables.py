@@ -1,14 +1,18 @@
 """The table of a comparison, and what is run when."""
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
 from bench import __main__ as command
 from bench.harness.contenders import ALL, BARE, KUBE_SCHEDULER, PHALANX
 from bench.harness.figures import Figures, figures
+from bench.harness.machine import Machine
 from bench.harness.observation import Observation, PodTimes
 from bench.harness.processes import Used
 from bench.harness.run import SCHEDULER, Run
-from bench.harness.tables import table
+from bench.harness.tables import Comparison, table
 from bench.harness.workloads import BadWorkload
 from bench.peers import PEERS
 from tests.bench.making import workload
@@ -53,6 +57,29 @@ def test_a_run_that_did_not_end_is_a_sentence_and_no_figure() -> None:
     assert row(text, "a")[1:3] == ["1 of 2", "1.00"]
     assert row(text, "b")[1:3] == ["0 of 1", "-"]
     assert "- a, round 2: not finished in 5 s" in text
+
+
+def test_a_machine_that_was_busy_before_is_named() -> None:
+    quiet, busy = (msgspec.structs.replace(run("a", 1, last=4), busy_before=share) for share in (0.1, 0.5))
+    assert "others used" not in table(workload(), [quiet])
+    assert "- a, round 1: others used 50% of the machine" in table(workload(), [busy])
+
+
+def comparison() -> Comparison:
+    runs = [run("a", 1, last=4), run("b", 1, trouble="not finished"), run("a", 2, last=6)]
+    ended = workload(runSeconds=5)
+    machine = Machine("2026-11-22", "a processor", 2, 8, "Linux", {"etcd": "v3"})
+    return Comparison(machine, {"a": "", "b": "other limits"}, {"few": ended}, runs)
+
+
+def test_a_comparison_is_written_and_can_be_read_again(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    whole = comparison()
+    command.write(whole, tmp_path / "new" / "side")
+    written = (tmp_path / "new" / "side.json").read_bytes()
+    assert msgspec.json.decode(written, type=Comparison) == whole
+    assert "- b: other limits" in (tmp_path / "new" / "side.md").read_text()
+    assert (tmp_path / "new" / "side.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_schedulers_take_turns() -> None:
