@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(
             f"{row.ordering:12}: {row.finished} of {row.pods} pods of {row.jobs} jobs finished after "
             f"{row.makespan_s:.1f} s (ideal {row.ideal_s:.0f} s), occupancy {100 * row.occupancy:.2f} %; "
-            f"nodes busy in the middle of each turn: {', '.join(map(str, row.busy))}; "
+            f"nodes busy, once in each run of a pod: {', '.join(map(str, row.busy))}; "
             f"{row.violations} violations"
         )
     name = "knavigator_real.json" if asked.real else "knavigator.json"

@@ -33,8 +33,8 @@ class Times(Struct):
 class Played(Struct, frozen=True, rename="camel"):
     """One run, in seconds. `occupancy`: the part of all node-seconds in which pods ran.
 
-    `busy`: the nodes in use in the middle of each turn. `violations`: checks of the simulator that failed, or
-    pods that were given a node that had one.
+    `busy`: the nodes in use, at as many equal distances as run times fit into the makespan. `violations`:
+    checks of the simulator that failed, or pods that were given a node that had one.
     """
 
     ordering: str

@@ -121,6 +121,8 @@ def philly(result: dict[str, Any]) -> Figure:
         axis.set_xticks(
             [place + 0.4 - wide / 2 for place in range(len(loads))], [f"{load} %" for load in loads]
         )
+    for axis in axes.flat[len(panels) :]:
+        axis.remove()
     axes[0][0].legend(fontsize=7)
     return figure
 

@@ -33,7 +33,7 @@ LOADS: Final = (80, 95, 110)
 OURS: Final = {"Phalanx, backfill Easy": "Easy", "Phalanx, backfill None": "None"}
 POLICIES: Final = (*OURS, "gangs, strict FIFO", "pod by pod, FIFO")
 GPUS_PER_POD: Final = 8
-PERIOD_S: Final = 30
+PERIOD_S: Final = 60
 
 
 class Run(Struct, frozen=True, rename="camel"):

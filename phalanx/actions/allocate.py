@@ -85,6 +85,8 @@ class _Attempts:
         self._refusals = Refusals(session)
         self._turns = Turns(session)
         self._hopeless: set[Hashable] = set()
+        self._kept_from: dict[Hashable, KeptFor | None] = {}
+        """By problem, while nothing is placed: gangs that wait for others are often alike, many in a row."""
 
     def is_held_back(self, demand: Demand) -> bool:
         """Whether the gang's minimum failed. That one subgroup finds no room keeps no other one waiting."""
@@ -100,6 +102,8 @@ class _Attempts:
         """
         if demand.gang.id in self.outcome.chosen_anew:
             return
+        if self._moves.open:
+            self._kept_from.clear()
         is_claim = demand.cause == claims.CAUSE
         refusal = None if is_claim else self._refusals.recall(demand)
         failed_before = demand.gang.id in self.outcome.failures
@@ -120,6 +124,7 @@ class _Attempts:
     def try_again(self, skipped: Iterable[Demand]) -> None:
         """Try what failed, and then what was skipped for that, since room is now left elsewhere."""
         self._hopeless.clear()
+        self._kept_from.clear()
         self._turns = Turns(self._session)
         before, self.outcome.failures = self.outcome.failures, {}
         for failure in before.values():
@@ -172,10 +177,18 @@ class _Attempts:
     def _kept_for(self, demand: Demand) -> KeptFor | None:
         """The reserved starts without which it would find room: those that are in its way by themselves."""
         bound = self.reservations.binding(demand)
-        if not bound or self._answer(self._problems.pose(demand)) is None:
+        if not bound:
+            return None
+        key = (tuple(each.gang for each in bound), self.reservations.key(demand, bound))
+        if key not in self._kept_from:
+            self._kept_from[key] = self._find_kept_for(demand, bound)
+        return self._kept_from[key]
+
+    def _find_kept_for(self, demand: Demand, bound: Sequence[Reservation]) -> KeptFor | None:
+        if self._answer(self._problems.pose(demand)) is None:
             return None
         alone = tuple(each for each in bound if len(bound) > 1 and not self._fits_beside(demand, each))
-        return KeptFor(alone or bound, free_until=min(each.held_from for each in bound))
+        return KeptFor(alone or tuple(bound), free_until=min(each.held_from for each in bound))
 
     def _fits_beside(self, demand: Demand, reserved: Reservation) -> bool:
         posed = self.reservations.pose(demand, (reserved,), avoiding=_NOWHERE, hopeless=self._hopeless)
@@ -229,6 +242,7 @@ class _Attempts:
     def _hold_its_room(self, gang: Gang) -> None:
         """Where room is being made for the gang, nobody else gets what of it is free already."""
         if gang.id in self._nominations.open:
+            self._kept_from.clear()
             with self._session.statement() as statement:
                 self._nominations.hold_what_is_free(gang, statement)
 
@@ -241,6 +255,7 @@ class _Attempts:
             self.outcome.failures[failure.demand.gang.id] = failure
 
     def _put(self, placing: Placing) -> None:
+        self._kept_from.clear()
         self.outcome.steps.append((placing, put(self._session, placing)))
         self.reservations.placed(placing)
 

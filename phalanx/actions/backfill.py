@@ -125,6 +125,12 @@ class Reservations:
             statement.roll_back()
         return replace(posed, key=(withheld.key, key))
 
+    def key(self, demand: Demand, binding: Sequence[Reservation]) -> Hashable:
+        """Of placing this demand beside these, on any node: as things are, equal keys fit alike."""
+        withheld = self._withheld_from(demand, binding) if binding else None
+        key = self._problems.key(demand)
+        return key if withheld is None else (withheld.key, key)
+
     def _withheld_from(self, demand: Demand, binding: Sequence[Reservation]) -> _Withheld | None:
         """None for a demand that ends before any of it is needed."""
         end = self._run_times.end_if_placed(demand.gang)

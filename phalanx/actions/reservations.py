@@ -5,6 +5,7 @@ changes against now: a gang that ends gives its cells back, a reserved start tak
 when that gang has run as long as it may.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -123,18 +124,27 @@ def least_room(
 
     Cells that are absent differ by nothing. `until` None means for ever; `only`: no other cells count.
     """
+    changes = sorted(_changes(leaving, reserved), key=lambda change: change[:2])
+    if until is not None:
+        changes = changes[: bisect_left(changes, until, key=lambda change: change[0])]
+    first = bisect_right(changes, since, key=lambda change: change[0])
     room: dict[Cell, int] = {}
-    least: dict[Cell, int] | None = None
-    for at, _, sign, cells in sorted(_changes(leaving, reserved), key=lambda change: change[:2]):
-        if until is not None and at >= until:
-            break
-        if least is None and at > since:
-            least = dict(room)
-        for cell in cells if only is None else [each for each in cells if each in only]:
-            room[cell] = amount = room.get(cell, 0) + sign * cells[cell]
-            if least is not None and amount < least.get(cell, 0):
-                least[cell] = amount
-    return room if least is None else least
+    for _, _, sign, cells in changes[:first]:
+        for cell, amount in _those(cells, only):
+            room[cell] = room.get(cell, 0) + sign * amount
+    least = dict(room)
+    # What only comes back from then on makes nothing less.
+    last = max((index for index, change in enumerate(changes) if change[2] < 0), default=-1)
+    for _, _, sign, cells in changes[first : last + 1]:
+        for cell, amount in _those(cells, only):
+            room[cell] = left = room.get(cell, 0) + sign * amount
+            if left < least.get(cell, 0):
+                least[cell] = left
+    return least
+
+
+def _those(cells: Cells, only: Collection[Cell] | None) -> Iterable[tuple[Cell, int]]:
+    return cells.items() if only is None else [(cell, cells[cell]) for cell in cells if cell in only]
 
 
 def _changes(

@@ -342,3 +342,18 @@ def test_a_start_by_takes_no_promise_from_others() -> None:
     assert [each.group for each in decided.result.verdicts] == ["team/due", "team/big"]
     assert decided.verdict("big").start is not None
     assert decided.verdict("due").start is None
+
+
+def test_gangs_that_are_alike_are_asked_once_what_keeps_them_from_starting() -> None:
+    """Two starts are reserved; without either of them all of these would find room."""
+
+    def waiting(count: int) -> Timeline:
+        timeline = half_full()
+        timeline.scenario.queue("other", backfill=EASY)
+        timeline.add(Work("wide", 2, 8, queue="other", max=10))
+        timeline.step()
+        return timeline.add(*(Work(f"late-{index}", 1, 4) for index in range(count)))
+
+    few, many = waiting(3).step(), waiting(30).step()
+    assert few.result.stats.solves == many.result.stats.solves
+    assert {many.verdict(f"late-{index}").reason for index in range(30)} == {Reason.WOULD_DELAY}
