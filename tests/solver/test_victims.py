@@ -2,13 +2,14 @@
 
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.solver.victims.engine import choose
 from phalanx.solver.victims.greedy import cheapest_first, most_for_the_cost
 from phalanx.solver.victims.problem import Allowance, Floor, Place, Unit, VictimProblem, Want, Wish
-from phalanx.solver.victims.room import by_domain
+from phalanx.solver.victims.scope import scopes_of, whole
+from tests.examples import holds
 
 
 def _cheapest(problem: VictimProblem) -> int | None:
@@ -48,8 +49,12 @@ def _is_enough(problem: VictimProblem, chosen: set[int]) -> bool:
         for p, each in enumerate(problem.places)
     ]
     return any(
-        _has_place(problem, [free[p] for p in places], [problem.places[p].takes for p in places])
-        for places in by_domain(problem.places).values()
+        _has_place(
+            problem,
+            [free[p] for p, each in enumerate(problem.places) if each.domain == domain],
+            [each.takes for each in problem.places if each.domain == domain],
+        )
+        for domain in {each.domain for each in problem.places}
     )
 
 
@@ -136,13 +141,13 @@ def test_a_unit_that_goes_for_two_places_gives_its_room_once() -> None:
     first = Unit(1, ((0, (0, 2)),))
     second, third = Unit(1, ((1, (0, 2)),), needs=(0,)), Unit(1, ((0, (0, 2)),))
     problem = VictimProblem((Want((1, 2), 3),), places, (first, second, third))
-    for found in (most_for_the_cost(problem, (0, 1)), choose(problem).choice):
+    for found in (most_for_the_cost(problem, whole(problem)), choose(problem).choice):
         assert found is not None
         assert found.units == (0, 1, 2)
 
 
 @given(problems())
-@settings(max_examples=400, deadline=None)
+@holds(400)
 def test_one_want_gets_the_cheapest_victims_and_the_proof_agrees(problem: VictimProblem) -> None:
     choice, least = choose(problem).choice, _cheapest(problem)
     if least is None:
@@ -155,7 +160,7 @@ def test_one_want_gets_the_cheapest_victims_and_the_proof_agrees(problem: Victim
 
 
 @given(problems(wants=2))
-@settings(max_examples=200, deadline=None)
+@holds(200)
 def test_the_bound_holds_for_two_wants_too(problem: VictimProblem) -> None:
     choice, least = choose(problem).choice, _cheapest(problem)
     if least is not None:
@@ -164,11 +169,11 @@ def test_the_bound_holds_for_two_wants_too(problem: VictimProblem) -> None:
 
 
 @given(problems())
-@settings(max_examples=200, deadline=None)
+@holds(200)
 def test_what_the_simple_rules_choose_is_enough(problem: VictimProblem) -> None:
-    for places in by_domain(problem.places).values():
+    for scope in scopes_of(problem):
         for rule in (cheapest_first, most_for_the_cost):
-            choice = rule(problem, places)
+            choice = rule(problem, scope)
             assert choice is None or _is_enough(problem, set(choice.units))
 
 
