@@ -3,14 +3,14 @@
 Bound pods run, evicted ones are made anew at once; at last nothing changes any more.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from hypothesis import given
 
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
-from phalanx.model.names import QueueName
+from phalanx.model.names import PodUid, QueueName
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import Snapshot
 from tests.actions.tenancy import Group, Tenancy, step, tenancies
@@ -49,33 +49,27 @@ def test_nobody_outside_takes_what_a_queue_is_guaranteed(scenario: Scenario) -> 
     for before, decided in history(scenario):
         known = Tenancy(before, decided)
         for queue in before.queues:
-            if any(known.apart(queue, other) for other in beneficiaries(before, decided, queue)):
-                left = known.used(queue) + change(known, decided, queue)
-                assert left >= known.guarantee[queue]
+            keeps_its_guarantee(known, decided, queue)
 
 
-def beneficiaries(before: Snapshot, decided: Decided, queue: QueueName) -> list[QueueName]:
-    """The queues for which pods of this one, or below it, are evicted."""
-    known = Tenancy(before, decided)
-    named = {str(gang): gang.queue for gang in before.gangs.values()}
-    return [
-        named[each.beneficiary]
-        for each in decided.result.evictions
-        if any(above.name == queue for above in known.path(before.gangs[each.gang].queue))
-    ]
-
-
-def change(known: Tenancy, decided: Decided, queue: QueueName) -> int:
-    """What the cycle adds to the queue, with the room that it makes for gangs of it, less what it evicts."""
+def keeps_its_guarantee(known: Tenancy, decided: Decided, queue: QueueName) -> None:
+    """Beneficiary by beneficiary: whom gangs of the queue itself evict there is its own affair."""
     pods = {pod.uid: (gang, pod) for gang in known.snapshot.gangs.values() for pod in gang.members}
-    changes = [(*pods[uid], 1) for uid in decided.binds]
-    changes += [(*pods[each.pod], -1) for each in decided.result.evictions]
-    changes += [(*pods[each.pod], 1) for each in decided.result.nominations]
-    return sum(
-        sign * pod.shape.requests[GPU]
-        for gang, pod, sign in changes
-        if any(above.name == queue for above in known.path(gang.queue))
-    )
+    mine = {uid for uid, (gang, _) in pods.items() if queue in {each.name for each in known.path(gang.queue)}}
+
+    def gpus(uids: Iterable[PodUid]) -> int:
+        return sum(pods[uid][1].shape.requests[GPU] for uid in uids if uid in mine)
+
+    held = known.used(queue) + gpus(decided.binds)
+    for beneficiary in dict.fromkeys(each.beneficiary for each in decided.result.evictions):
+        lost = gpus(each.pod for each in decided.result.evictions if each.beneficiary == beneficiary)
+        held -= lost
+        (gang,) = (each for each in known.snapshot.gangs.values() if str(each) == beneficiary)
+        members = {pod.uid for pod in gang.members}
+        if mine.isdisjoint(members):
+            assert not lost or held >= known.guarantee[queue]
+        else:
+            held += gpus(each.pod for each in decided.result.nominations if each.pod in members)
 
 
 @given(tenancies())

@@ -251,8 +251,8 @@ def test_whoever_costs_more_than_what_is_known_is_left_out_with_what_it_holds() 
     assert useful(problem, whole(problem), None) == whole(problem)
 
 
-def test_nodes_that_one_gang_holds_are_proven_without_being_told_apart() -> None:
-    """A thousand of them: if each were a variable of its own, this would take the whole effort."""
+def test_the_cheapest_of_many_rows_of_nodes_are_proven_with_little_effort() -> None:
+    """A thousand of them, in rows of eight."""
     gangs = [(100 + index % 7, tuple(range(8 * index, 8 * index + 8))) for index in range(125)]
     choice = choose(_rows(*gangs, nodes=1000, pods=75), effort=0.2).choice
     assert choice is not None
