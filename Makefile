@@ -9,7 +9,7 @@ PYTHONS ?= python3 python3.14 python3.13 python3.12 python3.11
 
 .PHONY: help
 help: ## say what there is
-	awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: .venv/installed ## three acts, one screen each: gangs placed by the real scheduler (ARGS="--cluster kwok" for real components)
@@ -33,6 +33,10 @@ bench: .venv/installed-bench controlplane ## Phalanx, kube-scheduler and bare bi
 .PHONY: soak
 soak: .venv/installed ## a thousand seeds and simulated hours, and every drill: about three quarters of an hour
 	$(BIN)/python -m bench.soak $(ARGS)
+
+.PHONY: properties
+properties: .venv/installed-dev ## what must always hold, each with 2,000 examples: queues, shares, victims, the cache
+	PHALANX_EXAMPLES=2000 $(BIN)/pytest -n $(WORKERS) --maxprocesses=4 -m properties $(ARGS)
 
 .PHONY: clean
 clean: ## remove .venv and all caches of this checkout (the built control plane stays in ~/.cache/phalanx)

@@ -84,6 +84,34 @@ def joint_admission(result: dict[str, Any]) -> Figure:
     return figure
 
 
+def victims(cases: Sequence[dict[str, Any]]) -> Figure:
+    """What simple rules and the proven bound cost, in percent of the victims found; CPU seconds beside it."""
+    figure, (costs, times) = plt.subplots(1, 2, figsize=(12, 0.5 * len(cases) + 1), width_ratios=(2, 1))
+    labels = []
+    for each in cases:
+        case, runs = each["case"], each["runs"]
+        proven = sum(run["proven"] for run in runs)
+        labels.append(f"{case['name']}: {case['pods']} on {case['nodes']:,}, {proven}/{len(runs)} proven")
+    places = range(len(cases))
+    for key, marker, label in (
+        ("bound", "|", "bound"),
+        ("best_ratio", "x", "ratio"),
+        ("cheapest_first", "o", "cheapest first"),
+    ):
+        means = [
+            sum(100 * run[key] / run["cost"] for run in each["runs"]) / len(each["runs"]) for each in cases
+        ]
+        costs.plot(means, places, marker, label=label)
+    costs.axvline(100, color="lightgray")
+    costs.set_xlabel("% of the cost that was found")
+    costs.legend()
+    _name(costs, places, labels)
+    times.barh(places, [max(run["seconds"] for run in each["runs"]) for each in cases])
+    _name(times, places, [""] * len(cases))
+    times.set_xlabel("CPU seconds, most")
+    return figure
+
+
 def growth(result: dict[str, Any]) -> Figure:
     """CPU seconds and memory of one cycle over nodes and over pods, both axes logarithmic."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 4))
@@ -138,7 +166,8 @@ def _name(axis: Any, places: Sequence[int], labels: Sequence[str]) -> None:
 
 
 CHARTS: Final[dict[str, Callable[[Any], Figure]]] = {
-    chart.__name__: chart for chart in (solver_scale, sweep, infeasible, joint_admission, growth, philly)
+    chart.__name__: chart
+    for chart in (solver_scale, sweep, infeasible, joint_admission, victims, growth, philly)
 }
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from phalanx.framework.fair_shares import Party, QueueShare, Wishes, divide, joined, wish_for
 from phalanx.framework.stand_ins import stand_ins
 from phalanx.framework.statement import total_requests
+from phalanx.limits import AMOUNT_MAX
 from phalanx.model.gangs import Gang, missing_by_role
 from phalanx.model.names import NodeName, QueueName, ShapeKey
 from phalanx.model.nodes import NodeState
@@ -45,6 +46,7 @@ class FairShares:
         self._divided: dict[Selector | None, dict[QueueName, QueueShare]] = {}
         self._minimums: dict[QueueName, list[list[Pod]]] | None = None
         self._has_place: dict[tuple[ShapeKey, Selector | None], bool] = {}
+        self._short: dict[tuple[str, QueueName | None], bool] = {}
 
     def of(self, queue: QueueName, flavor: str = "") -> QueueShare:
         """The share of a queue over all nodes, or over those of this flavor of it; nothing if unknown."""
@@ -60,6 +62,28 @@ class FairShares:
                 nodes = {name: state for name, state in nodes.items() if name in names}
             self._divided[selector] = self._divide(_Part(selector, nodes))
         return self._divided[selector].get(queue, QueueShare())
+
+    def is_short(self, resource: str, queue: QueueName) -> bool:
+        """Whether the queue and its siblings cannot all have what they ask for of it.
+
+        More is asked for than there is, or than the limit of a queue above allows. Where neither is so, a
+        share may still be less than the demand: who gets no devices has no use for the cores beside them.
+        """
+        parents = [each.name for each in self._session.queues.path(queue)[1:]]
+        return any(self._is_scarce(resource, above) for above in (None, *parents))
+
+    def _is_scarce(self, resource: str, above: QueueName | None) -> bool:
+        key = (resource, above)
+        if key not in self._short:
+            queues = self._session.queues
+            if above is None:
+                most = self.capacity.get(resource, 0)
+                roots = [each.name for each in queues if _parent(each, self._session) is None]
+            else:
+                most, roots = queues.path(above)[0].limit.get(resource, AMOUNT_MAX), [above]
+            asked = sum(self.of(name).demand.get(resource, 0) for name in roots)
+            self._short[key] = asked > most
+        return self._short[key]
 
     @cached_property
     def capacity(self) -> Resources:

@@ -4,7 +4,8 @@ Two queues compare where their paths up the tree part. A gang that stays within 
 and of those above it up to there, may take whatever others use beyond their guarantees. One that stays within
 the fair shares takes from queues above theirs, until they are not: the last gang that goes may bring a queue
 below its fair share, never below its guarantee. So whoever lost a gang this way may not take it back, as that
-would be more than its share again. Guarantees of flavors are kept on their nodes.
+would be more than its share again. Fair shares count of resources that are short: of which more is asked for
+than there is, or than a limit above allows. Guarantees of flavors are kept on their nodes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -80,7 +81,7 @@ def _floors_of(
     if not all(_is_within_guarantee(each, beneficiary, session) for each in mine):
         largest = session.largest_gangs.get(queue.name, NONE)
         for name, amount in evictable.items():
-            if beneficiary.asked.get(name, 0) and name not in IGNORED:
+            if beneficiary.asked.get(name, 0) and _counts(name, queue, session):
                 over = amount - due.fair_share.get(name, 0)
                 to_share = over + largest.get(name, 0) - 1
                 if over > 0:
@@ -123,7 +124,7 @@ def _is_within_fair_share(queue: Queue, beneficiary: Beneficiary, session: Sessi
     return all(
         used.get(name, 0) + amount <= due.get(name, 0)
         for name, amount in beneficiary.asked.items()
-        if amount and name not in IGNORED
+        if amount and _counts(name, queue, session)
     )
 
 
@@ -136,8 +137,13 @@ def _is_above_fair_share(
     return any(
         used.get(name, 0) > due.get(name, 0)
         for name, amount in beneficiary.asked.items()
-        if amount and name not in IGNORED
+        if amount and _counts(name, queue, session)
     )
+
+
+def _counts(resource: str, queue: Queue, session: Session) -> bool:
+    """Shares are compared of what is short: of the rest everybody can have what the other resources allow."""
+    return resource not in IGNORED and session.fair_shares.is_short(resource, queue.name)
 
 
 def _evictable(queue: Queue, session: Session, nobodys: Mapping[QueueName, Resources]) -> Resources:

@@ -3,7 +3,7 @@
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -13,6 +13,7 @@ from phalanx.model.gangs import Disruption, DisruptionMode
 from phalanx.model.pods import PodPhase
 from phalanx.model.reasons import Reason
 from tests.builders import Decided, Scenario
+from tests.examples import holds
 
 SINGLE = Disruption(mode=DisruptionMode.SINGLE)
 
@@ -186,7 +187,7 @@ def _breaches(scenario: Scenario, names: list[str]) -> int:
 
 
 @given(crowded())
-@settings(max_examples=60, deadline=None)
+@holds(60)
 def test_hard_finds_victims_where_there_are_some_and_best_effort_breaks_least(scenario: Scenario) -> None:
     """Every set of victims is tried: one pod on one node fits when enough of one GPU each are gone."""
     asked = scenario.members("high")[0].shape.requests["nvidia.com/gpu"]
@@ -200,7 +201,7 @@ def test_hard_finds_victims_where_there_are_some_and_best_effort_breaks_least(sc
 
 
 @given(crowded(), st.integers(1, 4), st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@holds(60)
 def test_several_for_whom_room_is_made_keep_within_budgets_together(
     scenario: Scenario, asked: int, more: int
 ) -> None:
@@ -211,7 +212,7 @@ def test_several_for_whom_room_is_made_keep_within_budgets_together(
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=6), st.integers(0, 6), st.data())
-@settings(max_examples=25, deadline=None)
+@holds(25)
 def test_cycle_after_cycle_as_many_pods_stay_as_the_budget_asks_for(
     priorities: list[int], least: int, data: st.DataObject
 ) -> None:

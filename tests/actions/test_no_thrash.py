@@ -3,13 +3,14 @@
 Each runs cycle after cycle: bound pods run, evicted pods are made anew at once.
 """
 
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from phalanx.model.names import QueueName
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import Snapshot
 from tests.builders import Decided, Scenario
+from tests.examples import holds
 
 
 def run(scenario: Scenario, cycles: int = 12) -> list[Decided]:
@@ -138,7 +139,7 @@ def contended(draw: st.DrawFn) -> Scenario:
 
 
 @given(contended())
-@settings(max_examples=60, deadline=None)
+@holds(60)
 def test_evictions_end_and_leave_every_guarantee_that_is_wanted(scenario: Scenario) -> None:
     """At rest a queue has lost nothing of its guarantee that a gang which waits would fit in."""
     before = {name: used(scenario.snapshot(), name) for name in queues_of(scenario)}
@@ -154,7 +155,7 @@ def test_evictions_end_and_leave_every_guarantee_that_is_wanted(scenario: Scenar
 
 
 @given(contended())
-@settings(max_examples=60, deadline=None)
+@holds(60)
 def test_a_gang_within_the_guarantee_waits_only_where_no_victims_would_do(scenario: Scenario) -> None:
     """Single pods on one node each: whoever could go by the rules is tried one node at a time."""
     run(scenario, 20)

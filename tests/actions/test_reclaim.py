@@ -187,3 +187,27 @@ def test_pods_that_are_stuck_in_deletion_are_no_part_of_a_guarantee() -> None:
         stuck = tuple(replace(pod, deleting=True, ended=1) for pod in scenario.members(name))
         scenario.change(name, members=stuck)
     assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b")) == 0
+
+
+def test_cores_that_nobody_lacks_keep_no_gang_from_its_share_of_devices() -> None:
+    """Found by a property: a large gang that needs few cores for its devices waits in the same queue."""
+    scenario = Scenario().queue("a").queue("b", weight=3).nodes("n", 2, gpu=4)
+    for index in range(3):
+        scenario.gang(f"a{index}", 1, gpu=1, queue="a", on=["n-0"])
+    scenario.gang("b0", 5, gpu=1, queue="b", on=["n-0", *["n-1"] * 4])
+    scenario.gang("large", 1, gpu=4, queue="b").gang("b1", 1, gpu=1, queue="b")
+    assert gangs_gone(scenario) == 1
+
+
+def test_nobody_goes_for_cores_beyond_its_share_that_nobody_lacks() -> None:
+    """Queue b uses its share of the devices. One device is free on each node, and a gang wants two on one."""
+    scenario = Scenario().queue("a").queue("b").nodes("n", 2, gpu=4)
+    for node in ("n-0", "n-1"):
+        scenario.gang(f"a-{node}", 1, gpu=1, queue="a", on=[node])
+        for index in range(2):
+            scenario.gang(f"b{index}-{node}", 1, gpu=1, cpu=2, queue="b", on=[node])
+    scenario.gang("large", 2, gpu=4, queue="b").gang("a", 1, gpu=2, queue="a")
+    report = scenario.decide().result.queues["b"]
+    assert report.allocated[GPU] == report.fair_share[GPU]
+    assert report.allocated[CPU] > report.fair_share[CPU]
+    assert gangs_gone(scenario) == 0

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
@@ -10,9 +10,10 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Deleted, Event, Forgotten
 from phalanx.model.names import PodUid
 from tests.cache.world import Truth, encoded, histories, new_cache, take_snapshot
+from tests.examples import holds
 
 
-@settings(deadline=None, max_examples=100)
+@holds(100)
 @given(histories(), st.randoms(use_true_random=False), st.sets(st.integers(0, 29)))
 def test_the_cache_equals_one_rebuilt_from_scratch(history: list[Event], order: Any, looks: set[int]) -> None:
     cache, truth = new_cache(), Truth()
@@ -27,7 +28,7 @@ def test_the_cache_equals_one_rebuilt_from_scratch(history: list[Event], order: 
     assert all(found.gangs[key].started for key, gang in expected.gangs.items() if gang.started)
 
 
-@settings(deadline=None, max_examples=100)
+@holds(100)
 @given(histories(), st.randoms(use_true_random=False))
 def test_nothing_is_left_after_everything_is_deleted(history: list[Event], order: Any) -> None:
     cache, truth = new_cache(), Truth()
@@ -47,7 +48,7 @@ def test_nothing_is_left_after_everything_is_deleted(history: list[Event], order
     assert entries(cache) == entries(empty)
 
 
-@settings(deadline=None, max_examples=40)
+@holds(40)
 @given(histories())
 def test_what_was_handed_out_never_changes(history: list[Event]) -> None:
     cache = new_cache()
@@ -59,7 +60,7 @@ def test_what_was_handed_out_never_changes(history: list[Event]) -> None:
     assert all(encoded(snapshot) == before for snapshot, before in handed_out)
 
 
-@settings(deadline=None, max_examples=100)
+@holds(100)
 @given(histories())
 def test_an_event_twice_changes_nothing_the_second_time(history: list[Event]) -> None:
     cache = new_cache()

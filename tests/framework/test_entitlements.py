@@ -1,7 +1,7 @@
 """What is divided among the queues of a session, and which of their work counts as demand."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.actions import allocate, enqueue
@@ -18,6 +18,7 @@ from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU
 from tests.builders import Decided, Scenario
+from tests.examples import holds
 
 A100 = (("group", "a100"),)
 H100 = (("group", "h100"),)
@@ -166,7 +167,7 @@ def test_a_guarantee_and_a_limit_cut_below_what_is_used_evict_nobody() -> None:
     assert report.unkept[0].message.startswith("spec.guarantee[nvidia.com/gpu]: 2 of 4")
 
 
-@settings(max_examples=60, deadline=None)
+@holds(60)
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=8)
 )

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ortools.linear_solver import pywraplp
 
@@ -13,6 +13,7 @@ from phalanx.framework.fair_shares import Party, QueueShare, divide, joined, wis
 from phalanx.framework.water_filling import Wish, fill
 from phalanx.model.names import QueueName
 from phalanx.model.resources import Resources
+from tests.examples import holds
 
 NAMES = ("cpu", "gpu", "memory")
 
@@ -187,7 +188,7 @@ def _sum(parts: list[Resources], name: str) -> int:
     return sum(part.get(name, 0) for part in parts)
 
 
-@settings(max_examples=400, deadline=None)
+@holds(400)
 @given(trees())
 def test_what_always_holds(case: tuple[dict[QueueName, Party], Resources]) -> None:
     parties, capacity = case
@@ -255,7 +256,7 @@ def _highest(
 speeds = st.builds(Fraction, st.integers(1, 6), st.integers(1, 6))
 
 
-@settings(max_examples=300, deadline=None)
+@holds(300)
 @given(st.lists(st.tuples(speeds, amounts), min_size=1, max_size=6), some)
 def test_filling_is_leximin(rows: list[tuple[Fraction, Resources]], some_room: Resources) -> None:
     room = {name: some_room.get(name, 0) for name in NAMES}
@@ -269,7 +270,7 @@ def test_filling_is_leximin(rows: list[tuple[Fraction, Resources]], some_room: R
     assert levels == pytest.approx(leximin(rows, room), abs=1e-4)
 
 
-@settings(max_examples=200, deadline=None)
+@holds(200)
 @given(st.lists(st.tuples(st.integers(1, 5), amounts, some), min_size=1, max_size=5))
 def test_siblings_of_one_wish_each_are_leximin_above_their_guarantees(
     rows: list[tuple[int, Resources, Resources]],
@@ -321,3 +322,81 @@ def test_many_siblings_with_odd_wishes_are_divided_as_well() -> None:
     found = [each.fair_share["memory"] for each in divide(parties, {"memory": 2**44}).values()]
     assert sum(found) in range(2**44 - len(found), 2**44 + 1)
     assert max(found) - min(found) <= 1
+
+
+@st.composite
+def trees_for_devices(draw: st.DrawFn) -> tuple[dict[QueueName, Party], int]:
+    """Up to eight queues that use and wait for one resource, and how much of it there is."""
+    parties: dict[QueueName, Party] = {}
+    amount = st.integers(0, 40)
+    maybe = st.just({}) | st.builds(lambda most: {"gpu": most}, amount)
+    for index in range(draw(st.integers(1, 8))):
+        parties[QueueName(f"q{index}")] = party(
+            *draw(st.lists(st.builds(lambda most: {"gpu": most}, st.integers(1, 40)), max_size=2)),
+            used=draw(maybe),
+            parent=draw(st.sampled_from(["", *parties])),
+            weight=draw(st.integers(1, 5)),
+            guarantee=draw(maybe),
+            limit=draw(maybe),
+        )
+    return parties, draw(st.integers(0, 120))
+
+
+class Tree:
+    """What a division among queues is made of, worked out anew from the rules as users are told them."""
+
+    def __init__(self, parties: Mapping[QueueName, Party], capacity: int) -> None:
+        self.parties, self.capacity = parties, capacity
+
+    def below(self, parent: QueueName | None) -> list[QueueName]:
+        return [name for name, each in self.parties.items() if each.parent == parent]
+
+    def used(self, name: QueueName) -> int:
+        return sum(amounts["gpu"] for amounts in self.parties[name].used.values())
+
+    def own(self, name: QueueName) -> int:
+        return self.used(name) + sum(amounts["gpu"] for amounts in self.parties[name].waiting.values())
+
+    def demand(self, name: QueueName) -> int:
+        return self.own(name) + sum(self.demand(child) for child in self.below(name))
+
+    def wish(self, name: QueueName) -> int:
+        """The demand within all limits."""
+        wished = self.own(name) + sum(self.wish(child) for child in self.below(name))
+        return min(wished, self.parties[name].limit.get("gpu", wished))
+
+    def asked(self, name: QueueName) -> int:
+        """The guarantee before it is scaled down to what exists."""
+        below = sum(self.asked(child) for child in self.below(name))
+        stated = self.parties[name].guarantee.get("gpu", below)
+        return min(stated, self.parties[name].limit.get("gpu", stated))
+
+    def guarantee(self, name: QueueName) -> int:
+        parent = self.parties[name].parent
+        exists = self.capacity if parent is None else self.guarantee(parent)
+        total = sum(self.asked(each) for each in self.below(parent))
+        return self.asked(name) * exists // total if total > exists else self.asked(name)
+
+
+@holds(100)
+@given(trees_for_devices())
+def test_a_tree_is_leximin_above_the_guarantees_at_every_node(
+    case: tuple[dict[QueueName, Party], int],
+) -> None:
+    """Of one resource: amounts are at most 1 below those of the linear program, for rounding."""
+    parties, capacity = case
+    tree, found = Tree(parties, capacity), divide(parties, {"gpu": capacity})
+    for parent in [None, *parties]:
+        names = tree.below(parent)
+        due = {name: min(tree.demand(name), tree.guarantee(name)) for name in names}
+        rows = {name: (parties[name].weight, tree.wish(name) - due[name]) for name in names}
+        if parent is not None and names:
+            rows[QueueName("its own pods")] = (1, tree.used(parent))
+        wishing = {name: row for name, row in rows.items() if row[1] > 0}
+        share = capacity if parent is None else found[parent].fair_share.get("gpu", 0)
+        program = [(Fraction(weight, amount), {"gpu": amount}) for weight, amount in wishing.values()]
+        levels = dict(zip(wishing, leximin(program, {"gpu": share - sum(due.values())}), strict=True))
+        for name in names:
+            exact = due[name] + levels.get(name, 0) * parties[name].weight
+            assert found[name].guarantee.get("gpu", 0) == tree.guarantee(name)
+            assert -1 - 1e-3 < found[name].fair_share.get("gpu", 0) - exact < 1e-3

@@ -2,13 +2,17 @@
 
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from phalanx.solver.victims.bound import least_cost
 from phalanx.solver.victims.engine import choose
+from phalanx.solver.victims.exact import cheapest
 from phalanx.solver.victims.greedy import cheapest_first, most_for_the_cost
 from phalanx.solver.victims.problem import Allowance, Floor, Place, Unit, VictimProblem, Want, Wish
-from phalanx.solver.victims.room import by_domain
+from phalanx.solver.victims.reduced import useful
+from phalanx.solver.victims.scope import scopes_of, whole
+from tests.examples import holds
 
 
 def _cheapest(problem: VictimProblem) -> int | None:
@@ -48,8 +52,12 @@ def _is_enough(problem: VictimProblem, chosen: set[int]) -> bool:
         for p, each in enumerate(problem.places)
     ]
     return any(
-        _has_place(problem, [free[p] for p in places], [problem.places[p].takes for p in places])
-        for places in by_domain(problem.places).values()
+        _has_place(
+            problem,
+            [free[p] for p, each in enumerate(problem.places) if each.domain == domain],
+            [each.takes for each in problem.places if each.domain == domain],
+        )
+        for domain in {each.domain for each in problem.places}
     )
 
 
@@ -136,13 +144,13 @@ def test_a_unit_that_goes_for_two_places_gives_its_room_once() -> None:
     first = Unit(1, ((0, (0, 2)),))
     second, third = Unit(1, ((1, (0, 2)),), needs=(0,)), Unit(1, ((0, (0, 2)),))
     problem = VictimProblem((Want((1, 2), 3),), places, (first, second, third))
-    for found in (most_for_the_cost(problem, (0, 1)), choose(problem).choice):
+    for found in (most_for_the_cost(problem, whole(problem)), choose(problem).choice):
         assert found is not None
         assert found.units == (0, 1, 2)
 
 
 @given(problems())
-@settings(max_examples=400, deadline=None)
+@holds(400)
 def test_one_want_gets_the_cheapest_victims_and_the_proof_agrees(problem: VictimProblem) -> None:
     choice, least = choose(problem).choice, _cheapest(problem)
     if least is None:
@@ -155,7 +163,7 @@ def test_one_want_gets_the_cheapest_victims_and_the_proof_agrees(problem: Victim
 
 
 @given(problems(wants=2))
-@settings(max_examples=200, deadline=None)
+@holds(200)
 def test_the_bound_holds_for_two_wants_too(problem: VictimProblem) -> None:
     choice, least = choose(problem).choice, _cheapest(problem)
     if least is not None:
@@ -164,11 +172,11 @@ def test_the_bound_holds_for_two_wants_too(problem: VictimProblem) -> None:
 
 
 @given(problems())
-@settings(max_examples=200, deadline=None)
+@holds(200)
 def test_what_the_simple_rules_choose_is_enough(problem: VictimProblem) -> None:
-    for places in by_domain(problem.places).values():
+    for scope in scopes_of(problem):
         for rule in (cheapest_first, most_for_the_cost):
-            choice = rule(problem, places)
+            choice = rule(problem, scope)
             assert choice is None or _is_enough(problem, set(choice.units))
 
 
@@ -184,3 +192,82 @@ def test_one_victim_instead_of_ten() -> None:
     assert choice is not None
     assert choice.units == (10,)
     assert choice.proven
+
+
+@given(problems(wants=2))
+@holds(100)
+def test_what_is_counted_is_never_more_than_the_cheapest_costs(problem: VictimProblem) -> None:
+    least = _cheapest(problem)
+    if least is not None:
+        assert min(least_cost(problem, scope) for scope in scopes_of(problem)) <= least
+
+
+@given(problems())
+@holds(100)
+def test_without_any_effort_the_choice_is_enough_and_its_bound_holds(problem: VictimProblem) -> None:
+    choice, least = choose(problem, effort=0.0).choice, _cheapest(problem)
+    if choice is not None:
+        assert least is not None
+        assert choice.bound <= least <= choice.cost
+        assert _is_enough(problem, set(choice.units))
+
+
+@given(problems(), st.integers(1, 3))
+@holds(100)
+def test_what_is_left_out_beforehand_is_in_no_cheaper_choice(problem: VictimProblem, more: int) -> None:
+    least = _cheapest(problem)
+    if least:
+        found = [
+            cheapest(problem, useful(problem, scope, least + more), below=least + more, effort=1.0).choice
+            for scope in scopes_of(problem)
+        ]
+        assert min(each.cost for each in found if each is not None) == least
+
+
+def _rows(*gangs: tuple[int, tuple[int, ...]], nodes: int, pods: int) -> VictimProblem:
+    """Nodes of 8 devices, and gangs by cost and the nodes that they hold whole; pods of a whole node each."""
+    units = tuple(Unit(cost, tuple((node, (8,)) for node in held)) for cost, held in gangs)
+    return VictimProblem((Want((8,), pods),), (Place((0,), (1,)),) * nodes, units)
+
+
+def test_a_gang_on_many_nodes_is_worth_what_all_of_them_are() -> None:
+    """By the node alone it looks dearer than the small ones."""
+    small = [(10, (node,)) for node in range(4)]
+    problem = _rows(*small, (24, (4, 5, 6, 7)), nodes=8, pods=4)
+    choice = most_for_the_cost(problem, whole(problem))
+    assert choice is not None
+    assert choice.units == (4,)
+
+
+def test_the_bound_shares_the_cost_of_a_gang_among_its_nodes() -> None:
+    problem = _rows((10, (0,)), (24, (1, 2, 3, 4)), nodes=5, pods=3)
+    assert least_cost(problem, whole(problem)) == 18
+
+
+def test_whoever_costs_more_than_what_is_known_is_left_out_with_what_it_holds() -> None:
+    problem = _rows((10, (0,)), (24, (1, 2)), (5, (2,)), nodes=3, pods=1)
+    scope = useful(problem, whole(problem), 20)
+    assert scope.gives == {0: ((0, (8,)),), 2: ((2, (8,)),)}
+    assert useful(problem, whole(problem), None) == whole(problem)
+
+
+def test_the_cheapest_of_many_rows_of_nodes_are_proven_with_little_effort() -> None:
+    """A thousand of them, in rows of eight."""
+    gangs = [(100 + index % 7, tuple(range(8 * index, 8 * index + 8))) for index in range(125)]
+    choice = choose(_rows(*gangs, nodes=1000, pods=75), effort=0.2).choice
+    assert choice is not None
+    assert choice.proven
+    assert choice.cost == 10 * 100
+
+
+def test_floors_hold_for_what_clears_a_node() -> None:
+    """The cheapest way to clear a node takes more of the queue than it may lose."""
+    problem = VictimProblem(
+        wants=(Want((8,), 1),),
+        places=(Place((0,), (1,)), Place((0,), (1,))),
+        units=(Unit(1, ((0, (4,)),)), Unit(1, ((0, (4,)),)), Unit(9, ((1, (8,)),))),
+        floors=(Floor((4,), ((0, (4,)), (1, (4,)))),),
+    )
+    for choice in (most_for_the_cost(problem, whole(problem)), choose(problem).choice):
+        assert choice is not None
+        assert choice.units == (2,)

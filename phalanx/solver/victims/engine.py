@@ -2,10 +2,22 @@
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from phalanx.limits import QUESTION_EFFORT_MIN, VICTIM_DETERMINISTIC_LIMIT
+from phalanx.solver.victims.bound import least_cost
 from phalanx.solver.victims.greedy import greedy
 from phalanx.solver.victims.problem import Choice, Chosen, VictimProblem
-from phalanx.solver.victims.room import Room, by_domain
+from phalanx.solver.victims.room import Room
+from phalanx.solver.victims.scope import Scope, scopes_of
+
+
+class _Start(Struct, frozen=True):
+    """A domain, the choice by simple rules, if there is one, and what any choice costs there at least."""
+
+    scope: Scope
+    found: Choice | None
+    least: int
 
 
 def choose(problem: VictimProblem, *, effort: float = VICTIM_DETERMINISTIC_LIMIT) -> Chosen:
@@ -13,47 +25,40 @@ def choose(problem: VictimProblem, *, effort: float = VICTIM_DETERMINISTIC_LIMIT
 
     None is proven as far as the effort reaches: a domain of which nothing is known in the end is left out.
     """
-    domains = [places for places in by_domain(problem.places).values() if _may_do(problem, places)]
-    starts = [(greedy(problem, places), places) for places in domains]
-    best = min((found for found, _ in starts if found is not None), key=_order, default=None)
+    scopes = [scope for scope in scopes_of(problem) if _may_do(problem, scope)]
+    starts = [_Start(scope, greedy(problem, scope), least_cost(problem, scope)) for scope in scopes]
+    best = min((start.found for start in starts if start.found is not None), key=_order, default=None)
     if best is not None and best.cost == 0:
         return Chosen(best, 0.0)
     return _refined(problem, starts, best, effort)
 
 
-def _refined(
-    problem: VictimProblem,
-    starts: Sequence[tuple[Choice | None, Sequence[int]]],
-    best: Choice | None,
-    effort: float,
-) -> Chosen:
-    """Exact search in each domain, those first in which greedy search found the cheapest."""
+def _refined(problem: VictimProblem, starts: Sequence[_Start], best: Choice | None, effort: float) -> Chosen:
+    """Exact search in each domain that may hold something cheaper, the most promising first."""
     bounds: list[int] = []
     left = effort
-    ordered = sorted(starts, key=lambda start: (start[0] is None, start[0].cost if start[0] else 0, start[1]))
-    for _, places in ordered:
+    for start in sorted(starts, key=lambda start: (start.found is None, start.least, start.scope.places)):
+        if best is not None and start.least >= best.cost:
+            continue
         if left <= 0:
-            bounds.append(0)
+            bounds.append(start.least)
             continue
         from phalanx.solver.victims.exact import cheapest  # takes a quarter of a second, so only where needed
 
-        answer = cheapest(problem, places, below=None if best is None else best.cost, effort=left)
+        answer = cheapest(problem, start.scope, below=None if best is None else best.cost, effort=left)
         left -= max(answer.spent, QUESTION_EFFORT_MIN)
         best = best if answer.choice is None else answer.choice
         if answer.bound is not None:
-            bounds.append(answer.bound)
+            bounds.append(max(answer.bound, start.least))
     spent = effort - left
     return Chosen(best and Choice(best.units, best.cost, min([best.cost, *bounds])), spent)
 
 
-def _may_do(problem: VictimProblem, places: Sequence[int]) -> bool:
+def _may_do(problem: VictimProblem, scope: Scope) -> bool:
     """Whether the wants would fit if everybody were gone, one want at a time."""
-    room = Room(problem)
-    room.remove(range(len(problem.units)))
-    return all(
-        sum(room.capacity(place, index) for place in places) >= want.count
-        for index, want in enumerate(problem.wants)
-    )
+    room = Room(problem, scope)
+    room.remove(scope.gives)
+    return not any(room.missing())
 
 
 def _order(choice: Choice) -> tuple[int, tuple[int, ...]]:

@@ -1,7 +1,13 @@
-"""The cheapest victims by CP-SAT: a boolean per unit, a count per want and place."""
+"""The cheapest victims by CP-SAT: a boolean per unit, a count per want and place.
+
+What counts most is how close the linear relaxation comes: that no more than so many fit on a place while a
+unit stays is said of each unit by itself, beside what all of them free there together. Where that says all,
+places that need the same units are counted together. Units and places that no choice cheaper than the best
+known one can use are left out beforehand.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from ortools.sat.python import cp_model
@@ -9,7 +15,9 @@ from ortools.sat.python import cp_model
 from phalanx.limits import VICTIM_AMOUNTS_MAX
 from phalanx.solver.cpsat import one_worker
 from phalanx.solver.victims.problem import Choice, Place, Vector, VictimProblem
+from phalanx.solver.victims.reduced import useful
 from phalanx.solver.victims.room import pods_within
+from phalanx.solver.victims.scope import Scope
 
 ROUNDING = 1e-6
 
@@ -25,9 +33,9 @@ class Found(Struct, frozen=True):
     spent: float
 
 
-def cheapest(problem: VictimProblem, places: Sequence[int], *, below: int | None, effort: float) -> Found:
-    """The cheapest choice for all wants within these places that costs less than `below`."""
-    model = _Model(problem, places)
+def cheapest(problem: VictimProblem, scope: Scope, *, below: int | None, effort: float) -> Found:
+    """The cheapest choice for all wants within the scope that costs less than `below`."""
+    model = _Model(problem, useful(problem, scope, below))
     if model.declined:
         return Found(choice=None, bound=0, spent=0.0)
     if below is not None:
@@ -37,31 +45,40 @@ def cheapest(problem: VictimProblem, places: Sequence[int], *, below: int | None
     status = solver.solve(model.cp)
     if status == cp_model.INFEASIBLE:
         return Found(choice=None, bound=None, spent=solver.deterministic_time)
+    bound = solver.best_objective_bound
+    least = max(0, math.ceil(bound - ROUNDING)) if math.isfinite(bound) else 0
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Found(choice=None, bound=0, spent=solver.deterministic_time)
+        return Found(choice=None, bound=least, spent=solver.deterministic_time)
     chosen_units = tuple(sorted(unit for unit, each in model.units.items() if solver.boolean_value(each)))
     cost = problem.cost_of(chosen_units)
-    bound = min(cost, max(0, math.ceil(solver.best_objective_bound - ROUNDING)))
-    return Found(Choice(chosen_units, cost, bound), bound, solver.deterministic_time)
+    least = min(cost, least)
+    return Found(Choice(chosen_units, cost, least), least, solver.deterministic_time)
+
+
+class _Seats(Struct, frozen=True):
+    """One place, or several alike: per want that fits there how many at most; how many while a unit stays.
+
+    `rows`: what is free of a resource and who gives how much back, where the others do not say it already.
+    """
+
+    takes: tuple[tuple[int, int], ...]
+    while_it_stays: tuple[tuple[int, int, int], ...]
+    rows: tuple[tuple[int, int, tuple[tuple[int, int], ...]], ...]
 
 
 class _Model:
     """`declined`: amounts are so large that sums of them could overflow."""
 
-    def __init__(self, problem: VictimProblem, places: Sequence[int]) -> None:
+    def __init__(self, problem: VictimProblem, scope: Scope) -> None:
         self.cp = cp_model.CpModel()
         self._problem = problem
-        inside = frozenset(places)
-        payers = {unit for allowance in problem.allowances for unit, _ in allowance.gives}
-        self._gives = _gives(problem, inside)
-        touching = payers.union(unit for gives in self._gives.values() for unit, _ in gives)
-        self.units = {unit: self.cp.new_bool_var("") for unit in sorted(_closed(problem, touching))}
+        self.units = {unit: self.cp.new_bool_var("") for unit in scope.gives}
         self.declined = _sum_of_amounts(problem) > VICTIM_AMOUNTS_MAX
         if not self.declined:
             self.cost = self._cost()
             self._goes_with_the_unit()
             self._keeps_the_floors()
-            self._fits(places)
+            self._fits(scope)
             self._stays_in_the_allowances()
 
     def _cost(self) -> cp_model.LinearExprT:
@@ -88,51 +105,51 @@ class _Model:
                 variables, amounts = [each for each, _ in terms], [amount for _, amount in terms]
                 self.cp.add(cp_model.LinearExpr.weighted_sum(variables, amounts) <= max(0, room))
 
-    def _fits(self, places: Sequence[int]) -> None:
+    def _fits(self, scope: Scope) -> None:
         """Places that no unit frees count together where they are alike: for several wants a relaxation."""
         counts: list[list[cp_model.IntVar]] = [[] for _ in self._problem.wants]
+        on = scope.on_place()
         alike: dict[Place, int] = {}
-        for place in places:
-            if place in self._gives:
-                self._fit_one(self._problem.places[place], self._gives[place], counts)
+        seats: dict[_Seats, int] = {}
+        for place in scope.places:
+            each = self._problem.places[place]
+            if place in on:
+                found = seats_of(self._problem, each, on[place])
+                seats[found] = seats.get(found, 0) + 1
             else:
-                each = self._problem.places[place]
                 alike[each] = alike.get(each, 0) + 1
+        for found, number in seats.items():
+            together = number if not found.rows else 1
+            for _ in range(number // together):
+                self._seat(found, together, counts)
         for each, number in alike.items():
             self._fit_alike(each, number, counts)
         for want, variables in zip(self._problem.wants, counts, strict=True):
             self.cp.add(cp_model.LinearExpr.sum(variables) >= want.count)
 
-    def _fit_one(
-        self, place: Place, gives: Sequence[tuple[int, Vector]], counts: list[list[cp_model.IntVar]]
-    ) -> None:
-        wants = self._problem.wants
-        vacant = [have + sum(vector[index] for _, vector in gives) for index, have in enumerate(place.free)]
-        takes = [
-            pods_within(vacant, want.request, min(most, want.count))
-            for want, most in zip(wants, place.takes, strict=True)
-        ]
-        here = [(index, self.cp.new_int_var(0, most, "")) for index, most in enumerate(takes) if most]
-        for index, variable in here:
-            counts[index].append(variable)
-        for resource, free in enumerate(place.free):
-            asked = [(variable, wants[index].request[resource]) for index, variable in here]
-            most = sum(wants[index].request[resource] * takes[index] for index, _ in here)
-            if most <= free or not most:
-                continue
-            lacking = most - free
-            back = [(self.units[unit], min(vector[resource], lacking)) for unit, vector in gives]
-            terms = [*asked, *((variable, -amount) for variable, amount in back if amount)]
+    def _seat(self, seats: _Seats, number: int, counts: list[list[cp_model.IntVar]]) -> None:
+        """So many places that are the same."""
+        here = {want: self.cp.new_int_var(0, most * number, "") for want, most in seats.takes}
+        most_of = dict(seats.takes)
+        for want, variable in here.items():
+            counts[want].append(variable)
+        for want, unit, still in seats.while_it_stays:
+            more = (most_of[want] - still) * number
+            self.cp.add(here[want] - more * self.units[unit] <= still * number)
+        for resource, free, back in seats.rows:
+            asked = [(here[want], self._problem.wants[want].request[resource]) for want in here]
+            terms = [*asked, *((self.units[unit], -amount) for unit, amount in back)]
             if free < 0:
-                terms.append((self._any_of([each for each, amount in asked if amount], takes), -free))
+                users = [variable for variable, amount in asked if amount]
+                terms.append((self._any_of(users, max(most_of.values())), -free))
             variables, amounts = [each for each, _ in terms], [amount for _, amount in terms]
             self.cp.add(cp_model.LinearExpr.weighted_sum(variables, amounts) <= max(0, free))
 
-    def _any_of(self, counts: Sequence[cp_model.IntVar], takes: Sequence[int]) -> cp_model.IntVar:
+    def _any_of(self, counts: Sequence[cp_model.IntVar], most: int) -> cp_model.IntVar:
         """Whether some are placed: where more is used than there is, that asks nothing of those elsewhere."""
         is_used = self.cp.new_bool_var("")
         for count in counts:
-            self.cp.add(count <= max(takes) * is_used)
+            self.cp.add(count <= most * is_used)
         return is_used
 
     def _fit_alike(self, place: Place, number: int, counts: list[list[cp_model.IntVar]]) -> None:
@@ -157,30 +174,66 @@ class _Model:
                 if lacking <= 0:
                     continue
                 terms = [
-                    (self.units[unit], min(vector[position], lacking)) for unit, vector in allowance.gives
+                    (self.units[unit], min(vector[position], lacking))
+                    for unit, vector in allowance.gives
+                    if unit in self.units
                 ]
                 variables, amounts = [each for each, _ in terms], [amount for _, amount in terms]
                 self.cp.add(cp_model.LinearExpr.weighted_sum(variables, amounts) >= lacking)
 
 
-def _gives(problem: VictimProblem, inside: frozenset[int]) -> dict[int, list[tuple[int, Vector]]]:
-    """Per place, who frees what there."""
-    found: dict[int, list[tuple[int, Vector]]] = {}
-    for index, unit in enumerate(problem.units):
-        for place, vector in unit.gives:
-            if place in inside:
-                found.setdefault(place, []).append((index, vector))
-    return found
+def seats_of(problem: VictimProblem, place: Place, gives: Sequence[tuple[int, Vector]]) -> _Seats:
+    """What the model says of a place that these units free."""
+    wants = problem.wants
+    vacant = [sum(amounts) for amounts in zip(place.free, *(vector for _, vector in gives), strict=True)]
+    takes = [
+        pods_within(vacant, want.request, min(most, want.count))
+        for want, most in zip(wants, place.takes, strict=True)
+    ]
+    stays: list[tuple[int, int, int]] = []
+    for unit, vector in gives:
+        left = [have - amount for have, amount in zip(vacant, vector, strict=True)]
+        for index, most in enumerate(takes):
+            still = pods_within(left, wants[index].request, most) if most else most
+            if still < most:
+                stays.append((index, unit, still))
+    here = tuple((index, most) for index, most in enumerate(takes) if most)
+    if len(here) == 1 and _is_said(here[0][1], stays, gives, vacant, wants[here[0][0]].request):
+        return _Seats(here, tuple(stays), ())
+    return _Seats(here, tuple(stays), tuple(_rows(problem, place, gives, here)))
 
 
-def _closed(problem: VictimProblem, units: set[int]) -> set[int]:
-    """With all that must go with them."""
-    found, open_ = set(units), sorted(units)
-    while open_:
-        more = [other for other in problem.units[open_.pop()].needs if other not in found]
-        found.update(more)
-        open_ += more
-    return found
+def _is_said(
+    most: int,
+    stays: Sequence[tuple[int, int, int]],
+    gives: Sequence[tuple[int, Vector]],
+    vacant: Sequence[int],
+    request: Vector,
+) -> bool:
+    """Whether it says all how many fit while one unit stays: there is one, or all or nothing fits.
+
+    Where one fits or none, those without whom it does not must be enough.
+    """
+    if len(gives) == 1:
+        return True
+    needed = {unit for _, unit, _ in stays}
+    spared = [vector for unit, vector in gives if unit not in needed]
+    left = [have - sum(amounts) for have, *amounts in zip(vacant, *spared, strict=True)]
+    return most == 1 and pods_within(left, request, 1) == 1
+
+
+def _rows(
+    problem: VictimProblem,
+    place: Place,
+    gives: Sequence[tuple[int, Vector]],
+    here: Sequence[tuple[int, int]],
+) -> Iterator[tuple[int, int, tuple[tuple[int, int], ...]]]:
+    for resource, free in enumerate(place.free):
+        most = sum(problem.wants[index].request[resource] * count for index, count in here)
+        if most > free and most:
+            lacking = most - free
+            back = ((unit, min(vector[resource], lacking)) for unit, vector in gives)
+            yield resource, free, tuple((unit, amount) for unit, amount in back if amount)
 
 
 def _sum_of_amounts(problem: VictimProblem) -> int:

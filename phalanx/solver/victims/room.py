@@ -1,18 +1,33 @@
-"""Whether the wants fit once some units are gone: exact for one want, first fit where there are several."""
+"""Whether the wants fit once some units are gone: exact for one want, first fit where there are several.
 
-from collections.abc import Iterable, Mapping, Sequence
+What is known of a place is worked out anew only when units have come or gone there.
+"""
 
-from phalanx.solver.victims.problem import Place, Unit, Vector, VictimProblem
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from phalanx.solver.victims.problem import Vector, VictimProblem
+from phalanx.solver.victims.scope import Scope, whole
 
 
 class Room:
-    """The room of one problem while units come and go. `chosen`: who is gone now."""
+    """The room in one scope, all of the problem if none is given, while units come and go.
 
-    def __init__(self, problem: VictimProblem) -> None:
+    `chosen`: who is gone now.
+    """
+
+    def __init__(self, problem: VictimProblem, scope: Scope | None = None) -> None:
+        scope = scope or whole(problem)
         self._problem = problem
+        self._gives = scope.gives
         self._order = _largest_first(problem)
-        self.free = [list(place.free) for place in problem.places]
+        self.free = {place: list(problem.places[place].free) for place in scope.places}
         self.chosen: set[int] = set()
+        self._needed_by: Counter[int] = Counter()
+        self._stale = set(scope.places)
+        self._open: dict[int, Vector] = {}
+        self._seats = [0] * len(problem.wants)
+        self._budgets = _Budgets(problem)
 
     def with_needed(self, unit: int) -> list[int]:
         """The unit and all that must go with it, without those that are gone."""
@@ -24,44 +39,49 @@ class Room:
                     open_.append(other)
         return sorted(found - self.chosen)
 
+    def is_needed(self, unit: int) -> bool:
+        """Whether one that is gone went only because this one did."""
+        return self._needed_by[unit] > 0
+
     def remove(self, units: Iterable[int]) -> None:
         """These units go."""
         for unit in units:
-            self.chosen.add(unit)
-            self._move(self._problem.units[unit], 1)
+            if unit not in self.chosen:
+                self.chosen.add(unit)
+                self._move(unit, 1)
 
     def restore(self, units: Iterable[int]) -> None:
         """These units stay after all."""
         for unit in units:
-            self.chosen.discard(unit)
-            self._move(self._problem.units[unit], -1)
+            if unit in self.chosen:
+                self.chosen.discard(unit)
+                self._move(unit, -1)
 
-    def capacity(self, place: int, want: int) -> int:
-        """How many pods of the want fit on the place by itself now."""
-        return pods_within(
-            self.free[place], self._problem.wants[want].request, self._problem.places[place].takes[want]
-        )
+    def missing(self) -> list[int]:
+        """Per want, how many pods find no place even if there were no other want."""
+        self._look_again()
+        return [
+            max(0, want.count - seats) for want, seats in zip(self._problem.wants, self._seats, strict=True)
+        ]
 
     def keeps_floors(self, more: Iterable[int] = ()) -> bool:
         """Whether no floor is broken when these are gone too."""
-        gone = self.chosen.union(more)
-        return all(_within(floor.room, floor.takes, gone) for floor in self._problem.floors)
+        return self._budgets.keep_floors([unit for unit in more if unit not in self.chosen])
 
-    def fits(self, places: Sequence[int]) -> bool:
-        """Whether all wants fit on these places, and into the allowances."""
-        return self._has_allowance() and self._are_placed(places)
+    def fits(self) -> bool:
+        """Whether all wants fit, and into the allowances."""
+        return self._budgets.has_allowance and self.has_places()
 
-    def _are_placed(self, places: Sequence[int]) -> bool:
-        wants = self._problem.wants
-        if len(wants) == 1:
-            missing = wants[0].count
-            for place in places:
-                missing -= self.capacity(place, 0)
-                if missing <= 0:
-                    return True
+    def has_places(self) -> bool:
+        """Whether all wants fit, whatever the allowances are."""
+        if any(self.missing()):
             return False
+        return len(self._problem.wants) == 1 or self._are_placed()
+
+    def _are_placed(self) -> bool:
+        wants = self._problem.wants
         missing_of = {want: wants[want].count for want in self._order}
-        for place in places:
+        for place in sorted(self._open):
             left = list(self.free[place])
             for want in self._order:
                 request, most = wants[want].request, self._problem.places[place].takes[want]
@@ -69,22 +89,79 @@ class Room:
                 missing_of[want] -= count
                 for index, amount in enumerate(request):
                     left[index] -= amount * count
+            if not any(missing_of.values()):
+                return True
         return not any(missing_of.values())
 
-    def _has_allowance(self) -> bool:
-        for allowance in self._problem.allowances:
-            back = [vector for unit, vector in allowance.gives if unit in self.chosen]
-            for position, index in enumerate(allowance.resources):
-                asked = sum(want.request[index] * want.count for want in self._problem.wants)
-                if asked > allowance.room[position] + sum(vector[position] for vector in back):
-                    return False
-        return True
+    def _move(self, unit: int, sign: int) -> None:
+        for place, vector in self._gives.get(unit, ()):
+            if place in self.free:
+                free = self.free[place]
+                for index, amount in enumerate(vector):
+                    free[index] += sign * amount
+                self._stale.add(place)
+        for other in self._problem.units[unit].needs:
+            self._needed_by[other] += sign
+        self._budgets.move(unit, sign)
 
-    def _move(self, unit: Unit, sign: int) -> None:
-        for place, vector in unit.gives:
-            free = self.free[place]
-            for index, amount in enumerate(vector):
-                free[index] += sign * amount
+    def _look_again(self) -> None:
+        for place in self._stale:
+            takes = self._problem.places[place].takes
+            before = self._open.pop(place, None)
+            now = tuple(
+                pods_within(self.free[place], want.request, most)
+                for want, most in zip(self._problem.wants, takes, strict=True)
+            )
+            if any(now):
+                self._open[place] = now
+            for index, count in enumerate(now):
+                self._seats[index] += count - (before[index] if before is not None else 0)
+        self._stale.clear()
+
+
+class _Budgets:
+    """What is gone of each floor, and what has come back to each allowance."""
+
+    def __init__(self, problem: VictimProblem) -> None:
+        self._floors = [each.room for each in problem.floors]
+        self._taken = [[0] * len(room) for room in self._floors]
+        self._takes = _by_unit([each.takes for each in problem.floors])
+        self._back = _by_unit([each.gives for each in problem.allowances])
+        self._lacking = [
+            [
+                sum(want.request[index] * want.count for want in problem.wants) - room
+                for index, room in zip(each.resources, each.room, strict=True)
+            ]
+            for each in problem.allowances
+        ]
+
+    @property
+    def has_allowance(self) -> bool:
+        return all(amount <= 0 for lacking in self._lacking for amount in lacking)
+
+    def move(self, unit: int, sign: int) -> None:
+        for floor, vector in self._takes.get(unit, ()):
+            taken = self._taken[floor]
+            for position, amount in enumerate(vector):
+                taken[position] += sign * amount
+        for allowance, vector in self._back.get(unit, ()):
+            lacking = self._lacking[allowance]
+            for position, amount in enumerate(vector):
+                lacking[position] -= sign * amount
+
+    def keep_floors(self, more: Sequence[int]) -> bool:
+        """Those that are broken already keep nobody who takes nothing of them."""
+        taken: dict[int, list[int]] = {}
+        for unit in more:
+            for floor, vector in self._takes.get(unit, ()):
+                total = taken.setdefault(floor, list(self._taken[floor]))
+                for position, amount in enumerate(vector):
+                    total[position] += amount
+        return all(
+            amount <= most or amount == before
+            for floor, total in taken.items()
+            for amount, most, before in zip(total, self._floors[floor], self._taken[floor], strict=True)
+        )
 
 
 def pods_within(free: Sequence[int], request: Vector, most: int) -> int:
@@ -96,21 +173,13 @@ def pods_within(free: Sequence[int], request: Vector, most: int) -> int:
     return count
 
 
-def by_domain(places: Sequence[Place]) -> Mapping[int, list[int]]:
-    """The places of each domain, by index."""
-    found: dict[int, list[int]] = {}
-    for index, place in enumerate(places):
-        if any(place.takes):
-            found.setdefault(place.domain, []).append(index)
+def _by_unit(all_parts: Sequence[Sequence[tuple[int, Vector]]]) -> dict[int, list[tuple[int, Vector]]]:
+    """Per unit, where it has a part, by index, and which."""
+    found: dict[int, list[tuple[int, Vector]]] = {}
+    for index, parts in enumerate(all_parts):
+        for unit, vector in parts:
+            found.setdefault(unit, []).append((index, vector))
     return found
-
-
-def _within(room: Vector, takes: Iterable[tuple[int, Vector]], gone: set[int]) -> bool:
-    total = [0] * len(room)
-    for unit, vector in takes:
-        if unit in gone:
-            total = [have + amount for have, amount in zip(total, vector, strict=True)]
-    return all(amount <= most for amount, most in zip(total, room, strict=True))
 
 
 def _largest_first(problem: VictimProblem) -> list[int]:

@@ -1,0 +1,284 @@
+"""Who is evicted so that a large gang fits: what that costs, what is proven, and how long it takes.
+
+    python -m bench.victims [--seeds N] [--case LINE ...] [--output FILE]
+
+Nodes of 8 GPUs, each with odd bytes of memory and the load of its own daemons, full of gangs of 1 to 64 pods
+of one GPU: 1,000 nodes hold 8,000 pods of about 700 gangs. "packed": each gang lies in a row of nodes.
+"mixed": a quarter of the gangs lie on GPUs anywhere. "scattered": all do. "larger": pods have 1, 2, 4 or 8
+GPUs. A gang costs what the scheduler's own prices say: 1,000, and for each pod the minutes since it began or
+was saved, times its size; in lines that say "flat" it costs one for each pod. Whole gangs go. What is needed:
+so many pods, of 8 GPUs if nothing else is said, anywhere or in one spine.
+
+"found" is what the solver chose within the effort that the scheduler gives it; "cheapest" and "ratio" are the
+rules of `bench/simple_victims.py`, as multiples of that. Times are CPU time of one thread.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct, to_builtins
+
+from bench.simple_victims import best_of, best_ratio_first, cheapest_first
+from phalanx.solver.victims.engine import choose
+from phalanx.solver.victims.problem import Choice, Place, Unit, Vector, VictimProblem, Want
+from phalanx.solver.victims.room import pods_within
+
+RESULTS = Path(__file__).parent / "results" / "victims.json"
+
+Answer = TypeVar("Answer")
+
+GI = 1 << 30
+GPUS = 8
+PER_GPU = (11_000, 240 * GI, 1)
+"""Thousandths of cores, bytes and GPUs that a pod asks for with each of its GPUs."""
+
+SIZES, WEIGHTS = (1, 2, 4, 8, 16, 32, 64), (16, 14, 18, 22, 16, 10, 4)
+"""Pods of a gang, and how often: 11.2 on average."""
+
+NODES_PER_SPINE = 250
+WEEK_MINUTES = 7 * 24 * 60
+
+
+class Case(Struct, frozen=True):
+    """One line of the table. `scattered`: the share of gangs that lie anywhere; `load`: of all GPUs."""
+
+    name: str
+    nodes: int
+    pods: int
+    gpus: int = GPUS
+    scattered: float = 0.0
+    load: float = 1.0
+    spine: bool = False
+    flat: bool = False
+    larger: bool = False
+
+
+MIXED = 0.25
+
+CASES = (
+    Case("packed", 1_000, 16),
+    Case("packed", 1_000, 64),
+    Case("packed, flat", 1_000, 64, flat=True),
+    Case("mixed", 1_000, 16, scattered=MIXED),
+    Case("mixed", 1_000, 64, scattered=MIXED),
+    Case("mixed, flat", 1_000, 64, scattered=MIXED, flat=True),
+    Case("mixed, in a spine", 1_000, 64, scattered=MIXED, spine=True),
+    Case("mixed, pods of 4 GPUs", 1_000, 128, gpus=4, scattered=MIXED),
+    Case("mixed, larger", 1_000, 64, scattered=MIXED, larger=True),
+    Case("scattered, 30 % full", 1_000, 128, scattered=1.0, load=0.3),
+    Case("scattered", 1_000, 4, scattered=1.0),
+    Case("scattered", 1_000, 16, scattered=1.0),
+    Case("scattered", 1_000, 64, scattered=1.0),
+    Case("packed", 10_000, 64),
+    Case("mixed", 10_000, 64, scattered=MIXED),
+    Case("scattered", 10_000, 64, scattered=1.0),
+)
+
+
+class Figures(Struct, frozen=True):
+    """One seed of one case. Costs by the two rules are None where they were left out."""
+
+    gangs: int
+    running: int
+    cost: int
+    bound: int
+    victims: int
+    proven: bool
+    seconds: float
+    cheapest_first: int
+    best_ratio: int
+    ratio_seconds: float
+    defects: tuple[str, ...]
+
+    @property
+    def gap(self) -> float:
+        """How far, in percent of the cost, the bound is below it."""
+        return 100 * (self.cost - self.bound) / self.cost
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether one of the rules found cheaper victims."""
+        return self.cost > min(self.cheapest_first, self.best_ratio)
+
+
+class Gang(Struct, frozen=True):
+    """Pods of so many GPUs each, and what their eviction costs."""
+
+    pods: int
+    gpus: int
+    cost: int
+
+
+def problem(case: Case, seed: int) -> VictimProblem:
+    """The case on a cluster made from the seed."""
+    rng = random.Random(seed)
+    gangs = _gangs(case, rng)
+    nodes_of = _placed(case, gangs, rng)
+    held = [0] * case.nodes
+    for gang, nodes in zip(gangs, nodes_of, strict=True):
+        for node in nodes:
+            held[node] += gang.gpus
+    request = _amounts(case.gpus)
+    places = tuple(_place(case, node, held[node], request, rng) for node in range(case.nodes))
+    units = tuple(_unit(gang, nodes) for gang, nodes in zip(gangs, nodes_of, strict=True) if nodes)
+    return VictimProblem((Want(request, case.pods),), places, units, seed=seed)
+
+
+def _gangs(case: Case, rng: random.Random) -> list[Gang]:
+    """As many as fill the cluster to its load; the last ones are small enough to end there."""
+    left = round(case.nodes * GPUS * case.load)
+    gangs = []
+    while left > 0:
+        gpus = min(left, rng.choice((1, 2, 4, 8)) if case.larger else 1)
+        pods = min(rng.choices(SIZES, WEIGHTS)[0], left // gpus)
+        minutes = min(WEEK_MINUTES, max(1, round(rng.lognormvariate(5.5, 1.5))))
+        if rng.random() < 0.3:
+            minutes = min(minutes, rng.randint(1, 60))
+        size = 8 * gpus + -(-PER_GPU[0] * gpus // 1000)
+        gangs.append(Gang(pods, gpus, pods if case.flat else 1001 + pods * minutes * size))
+        left -= pods * gpus
+    return gangs
+
+
+def _placed(case: Case, gangs: Sequence[Gang], rng: random.Random) -> list[list[int]]:
+    """The node of each pod, as far as there are any with room; gangs that lie anywhere come first."""
+    free = [GPUS] * case.nodes
+    in_a_row = [node for node in range(case.nodes) for _ in range(GPUS)]
+    anywhere = rng.sample(in_a_row, len(in_a_row))
+    is_anywhere = [rng.random() < case.scattered for _ in gangs]
+    found: list[list[int]] = [[] for _ in gangs]
+    for kind, slots in ((True, iter(anywhere)), (False, iter(in_a_row))):
+        for index, gang in enumerate(gangs):
+            if is_anywhere[index] is kind:
+                found[index] = list(_taken(slots, free, gang))
+    return found
+
+
+def _taken(slots: Iterator[int], free: list[int], gang: Gang) -> Iterator[int]:
+    """The next nodes that have room for a pod of the gang."""
+    left = gang.pods
+    while left and (node := next(slots, None)) is not None:
+        if free[node] >= gang.gpus:
+            free[node] -= gang.gpus
+            left -= 1
+            yield node
+
+
+def _amounts(gpus: int) -> Vector:
+    return tuple(each * gpus for each in PER_GPU)
+
+
+def _place(case: Case, node: int, held: int, request: Vector, rng: random.Random) -> Place:
+    own = (96_000 - rng.randint(0, 4_000), 2048 * GI - rng.randint(0, 16 * GI), GPUS)
+    free = tuple(have - used for have, used in zip(own, _amounts(held), strict=True))
+    domain = node // NODES_PER_SPINE if case.spine else 0
+    return Place(free, (pods_within(own, request, case.pods),), domain)
+
+
+def _unit(gang: Gang, nodes: Sequence[int]) -> Unit:
+    counts = {node: nodes.count(node) for node in sorted(set(nodes))}
+    return Unit(gang.cost, tuple((node, _amounts(gang.gpus * count)) for node, count in counts.items()))
+
+
+def measured(case: Case, seed: int) -> Figures:
+    """One choice by the solver, and those of the rules beside it."""
+    posed = problem(case, seed)
+    choice, seconds = _timed(lambda: choose(posed).choice)
+    cheap, _ = _timed(lambda: best_of(cheapest_first, posed))
+    ratio, ratio_seconds = _timed(lambda: best_of(best_ratio_first, posed))
+    assert choice is not None
+    assert cheap is not None
+    assert ratio is not None
+    return Figures(
+        gangs=len(posed.units),
+        running=sum(amounts[2] // PER_GPU[2] for unit in posed.units for _, amounts in unit.gives),
+        cost=choice.cost,
+        bound=choice.bound,
+        victims=len(choice.units),
+        proven=choice.proven,
+        seconds=seconds,
+        cheapest_first=cheap,
+        best_ratio=ratio,
+        ratio_seconds=ratio_seconds,
+        defects=tuple(_defects(posed, choice)),
+    )
+
+
+def _timed(work: Callable[[], Answer]) -> tuple[Answer, float]:
+    begin = time.process_time()
+    answer = work()
+    return answer, time.process_time() - begin
+
+
+def _defects(posed: VictimProblem, choice: Choice) -> Iterator[str]:
+    """Checked anew: what the choice says of itself, and whether the pods fit in one domain."""
+    if choice.cost != sum(posed.units[unit].cost for unit in choice.units):
+        yield "its cost is not that of its victims"
+    if choice.bound > choice.cost:
+        yield "its bound is above its cost"
+    free = [list(place.free) for place in posed.places]
+    for unit in choice.units:
+        for place, amounts in posed.units[unit].gives:
+            free[place] = [have + more for have, more in zip(free[place], amounts, strict=True)]
+    (want,) = posed.wants
+    seats: dict[int, int] = {}
+    for place, have in zip(posed.places, free, strict=True):
+        count = min(amount // need for amount, need in zip(have, want.request, strict=True))
+        seats[place.domain] = seats.get(place.domain, 0) + max(0, count)
+    if max(seats.values()) < want.count:
+        yield "the pods do not fit"
+
+
+HEADING = (
+    f"{'cluster':<22} {'nodes':>6} {'gangs':>6} {'need':>5} {'seeds':>5} {'proven':>7} {'gap % max':>9} "
+    f"{'s':>6} {'max s':>6} {'found':>9} {'cheapest':>8} {'ratio':>6} {'ratio s':>7} {'worse':>5}"
+)
+
+
+def line(case: Case, runs: Sequence[Figures]) -> str:
+    """The case's figures over all seeds; costs of the rules are means of multiples of what was found."""
+    cheap, ratio = (
+        statistics.mean(getattr(run, name) / run.cost for run in runs)
+        for name in ("cheapest_first", "best_ratio")
+    )
+    cells = [
+        f"{case.name:<22} {case.nodes:>6} {statistics.mean(run.gangs for run in runs):>6.0f}",
+        f"{case.pods:>5} {len(runs):>5} {sum(run.proven for run in runs):>3}/{len(runs):<3}",
+        f"{max(run.gap for run in runs):>9.2f}",
+        f"{statistics.median(run.seconds for run in runs):>6.2f} {max(run.seconds for run in runs):>6.2f}",
+        f"{statistics.mean(run.cost for run in runs):>9.0f} {cheap:>8.2f} {ratio:>6.2f}",
+        f"{statistics.median(run.ratio_seconds for run in runs):>7.2f}",
+        f"{sum(run.is_worse for run in runs):>5}",
+        *sorted({each for run in runs for each in run.defects}),
+    ]
+    return " ".join(cells)
+
+
+def main() -> None:
+    """Print one line per case, and write all figures as JSON."""
+    names = ", ".join(
+        f"{index}: {case.name}, {case.pods} of {case.nodes}" for index, case in enumerate(CASES)
+    )
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog=f"lines: {names}")
+    parser.add_argument("--seeds", type=int, default=10, help="clusters of each line")
+    parser.add_argument("--case", type=int, nargs="*", default=list(range(len(CASES))), help="lines to run")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    measured(CASES[0], 0)
+    print(HEADING)
+    results = []
+    for case in (CASES[index] for index in arguments.case):
+        runs = [measured(case, seed) for seed in range(arguments.seeds)]
+        print(line(case, runs), flush=True)
+        results.append({"case": to_builtins(case), "runs": [to_builtins(run) for run in runs]})
+    arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+"""Small clusters that several tenants want, and what could be done for a gang there, by trying everything.
+
+Only devices count. Nothing here is taken from the scheduler but the guarantees and shares that it reports.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import combinations
+
+from hypothesis import note
+from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.model.gangs import Disruption, Gang
+from phalanx.model.names import GangId, QueueName
+from phalanx.model.pods import Pod
+from phalanx.model.queues import Queue
+from phalanx.model.resources import GPU
+from phalanx.model.snapshot import Snapshot
+from tests.builders import Decided, Scenario
+
+GPUS = 4
+MINUTE = 60_000
+LEAVES = ("a", "b", "c")
+
+
+@st.composite
+def tenancies(draw: st.DrawFn) -> Scenario:
+    """Up to three queues, two of them perhaps below one, whose gangs want more than there is; some run."""
+    nodes = draw(st.integers(1, 3))
+    scenario = Scenario().nodes("n", nodes, gpu=GPUS)
+    leaves = LEAVES[: draw(st.integers(2, 3))]
+    has_parent = draw(st.booleans())
+    if has_parent:
+        _queue(draw, scenario, "top", nodes)
+    for name in leaves:
+        _queue(draw, scenario, name, nodes, parent="top" if has_parent and name != "c" else None)
+    free = {f"n-{index}": GPUS for index in range(nodes)}
+    for index in range(draw(st.integers(2, 7))):
+        _gang(draw, scenario, f"g{index}", leaves, free)
+    return scenario
+
+
+def _queue(draw: st.DrawFn, scenario: Scenario, name: str, nodes: int, parent: str | None = None) -> None:
+    guarantee = draw(st.integers(0, nodes * 2))
+    limit = draw(st.none() | st.integers(1, nodes * GPUS))
+    runtime = draw(st.sampled_from([0, 0, 0, 3]))
+    fields = {
+        "weight": draw(st.integers(1, 3)),
+        "guarantee": {GPU: guarantee} if guarantee else {},
+        "limit": {GPU: limit} if limit is not None else {},
+        "reclaim_min_runtime_ms": runtime * MINUTE,
+    }
+    note(f"queue {name} below {parent}: guarantee {guarantee}, limit {limit}, {fields['weight']}, {runtime}")
+    scenario.queue(name, parent=parent, **fields)
+
+
+def _gang(
+    draw: st.DrawFn, scenario: Scenario, name: str, leaves: Sequence[str], free: dict[str, int]
+) -> None:
+    """It runs where there is room for it, or waits."""
+    count, gpus = draw(st.integers(1, 3)), draw(st.integers(1, GPUS))
+    least = draw(st.integers(1, count))
+    on: list[str] = []
+    for node in [*free] * count if draw(st.booleans()) else []:
+        if len(on) < count and free[node] - gpus * on.count(node) >= gpus:
+            on.append(node)
+    on = on if len(on) >= least else []
+    for node in on:
+        free[node] -= gpus
+    queue, priority = draw(st.sampled_from(leaves)), draw(st.integers(0, 2))
+    wish = Disruption(
+        preemptible=draw(st.sampled_from([True, True, True, False])),
+        min_runtime_ms=draw(st.sampled_from([0, 0, 3])) * MINUTE,
+    )
+    policy = draw(st.sampled_from([None, None, None, "Never"]))
+    scenario.gang(
+        name,
+        count,
+        min=least,
+        gpu=gpus,
+        queue=queue,
+        priority=priority,
+        on=on,
+        disruption=wish,
+        **({"preemption_policy": policy} if policy else {}),
+    )
+    note(f"{name}: {least} of {count} pods of {gpus}, queue {queue}, priority {priority}, on {on}, {wish}")
+    _begin(scenario)
+
+
+def step(scenario: Scenario) -> Decided:
+    """One cycle, and what it decides comes true; a minute passes."""
+    decided = scenario.decide()
+    for each in decided.result.evictions:
+        note(f"minute {scenario.now // MINUTE}: {each.name} goes for {each.beneficiary}")
+    for name in decided.placed():
+        note(f"minute {scenario.now // MINUTE}: {name} on {decided.nodes(name)}")
+    scenario.take(decided)
+    _begin(scenario)
+    scenario.capacity_version += 1
+    scenario.now += MINUTE
+    return decided
+
+
+def _begin(scenario: Scenario) -> None:
+    """Pods that have a node run since now, if not since before."""
+    for name, gang in scenario._gangs.items():
+        since = {pod.uid: pod.running_since or scenario.now // 1000 for pod in gang.members if pod.node}
+        members = [replace(pod, running_since=since.get(pod.uid, 0)) for pod in gang.members]
+        scenario.change(name, members=tuple(members))
+
+
+class Group(Struct, frozen=True):
+    """Pods of a gang that may be evicted together: its minimum after all others, or one beyond it."""
+
+    gang: Gang
+    pods: tuple[Pod, ...]
+    is_last: bool
+
+    @property
+    def gpus(self) -> int:
+        """What they hold together."""
+        return sum(pod.shape.requests[GPU] for pod in self.pods)
+
+
+class Tenancy:
+    """One snapshot, and the guarantees and fair shares that a cycle reported of it."""
+
+    def __init__(self, snapshot: Snapshot, decided: Decided) -> None:
+        self.snapshot = snapshot
+        self.preempted = decided.result.memory.preempted
+        reports = decided.result.queues
+        self.guarantee = {name: each.guarantee.get(GPU, 0) for name, each in reports.items()}
+        self.fair_share = {name: each.fair_share.get(GPU, 0) for name, each in reports.items()}
+
+    def path(self, queue: QueueName) -> list[Queue]:
+        """The queue and those above it."""
+        found = [self.snapshot.queues[queue]]
+        while found[-1].parent is not None:
+            found.append(self.snapshot.queues[found[-1].parent])
+        return found
+
+    def apart(self, queue: QueueName, other: QueueName) -> list[QueueName]:
+        """Those of the queue's path that are not in the other's."""
+        shared = {each.name for each in self.path(other)}
+        return [each.name for each in self.path(queue) if each.name not in shared]
+
+    def used(self, queue: QueueName) -> int:
+        """By the queue and all below it, summed up pod by pod."""
+        return sum(
+            pod.shape.requests[GPU]
+            for gang in self.snapshot.gangs.values()
+            if any(each.name == queue for each in self.path(gang.queue))
+            for pod in gang.members
+            if pod.node is not None
+        )
+
+    def waiting(self) -> Iterator[tuple[Gang, list[Pod]]]:
+        """Gangs without any member that runs, and the pods that they need."""
+        for gang in self.snapshot.gangs.values():
+            if not any(pod.node for pod in gang.members):
+                yield gang, list(gang.members[: gang.min_member])
+
+    def may_start(self, gang: Gang, asked: int, freed: Mapping[QueueName, int]) -> bool:
+        """Whether limits allow it, and the rule for gangs that are not preemptible."""
+        return all(
+            self.used(queue.name) - freed.get(queue.name, 0) + asked <= queue.limit.get(GPU, asked + 10**6)
+            for queue in self.path(gang.queue)
+        ) and (gang.disruption.preemptible or self._is_promised(gang, asked))
+
+    def _is_promised(self, gang: Gang, asked: int) -> bool:
+        for queue in self.path(gang.queue):
+            firm = sum(
+                pod.shape.requests[GPU]
+                for other in self.snapshot.gangs.values()
+                if not other.disruption.preemptible
+                and any(each.name == queue.name for each in self.path(other.queue))
+                for pod in other.members
+                if pod.node is not None
+            )
+            if queue.guarantee.get(GPU) and firm + asked > self.guarantee[queue.name]:
+                return False
+        return True
+
+    def fits(self, pods: Sequence[Pod], gone: Sequence[Group] = ()) -> bool:
+        """Whether the pods find nodes when those groups are gone."""
+        out = {pod.uid for group in gone for pod in group.pods}
+        free = {name: state.node.allocatable[GPU] for name, state in self.snapshot.nodes.items()}
+        for gang in self.snapshot.gangs.values():
+            for pod in gang.members:
+                if pod.node is not None and pod.uid not in out:
+                    free[pod.node] -= pod.shape.requests[GPU]
+        sizes = sorted((pod.shape.requests[GPU] for pod in pods), reverse=True)
+        return _fit(tuple(sizes), tuple(sorted(free.values())))
+
+    def groups(self, beneficiary: Gang) -> list[Group]:
+        """Those of other queues whom no rule of their own keeps."""
+        found: list[Group] = []
+        for gang in self.snapshot.gangs.values():
+            held = [pod for pod in gang.members if pod.node is not None]
+            is_spared = (
+                not held
+                or gang.queue == beneficiary.queue
+                or not gang.disruption.preemptible
+                or self.preempted.get(beneficiary.id) == gang.id
+                or self._began(held) + self._runtime(gang) > self.snapshot.now
+            )
+            if not is_spared:
+                found += [Group(gang, (pod,), False) for pod in held[gang.min_member :]]
+                found.append(Group(gang, tuple(held[: gang.min_member]), True))
+        return found
+
+    def _began(self, held: Sequence[Pod]) -> int:
+        return min(pod.running_since for pod in held) * 1000
+
+    def _runtime(self, gang: Gang) -> int:
+        reclaim = max(queue.reclaim_min_runtime_ms for queue in self.path(gang.queue))
+        return max(gang.disruption.min_runtime_ms, reclaim)
+
+    def could_help(
+        self, gang: Gang, pods: Sequence[Pod], allows: Callable[["Tenancy", Gang, Sequence[Group]], bool]
+    ) -> list[Group] | None:
+        """Some groups whose end lets the gang start, within the rules given; None where there are none."""
+        asked = sum(pod.shape.requests[GPU] for pod in pods)
+        groups = self.groups(gang)
+        for count in range(1, len(groups) + 1):
+            for gone in combinations(groups, count):
+                if (
+                    _is_whole(gone, groups)
+                    and allows(self, gang, gone)
+                    and self.may_start(gang, asked, self.freed(gone))
+                    and self.fits(pods, gone)
+                ):
+                    return list(gone)
+        return None
+
+    def freed(self, gone: Sequence[Group]) -> dict[QueueName, int]:
+        """What all queues on their paths get back."""
+        found: dict[QueueName, int] = {}
+        for group in gone:
+            for queue in self.path(group.gang.queue):
+                found[queue.name] = found.get(queue.name, 0) + group.gpus
+        return found
+
+
+def _is_whole(gone: Sequence[Group], groups: Sequence[Group]) -> bool:
+    """Whether the minimum of each gang goes only with all that is beyond it."""
+    last: set[GangId] = {group.gang.id for group in gone if group.is_last}
+    return all(group in gone for group in groups if group.gang.id in last)
+
+
+@lru_cache(maxsize=100_000)
+def _fit(sizes: tuple[int, ...], free: tuple[int, ...]) -> bool:
+    """Every pod is tried on every node."""
+    if not sizes:
+        return True
+    return any(
+        _fit(sizes[1:], tuple(sorted((*free[:index], have - sizes[0], *free[index + 1 :]))))
+        for index, have in enumerate(free)
+        if have >= sizes[0]
+    )

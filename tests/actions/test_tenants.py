@@ -1,0 +1,156 @@
+"""What a tenant may rely on, over whole histories of small clusters, beside what trying everything finds.
+
+Bound pods run, evicted ones are made anew at once; at last nothing changes any more.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from hypothesis import given
+
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.names import PodUid, QueueName
+from phalanx.model.resources import GPU
+from phalanx.model.snapshot import Snapshot
+from tests.actions.tenancy import Group, Tenancy, step, tenancies
+from tests.builders import Decided, Scenario
+from tests.examples import holds
+
+LONG = 60
+"""Cycles, a minute each, after which all must be at rest."""
+
+REST = 5
+"""Cycles without a change after which it is: nobody is safe from eviction for longer."""
+
+
+def history(scenario: Scenario) -> Iterator[tuple[Snapshot, Decided]]:
+    """What each cycle saw and decided, until nobody starts or goes any more."""
+    quiet = 0
+    for _ in range(LONG):
+        before = scenario.snapshot()
+        decided = step(scenario)
+        yield before, decided
+        quiet = 0 if decided.evicted() or decided.placed() else quiet + 1
+        if quiet == REST:
+            return
+    raise AssertionError("it comes to no end")
+
+
+def at_rest(scenario: Scenario) -> Tenancy:
+    """The state after that."""
+    *_, (_, decided) = history(scenario)
+    return Tenancy(scenario.snapshot(), decided)
+
+
+@given(tenancies())
+@holds(30)
+def test_nobody_outside_takes_what_a_queue_is_guaranteed(scenario: Scenario) -> None:
+    for before, decided in history(scenario):
+        known = Tenancy(before, decided)
+        for queue in before.queues:
+            keeps_its_guarantee(known, decided, queue)
+
+
+def keeps_its_guarantee(known: Tenancy, decided: Decided, queue: QueueName) -> None:
+    """Beneficiary by beneficiary: whom gangs of the queue itself evict there is its own affair."""
+    pods = {pod.uid: (gang, pod) for gang in known.snapshot.gangs.values() for pod in gang.members}
+    mine = {uid for uid, (gang, _) in pods.items() if queue in {each.name for each in known.path(gang.queue)}}
+
+    def gpus(uids: Iterable[PodUid]) -> int:
+        return sum(pods[uid][1].shape.requests[GPU] for uid in uids if uid in mine)
+
+    held = known.used(queue) + gpus(decided.binds)
+    for beneficiary in dict.fromkeys(each.beneficiary for each in decided.result.evictions):
+        lost = gpus(each.pod for each in decided.result.evictions if each.beneficiary == beneficiary)
+        held -= lost
+        (gang,) = (each for each in known.snapshot.gangs.values() if str(each) == beneficiary)
+        members = {pod.uid for pod in gang.members}
+        if mine.isdisjoint(members):
+            assert not lost or held >= known.guarantee[queue]
+        else:
+            held += gpus(each.pod for each in decided.result.nominations if each.pod in members)
+
+
+@given(tenancies())
+@holds(30)
+def test_no_queue_of_the_tree_gets_beyond_its_limit(scenario: Scenario) -> None:
+    """Nor does one that is beyond it already get anything; and the ledger is what the pods add up to."""
+    before: dict[QueueName, int] = {}
+    for _, decided in history(scenario):
+        after = Tenancy(scenario.snapshot(), decided)
+        ledger = Session(after.snapshot, SchedulerConfig()).ledger
+        for name, queue in after.snapshot.queues.items():
+            used = after.used(name)
+            assert ledger.usage(name).get(GPU, 0) == used
+            if name in before:
+                assert used <= max(queue.limit.get(GPU, used), before[name])
+            before[name] = used
+
+
+@given(tenancies())
+@holds(30)
+def test_no_gang_waits_that_would_fit(scenario: Scenario) -> None:
+    """What is idle is no use to anybody who waits: not to the minimum of a gang, nor to one more member."""
+    rest = at_rest(scenario)
+    waits = list(rest.waiting())
+    for gang, pods in waits:
+        asked = sum(pod.shape.requests[GPU] for pod in pods)
+        assert not (rest.may_start(gang, asked, {}) and rest.fits(pods))
+    for gang in rest.snapshot.gangs.values() if not waits else ():
+        for pod in gang.members:
+            if pod.node is None:
+                assert not (rest.may_start(gang, pod.shape.requests[GPU], {}) and rest.fits([pod]))
+
+
+@given(tenancies())
+@holds(30)
+def test_nobody_waits_below_the_guarantee_whom_a_reclaim_could_help(scenario: Scenario) -> None:
+    """Every set of victims that would help breaches a guarantee, a minimum run time or a policy."""
+    rest = at_rest(scenario)
+    for gang, pods in rest.waiting():
+        if gang.may_preempt:
+            assert rest.could_help(gang, pods, within_guarantee) is None
+
+
+def within_guarantee(rest: Tenancy, gang: Gang, gone: Sequence[Group]) -> bool:
+    """The gang stays within what is guaranteed to it, and the others keep what is guaranteed to them."""
+    asked = gang.min_member * gang.members[0].shape.requests[GPU]
+    freed = rest.freed(gone)
+    return all(
+        all(
+            rest.guarantee[queue] and rest.used(queue) + asked <= rest.guarantee[queue]
+            for queue in rest.apart(gang.queue, group.gang.queue)
+        )
+        and all(
+            rest.used(queue) - freed[queue] >= rest.guarantee[queue]
+            for queue in rest.apart(group.gang.queue, gang.queue)
+        )
+        for group in gone
+    )
+
+
+@given(tenancies())
+@holds(30)
+def test_nobody_waits_below_the_fair_share_whom_a_reclaim_could_help(scenario: Scenario) -> None:
+    rest = at_rest(scenario)
+    for gang, pods in rest.waiting():
+        if gang.may_preempt:
+            assert rest.could_help(gang, pods, within_fair_share) is None
+
+
+def within_fair_share(rest: Tenancy, gang: Gang, gone: Sequence[Group]) -> bool:
+    """The last that goes may bring a queue below its share: each of the others, and it, is above before."""
+    asked = gang.min_member * gang.members[0].shape.requests[GPU]
+    freed = rest.freed(gone)
+    for group in gone:
+        for queue in rest.apart(gang.queue, group.gang.queue):
+            if rest.used(queue) + asked > rest.fair_share[queue]:
+                return False
+        for queue in rest.apart(group.gang.queue, gang.queue):
+            here = [each for each in gone if queue in rest.freed([each])]
+            largest = max(each.gpus for each in here)
+            left = rest.used(queue) - freed[queue]
+            if left < rest.guarantee[queue] or left + largest <= rest.fair_share[queue]:
+                return False
+    return True
