@@ -36,8 +36,9 @@ def drill(
     """Play short acts again and again, with one fault at every point: exit code 0 when all came to their end.
 
     The acts: a gang of 16 is bound; it loses a member; it loses a node and its pods are replaced, or it
-    starts anew; another gang is evicted for it; or, for load, a cluster is full, changes or new pods are very
-    many. Each must be done in bounded simulated time, with no check violated.
+    starts anew; another gang is evicted for it, by priority, from another queue, or slowly beside a rival;
+    another gang is moved for it; or, for load, a cluster is full, changes or new pods are very many. Each
+    must be done in bounded simulated time, with no check violated.
 
     Parameters
     ----------

@@ -29,6 +29,7 @@ def simulate(
     faults: str = "all",
     load: float = 0.7,
     trace: Path | None = None,
+    workload: str = "plain",
     events: Annotated[bool, Parameter(negative="")] = False,
     twin: Annotated[bool, Parameter(negative="")] = False,
     output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
@@ -55,6 +56,10 @@ def simulate(
         GPU time that the jobs want, as a part of what the cluster has.
     trace
         A CSV of real jobs, instead of drawn ones with the statistics of Microsoft's Philly trace.
+    workload
+        plain, or queues: a tree of queues with guarantees, limits, orders, backfill and cells, budgets,
+        moves, and gangs of several priorities that may grow, reserve room, share GPUs, and say how they may
+        be evicted; not with a trace.
     events
         One line for each fault, placement and eviction, on standard error.
     twin
@@ -62,14 +67,26 @@ def simulate(
     output
         text, or json.
     """
-    from phalanx.sim.scenarios import FAULTS, Request
+    from phalanx.sim.scenarios import FAULTS, WORKLOADS, Request
 
-    if faults not in FAULTS:
-        raise BadInput(f"--faults: expected one of {', '.join(FAULTS)}; found {faults}")
+    for flag, name, known in (("--faults", faults, FAULTS), ("--workload", workload, WORKLOADS)):
+        if name not in known:
+            raise BadInput(f"{flag}: expected one of {', '.join(known)}; found {name}")
+    if trace is not None and workload != "plain":
+        raise BadInput(f"--workload: expected plain with --trace, found {workload}")
     for flag, value in (("--nodes", nodes), ("--hours", hours), ("--jobs", jobs), ("--load", load)):
         if value <= 0:
             raise BadInput(f"{flag}: expected a number above 0, found {value}")
-    request = Request(seed=0, nodes=nodes, hours=hours, faults=faults, load=load, trace=_read_trace(trace))
+    jobs_of_trace = _read_trace(trace)
+    request = Request(
+        seed=0,
+        nodes=nodes,
+        hours=hours,
+        faults=faults,
+        load=load,
+        trace=jobs_of_trace,
+        workload=workload,
+    )
     first, last = _range(seed, seeds)
     if first == last:
         one = msgspec.structs.replace(request, seed=first)
@@ -176,6 +193,7 @@ def command(request: "Request", trace: Path | None) -> str:
         f"--seed {request.seed} --nodes {request.nodes} --hours {request.hours:g}",
         f"--faults {request.faults} --load {request.load:g}",
         *([f"--trace {trace}"] if trace else []),
+        *([f"--workload {request.workload}"] if request.workload != "plain" else []),
     ]
     return " ".join(words)
 

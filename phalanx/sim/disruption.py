@@ -10,10 +10,10 @@ from typing import Any
 from phalanx.sim.api.budgets import with_allowed_condition
 from phalanx.sim.api.kinds import BUDGETS
 from phalanx.sim.api.objects import is_deleting, is_ready, seconds_of, set_condition
-from phalanx.sim.api.selectors import label_selector
+from phalanx.sim.api.selectors import Match, label_selector
 from phalanx.sim.client import Client
 from phalanx.sim.limits import SIM_DISRUPTION_PENDING_S
-from phalanx.sim.store import Change, Key, Object
+from phalanx.sim.store import Change, ChangeType, Key, Object
 from phalanx.sim.workqueue import WorkQueue
 
 
@@ -22,13 +22,14 @@ class Disruption:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._protected: dict[Key, tuple[Match, dict[Key, Object]]] = {}
         self._queue = WorkQueue(self._look_at)
         self._unsubscribe = [
             client.subscribe(BUDGETS.resource, self._on_budget),
             client.subscribe("pods", self._on_pod),
         ]
         for key in client.keys(BUDGETS.resource):
-            self._queue.add(key)
+            self._find_pods(key, client.get(key) or {})
 
     def close(self) -> None:
         """Leave all budgets as they are."""
@@ -37,22 +38,37 @@ class Disruption:
         self._queue.close()
 
     def _on_budget(self, change: Change) -> None:
-        self._queue.add(change.entry.key)
+        key, previous = change.entry.key, change.previous
+        if change.type is ChangeType.DELETED:
+            self._protected.pop(key, None)
+        elif previous is None or previous.data["spec"] != change.entry.data["spec"]:
+            self._find_pods(key, change.entry.data)
+        self._queue.add(key)
+
+    def _find_pods(self, key: Key, budget: Object) -> None:
+        match = label_selector(budget["spec"].get("selector"))
+        found = {pod: self._client.get(pod) for pod in self._client.keys("pods")}
+        pods = {pod: data for pod, data in found.items() if data is not None and match(data)}
+        mine = {pod: data for pod, data in pods.items() if pod.namespace == key.namespace}
+        self._protected[key] = match, mine
+        self._queue.add(key)
 
     def _on_pod(self, change: Change) -> None:
-        namespace = change.entry.key.namespace
-        for key in self._client.keys(BUDGETS.resource):
-            if key.namespace == namespace:
+        pod = change.entry.key
+        for key, (match, pods) in self._protected.items():
+            if key.namespace != pod.namespace:
+                continue
+            before = pods.pop(pod, None)
+            if change.type is not ChangeType.DELETED and match(change.entry.data):
+                pods[pod] = change.entry.data
+            if before is not None or pod in pods:
                 self._queue.add(key)
 
     def _look_at(self, key: Key) -> None:
         budget = self._client.get(key)
         if budget is None:
             return
-        match = label_selector(budget["spec"].get("selector"))
-        found = [self._client.get(pod) for pod in self._client.keys("pods") if pod.namespace == key.namespace]
-        pods = [pod for pod in found if pod is not None and match(pod)]
-        status = _counted(budget, pods, now=self._client.now())
+        status = _counted(budget, list(self._protected[key][1].values()), now=self._client.now())
         if status != budget["status"]:
             self._client.update_status(key, **status)
         if status.get("disruptedPods"):

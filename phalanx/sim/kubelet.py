@@ -33,6 +33,8 @@ RUN_SECONDS: Final = "sim.phalanx.dev/run-seconds"
 """Annotation of a pod: how long it runs until it succeeds, in seconds; fractions are allowed."""
 START_SECONDS: Final = "sim.phalanx.dev/start-seconds"
 """Annotation of a pod: how long it is Pending on its node before it runs."""
+STOP_SECONDS: Final = "sim.phalanx.dev/stop-seconds"
+"""Annotation of a pod: how long it runs on after it was deleted, at most for its grace period."""
 INIT_FAILS: Final = "sim.phalanx.dev/init-fails"
 """Annotation of a pod: its init containers fail, `exit-code[/reason[/message]]`, and so does the pod."""
 FAILS_AFTER_SECONDS: Final = "sim.phalanx.dev/fails-after-seconds"
@@ -258,11 +260,28 @@ class Kubelets:
         self._queue.call_later(delay_s, fire)
 
     def _stop(self, machine: Machine, key: Key, pod: Object) -> None:
+        guest = machine.guests.get(key)
+        if (
+            guest is not None
+            and guest.is_running
+            and guest.end is None
+            and self._takes_time(machine, key, pod)
+        ):
+            return
         if pod["status"].get("phase") == "Running":
             self._client.update_status(key, **ended_status(pod, STOPPED, now=self._client.now()))
         self._leave(key_host(pod), machine, key)
         if pod["metadata"].get("deletionGracePeriodSeconds", 0) > 0:
             self._client.delete(key, uid=pod["metadata"]["uid"], grace_s=0)
+
+    def _takes_time(self, machine: Machine, key: Key, pod: Object) -> bool:
+        """Whether the containers go on for a while, which begins when this is asked first."""
+        guest, grace_s = machine.guests[key], pod["metadata"].get("deletionGracePeriodSeconds") or 0
+        stop_s = min(_seconds(pod, STOP_SECONDS) or 0.0, grace_s)
+        if stop_s > 0 and not guest.is_stopping:
+            guest.is_stopping = True
+            self._later(machine, key, guest, stop_s, lambda guest: _end_with(guest, STOPPED))
+        return stop_s > 0
 
     def _leave(self, host: str, machine: Machine, key: Key) -> None:
         machine.leave(key)

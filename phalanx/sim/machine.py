@@ -39,6 +39,7 @@ class Guest(Struct):
 
     is_due: the time for its first start has come.
     is_stale: the API may not show it as it is, since its node was lost.
+    is_stopping: it was told to end, and takes its time.
     end: how its containers ended, as long as the API does not know it.
     zones: what it has of the NUMA zones.
     """
@@ -49,6 +50,7 @@ class Guest(Struct):
     is_running: bool = False
     is_due: bool = False
     is_stale: bool = False
+    is_stopping: bool = False
     end: End | None = None
     zones: Taken = ()
 

@@ -10,13 +10,15 @@ from phalanx.clock import Random
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.names import LABEL_SUBGROUP
 from phalanx.model.resources import GPU
+from phalanx.sim.campaign import queue_tree, tenants
 from phalanx.sim.campaign.gangs import gang_jobs
 from phalanx.sim.campaign.generator import campaign
 from phalanx.sim.campaign.jobs import TraceJob, fitted, manifests, priority_classes, queues, synthetic_jobs
 from phalanx.sim.faults.fault import Fault
 from phalanx.sim.faults.profiles import PROFILES, plan
+from phalanx.sim.footprint import allocatable_of
 from phalanx.sim.invariants.check import Check
-from phalanx.sim.simulation import Scenario, Submission
+from phalanx.sim.simulation import WARM_UP_S, Scenario, Submission
 from phalanx.sim.store import Object
 from phalanx.sim.workloads import node
 
@@ -25,6 +27,9 @@ CAMPAIGNS: Final = {"life": 1, "life-x10": 10, "life-x100": 100}
 
 FAULTS: Final = (*PROFILES, *CAMPAIGNS)
 """The names of all that can go wrong together."""
+
+WORKLOADS: Final = ("plain", "queues")
+"""Plain: jobs in queues without bounds. Queues: a tree of queues with bounds, gangs that use them."""
 
 _BLOCK: Final = "network.topology.nvidia.com/block"
 _RACK: Final = "cloud.provider.com/topology-rack"
@@ -62,7 +67,10 @@ _GUARANTEED: Final = (False, True, True)
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a user asks for. `trace`: its jobs, not drawn ones. `load`: GPU time wanted, of what there is."""
+    """What a user asks for. `trace`: its jobs, not drawn ones. `load`: GPU time wanted, of what there is.
+
+    `workload`: one of WORKLOADS; with a trace it is plain.
+    """
 
     seed: int
     nodes: int
@@ -70,11 +78,14 @@ class Request(Struct, frozen=True, kw_only=True):
     faults: str
     load: float
     trace: tuple[TraceJob, ...] = ()
+    workload: str = "plain"
 
 
 def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenario:
     """Everything else comes from the seed. Raises KeyError for faults that are not in FAULTS."""
-    nodes = _nodes(request)
+    if request.workload == "queues":
+        return _with_queues(request, checks)
+    nodes = _nodes(request, _NODES_PER_RACK)
     jobs = _jobs(request, nodes)
     faults = _faults(request, nodes)
     return Scenario(
@@ -85,20 +96,45 @@ def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenari
         faults=faults,
         checks=checks,
         config=SchedulerConfig(),
-        rival=any(fault.family in ("F8", "F10", "F11") for fault in faults),
+        rival=_has_rivals(faults),
     )
+
+
+def _with_queues(request: Request, checks: tuple[type[Check], ...]) -> Scenario:
+    nodes = queue_tree.sharing(_nodes(request, queue_tree.NODES_PER_RACK))
+    gpus = sum(allocatable_of(node).get(GPU, 0) for node in nodes)
+    faults = _faults(request, nodes)
+    random = _random(request, "tenants")
+    arrivals = tenants.arrivals(
+        random=random, hours=request.hours, nodes=nodes, load=request.load, began_s=WARM_UP_S
+    )
+    queues = queue_tree.tree(_random(request, "tree"), gpus=gpus)
+    return Scenario(
+        seed=request.seed,
+        seconds=request.hours * 3600,
+        cluster=(*nodes, *queue_tree.priority_classes(), *queues, *queue_tree.budgets()),
+        submissions=tuple(Submission(each.at_s, each.manifests) for each in arrivals),
+        faults=faults,
+        checks=checks,
+        config=queue_tree.config(_random(request, "config")),
+        rival=_has_rivals(faults),
+    )
+
+
+def _has_rivals(faults: Iterable[Fault]) -> bool:
+    return any(fault.family in ("F8", "F10", "F11") for fault in faults)
 
 
 def _random(request: Request, purpose: str) -> Random:
     return Random(f"{request.seed}/{purpose}")
 
 
-def _nodes(request: Request) -> tuple[Object, ...]:
-    """Servers of eight GPUs in racks of eight; no two have the same memory, as in life."""
+def _nodes(request: Request, per_rack: int) -> tuple[Object, ...]:
+    """Servers of eight GPUs in racks of so many; no two have the same memory, as in life."""
     random = _random(request, "nodes")
     made = []
     for number in range(request.nodes):
-        rack = number // _NODES_PER_RACK
+        rack = number // per_rack
         labels = {_BLOCK: f"b{rack // _RACKS_PER_BLOCK}", _RACK: f"r{rack % _RACKS_PER_BLOCK}"}
         memory = f"{(1 << 30) * 1000 - random.randrange(1 << 24)}"
         made.append(node(f"n{number:04d}", gpus=8, labels=labels, memory=memory, cpu="128"))

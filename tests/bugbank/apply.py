@@ -93,13 +93,13 @@ def _simulated(wanted: Simulated) -> Iterator[str]:
 def _drilled(wanted: Drilled) -> Iterator[str]:
     from itertools import islice
 
-    from phalanx.sim.drills.acts import ACTS
+    from phalanx.sim.drills.all import ALL_ACTS
     from phalanx.sim.drills.crashes import crash_plans
     from phalanx.sim.drills.replies import reply_plans
     from phalanx.sim.drills.views import view_plans
     from phalanx.sim.invariants.all import ALL_CHECKS
 
-    act = next(act for act in ACTS if act.name == wanted.act)
+    act = next(act for act in ALL_ACTS if act.name == wanted.act)
     plans = {
         "crashes": lambda: crash_plans(act, seed=1, checks=ALL_CHECKS),
         "replies": lambda: reply_plans(act, seed=1, checks=ALL_CHECKS),

@@ -3,8 +3,11 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from phalanx.cli.app import main
+from phalanx.cli.simulate import command
+from phalanx.sim.scenarios import Request
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +40,12 @@ def test_many_seeds_are_added_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert totals["violationCount"] == 0
 
 
+def test_a_run_with_queues_is_told_how_to_repeat() -> None:
+    request = Request(seed=3, nodes=4, hours=0.05, faults="none", load=1.0)
+    assert "--workload" not in command(request, None)
+    assert command(replace(request, workload="queues"), None).endswith("--load 1 --workload queues")
+
+
 def test_events_are_told_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--seed", "1", "--faults", "storm", "--events", *SHORT]) == 0
     assert " places " in capsys.readouterr().err
@@ -46,6 +55,8 @@ def test_events_are_told_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "message"),
     [
         (["--faults", "everything"], "--faults: expected one of none, calm, "),
+        (["--workload", "work"], "--workload: expected one of plain, queues; found work"),
+        (["--workload", "queues", "--trace", "t.csv"], "--workload: expected plain with --trace"),
         (["--nodes", "0"], "--nodes: expected a number above 0, found 0"),
         (["--hours", "-1"], "--hours: expected a number above 0"),
         (["--seeds", "9..3"], "--seeds: expected FIRST..LAST such as 1..100, found 9..3"),

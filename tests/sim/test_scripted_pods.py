@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.sim.kubelet import EXIT_CODE, FAILS_AFTER_SECONDS, INIT_FAILS, START_SECONDS
+from phalanx.sim.kubelet import EXIT_CODE, FAILS_AFTER_SECONDS, INIT_FAILS, START_SECONDS, STOP_SECONDS
 from phalanx.sim.store import Key, Object
 from phalanx.sim.workloads import node, pod
 from tests.sim.virtual import VirtualCluster, in_virtual_time
@@ -51,6 +51,36 @@ async def test_a_pod_that_is_deleted_before_it_starts_goes(cluster: VirtualClust
     await cluster.run_on(scripted("p", {START_SECONDS: "5"}), "a")
     cluster.delete("pods", "p")
     await asyncio.sleep(LATER_S)
+    assert cluster.phase("p") == ""
+
+
+@in_virtual_time
+async def test_a_pod_takes_its_time_to_end(cluster: VirtualCluster) -> None:
+    await with_node(cluster)
+    await cluster.run_on(scripted("p", {STOP_SECONDS: "5"}), "a")
+    cluster.delete("pods", "p")
+    await asyncio.sleep(4)
+    assert cluster.phase("p") == "Running"
+    await asyncio.sleep(2)
+    assert cluster.phase("p") == ""
+
+
+@in_virtual_time
+async def test_no_longer_than_its_grace_period(cluster: VirtualCluster) -> None:
+    await with_node(cluster)
+    manifest = scripted("p", {STOP_SECONDS: "60"}, terminationGracePeriodSeconds=3)
+    await cluster.run_on(manifest, "a")
+    cluster.delete("pods", "p")
+    await asyncio.sleep(4)
+    assert cluster.phase("p") == ""
+
+
+@in_virtual_time
+async def test_one_that_ends_by_itself_meanwhile_goes_then(cluster: VirtualCluster) -> None:
+    await with_node(cluster)
+    await cluster.run_on(scripted("p", {STOP_SECONDS: "20"}, run_s=5), "a")
+    cluster.delete("pods", "p")
+    await asyncio.sleep(6)
     assert cluster.phase("p") == ""
 
 

@@ -1,8 +1,13 @@
 """L1 to L5, L11, S18 can fail, and do not when it only looks like it."""
 
+from typing import Any
+
 import pytest
 
 from phalanx.model.decisions import CycleResult
+from phalanx.model.memory import Memory, Nomination
+from phalanx.model.names import GangId, NodeName
+from phalanx.model.resources import GPU
 from phalanx.sim.invariants.caches import CacheIsTrue, NothingIsKept
 from phalanx.sim.invariants.liveness import (
     FeasibleGangsRun,
@@ -83,6 +88,62 @@ def test_a_gang_that_waits_for_a_reason(spec: dict[str, object]) -> None:
         await at_rest(stage)
 
     assert violations(history, FeasibleGangsRun) == []
+
+
+@pytest.mark.parametrize(
+    ("queues", "spec", "expected"),
+    [
+        ({"q": {"limit": {"nvidia.com/gpu": "16"}}}, {}, ["L1"]),
+        ({"q": {"limit": {"nvidia.com/gpu": "15"}}}, {}, []),
+        ({"q": {"parent": "top"}, "top": {"limit": {"nvidia.com/gpu": "15"}}}, {}, []),
+        ({"q": {"backfill": "Easy", "ordering": "FairUsers", "userLabel": "user"}}, {}, ["L1"]),
+        ({"q": {"ordering": "StrictFIFO"}}, {}, []),
+        ({"q": {}, "other": {"cells": [{"level": "block", "count": 1}]}}, {}, []),
+        ({"q": {}}, {"disruption": {"mode": "Single"}, "runtime": {"estimate": "1m"}}, ["L1"]),
+        ({"q": {}}, {"disruption": {"preemptible": False}}, []),
+    ],
+    ids=["limit", "lower", "above", "order", "strict", "cells", "wishes", "not-preemptible"],
+)
+def test_what_queues_allow(queues: dict[str, Any], spec: dict[str, Any], expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        stage.create(*(queue(name, **fields) for name, fields in queues.items()))
+        waiting(stage, 2, queue="q", **spec)
+        await at_rest(stage)
+
+    assert violations(history, FeasibleGangsRun) == expected
+
+
+@pytest.mark.parametrize(
+    ("kept", "limit", "expected"),
+    [(["n0"], "64", []), (["n0"], "", ["L1"]), (["n0", "n2"], "", [])],
+    ids=["on-its-account", "elsewhere", "in-both-blocks"],
+)
+def test_room_that_is_kept_for_another(kept: list[str], limit: str, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        stage.create(queue("q", **({"limit": {"nvidia.com/gpu": limit}} if limit else {})))
+        waiting(stage, 2, queue="q", topology={"required": "block"})
+        host = await stage.leader()
+        seats = {NodeName(name): {GPU: 1} for name in kept}
+        made = Nomination(seats=seats, victims=(), until=1, attempts=1)
+        host.decided(CycleResult(cycle=0, memory=Memory(nominations={GangId("other"): made})))
+        await at_rest(stage)
+
+    assert violations(history, FeasibleGangsRun) == expected
+
+
+def test_room_that_is_kept_for_the_gang_itself() -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        waiting(stage, 4)
+        host = await stage.leader()
+        made = Nomination(seats={NodeName("n0"): {GPU: 1}}, victims=(), until=1, attempts=1)
+        gang_id = GangId(stage.uid("g", "podgroups.scheduling.phalanx.dev"))
+        host.decided(CycleResult(cycle=0, memory=Memory(nominations={gang_id: made})))
+        await at_rest(stage)
+
+    assert violations(history, FeasibleGangsRun) == ["L1"]
 
 
 @pytest.mark.parametrize("spoil", ["cordon", "fault", "foreign"])

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+import pytest
 from msgspec.structs import replace
 
 from phalanx.model.decisions import CycleResult, Evict, QueueReport
@@ -101,6 +102,21 @@ def test_room_is_kept_for_who_is_moved() -> None:
 def test_another_queue_goes_down_to_its_guarantee() -> None:
     assert verdicts(cluster(queue="other").queue("other"), 0, 1) == []
     assert verdicts(cluster(queue="other").queue("other", guarantee={GPU: 1}), 0, 1) == ["S22"]
+
+
+@pytest.mark.parametrize(("guarantee", "expected"), [(0, []), (1, ["S22"])])
+def test_so_does_the_queue_above_it(guarantee: int, expected: list[str]) -> None:
+    scenario = (
+        cluster(queue="inner").queue("outer", guarantee={GPU: guarantee}).queue("inner", parent="outer")
+    )
+    assert verdicts(scenario, 0, 1) == expected
+
+
+def test_but_not_one_above_both() -> None:
+    scenario = Scenario().nodes("n", gpu=8).gang("low", 2, gpu=4, on=["n-0"] * 2, queue="theirs")
+    scenario.gang("high", 1, gpu=4, queue="mine").queue("outer", guarantee={GPU: 8})
+    scenario.queue("mine", parent="outer").queue("theirs", parent="outer")
+    assert verdicts(scenario, 0, 1) == []
 
 
 def test_what_is_not_preemptible_does_not_go() -> None:

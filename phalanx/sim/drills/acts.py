@@ -6,20 +6,17 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from phalanx.framework.config import SchedulerConfig
 from phalanx.model.names import LABEL_POD_GROUP
 from phalanx.model.resources import CPU, GPU
 from phalanx.sim.store import Key, Object
-from phalanx.sim.workloads import job, pod_group, priority_class, tree_of_nodes
+from phalanx.sim.workloads import job, pod_group, tree_of_nodes
 from phalanx.sim.world import World
 
 RACK: Final = "cloud.provider.com/topology-rack"
 NAME: Final = "drill"
 GANG: Final = 16
-_URGENT: Final = "urgent"
-_FILLERS: Final = ("filler-1", "filler-2")
-_RACKFUL: Final = 24
-_SLOWEST_S: Final = 120
-_SETTLE_S: Final = 4.0
+SETTLE_S: Final = 4.0
 
 
 async def _nothing_more(_world: World) -> str | None:
@@ -38,6 +35,7 @@ class Act(Struct, frozen=True):
     begin: Callable[[World], Callable[[], bool]]
     within_s: float
     afterwards: Callable[[World], Coroutine[Any, Any, str | None]] = _nothing_more
+    config: SchedulerConfig = SchedulerConfig()
 
 
 def cluster() -> list[Object]:
@@ -53,19 +51,20 @@ def gang(name: str = NAME, *, members: int = GANG, **spec: Any) -> list[Object]:
     return [group, whole]
 
 
-async def _settled(world: World) -> None:
+async def settled(world: World) -> None:
+    """The cluster is there, and somebody leads."""
     world.create(cluster())
     world.start()
-    await asyncio.sleep(_SETTLE_S)
+    await asyncio.sleep(SETTLE_S)
 
 
 async def _running(world: World, **spec: Any) -> None:
-    await _settled(world)
+    await settled(world)
     world.create(gang(**spec))
     async with asyncio.timeout(60):
         while not _all_run(world):
             await asyncio.sleep(0.5)
-    await asyncio.sleep(_SETTLE_S)
+    await asyncio.sleep(SETTLE_S)
 
 
 async def _running_to_be_restarted(world: World) -> None:
@@ -74,38 +73,6 @@ async def _running_to_be_restarted(world: World) -> None:
 
 async def _running_to_be_replaced(world: World) -> None:
     await _running(world, recovery={"onNodeLoss": "Replace", "gracePeriod": "5s"})
-
-
-async def _full_of_the_less_important(world: World) -> None:
-    await _settled(world)
-    world.create([priority_class(_URGENT, 1000)])
-    for name in _FILLERS:
-        world.create(gang(name, members=_RACKFUL))
-    async with asyncio.timeout(60):
-        while not all(_run(world, name) == _RACKFUL for name in _FILLERS):
-            await asyncio.sleep(0.5)
-    await asyncio.sleep(_SETTLE_S)
-
-
-def _create_urgent_gang(world: World) -> Callable[[], bool]:
-    world.create(gang(priorityClassName=_URGENT))
-    return lambda: _all_run(world)
-
-
-async def _one_was_evicted(world: World) -> str | None:
-    """One filler went for the urgent gang, whole; the other one still runs, with the pods that it had."""
-    urgent = world.client.get(Key("podgroups.scheduling.phalanx.dev", "default", NAME))
-    assert urgent is not None
-    since = urgent["metadata"]["creationTimestamp"]
-    for _ in range(_SLOWEST_S):
-        kept = [
-            sum(1 for pod in _running_pods(world, name) if pod["metadata"]["creationTimestamp"] < since)
-            for name in _FILLERS
-        ]
-        if sorted(kept) == [0, _RACKFUL]:
-            return None
-        await asyncio.sleep(1)
-    return f"of the fillers {kept} pods were left"
 
 
 def _create_gang(world: World) -> Callable[[], bool]:
@@ -127,14 +94,16 @@ def _delete_a_member(world: World) -> Callable[[], bool]:
 
 
 def _all_run(world: World) -> bool:
-    return _run(world, NAME) == GANG
+    return run_of(world, NAME) == GANG
 
 
-def _run(world: World, group: str) -> int:
-    return len(_running_pods(world, group))
+def run_of(world: World, group: str) -> int:
+    """How many pods of a group run."""
+    return len(running_pods(world, group))
 
 
-def _running_pods(world: World, group: str) -> list[Object]:
+def running_pods(world: World, group: str) -> list[Object]:
+    """The pods of a group that run and are not being deleted."""
     return [
         pod
         for pod in _pods(world)
@@ -152,11 +121,9 @@ def _nodes_in_use(world: World) -> list[str]:
 
 
 ACTS: Final = (
-    Act("bind", _settled, _create_gang, within_s=120.0),
+    Act("bind", settled, _create_gang, within_s=120.0),
     Act("member-lost", _running, _delete_a_member, within_s=120.0),
     Act("node-lost-replace", _running_to_be_replaced, _lose_a_node, within_s=900.0),
     Act("node-lost-restart", _running_to_be_restarted, _lose_a_node, within_s=900.0),
-    Act("preemption", _full_of_the_less_important, _create_urgent_gang, 300.0, _one_was_evicted),
 )
-"""A gang's binding; one lost member; a lost node, its pods replaced or the gang started anew; a gang that is
-evicted for another."""
+"""A gang's binding; one lost member; a lost node, its pods replaced or the gang started anew."""

@@ -9,8 +9,12 @@ from phalanx.sim.drills.load import FULL, TENTH, load_plans
 from phalanx.sim.drills.plan import Plan, Playable
 from phalanx.sim.drills.races import race_plans
 from phalanx.sim.drills.replies import reply_plans
+from phalanx.sim.drills.room import ROOM_ACTS
 from phalanx.sim.drills.views import view_plans
 from phalanx.sim.invariants.check import Check
+
+ALL_ACTS: Final = (*ACTS, *ROOM_ACTS)
+"""Every act that is repeated with faults."""
 
 Plans = Callable[[Act, int, tuple[type[Check], ...]], Iterator[Plan]]
 
@@ -36,5 +40,5 @@ def plans_of(
     if drill == LOAD:
         yield from load_plans(seed=seed, size=FULL if full else TENTH)
         return
-    for act in ACTS:
+    for act in ALL_ACTS:
         yield from ACT_DRILLS[drill](act, seed, checks)

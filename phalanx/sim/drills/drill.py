@@ -40,7 +40,7 @@ def play(
 ) -> Outcome:
     """Once, in a world of its own that goes on for `watched_s` simulated seconds after the act."""
     performance = _Performance(act, arm, watched_s)
-    world = in_world(WorldSettings(seed=seed, checks=checks), performance.play)
+    world = in_world(WorldSettings(seed=seed, checks=checks, config=act.config), performance.play)
     problem = performance.problem
     if world.violations.kept:
         first = world.violations.kept[0]

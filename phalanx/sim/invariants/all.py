@@ -4,6 +4,7 @@ from typing import Final
 
 from phalanx.sim.invariants.access import LeastPrivilege
 from phalanx.sim.invariants.binds import NodeMayTakePod, OneBindPerPod, RoomOnNodes
+from phalanx.sim.invariants.budgets import BudgetsHold
 from phalanx.sim.invariants.caches import CacheIsTrue, NothingIsKept
 from phalanx.sim.invariants.check import Check
 from phalanx.sim.invariants.company import PodsApart
@@ -15,6 +16,7 @@ from phalanx.sim.invariants.evictions import (
     LostMembersGo,
 )
 from phalanx.sim.invariants.gangs import OneDomain, OwnMembersOnly, WholeGangs
+from phalanx.sim.invariants.kept_room import KeptRoomIsKept
 from phalanx.sim.invariants.liveness import (
     FeasibleGangsRun,
     NobodyStarves,
@@ -48,6 +50,8 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     StatusIsTrue,
     SubgroupsTogether,
     PreemptionsHelp,
+    BudgetsHold,
+    KeptRoomIsKept,
     PodsApart,
     BudgetOfJobs,
     FailedNodesAvoided,

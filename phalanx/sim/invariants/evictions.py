@@ -21,6 +21,7 @@ from phalanx.sim.invariants.bounds import (
 from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.check import Check, Scene
 from phalanx.sim.invariants.facts import GangKey, NodeFact, PodFact
+from phalanx.sim.invariants.keeping import Keeping
 from phalanx.sim.invariants.liveness import any_claim
 from phalanx.sim.invariants.oracle import Oracle
 from phalanx.sim.invariants.truth import GROUPS, NODES, GangFact, Truth
@@ -230,8 +231,8 @@ class FailedNodesAvoided(Check):
     Others can take it when nodes on which no member has failed, through whose fault ever, have room for all
     members that wait, in one domain where one is required. Only gangs that the oracle understands are judged,
     by a process that was there when it failed, and neither while a third of the nodes is bad nor while a
-    broken gang may claim room, nor where room may have come after the look at the cluster. While the breaker
-    may be open no fault counts.
+    broken gang may claim room, nor where room may have come after the look at the cluster. Nodes on which
+    room is kept for others are none of them. While the breaker may be open no fault counts.
     """
 
     name = "S16"
@@ -239,6 +240,7 @@ class FailedNodesAvoided(Check):
     def __init__(self, scene: Scene, truth: Truth) -> None:
         super().__init__(scene, truth)
         self._oracle = Oracle(scene.store, truth)
+        self._keeping = Keeping()
         self._failed: dict[GangKey, dict[str, float]] = {}
         self._suspected: dict[GangKey, set[str]] = {}
         self._began: dict[str, float] = {}
@@ -261,6 +263,8 @@ class FailedNodesAvoided(Check):
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         began = self._began.setdefault(host, self.now)
+        keeping, self._keeping = self._keeping, Keeping()
+        self._keeping.take(result)
         if 3 * len(self.truth.bad_nodes) > len(self.truth.nodes):
             return
         for placement in result.placements:
@@ -275,7 +279,9 @@ class FailedNodesAvoided(Check):
             has_room_come = self.truth.has_room_come(DECIDED_S, but=avoided)
             if used and (has_room_come or any_claim(self.truth, self.now, but=gang.key)):
                 continue
-            if used and self._oracle.why_fits(gang, without=avoided | self._suspected.get(gang.key, set())):
+            kept = keeping.nodes(but=gang.uid) | self._keeping.nodes(but=gang.uid)
+            others = avoided | self._suspected.get(gang.key, set()) | kept
+            if used and self._oracle.why_fits(gang, without=others):
                 self.violated(gang, f"sent back to {used[0]}, which failed it")
             elif avoided:
                 self.saw("node-avoided" if not used else "failed-node-was-the-only-one")

@@ -19,6 +19,7 @@ from phalanx.sim.invariants.bounds import (
 from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.check import Check, Scene
 from phalanx.sim.invariants.facts import GangKey, GroupFact, PodFact, node_fact
+from phalanx.sim.invariants.keeping import Keeping
 from phalanx.sim.invariants.oracle import Oracle
 from phalanx.sim.invariants.truth import GROUPS, NODES, GangFact, Truth
 from phalanx.sim.store import Change, ChangeType, Key
@@ -41,7 +42,7 @@ def any_claim(truth: Truth, now: float, *, but: GangKey | None = None, led_since
 class FeasibleGangsRun(Check):
     """L1: at rest, no gang waits for a minimum that certainly fits; L2: nor one that a fault broke.
 
-    Nobody is judged where room came back only a moment ago.
+    Nobody is judged where room came back only a moment ago, nor on nodes where room is kept for others.
     """
 
     name = "L1"
@@ -49,6 +50,10 @@ class FeasibleGangsRun(Check):
     def __init__(self, scene: Scene, truth: Truth) -> None:
         super().__init__(scene, truth)
         self._oracle = Oracle(scene.store, truth)
+        self._keeping = Keeping()
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        self._keeping.take(result)
 
     def at_rest(self) -> None:
         if self.truth.has_room_come(CONVERGED_S):
@@ -56,7 +61,8 @@ class FeasibleGangsRun(Check):
         is_claimed = any_claim(self.truth, self.now)
         for gang in self.truth.ours():
             is_broken = gang.has_started or gang.active > 0
-            why = "" if is_claimed and not is_broken else self._oracle.why_fits(gang)
+            kept = self._keeping.nodes(but=gang.uid)
+            why = "" if is_claimed and not is_broken else self._oracle.why_fits(gang, without=kept)
             if why:
                 self.violated(gang, f"waits although {why}", check="L2" if is_broken else "")
 
@@ -67,9 +73,9 @@ class NobodyStarves(Check):
     Looked at each STARVING_PERIOD_S for the STARVING_GANGS that have waited longest: one that fits in two
     looks, with as many cycles of one leader between them and nothing between the leader and the server,
     starves. So does one that fits for IDLE_S in which no cycle runs. A node that came back, or was
-    uncordoned, is room like any other. Nobody is judged while a third of the nodes has turned bad within the
-    breaker's window, nor while another gang that is broken may keep a claim on room, nor a broken one that
-    may be restarted.
+    uncordoned, is room like any other; one on which the leader keeps room for others is none. Nobody is
+    judged while a third of the nodes has turned bad within the breaker's window, nor while another gang that
+    is broken may keep a claim on room, nor a broken one that may be restarted.
     """
 
     name = "L3"
@@ -77,6 +83,7 @@ class NobodyStarves(Check):
     def __init__(self, scene: Scene, truth: Truth) -> None:
         super().__init__(scene, truth)
         self._oracle = Oracle(scene.store, truth)
+        self._keeping = Keeping()
         self._next = STARVING_PERIOD_S
         self._fitted: dict[GangKey, tuple[int, float]] = {}
         self._cycles = 0
@@ -89,6 +96,7 @@ class NobodyStarves(Check):
             self._led_since = self.now
             self._fitted = {}
         self._cycles += 1
+        self._keeping.take(result)
 
     def on_tick(self) -> None:
         if self.now < self._next:
@@ -100,7 +108,8 @@ class NobodyStarves(Check):
         for gang in self._longest_waiting():
             is_claimed = any_claim(self.truth, self.now, but=gang.key, led_since=self._led_since)
             is_held = is_claimed or (gang.has_started and self._restarts(gang))
-            why = "" if is_held else self._oracle.why_fits(gang)
+            kept = self._keeping.nodes(but=gang.uid)
+            why = "" if is_held else self._oracle.why_fits(gang, without=kept)
             if not why:
                 continue
             first = self._fitted[gang.key] = before.get(gang.key, (self._cycles, self.now))

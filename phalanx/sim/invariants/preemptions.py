@@ -1,6 +1,6 @@
 """Evictions of one gang for another: S22."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from phalanx.framework.statement import total_requests
@@ -8,9 +8,10 @@ from phalanx.model.decisions import CycleResult, Evict
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
 from phalanx.model.moves import Move
-from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.numa import is_aligned
 from phalanx.model.pods import Pod
+from phalanx.model.queues import Queue
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.shares import held
 from phalanx.model.snapshot import Snapshot
@@ -44,10 +45,20 @@ class PreemptionsHelp(Check):
             if gang is not None:
                 self._check_rest(gang, gone)
         if preempting:
-            self.saw("gang-preempted")
+            self._mark(preempting, snapshot)
             self._check_room(snapshot, result, gone)
             lost = [each for each in preempting if each.reason != MOVED]
             self._check_guarantees(snapshot, result, lost)
+
+    def _mark(self, preempting: Sequence[Evict], snapshot: Snapshot) -> None:
+        self.saw("gang-preempted")
+        queues = {str(gang): gang.queue for gang in snapshot.gangs.values()}
+        for each in preempting:
+            victim = snapshot.gangs.get(each.gang)
+            if each.reason == MOVED:
+                self.saw("gang-moved")
+            elif victim is not None and queues.get(each.beneficiary) != victim.queue:
+                self.saw("gang-reclaimed")
 
     def _check_victim(self, eviction: Evict, snapshot: Snapshot, result: CycleResult) -> None:
         victim = snapshot.gangs.get(eviction.gang)
@@ -93,22 +104,34 @@ class PreemptionsHelp(Check):
         placed = {bind.pod for placement in result.placements for bind in placement.binds}
         gone = {each.pod for each in preempting}
         helped = {str(gang): gang.queue for gang in snapshot.gangs.values()}
-        spared = {helped.get(each.beneficiary) for each in preempting}
+        spared = {
+            name for each in preempting for name in _path(helped.get(each.beneficiary), snapshot.queues)
+        }
+        left: dict[QueueName, Resources] = {}
+        lost: dict[QueueName, Resources] = {}
+        for gang in snapshot.gangs.values():
+            pods = [pod for pod in gang.members if (pod.holds_node and not pod.deleting) or pod.uid in placed]
+            stays = total_requests([pod for pod in pods if pod.uid not in gone])
+            goes = total_requests([pod for pod in pods if pod.uid in gone])
+            for name in _path(gang.queue, snapshot.queues) if pods else ():
+                left[name], lost[name] = add(left.get(name, NONE), stays), add(lost.get(name, NONE), goes)
         for queue in snapshot.queues.values():
             if queue.name in spared or result.queues[queue.name].unkept:
                 continue
-            pods = [
-                pod
-                for gang in snapshot.gangs.values()
-                if gang.queue == queue.name
-                for pod in gang.members
-                if (pod.holds_node and not pod.deleting) or pod.uid in placed
-            ]
-            left = total_requests([pod for pod in pods if pod.uid not in gone])
-            lost = total_requests([pod for pod in pods if pod.uid in gone])
-            for name, amount in queue.guarantee.items():
-                if lost.get(name, 0) and left.get(name, 0) < amount:
-                    self.violated(queue.name, f"keeps {left.get(name, 0)} {name} of its guarantee {amount}")
+            keeps = left.get(queue.name, NONE)
+            for resource, amount in queue.guarantee.items():
+                has = keeps.get(resource, 0)
+                if lost.get(queue.name, NONE).get(resource, 0) and has < amount:
+                    self.violated(queue.name, f"keeps {has} {resource} of its guarantee {amount}")
+
+
+def _path(name: QueueName | None, queues: Mapping[QueueName, Queue]) -> list[QueueName]:
+    """The queue and those above it; each once, though they may run in a circle."""
+    found: list[QueueName] = []
+    while name is not None and name in queues and name not in found:
+        found.append(name)
+        name = queues[name].parent
+    return found
 
 
 def _may_evict(gang: Gang, victim: Gang) -> bool:

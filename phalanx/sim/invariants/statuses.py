@@ -1,15 +1,14 @@
 """S6 and S13: what queues and PodGroups say of themselves is what the pods add up to."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
-from phalanx.model.quantities import InvalidQuantity, capacity_amount
 from phalanx.model.resources import Resources
 from phalanx.sim.invariants.bounds import CONVERGED_S, DECIDED_S
 from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.check import Check, Scene
 from phalanx.sim.invariants.facts import GangKey, PodFact
 from phalanx.sim.invariants.history import History
-from phalanx.sim.invariants.oracle import Oracle
+from phalanx.sim.invariants.oracle import Oracle, amounts_of, path_of
 from phalanx.sim.invariants.truth import GROUPS, QUEUES, GangFact, Truth
 from phalanx.sim.store import Change, ChangeType, Key, Object
 
@@ -48,14 +47,14 @@ class QueuesAddUp(Check):
         if self._has_moved(heard):
             return
         name = self._queue_of(pod)
-        for queue in self._path(name):
-            limits = [_amounts((spec or {}).get("limit") or {}) for spec in self._specs[queue].since(heard)]
+        for queue in path_of(name, self._now()):
+            limits = [amounts_of((spec or {}).get("limit") or {}) for spec in self._specs[queue].since(heard)]
             self._check_limit(pod, queue, limits)
 
     def _check_limit(self, pod: PodFact, queue: str, limits: Sequence[Resources]) -> None:
         if not all(limits):
             return
-        used = self._usage(queue)
+        used = self._oracle.usage_of(queue, self._now())
         for resource in pod.asks or {}:
             bounds = [limit.get(resource) for limit in limits]
             known = [bound for bound in bounds if bound is not None]
@@ -68,7 +67,7 @@ class QueuesAddUp(Check):
             status = entry.data.get("status") or {}
             if "allocated" not in status:
                 continue
-            told, used = _amounts(status["allocated"]), self._usage(entry.key.name)
+            told, used = amounts_of(status["allocated"]), self._oracle.usage_of(entry.key.name, self._now())
             names = sorted(told.keys() | used.keys())
             wrong = [name for name in names if told.get(name, 0) != used.get(name, 0)]
             if wrong and not self._is_busy():
@@ -90,40 +89,13 @@ class QueuesAddUp(Check):
     def _any_limit(self) -> bool:
         return any((history.now or {}).get("limit") for history in self._specs.values())
 
-    def _path(self, name: str) -> Iterator[str]:
-        """The queue and its ancestors; each once, though they may run in a circle."""
-        seen: set[str] = set()
-        while name and name not in seen and name in self._specs:
-            seen.add(name)
-            yield name
-            name = (self._specs[name].now or {}).get("parent") or ""
-
-    def _usage(self, queue: str) -> dict[str, int]:
-        """What the pods of a queue and of its descendants hold."""
-        used: dict[str, int] = {}
-        for gang in self.truth.gangs.values():
-            members = [pod for pod in self.truth.members(gang.key) if pod.is_ours]
-            if not members or queue not in self._path(self._queue_of(members[0])):
-                continue
-            for pod in members:
-                for resource, amount in (pod.asks or {}).items() if pod.holds else ():
-                    used[resource] = used.get(resource, 0) + amount
-        return used
+    def _now(self) -> dict[str, Object]:
+        """The specs of the queues that exist."""
+        return {name: history.now for name, history in self._specs.items() if history.now is not None}
 
     def _queue_of(self, pod: PodFact) -> str:
         members = list(self.truth.members(pod.gang))
         return self._oracle.queue_of(self.truth.group_of(pod.gang), members)
-
-
-def _amounts(written: Mapping[str, object]) -> dict[str, int]:
-    """Amounts in the project's units; what cannot be read is left out."""
-    found: dict[str, int] = {}
-    for name, quantity in written.items():
-        try:
-            found[name] = capacity_amount(name, quantity if isinstance(quantity, int | str) else "")
-        except InvalidQuantity:
-            continue
-    return found
 
 
 class StatusIsTrue(Check):

@@ -333,10 +333,15 @@ class Truth:
 
         `before_s`: so long before it sent it.
         """
-        process = self.process_of(call.host)
-        if process is None:
-            return 0
-        return process.network.hearing.by(plural, call.exchange.sent_at - before_s - HEARD_MARGIN_S)
+        return self._known_by(call.host, plural, call.exchange.sent_at - before_s)
+
+    def known(self, host: str, plural: str, *, before_s: float = 0.0) -> int:
+        """The revision of a kind that a process must have known so many seconds ago; 0: not known."""
+        return self._known_by(host, plural, self._clock.monotonic() - before_s)
+
+    def _known_by(self, host: str, plural: str, at_s: float) -> int:
+        process = self.process_of(host)
+        return process.network.hearing.by(plural, at_s - HEARD_MARGIN_S) if process is not None else 0
 
     def process_of(self, host: str) -> Process | None:
         """The process of that name, if it is still a replica's latest."""

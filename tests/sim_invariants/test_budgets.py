@@ -1,0 +1,106 @@
+"""S24 can fail, and does not when it only looks like it."""
+
+from typing import Any
+
+import pytest
+
+from phalanx.model.decisions import CycleResult, Evict
+from phalanx.sim.invariants.budgets import BUDGETS, BudgetsHold
+from phalanx.sim.workloads import node, pod
+from tests.sim_invariants.stage import Actor, Stage, violations
+
+GUARDED = {"guarded": "yes"}
+
+
+def budget() -> dict[str, Any]:
+    spec = {"minAvailable": 1, "selector": {"matchLabels": GUARDED}}
+    metadata = {"name": "guard", "namespace": "default"}
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
+
+
+def allow(stage: Stage, count: int) -> None:
+    """As the controller tells of the budget now."""
+    stage.status("guard", BUDGETS, disruptionsAllowed=count, observedGeneration=1)
+
+
+async def guarded(stage: Stage, allowed: int, *, phase: str = "Running") -> Actor:
+    """Three pods of a budget that run, and everybody knows."""
+    stage.create(node("n1"), budget())
+    for number in range(3):
+        made = pod(f"a{number}", nodeName="n1")
+        made["metadata"]["labels"] = GUARDED
+        stage.create(made)
+        stage.status(f"a{number}", phase=phase)
+    allow(stage, allowed)
+    host = await stage.leader()
+    await stage.pass_time(4)
+    return host
+
+
+def choose(stage: Stage, host: Actor, *names: str, beneficiary: str = "default/other") -> None:
+    evictions = tuple(
+        Evict(stage.uid(name), "default", name, "g", 1, "Preempted", "", beneficiary=beneficiary)  # type: ignore[arg-type]
+        for name in names
+    )
+    host.decided(CycleResult(cycle=1, evictions=evictions))
+
+
+@pytest.mark.parametrize(("allowed", "expected"), [(2, []), (1, ["S24"]), (0, ["S24"])])
+def test_more_go_than_a_budget_allows(allowed: int, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        choose(stage, await guarded(stage, allowed), "a0", "a1")
+
+    assert violations(history, BudgetsHold) == expected
+
+
+@pytest.mark.parametrize(("is_counted", "expected"), [(False, ["S24"]), (True, [])])
+def test_one_after_the_other(is_counted: bool, expected: list[str]) -> None:
+    """The second one goes while the status does not count the first one, or does and allows another."""
+
+    async def history(stage: Stage) -> None:
+        host = await guarded(stage, 1)
+        choose(stage, host, "a0")
+        stage.delete("a0")
+        if is_counted:
+            allow(stage, 0)
+            allow(stage, 1)
+        await host.hear()
+        await stage.pass_time(4)
+        choose(stage, host, "a1")
+
+    assert violations(history, BudgetsHold) == expected
+
+
+def test_one_that_was_decided_twice_counts_once() -> None:
+    async def history(stage: Stage) -> None:
+        host = await guarded(stage, 1)
+        choose(stage, host, "a0")
+        choose(stage, host, "a0")
+
+    assert violations(history, BudgetsHold) == []
+
+
+@pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S24"])])
+def test_a_budget_that_shrank_while_it_was_decided(ago_s: float, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        host = await guarded(stage, 1)
+        allow(stage, 0)
+        await host.hear()
+        await stage.pass_time(ago_s)
+        choose(stage, host, "a0")
+
+    assert violations(history, BudgetsHold) == expected
+
+
+def test_pods_that_do_not_run_are_in_no_budget() -> None:
+    async def history(stage: Stage) -> None:
+        choose(stage, await guarded(stage, 0, phase="Pending"), "a0")
+
+    assert violations(history, BudgetsHold) == []
+
+
+def test_a_release_asks_no_budget() -> None:
+    async def history(stage: Stage) -> None:
+        choose(stage, await guarded(stage, 0), "a0", beneficiary="")
+
+    assert violations(history, BudgetsHold) == []
