@@ -30,6 +30,10 @@ lint: .venv/installed-dev ## style, types, import contracts
 bench: .venv/installed-bench controlplane ## pods per second: Phalanx, kube-scheduler, bare binds, on one machine
 	$(BIN)/python -m bench $(ARGS)
 
+.PHONY: micro
+micro: .venv/installed-bench ## CPU time of each step of a pod's way, against its budget
+	$(BIN)/python -m bench.micro $(ARGS)
+
 .PHONY: soak
 soak: .venv/installed ## a thousand seeds and simulated hours, and every drill: about three quarters of an hour
 	$(BIN)/python -m bench.soak $(ARGS)
