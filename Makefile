@@ -30,6 +30,10 @@ lint: .venv/installed-dev ## style, types, import contracts
 bench: .venv/installed-bench controlplane ## Phalanx, kube-scheduler and bare binds side by side (PEERS=all for others too)
 	$(BIN)/python -m bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 
+.PHONY: micro
+micro: .venv/installed-bench ## CPU time of each step of a pod's way, against its budget
+	$(BIN)/python -m bench.micro $(ARGS)
+
 .PHONY: soak
 soak: .venv/installed ## a thousand seeds and simulated hours, and every drill: about three quarters of an hour
 	$(BIN)/python -m bench.soak $(ARGS)

@@ -173,8 +173,8 @@ class Cache:
 
     def clash(self, pod: Pod) -> str:
         """The label by which a pod is near pods that it must be apart from on its node; empty for none."""
-        here = self._nodes.state(pod.node) if pod.node is not None else None
         for key, node in self._standing.avoided(pod, self._surroundings.namespaces.by_name()):
+            here = self._nodes.state(pod.node) if pod.node is not None else None
             there = self._nodes.state(node)
             value = here.node.labels.get(key) if here is not None else None
             if value is not None and there is not None and there.node.labels.get(key) == value:

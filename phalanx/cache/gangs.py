@@ -40,12 +40,14 @@ class GangTable:
 
     def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod came, changed or went. Pods of others that are in no group are no gang of ours."""
-        if old is not None and new is not None and _moved_what_it_holds(old, new):
+        before = gang_key(old) if old is not None else None
+        after = gang_key(new) if new is not None else None
+        changes_gang = before is not None and after is not None and before != after
+        if old is not None and new is not None and _moved_what_it_holds(old, new, changes_gang):
             log.grew()
-        elif self._may_help(old, new):
+        elif changes_gang or self._may_help(old, new, before):
             log.helps()
-        old_key = self._key(old)
-        new_key = self._key(new)
+        old_key, new_key = self._kept_under(old, before), self._kept_under(new, after)
         if old is not None and old_key is not None and old_key != new_key:
             self._leave(old, old_key)
             self._touch(old_key, log)
@@ -75,22 +77,19 @@ class GangTable:
         elif old is None or new is None or _terms(old) != _terms(new):
             log.helps()
 
-    def _may_help(self, old: Pod | None, new: Pod | None) -> bool:
-        """Whether a waiting pod of ours is new or not what it was, or a pod has come to or left a gang.
+    def _may_help(self, old: Pod | None, new: Pod | None, before: GangKey | None) -> bool:
+        """Whether a waiting pod of ours is new or not what it was, or one has left its gang, of key `before`.
 
         What we write into pods ourselves, the PodScheduled condition, comes back and helps nobody.
         """
-        if old is not None and new is not None and gang_key(old) != gang_key(new):
-            return True
         if new is not None and new.is_waiting:
             ours = new.scheduler_name == self._scheduler_name
             return ours and (old is None or structs.replace(old, scheduled=new.scheduled) != new)
-        return old is not None and old.is_waiting and gang_key(old).kind is not GangKind.POD
+        return old is not None and old.is_waiting and before is not None and before.kind is not GangKind.POD
 
-    def _key(self, pod: Pod | None) -> GangKey | None:
-        if pod is None:
+    def _kept_under(self, pod: Pod | None, key: GangKey | None) -> GangKey | None:
+        if pod is None or key is None:
             return None
-        key = gang_key(pod)
         alone = key.kind is GangKind.POD
         return None if alone and pod.scheduler_name != self._scheduler_name else key
 
@@ -195,9 +194,9 @@ def _worth(group: PodGroup | None) -> object:
     return (group.priority_class, group.disruption) if group is not None else None
 
 
-def _moved_what_it_holds(old: Pod, new: Pod) -> bool:
+def _moved_what_it_holds(old: Pod, new: Pod, changes_gang: bool) -> bool:
     """Whether a pod on a node changed gangs or queues: the queue that it left has room."""
-    return old.holds_node and (old.queue != new.queue or gang_key(old) != gang_key(new))
+    return old.holds_node and (changes_gang or old.queue != new.queue)
 
 
 def _terms(group: PodGroup) -> PodGroup:

@@ -111,8 +111,8 @@ class StandingPods:
         self, pod: Pod, namespaces: Mapping[str, Mapping[str, str]]
     ) -> Iterator[tuple[str, NodeName]]:
         """Nodes with pods that must be apart from this one, which has a node too; by which label."""
-        mine = self._place(pod)
-        if mine is None or not (self._near or self._apart):
+        mine = self._place(pod) if self._near or self._apart else None
+        if mine is None:
             return
         self.view()
         kinds, labels = self._kinds or _Kinds(), dict(pod.all_labels)

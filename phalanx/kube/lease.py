@@ -102,12 +102,17 @@ class Leadership:
         """Seconds until this leader must have stopped writing."""
         return self._deadline - self._clock.monotonic()
 
-    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def run(
+        self, work: Callable[[], Awaitable[None]], *, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
         """Wait for leadership, then do `work` while it lasts; the Lease is given back however that ends.
 
+        `meanwhile` is called once where the Lease cannot be had at once: somebody else may hold it for long.
         Returns when `work` returns, raises what `work` raises. Raises LostLease after cancelling `work`.
         """
-        await self._campaign()
+        if not await self._attempt():
+            meanwhile()
+            await self._campaign()
         self._begin()
         try:
             await self._lead(work)
@@ -146,14 +151,18 @@ class Leadership:
 
     async def _campaign(self) -> None:
         while True:
-            try:
-                if await self._try_to_acquire():
-                    return
-            except Conflict:
-                self._log.info("another candidate was faster")
-            except _FAILED as error:
-                self._log.warning("lease not acquired", why=str(error))
             await asyncio.sleep(self._times.retry_period * (1 + 0.2 * self._jitter()))
+            if await self._attempt():
+                return
+
+    async def _attempt(self) -> bool:
+        try:
+            return await self._try_to_acquire()
+        except Conflict:
+            self._log.info("another candidate was faster")
+        except _FAILED as error:
+            self._log.warning("lease not acquired", why=str(error))
+        return False
 
     async def _try_to_acquire(self) -> bool:
         started = self._clock.monotonic()

@@ -140,10 +140,15 @@ class Scheduler:
         return self._following.why_not_synced()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set: a leader first finishes the gangs it has begun and gives the Lease back."""
+        """Until `stop` is set: a leader first finishes the gangs it has begun and gives the Lease back.
+
+        Whoever leads at once lists the cluster once; anybody else follows it until then, and lists it anew.
+        """
         async with asyncio.TaskGroup() as tasks:
-            self._following.start(tasks)
-            leading = tasks.create_task(self._leadership.run(lambda: self._lead(tasks, stop)), name="lead")
+            campaign = self._leadership.run(
+                lambda: self._lead(tasks, stop), meanwhile=lambda: self._following.start(tasks)
+            )
+            leading = tasks.create_task(campaign, name="lead")
             stopping = tasks.create_task(stop.wait(), name="wait for stop")
             await asyncio.wait((leading, stopping), return_when=asyncio.FIRST_COMPLETED)
             if not self._leadership.leading.is_set():

@@ -51,7 +51,8 @@ class Candidate:
         self.crash: Exception | None = None
         self.work_cancelled = False
         self.led_while_cancelled = False
-        self.task = asyncio.create_task(self.leadership.run(self._work))
+        self.waits = 0
+        self.task = asyncio.create_task(self.leadership.run(self._work, meanwhile=self._waits))
 
     async def _work(self) -> None:
         try:
@@ -62,6 +63,9 @@ class Candidate:
             raise
         if self.crash is not None:
             raise self.crash
+
+    def _waits(self) -> None:
+        self.waits += 1
 
     async def leads(self) -> None:
         async with asyncio.timeout(30):
@@ -81,6 +85,7 @@ async def spec_of(world: World) -> dict[str, Any]:
 async def test_the_first_candidate_leads_and_gives_back(world: World, transport: FaultyTransport) -> None:
     one = Candidate(world, transport, "one")
     await one.leads()
+    assert one.waits == 0
     assert one.leadership.may_write()
     spec = await spec_of(world)
     assert spec["holderIdentity"] == "one"
@@ -111,6 +116,7 @@ async def test_a_second_candidate_waits_until_the_first_gives_back(
     two = Candidate(world, transport, "two")
     await one.reports.until("renewed", 3)
     assert not two.leadership.leading.is_set()
+    assert two.waits == 1
     assert not two.leadership.may_write()
     await one.end()
     await two.leads()

@@ -35,4 +35,7 @@ def read_rank(labels: Mapping[str, str]) -> int | None:
 
 
 def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> int | None:
-    return next((number for key in keys if (number := count(labels.get(key))) is not None), None)
+    for key in keys:
+        if key in labels and (number := count(labels[key])) is not None:
+            return number
+    return None

@@ -1,0 +1,176 @@
+"""An API server that costs next to nothing: it answers at once, and its watches show every bind.
+
+What a scheduler uses on it is the scheduler's own: no HTTP, no TLS, no other process.
+"""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from bench.harness import workload
+from bench.harness.workload import Workload
+from phalanx.kube.decode import INITIAL_EVENTS_END
+from phalanx.model.wire.kinds import KINDS
+from phalanx.ports import Response
+
+STARTED = "2026-01-01T00:00:00Z"
+LISTED = "1000"
+"""The resourceVersion of everything that is there from the beginning."""
+
+_PODS = KINDS["Pod"].path()
+_VERSION = f'"resourceVersion":"{LISTED}"'.encode()
+_NOT_FOUND = Response(404, b'{"kind":"Status","reason":"NotFound","message":"none","code":404}')
+
+encode = msgspec.json.Encoder().encode
+
+
+class QuickApi:
+    """The Transport port onto fixed objects. A bound pod is shown twice: with its node, and running."""
+
+    def __init__(self, load: Workload) -> None:
+        self.bound = 0
+        self.all_bound = asyncio.Event()
+        self._expected = load.pods
+        self._lists: Mapping[str, list[bytes]] = {
+            _PODS: encoded(pods(load)),
+            KINDS["Node"].path(): encoded(nodes(load)),
+            KINDS["PodGroup"].path(): encoded(pod_groups(load)),
+        }
+        self._pods = {name_of(pod): pod for pod in self._lists[_PODS]}
+        self._pod_lines: asyncio.Queue[bytes] = asyncio.Queue()
+        self._versions = itertools.count(int(LISTED) + 1)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float,
+    ) -> Response:
+        """See Transport: binds and other writes are applied, single objects are never there."""
+        await asyncio.sleep(0)
+        if method == "GET":
+            return _NOT_FOUND
+        if path.endswith("/binding"):
+            self._bind(path.split("/")[-2], body or b"")
+            return Response(201, b"{}")
+        return Response(200, b'{"metadata":{"name":"any","resourceVersion":"%d"}}' % next(self._versions))
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str], idle_timeout: float
+    ) -> AsyncIterator[tuple[int, AsyncIterator[bytes]]]:
+        """See Transport: the initial list, then what happens."""
+        yield 200, self._lines(path)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    async def _lines(self, path: str) -> AsyncIterator[bytes]:
+        for item in self._lists.get(path, ()):
+            yield b'{"type":"ADDED","object":' + item + b"}"
+        yield _end_of_list()
+        while path == _PODS:
+            yield await self._pod_lines.get()
+        await asyncio.Event().wait()
+
+    def _bind(self, name: str, body: bytes) -> None:
+        node = msgspec.json.decode(body)["target"]["name"]
+        bound = self._pods[name].replace(b'"spec":{', b'"spec":{"nodeName":"%b",' % node.encode(), 1)
+        self._show(bound)
+        self._show(
+            bound.replace(b'"phase":"Pending"', b'"phase":"Running","startTime":"2026-01-01T00:00:00Z"')
+        )
+        self.bound += 1
+        if self.bound == self._expected:
+            self.all_bound.set()
+
+    def _show(self, pod: bytes) -> None:
+        version = b'"resourceVersion":"%d"' % next(self._versions)
+        self._pod_lines.put_nowait(b'{"type":"MODIFIED","object":' + pod.replace(_VERSION, version, 1) + b"}")
+
+
+def encoded(objects: Iterable[dict[str, Any]]) -> list[bytes]:
+    """Each as one line of JSON."""
+    return [encode(each) for each in objects]
+
+
+def name_of(written: bytes) -> str:
+    """The name in the metadata of an encoded object."""
+    return str(msgspec.json.decode(written)["metadata"]["name"])
+
+
+def nodes(load: Workload) -> list[dict[str, Any]]:
+    """Those of the workload, as an API server lists them once their kubelets are up."""
+    ready = [{"type": "Ready", "status": "True", "lastHeartbeatTime": STARTED}]
+    listed = [_admitted(node) for node in workload.nodes(load)]
+    for node in listed:
+        node["status"]["conditions"] = ready
+    return listed
+
+
+def pod_groups(load: Workload) -> list[dict[str, Any]]:
+    """Those of the workload, as an API server lists them."""
+    return [_admitted(group) for group in workload.pod_groups(load)]
+
+
+def pods(load: Workload) -> list[dict[str, Any]]:
+    """Those of the workload, as an API server lists them: about 2 KB each."""
+    listed = [_admitted(pod) for pod in workload.pods(load, scheduler="phalanx", grouped=True)]
+    for pod in listed:
+        pod["spec"] = {**_POD_DEFAULTS, **pod["spec"]}
+        pod["spec"]["containers"] = [{**each, **_CONTAINER_DEFAULTS} for each in pod["spec"]["containers"]]
+        pod["status"] = {"phase": "Pending", "qosClass": "Burstable"}
+    return listed
+
+
+def _admitted(written: dict[str, Any]) -> dict[str, Any]:
+    name = written["metadata"]["name"]
+    managed = {"manager": "bench", "operation": "Update", "fieldsV1": {"f:spec": {"f:field": "x" * 700}}}
+    metadata = {
+        **written["metadata"],
+        "uid": f"uid-of-{name}",
+        "resourceVersion": LISTED,
+        "creationTimestamp": STARTED,
+        "managedFields": [managed],
+    }
+    return {**written, "metadata": metadata}
+
+
+_CONTAINER_DEFAULTS = {
+    "imagePullPolicy": "Always",
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+}
+_POD_DEFAULTS = {
+    "dnsPolicy": "ClusterFirst",
+    "enableServiceLinks": True,
+    "preemptionPolicy": "PreemptLowerPriority",
+    "priority": 0,
+    "restartPolicy": "Always",
+    "securityContext": {},
+    "serviceAccount": "default",
+    "serviceAccountName": "default",
+    "terminationGracePeriodSeconds": 30,
+    "tolerations": [
+        {
+            "key": f"node.kubernetes.io/{what}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": 300,
+        }
+        for what in ("not-ready", "unreachable")
+    ],
+}
+
+
+def _end_of_list() -> bytes:
+    metadata = {"resourceVersion": LISTED, "annotations": {INITIAL_EVENTS_END: "true"}}
+    return encode({"type": "BOOKMARK", "object": {"metadata": metadata}})

@@ -1,0 +1,193 @@
+"""What each step costs between the API server's line about a pod and the answer to its bind."""
+
+import asyncio
+import gc
+import itertools
+import random
+import resource
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from bench.bind_rate import EveryPlanHolds, placements
+from bench.harness.workload import Workload
+from bench.instances import instance, workers
+from bench.micro import api
+from bench.micro.api import QuickApi
+from bench.micro.conftest import Measure
+from bench.micro.scheduler import all_bound
+from phalanx.cache.cache import Cache
+from phalanx.cache.events import Applied, Assumed, Relisted
+from phalanx.clock import SystemClock, seeded_random
+from phalanx.cycle import decide
+from phalanx.framework.config import SchedulerConfig
+from phalanx.kube.binder import Binder
+from phalanx.kube.client import Client
+from phalanx.kube.decode import KindDecoder
+from phalanx.kube.fence import Unfenced
+from phalanx.model.decisions import Bind
+from phalanx.model.memory import Memory
+from phalanx.model.names import NodeName, PodUid
+from phalanx.model.rules import FewestDomains
+from phalanx.model.snapshot import Snapshot
+from phalanx.model.wire.core import Pod
+from phalanx.model.wire.kinds import KINDS, KubeObject
+from phalanx.observe.metrics import Metrics
+from phalanx.solver.engine import place
+
+LOAD = Workload(nodes=200, gangs=20, size=100)
+NODES = [NodeName(node["metadata"]["name"]) for node in api.nodes(LOAD)]
+START = """
+import phalanx.cli.run, phalanx.cli.app, phalanx.service.scheduler, phalanx.kube.connect
+import phalanx.deciders.thread, phalanx.web.server, phalanx.observe.recording
+"""
+
+
+def listed(kind: str) -> tuple[KubeObject, ...]:
+    """The objects of a kind, decoded."""
+    made = {"Pod": api.pods, "Node": api.nodes, "PodGroup": api.pod_groups}[kind](LOAD)
+    body = api.encode({"metadata": {"resourceVersion": api.LISTED}, "items": made})
+    return KindDecoder(KINDS[kind]).page(body).objects
+
+
+@pytest.fixture(scope="module")
+def lists() -> dict[str, tuple[KubeObject, ...]]:
+    """All objects of the load."""
+    return {kind: listed(kind) for kind in ("Node", "PodGroup", "Pod")}
+
+
+def filled(lists: dict[str, tuple[KubeObject, ...]]) -> Cache:
+    """A cache that knows them; the collector does not look at them again."""
+    cache = Cache(scheduler_name="phalanx")
+    cache.apply_all(Relisted(kind, objects) for kind, objects in lists.items())
+    gc.collect()
+    gc.freeze()
+    return cache
+
+
+def bound(pods: tuple[KubeObject, ...]) -> list[Applied]:
+    """The pods as the watch shows them after their binds."""
+    return [
+        Applied(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node)))
+        for pod, node in zip(pods, itertools.cycle(NODES), strict=False)
+        if isinstance(pod, Pod)
+    ]
+
+
+def snapshot(cache: Cache) -> Snapshot:
+    """All that a cycle may know."""
+    return cache.snapshot(now=0, seed=0, memory=Memory())
+
+
+def test_decode_a_line_of_a_watch(measure: Measure) -> None:
+    lines = [b'{"type":"MODIFIED","object":' + pod + b"}" for pod in api.encoded(api.pods(LOAD))]
+    decode = KindDecoder(KINDS["Pod"]).line
+    measure(lambda: [decode(line) for line in lines], items=LOAD.pods, budget=15)
+
+
+def test_apply_a_listed_pod(measure: Measure, lists: dict[str, tuple[KubeObject, ...]]) -> None:
+    def apply(cache: Cache) -> None:
+        cache.apply(Relisted("Pod", lists["Pod"]))
+
+    measure(apply, items=LOAD.pods, budget=70, prepared=lambda: (filled({"Node": lists["Node"]}),))
+
+
+def test_apply_a_bound_pod(measure: Measure, lists: dict[str, tuple[KubeObject, ...]]) -> None:
+    events = bound(lists["Pod"])
+
+    def apply(cache: Cache) -> None:
+        for event in events:
+            cache.apply(event)
+
+    measure(apply, items=LOAD.pods, budget=90, prepared=lambda: (filled(lists),))
+
+
+def test_first_snapshot_for_each_pod(measure: Measure, lists: dict[str, tuple[KubeObject, ...]]) -> None:
+    measure(snapshot, items=LOAD.pods, budget=8, prepared=lambda: (filled(lists),))
+
+
+def test_snapshot_after_a_gang_for_each_pod(
+    measure: Measure, lists: dict[str, tuple[KubeObject, ...]]
+) -> None:
+    def assumed() -> tuple[Cache]:
+        cache = filled(lists)
+        snapshot(cache)
+        for pod in lists["Pod"][: LOAD.size]:
+            cache.apply(Assumed(PodUid(pod.metadata.uid), NODES[0], None))
+        return (cache,)
+
+    measure(snapshot, items=LOAD.size, budget=10, prepared=assumed)
+
+
+def test_cycle_for_each_pod(measure: Measure, lists: dict[str, tuple[KubeObject, ...]]) -> None:
+    known, config = snapshot(filled(lists)), SchedulerConfig()
+    measure(lambda: decide(known, config), items=LOAD.pods, budget=45)
+
+
+def test_cycle_that_has_nothing_to_do(measure: Measure, lists: dict[str, tuple[KubeObject, ...]]) -> None:
+    cache = filled(lists)
+    cache.apply_all(bound(lists["Pod"]))
+    known, config = snapshot(cache), SchedulerConfig()
+    measure(lambda: decide(known, config), items=1, budget=35_000)
+
+
+def test_solver_for_256_pods_that_prefer_racks(measure: Measure) -> None:
+    prefer = (FewestDomains("preferred", "rack"),)
+    posed = instance(random.Random(0), 1000, (workers(256),), prefer)
+    measure(lambda: place(posed), items=1, budget=13_000)
+
+
+def test_bind(measure: Measure) -> None:
+    binds = [
+        Bind(PodUid(pod["metadata"]["uid"]), pod["metadata"]["namespace"], pod["metadata"]["name"], node)
+        for pod, node in zip(api.pods(LOAD), itertools.cycle(NODES), strict=False)
+    ]
+    work = list(placements(binds, gang=LOAD.size))
+
+    async def bind_all(server: QuickApi) -> None:
+        binder = Binder(
+            client=Client(server),
+            fence=Unfenced(),
+            check=EveryPlanHolds(),
+            on_outcome=lambda placement, outcome: None,
+            reports=Metrics(),
+            clock=SystemClock(),
+            jitter=seeded_random(0).random,
+            per_second=float("inf"),
+        )
+        running = asyncio.create_task(binder.run())
+        for placement in work:
+            binder.submit(placement)
+        await binder.idle.wait()
+        running.cancel()
+        await asyncio.wait((running,))
+
+    measure(
+        lambda server: asyncio.run(bind_all(server)),
+        items=LOAD.pods,
+        budget=270,
+        prepared=lambda: (QuickApi(LOAD),),
+    )
+
+
+def test_whole_way_of_a_pod(measure: Measure) -> None:
+    """The scheduler's own share, from its start on: two lists, cycles, binds, and both events of each."""
+    measure(
+        lambda server: asyncio.run(all_bound(server)),
+        items=LOAD.pods,
+        budget=950,
+        prepared=lambda: (QuickApi(LOAD),),
+    )
+
+
+def seconds_of_children() -> float:
+    """CPU time of all child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@pytest.mark.benchmark(timer=seconds_of_children)
+def test_imports_of_phalanx_run(measure: Measure) -> None:
+    measure(lambda: subprocess.run([sys.executable, "-c", START], check=True), items=1, budget=3_600_000)
