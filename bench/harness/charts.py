@@ -73,4 +73,4 @@ def _curves(axis: Any, workload: Workload, runs: list[Run], colours: dict[str, s
     what = "% of the cluster held" if workload.run_seconds else "pods bound"
     axis.set_title(f"{what}, over seconds", fontsize=9)
     if axis.lines:
-        axis.legend(fontsize=7)
+        axis.legend(fontsize=7, loc="lower right", framealpha=0.6)

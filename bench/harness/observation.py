@@ -104,6 +104,11 @@ class Record:
         """In the order of their creation."""
         return list(self._pods.values())
 
+    @property
+    def all_created(self) -> bool:
+        """Whether every pod was seen."""
+        return len(self._pods) >= self._expected
+
     def note(self, line: Line, *, now: float) -> None:
         """One line of the watch."""
         seen = line.object

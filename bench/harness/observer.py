@@ -2,7 +2,8 @@
 
 Condition times are no use here, they have steps of one second. The clock is CLOCK_MONOTONIC, which all
 processes of a machine share, so that the starter may subtract its own readings. It prints WATCHING once it
-watches and MET once the run may end; on SIGTERM it writes what it saw so far.
+watches, CREATED once every pod was seen and MET once the run may end; on SIGTERM it writes what it saw so
+far.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from phalanx.kube.connect import connect
 from phalanx.kube.transport import HttpTransport
 
 WATCHING: Final = "watching"
+CREATED: Final = "created"
 MET: Final = "met"
 
 _LOOK_S: Final = 0.02
@@ -36,19 +38,24 @@ async def observe(*, kubeconfig: Path, expected: int, until: Until, stop: asynci
     watches: list[str] = []
     async with connect(kubeconfig=str(kubeconfig)) as cluster, closing(cluster.transport()) as transport:
         watching = asyncio.create_task(_watch(transport, record, watches))
-        is_met = False
+        told: set[str] = set()
         while not (stop.is_set() or watching.done() or record.is_complete(now=time.monotonic())):
-            if not is_met and record.is_met(now=time.monotonic()):
-                is_met = True
-                print(MET, flush=True)
+            _tell(record, told)
             await asyncio.sleep(_LOOK_S)
         if watching.done():
             watching.result()
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-    if record.is_met(now=time.monotonic()) and not is_met:
-        print(MET, flush=True)
+    _tell(record, told)
     return Observation(record.pods, watches=len(watches))
+
+
+def _tell(record: Record, told: set[str]) -> None:
+    """Print what has come to pass, each word once."""
+    for word, is_so in ((CREATED, record.all_created), (MET, record.is_met(now=time.monotonic()))):
+        if is_so and word not in told:
+            told.add(word)
+            print(word, flush=True)
 
 
 async def _watch(transport: HttpTransport, record: Record, watches: list[str]) -> None:

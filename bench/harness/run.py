@@ -122,6 +122,7 @@ async def _site(contender: Contender, workload: Workload) -> AsyncIterator[_Site
 async def _backlog(site: _Site) -> _End:
     async with observing(site.plane, site.workload) as observer, metering() as meter:
         await arrive(site.session, site.workload, site.contender.dialect)
+        await observer.created.wait()
         _follow_others(meter, site.plane)
         async with site.contender.start(site.plane) as running:
             meter.follow(SCHEDULER, running.pid, since_birth=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from bench.harness.observation import Observation
-from bench.harness.observer import MET, WATCHING
+from bench.harness.observer import CREATED, MET, WATCHING
 from bench.harness.workloads import Workload
 from phalanx.controlplane.controlplane import ControlPlane
 from phalanx.controlplane.process import die_with_parent
@@ -22,9 +22,14 @@ class ObserverFailed(Exception):
 
 
 class Observer:
-    """Watches already. `met`: the run may end; `ended`: the observation can be read."""
+    """Watches already.
+
+    `created`: it has seen every pod; `met`: the run may end; `ended`: the observation can be read. All but
+    `met` also come to pass when it fails.
+    """
 
     def __init__(self, process: Process, output: Path) -> None:
+        self.created = asyncio.Event()
         self.met = asyncio.Event()
         self.ended = asyncio.Event()
         self._process = process
@@ -45,9 +50,13 @@ class Observer:
         """Until it has ended."""
         assert self._process.stdout is not None
         async for line in self._process.stdout:
-            if line.decode().strip() == MET:
+            word = line.decode().strip()
+            if word == CREATED:
+                self.created.set()
+            elif word == MET:
                 self.met.set()
         await self._process.wait()
+        self.created.set()
         self.ended.set()
 
 

@@ -30,6 +30,15 @@ def bound(name: str, node: str = "node-00000") -> object:
     return line("MODIFIED", name, node=node)
 
 
+def test_every_pod_was_seen_once_the_last_one_was() -> None:
+    record = Record(expected=2, until=Until.BOUND)
+    record.note(line("ADDED", PODS[0]), now=1.0)
+    record.note(line("MODIFIED", PODS[0]), now=2.0)
+    assert not record.all_created
+    record.note(line("ADDED", PODS[1]), now=3.0)
+    assert record.all_created
+
+
 def test_a_run_is_over_once_every_pod_is_bound() -> None:
     record = recorded(*((11.0, bound(name)) for name in PODS[:3]))
     assert not record.is_met(now=99.0)
