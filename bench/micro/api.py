@@ -10,13 +10,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from bench.harness import workload
-from bench.harness.workload import Workload
+from phalanx.controlplane.fakes import fake_node, fake_pod
 from phalanx.kube.decode import INITIAL_EVENTS_END
 from phalanx.model.wire.kinds import KINDS
 from phalanx.ports import Response
 
+NAMESPACE = "micro"
 STARTED = "2026-01-01T00:00:00Z"
 LISTED = "1000"
 """The resourceVersion of everything that is there from the beginning."""
@@ -28,10 +29,23 @@ _NOT_FOUND = Response(404, b'{"kind":"Status","reason":"NotFound","message":"non
 encode = msgspec.json.Encoder().encode
 
 
+class Load(Struct, frozen=True):
+    """`gangs` gangs of `size` pods of one core, on `nodes` nodes of 32 cores in racks of 16."""
+
+    nodes: int
+    gangs: int
+    size: int
+
+    @property
+    def pods(self) -> int:
+        """How many pods there are."""
+        return self.gangs * self.size
+
+
 class QuickApi:
     """The Transport port onto fixed objects. A bound pod is shown twice: with its node, and running."""
 
-    def __init__(self, load: Workload) -> None:
+    def __init__(self, load: Load) -> None:
         self.bound = 0
         self.all_bound = asyncio.Event()
         self._expected = load.pods
@@ -107,23 +121,50 @@ def name_of(written: bytes) -> str:
     return str(msgspec.json.decode(written)["metadata"]["name"])
 
 
-def nodes(load: Workload) -> list[dict[str, Any]]:
-    """Those of the workload, as an API server lists them once their kubelets are up."""
-    ready = [{"type": "Ready", "status": "True", "lastHeartbeatTime": STARTED}]
-    listed = [_admitted(node) for node in workload.nodes(load)]
+def nodes(load: Load) -> list[dict[str, Any]]:
+    """As an API server lists them once their kubelets are up. They differ as real ones do."""
+    listed = [
+        _admitted(
+            fake_node(
+                f"node-{index:05}",
+                labels={"cloud.provider.com/topology-rack": f"rack-{index // 16}"},
+                allocatable={"memory": f"{256 * 1024**2 - 4 * (index % 97)}Ki"},
+            )
+        )
+        for index in range(load.nodes)
+    ]
     for node in listed:
-        node["status"]["conditions"] = ready
+        node["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastHeartbeatTime": STARTED}]
     return listed
 
 
-def pod_groups(load: Workload) -> list[dict[str, Any]]:
-    """Those of the workload, as an API server lists them."""
-    return [_admitted(group) for group in workload.pod_groups(load)]
+def pod_groups(load: Load) -> list[dict[str, Any]]:
+    """One for each gang: all of its pods or none."""
+    return [
+        _admitted(
+            {
+                "metadata": {"name": f"gang-{gang:05}", "namespace": NAMESPACE},
+                "spec": {"minMember": load.size},
+            }
+        )
+        for gang in range(load.gangs)
+    ]
 
 
-def pods(load: Workload) -> list[dict[str, Any]]:
-    """Those of the workload, as an API server lists them: about 2 KB each."""
-    listed = [_admitted(pod) for pod in workload.pods(load, scheduler="phalanx", grouped=True)]
+def pods(load: Load) -> list[dict[str, Any]]:
+    """Gang by gang, as an API server lists them: about 2 KB each."""
+    listed = [
+        _admitted(
+            fake_pod(
+                f"pod-{gang:05}-{index:04}",
+                namespace=NAMESPACE,
+                labels={"scheduling.phalanx.dev/pod-group": f"gang-{gang:05}"},
+                requests={"cpu": "1", "memory": "1Gi"},
+            )
+        )
+        for gang in range(load.gangs)
+        for index in range(load.size)
+    ]
     for pod in listed:
         pod["spec"] = {**_POD_DEFAULTS, **pod["spec"]}
         pod["spec"]["containers"] = [{**each, **_CONTAINER_DEFAULTS} for each in pod["spec"]["containers"]]
