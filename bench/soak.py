@@ -23,7 +23,7 @@ HOURS = "0.41"
 
 NODES = "10"
 
-QUEUES = ("--hours", "0.4", "--nodes", "12", "--load", "1", "--workload", "queues")
+QUEUES = ("--hours", "0.25", "--nodes", "12", "--load", "0.9", "--workload", "queues")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -45,6 +45,11 @@ class Agenda:
                 self._waiting[queue] = line_of(known, rest, session)
         self._ahead.sort(key=lambda demand: demand.gang.id in then)
 
+    @property
+    def first(self) -> tuple[Demand, ...]:
+        """Those that come first, with whatever of their queues is of higher rank."""
+        return tuple(self._ahead)
+
     def __iter__(self) -> Iterator[Demand]:
         yield from self._ahead
         self._queue_keys.clear()

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from phalanx.actions import admit, claims
-from phalanx.actions.agenda import Agenda
+from phalanx.actions.agenda import Agenda, rank_of
 from phalanx.actions.backfill import Reservations
 from phalanx.actions.demand import Demand, without
 from phalanx.actions.enqueue import CLAIMED_NEVERTHELESS
@@ -42,7 +42,8 @@ def execute(
     """Try every demand; the surplus of a gang whose minimum failed is not tried."""
     refused = {gang for gang, each in session.verdicts.items() if each.reason not in CLAIMED_NEVERTHELESS}
     kept_seats = KeptSeats(session, {gang: each for gang, each in claimed.items() if gang not in refused})
-    attempts = _Attempts(session, failures, nominations, moves, kept_seats)
+    coming = [demand.gang for demand in agenda.first if demand.gang.id in nominations.open]
+    attempts = _Attempts(session, failures, nominations, moves, kept_seats, coming)
     moves.keep()
     skipped = []
     for demand in agenda:
@@ -73,13 +74,16 @@ class _Attempts:
         nominations: Nominations,
         moves: Moves,
         kept_seats: KeptSeats,
+        coming: Iterable[Gang],
     ) -> None:
+        """`coming`: gangs for which room is being made, whose turn is to come."""
         self.outcome = Outcome()
         self._failures = failures
         self._nominations = nominations
         self._moves = moves
         self._kept_seats = kept_seats
         self._session = session
+        self._coming = {gang.id: gang for gang in coming}
         self._problems = Problems(session)
         self.reservations = Reservations(session, self._problems)
         self._refusals = Refusals(session)
@@ -104,6 +108,7 @@ class _Attempts:
             return
         if self._moves.open:
             self._kept_from.clear()
+        self._coming.pop(demand.gang.id, None)
         is_claim = demand.cause == claims.CAUSE
         refusal = None if is_claim else self._refusals.recall(demand)
         failed_before = demand.gang.id in self.outcome.failures
@@ -203,15 +208,28 @@ class _Attempts:
     def _pose(
         self, demand: Demand, bound: Sequence[Reservation], avoiding: frozenset[NodeName]
     ) -> Posed | None:
-        """Beside seats that are kept for others."""
-        beside = self._kept_seats.beside(demand)
-        if beside is None:
+        """Beside seats that are kept for others, and the room of those whose turn is still to come."""
+        beside, coming = self._kept_seats.beside(demand), self._coming_beside(demand)
+        if beside is None and not coming:
             return self.reservations.pose(demand, bound, avoiding=avoiding, hopeless=self._hopeless)
         with self._session.statement() as statement:
-            statement.suppose(room=beside.room, budgets=beside.budgets)
+            if beside is not None:
+                statement.suppose(room=beside.room, budgets=beside.budgets)
+            statement.suppose(room=self._nominations.beside(coming), budgets={})
             posed = self.reservations.pose(demand, bound, avoiding=avoiding, hopeless=self._hopeless)
             statement.roll_back()
-        return replace(posed, key=(beside.key, posed.key)) if posed is not None else None
+        key = beside.key if beside is not None else None
+        return replace(posed, key=(key, coming, posed.key)) if posed is not None else None
+
+    def _coming_beside(self, demand: Demand) -> tuple[GangId, ...]:
+        """Those for whom room is being made that come later, but those below the demand in its own queue."""
+        gang = demand.gang
+        rank = rank_of(gang, self._session) if self._coming else ()
+        return tuple(
+            other.id
+            for other in self._coming.values()
+            if other.queue != gang.queue or rank_of(other, self._session) <= rank
+        )
 
     def _answer(self, posed: Posed) -> Placed | None:
         if posed.key in self._hopeless:

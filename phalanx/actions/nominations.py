@@ -7,7 +7,7 @@ others that were leaving there anyway, and it still does not fit, when one of it
 after its time.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from phalanx.actions.holders import seated_on_nodes, usage_of
@@ -77,6 +77,15 @@ class Nominations:
         members = self.open[gang.id].members.items()
         coming = [(node, [waiting[uid] for uid in uids if uid in waiting]) for node, uids in members]
         self._hold(gang, statement, _common, coming)
+
+    def beside(self, gangs: Iterable[GangId]) -> dict[NodeName, Resources]:
+        """What is free already of the room of these gangs, as negative changes."""
+        room: dict[NodeName, Resources] = {}
+        for gang in gangs:
+            still = usage_of(seated_on_nodes(self.victims_left(gang)), with_devices=True)
+            for node, amounts in beyond(self.open[gang].seats, still).items():
+                room[node] = subtract(room.get(node, NONE), amounts)
+        return room
 
     def _hold(
         self, gang: Gang, statement: Statement, part: Callable[[Usage, Usage], Usage], coming: Seats = ()

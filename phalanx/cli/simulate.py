@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from cyclopts import Parameter
@@ -57,9 +57,7 @@ def simulate(
     trace
         A CSV of real jobs, instead of drawn ones with the statistics of Microsoft's Philly trace.
     workload
-        plain, or queues: a tree of queues with guarantees, limits, orders, backfill and cells, budgets,
-        moves, and gangs of several priorities that may grow, reserve room, share GPUs, and say how they may
-        be evicted; not with a trace.
+        plain, or queues: a tree of queues, and gangs that use all that queues can do; not with a trace.
     events
         One line for each fault, placement and eviction, on standard error.
     twin
@@ -67,26 +65,12 @@ def simulate(
     output
         text, or json.
     """
-    from phalanx.sim.scenarios import FAULTS, WORKLOADS, Request
+    from phalanx.sim.scenarios import Request
 
-    for flag, name, known in (("--faults", faults, FAULTS), ("--workload", workload, WORKLOADS)):
-        if name not in known:
-            raise BadInput(f"{flag}: expected one of {', '.join(known)}; found {name}")
-    if trace is not None and workload != "plain":
-        raise BadInput(f"--workload: expected plain with --trace, found {workload}")
-    for flag, value in (("--nodes", nodes), ("--hours", hours), ("--jobs", jobs), ("--load", load)):
-        if value <= 0:
-            raise BadInput(f"{flag}: expected a number above 0, found {value}")
-    jobs_of_trace = _read_trace(trace)
-    request = Request(
-        seed=0,
-        nodes=nodes,
-        hours=hours,
-        faults=faults,
-        load=load,
-        trace=jobs_of_trace,
-        workload=workload,
-    )
+    _refuse_unknown(faults, workload, trace)
+    _refuse_nothing(("--nodes", nodes), ("--hours", hours), ("--jobs", jobs), ("--load", load))
+    size: dict[str, Any] = {"nodes": nodes, "hours": hours, "faults": faults, "load": load}
+    request = Request(seed=0, trace=_read_trace(trace), workload=workload, **size)
     first, last = _range(seed, seeds)
     if first == last:
         one = msgspec.structs.replace(request, seed=first)
@@ -94,6 +78,22 @@ def simulate(
     if twin:
         raise BadInput("--twin: expected with one seed, found with many")
     return _many(request, trace, range(first, last + 1), jobs=jobs, output=output)
+
+
+def _refuse_unknown(faults: str, workload: str, trace: Path | None) -> None:
+    from phalanx.sim.scenarios import FAULTS, WORKLOADS
+
+    for flag, name, known in (("--faults", faults, FAULTS), ("--workload", workload, WORKLOADS)):
+        if name not in known:
+            raise BadInput(f"{flag}: expected one of {', '.join(known)}; found {name}")
+    if trace is not None and workload != "plain":
+        raise BadInput(f"--workload: expected plain with --trace, found {workload}")
+
+
+def _refuse_nothing(*amounts: tuple[str, float]) -> None:
+    for flag, value in amounts:
+        if value <= 0:
+            raise BadInput(f"{flag}: expected a number above 0, found {value}")
 
 
 def _range(seed: int | None, seeds: str | None) -> tuple[int, int]:

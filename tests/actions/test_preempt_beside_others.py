@@ -3,10 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
+from phalanx.actions.limits import NOMINATION_MS
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
 from phalanx.model.gangs import Runtime
+from phalanx.model.memory import Memory, Nomination
+from phalanx.model.names import GangId, NodeName
 from phalanx.model.queues import Backfill, Ordering
 from phalanx.model.reasons import Reason
+from phalanx.model.resources import GPU
 from tests.builders import Scenario
 
 
@@ -105,3 +109,28 @@ def test_nobody_goes_for_room_that_is_reserved(mode: Backfill) -> None:
         scenario.capacity_version += 1
         scenario.now += 60_000
     assert evicted == []
+
+
+def room_made_for(scenario: Scenario, gang: str, *victims: str, **seats: int) -> None:
+    """The gang is to have so many GPUs of these nodes (dashes as underscores) when the victims have ended."""
+    pods = tuple(pod.uid for victim in victims for pod in scenario.members(victim))
+    amounts = {NodeName(node.replace("_", "-")): {GPU: count} for node, count in seats.items()}
+    made = Nomination(seats=amounts, victims=pods, until=scenario.now + NOMINATION_MS, attempts=1)
+    nominations = {**scenario.memory.nominations, GangId(f"gang-{gang}"): made}
+    scenario.memory = Memory(nominations=nominations)
+
+
+@pytest.mark.parametrize(
+    ("priority", "queue", "node"), [(0, "q1", "z-0"), (9, "q1", "z-0"), (9, "q2", "a-0")]
+)
+def test_of_two_for_whom_room_is_made_none_takes_that_of_the_other(
+    priority: int, queue: str, node: str
+) -> None:
+    """The victims of the first have ended. More important work of its queue may take of the second."""
+    scenario = Scenario("rack").nodes("a", 2, gpu=8, within="1").nodes("z", 1, gpu=8, within="2")
+    scenario.queue("q1").queue("q2").gang("low", 1, gpu=8, on=["a-1"])
+    scenario.gang("first", 1, gpu=8, queue=queue, priority=priority)
+    scenario.gang("second", 2, gpu=8, queue="q2", required="rack")
+    room_made_for(scenario, "first", z_0=8)
+    room_made_for(scenario, "second", "low", a_0=8, a_1=8)
+    assert scenario.decide().nodes("first") == [node]

@@ -74,6 +74,20 @@ async def _one_was_evicted(world: World) -> str | None:
     return await _comes_to(world, lambda: sorted(_kept(world, _FILLERS).values()) == [0, _RACKFUL], _FILLERS)
 
 
+async def _one_has_what_is_left(world: World) -> str | None:
+    """One filler went for the gang, whole, or one after the other, and then the first has come back.
+
+    A new leader that finds no pod of those that were evicted takes their gang for one that lost its members,
+    which goes before starts.
+    """
+
+    def is_so() -> bool:
+        kept = sorted(_kept(world, _FILLERS).values())
+        return kept in ([0, 0], [0, _RACKFUL]) and sum(run_of(world, name) for name in _FILLERS) == _RACKFUL
+
+    return await _comes_to(world, is_so, _FILLERS)
+
+
 async def _nearly_full_of_what_ends_slowly(world: World) -> None:
     await settled(world)
     world.create([priority_class(_URGENT, 1000)])
@@ -174,7 +188,7 @@ def _found(world: World, key: Key) -> Object:
 
 ROOM_ACTS: Final = (
     Act("preemption", _full_of_the_less_important, _create_urgent_gang, 300.0, _one_was_evicted),
-    Act("reclaim", _full_of_another_queue, _create_gang_of_mine, 300.0, _one_was_evicted),
+    Act("reclaim", _full_of_another_queue, _create_gang_of_mine, 300.0, _one_has_what_is_left),
     Act(
         "nomination",
         _nearly_full_of_what_ends_slowly,
