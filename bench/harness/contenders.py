@@ -1,6 +1,7 @@
 """The schedulers that a benchmark compares: how each is started on a control plane whose pods all wait."""
 
 import asyncio
+import compileall
 import sys
 import time
 from asyncio.subprocess import Process
@@ -11,6 +12,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+import phalanx
 from bench.harness.dialects import PhalanxDialect, PlainDialect
 from bench.harness.gangs import Dialect
 from phalanx.controlplane.components import KubeScheduler
@@ -34,6 +36,11 @@ Build = Callable[[Progress], object]
 
 def _nothing_to_build(_progress: Progress) -> None:
     """What the control plane and this checkout do not have already: nothing."""
+
+
+def _compile(_progress: Progress) -> None:
+    """As an installer does: in a checkout bytecode may be switched off, and each start would compile anew."""
+    compileall.compile_dir(phalanx.__path__[0], quiet=1)
 
 
 class Contender(Struct, frozen=True):
@@ -117,7 +124,7 @@ BARE = Contender(
     start=_bare,
     decides=False,
 )
-PHALANX = Contender(name="phalanx", dialect=PhalanxDialect(), start=_phalanx)
+PHALANX = Contender(name="phalanx", dialect=PhalanxDialect(), start=_phalanx, build=_compile)
 KUBE_SCHEDULER = Contender(
     name="kube-scheduler (no gangs)",
     dialect=PlainDialect(scheduler_name="default-scheduler"),
