@@ -23,6 +23,12 @@ HOURS = "0.41"
 
 NODES = "10"
 
+ACTS = ("bind", "member-lost", "node-lost-replace", "node-lost-restart", "preemption")
+"""Those of F1 to F3 in the fault matrix: every plan of them is played."""
+
+MORE_ACTS = ("reclaim", "nomination", "move")
+MORE_EVERY = 20
+
 QUEUES = ("--hours", "0.25", "--nodes", "12", "--load", "0.9", "--workload", "queues")
 
 
@@ -33,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     is_plain = asked.workload == "plain"
     settings = ("--hours", HOURS, "--nodes", NODES) if is_plain else QUEUES
     seeds = _json("simulate", "--seeds", f"1..{asked.seeds}", *settings, jobs=asked.jobs)
-    drills = _json("drill", "--every", str(asked.every), jobs=asked.jobs) if is_plain else []
+    drills = _drills(asked.every, asked.jobs) if is_plain else []
     minutes = (time.monotonic() - began) / 60
     unreached = missing(added([seeds["marks"], *(drill["marks"] for drill in drills)]))
     _tell(seeds, drills, unreached, minutes)
@@ -57,6 +63,18 @@ def _asked(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--every", type=int, default=1, help="play only every so many plans of the drills")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     return parser.parse_args(arguments)
+
+
+def _drills(every: int, jobs: int) -> list[Any]:
+    played = _json("drill", *_named(ACTS), "--every", str(every), jobs=jobs)
+    more = _json("drill", *_named(MORE_ACTS), "--every", str(MORE_EVERY * every), jobs=jobs)
+    for drill in more:
+        drill["drill"] += f", one in {MORE_EVERY * every} of {', '.join(MORE_ACTS)}"
+    return [*played, *more, *_json("drill", "load", "--every", str(every), jobs=jobs)]
+
+
+def _named(acts: tuple[str, ...]) -> list[str]:
+    return [word for act in acts for word in ("--act", act)]
 
 
 def _json(command: str, *options: str, jobs: int) -> Any:

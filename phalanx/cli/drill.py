@@ -9,6 +9,7 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from cyclopts import Parameter
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.progress import progress
@@ -25,8 +26,21 @@ class Tally(Struct):
     marks: dict[str, int] = {}
 
 
+class _Share(Struct, frozen=True):
+    """One process's part of the plans of a drill: one in `every`, and of these one in `jobs`."""
+
+    drill: str
+    seed: int
+    every: int
+    full: bool
+    acts: tuple[str, ...]
+    jobs: int
+    part: int = 0
+
+
 def drill(
     *drills: Drill,
+    act: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     seed: int = 1,
     every: int = 1,
     full: bool = False,
@@ -48,6 +62,8 @@ def drill(
         changes. views: what the leader sees is late, silent, jumps or repeats. load: a full cluster is
         listed, changes come without a pause, very many pods come at once.
         Default: all.
+    act
+        Play this act only; repeat for several. load has none.
     seed
         The seed of every plan.
     every
@@ -64,7 +80,9 @@ def drill(
             raise BadInput(f"{flag}: expected a number above 0, found {value}")
     if full and drills != ("load",):
         raise BadInput("--full: only load has sizes, name it alone: phalanx drill load --full")
-    tallies = [_played(name, seed, every, full, jobs) for name in drills or get_args(Drill)]
+    _check_acts(act, drills)
+    wanted = drills or tuple(name for name in get_args(Drill) if not act or name != "load")
+    tallies = [_played(_Share(name, seed, every, full, act, jobs)) for name in wanted]
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(tallies)).decode())
     else:
@@ -72,12 +90,23 @@ def drill(
     return Exit.DIFFERENT if any(tally.failed for tally in tallies) else Exit.OK
 
 
-def _played(name: str, seed: int, every: int, full: bool, jobs: int) -> Tally:
+def _check_acts(acts: tuple[str, ...], drills: tuple[str, ...]) -> None:
+    from phalanx.sim.drills.all import ALL_ACTS
+
+    names = [each.name for each in ALL_ACTS]
+    for act in acts:
+        if act not in names:
+            raise BadInput(f"--act: expected one of {', '.join(names)}, found {act}")
+    if acts and "load" in drills:
+        raise BadInput("--act: load has its own acts, leave it out")
+
+
+def _played(whole: _Share) -> Tally:
     from phalanx.sim.totals import added
 
-    tally = Tally(name)
-    with progress(name, total=None) as advance, ProcessPoolExecutor(max_workers=jobs) as pool:
-        shares = pool.map(_share, [(name, seed, every, full, jobs, part) for part in range(jobs)])
+    tally = Tally(whole.drill)
+    with progress(whole.drill, total=None) as advance, ProcessPoolExecutor(whole.jobs) as pool:
+        shares = pool.map(_play_share, [replace(whole, part=part) for part in range(whole.jobs)])
         for share in shares:
             tally.played += share.played
             tally.failed.update(share.failed)
@@ -86,18 +115,16 @@ def _played(name: str, seed: int, every: int, full: bool, jobs: int) -> Tally:
     return tally
 
 
-def _share(what: tuple[str, int, int, bool, int, int]) -> Tally:
-    """One process's part of the plans."""
+def _play_share(share: _Share) -> Tally:
     from phalanx.observe.logs import configure_logs
     from phalanx.sim.drills.all import plans_of
     from phalanx.sim.invariants.all import ALL_CHECKS
     from phalanx.sim.totals import added
 
     configure_logs(level="critical")
-    name, seed, every, full, jobs, part = what
-    tally = Tally(name)
-    plans = plans_of(name, seed=seed, checks=ALL_CHECKS, full=full)
-    for plan in islice(plans, part * every, None, every * jobs):
+    tally = Tally(share.drill)
+    plans = plans_of(share.drill, seed=share.seed, checks=ALL_CHECKS, full=share.full, acts=share.acts)
+    for plan in islice(plans, share.part * share.every, None, share.every * share.jobs):
         tally.played += 1
         outcome = plan.outcome(ALL_CHECKS)
         tally.marks = added((tally.marks, outcome.marks))

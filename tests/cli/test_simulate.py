@@ -74,6 +74,21 @@ def test_the_full_load_is_asked_for_alone(capsys: pytest.CaptureFixture[str]) ->
     assert "--full: only load has sizes" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["crashes", "--act", "dance"], "expected one of bind, "), (["load", "--act", "bind"], "leave it out")],
+)
+def test_an_act_that_is_not_there(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["drill", *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_one_act_of_a_drill_is_played(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["drill", "races", "--act", "member-lost", "-o", "json"]) == 0
+    (tally,) = json.loads(capsys.readouterr().out)
+    assert 0 < tally["played"] < 20
+
+
 def test_a_part_of_a_drill_is_played(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drill", "views", "--every", "700", "-o", "json"]) == 0
     [tally] = json.loads(capsys.readouterr().out)

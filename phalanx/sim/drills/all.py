@@ -1,6 +1,6 @@
 """All drills by name."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from phalanx.sim.drills.acts import ACTS, Act
@@ -31,14 +31,19 @@ LOAD: Final = "load"
 
 
 def plans_of(
-    drill: str, *, seed: int, checks: tuple[type[Check], ...], full: bool = False
+    drill: str,
+    *,
+    seed: int,
+    checks: tuple[type[Check], ...],
+    full: bool = False,
+    acts: Collection[str] = (),
 ) -> Iterator[Playable]:
     """Every plan of a drill, act by act. The same arguments give the same plans. Raises KeyError.
 
-    `full`: the load of the fault matrix, not a tenth of it.
+    `full`: the load of the fault matrix, not a tenth of it. `acts`: of these only, by name.
     """
     if drill == LOAD:
         yield from load_plans(seed=seed, size=FULL if full else TENTH)
         return
-    for act in ALL_ACTS:
+    for act in [act for act in ALL_ACTS if not acts or act.name in acts]:
         yield from ACT_DRILLS[drill](act, seed, checks)
