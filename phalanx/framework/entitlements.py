@@ -64,13 +64,13 @@ class FairShares:
         return self._divided[selector].get(queue, QueueShare())
 
     def is_short(self, resource: str, queue: QueueName) -> bool:
-        """Whether the queue and its siblings cannot all have what they ask for of it.
+        """Whether the queue and those beside it cannot all have what they ask for of it.
 
-        More is asked for than there is, or than the limit of a queue above allows. Where neither is so, a
-        share may still be less than the demand: who gets no devices has no use for the cores beside them.
+        More is asked for than there is, or than its limit or one above allows. Where neither is so, a share
+        may still be less than the demand: who gets no devices has no use for the cores beside them.
         """
-        parents = [each.name for each in self._session.queues.path(queue)[1:]]
-        return any(self._is_scarce(resource, above) for above in (None, *parents))
+        path = [each.name for each in self._session.queues.path(queue)]
+        return any(self._is_scarce(resource, above) for above in (None, *path))
 
     def _is_scarce(self, resource: str, above: QueueName | None) -> bool:
         key = (resource, above)

@@ -5,7 +5,7 @@ and of those above it up to there, may take whatever others use beyond their gua
 the fair shares takes from queues above theirs, until they are not: the last gang that goes may bring a queue
 below its fair share, never below its guarantee. So whoever lost a gang this way may not take it back, as that
 would be more than its share again. Fair shares count of resources that are short: of which more is asked for
-than there is, or than a limit above allows. Guarantees of flavors are kept on their nodes.
+than there is, or than its limit or one above allows. Guarantees of flavors are kept on their nodes.
 """
 
 from collections.abc import Iterator, Mapping

@@ -211,3 +211,11 @@ def test_nobody_goes_for_cores_beyond_its_share_that_nobody_lacks() -> None:
     assert report.allocated[GPU] == report.fair_share[GPU]
     assert report.allocated[CPU] > report.fair_share[CPU]
     assert gangs_gone(scenario) == 0
+
+
+def test_a_queue_beyond_its_limit_gives_back_though_there_is_enough_for_all() -> None:
+    """One device is free on each of two nodes, and a gang wants two on one."""
+    scenario = Scenario().queue("a").queue("c", limit={GPU: 1}).nodes("n", 2, gpu=4)
+    scenario.gang("a0", 2, gpu=2, queue="a", on=["n-0", "n-1"])
+    scenario.gang("c0", 2, min=1, gpu=1, queue="c", on=["n-0", "n-1"])
+    assert len(scenario.gang("a1", 1, gpu=2, queue="a").decide().evicted()) == 1
