@@ -462,7 +462,7 @@ RELEASED_BY_S: Final = 60
 """Seconds after which a gang that never was whole is released: its grace, a new leader, the evictions."""
 
 VICTIM_DETERMINISTIC_LIMIT: Final = 1.0
-"""Deterministic units for the choice of the victims of one demand: about a second."""
+"""Deterministic units for the choice of the victims of one demand: two or three seconds of CPU at worst."""
 
 MOVE_DETERMINISTIC_LIMIT: Final = 1.0
 """Deterministic units for one plan of moves: about a second."""
