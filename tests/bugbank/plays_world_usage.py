@@ -48,13 +48,13 @@ def _theirs(name: str, on: str, requests: dict[str, str], **rest: Any) -> Object
 
 
 def pods_of_others_are_left_alone() -> str | None:
-    """A group of another scheduler's pods waits, and so do its pods without a group."""
+    """A group of another scheduler's pods waits, and so do those without a group. Ours brings a cycle."""
 
     async def act(world: World) -> str | None:
         await opened(world, node("n0"))
         world.create([pod_group("theirs", min_member=2)])
         world.create(gang("theirs", {"w": 2}, scheduler=FOREIGN))
-        world.create([pod("alone", scheduler=FOREIGN)])
+        world.create([pod("alone", scheduler=FOREIGN), pod("ours")])
         await at_rest(world, 20.0)
         return None
 
