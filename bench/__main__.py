@@ -26,7 +26,7 @@ from bench.peers import ABSENT, PEERS
 
 RESULTS: Final = Path(__file__).parent / "results" / "side_by_side"
 DEFAULT_ROUNDS: Final = {"100x100": 3, "100x100-live": 1, "latency": 1, "deadlock": 1}
-"""What runs when nothing is asked for, and how often: a quarter of an hour on two cores at most."""
+"""What runs when nothing is asked for, and how often: 15 to 20 minutes on two cores."""
 WARM_UP: Final = "smoke"
 _INTERRUPTED: Final = 130
 
