@@ -1,34 +1,32 @@
 """Knavigator's gang benchmark on etcd, kube-apiserver and KWOK, its time drawn together.
 
 All jobs are there, in a queue that is held, before the scheduler leads; the clock runs from the moment in
-which the queue is opened. Pods begin when KWOK says so, and end after their time by a stage of ours.
+which the queue is opened. Pods begin when KWOK says so, and end after their time by the stage of the
+benchmarks' harness.
 """
 
 import asyncio
 import time
 from collections import Counter
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 import msgspec
 from msgspec import Struct
 
-from bench.harness import contenders, workload
-from bench.harness.cluster import crds_served, nodes_usable
-from bench.harness.workload import LEASE_NAMESPACE, NAMESPACE, POD_GROUPS_PATH, PODS_PATH
+from bench.harness.cluster import RUN_STAGE, RUN_TIME_ANNOTATION, nodes_usable, served
+from bench.harness.contenders import PHALANX
+from bench.harness.dialects import LEASE_NAMESPACE
+from bench.harness.gangs import NAMESPACE, PODS_PATH
 from bench.knavigator_jobs import GPUS, Played, Times, ideal_s, played
 from phalanx.controlplane.controlplane import ControlPlane
 from phalanx.controlplane.fakes import create_many, fake_node, fake_pod, namespace
 from phalanx.model.names import LABEL_POD_GROUP
 from phalanx.sim.workloads import Manifest, pod_group, queue
 
-STAGES: Final = (
-    *("node/fast", "pod/fast/pod-ready", "pod/fast/pod-delete"),
-    str(Path(__file__).parent / "stages" / "pod-run-time.yaml"),
-)
-RUN_TIME: Final = "bench.phalanx.dev/run-time"
+STAGES: Final = ("node/fast", "pod/fast/pod-ready", "pod/fast/pod-delete", RUN_STAGE)
+POD_GROUPS_PATH: Final = "/apis/scheduling.phalanx.dev/v1alpha1/podgroups"
 QUEUES_PATH: Final = "/apis/scheduling.phalanx.dev/v1alpha1/queues"
 
 _LOOK_S: Final = 0.2
@@ -97,16 +95,16 @@ class _Watch:
 async def play_real(jobs: list[int], *, nodes: int, ordering: str, run_s: float) -> Played:
     """One run on a control plane of its own; three times the ideal at most, and two minutes."""
     async with ControlPlane.start(stages=STAGES) as plane, plane.session() as session:
-        await create_many(session, workload.crds())
+        definitions = PHALANX.dialect.crds()
+        await create_many(session, definitions)
         await create_many(session, [namespace(NAMESPACE), namespace(LEASE_NAMESPACE)])
         gpus = {"nvidia.com/gpu": str(GPUS)}
         await create_many(session, [fake_node(f"n{index:02}", allocatable=gpus) for index in range(nodes)])
         await nodes_usable(session, expected=nodes)
-        await crds_served(session, path=POD_GROUPS_PATH)
-        await crds_served(session, path=QUEUES_PATH)
+        await served(session, definitions, path=POD_GROUPS_PATH)
         await create_many(session, [queue("bench", ordering=ordering, state="Held")])
         await create_many(session, _work(jobs, run_s))
-        async with contenders.PHALANX.start(plane):
+        async with PHALANX.start(plane):
             await _all_are_held(session, len(jobs))
             watch = _Watch()
             await watch.begin(session)
@@ -135,7 +133,7 @@ def _pod(gang: str, member: int, run_s: float) -> Manifest:
     requests = {"nvidia.com/gpu": str(GPUS)}
     labels = {LABEL_POD_GROUP: gang}
     made = fake_pod(f"{gang}-{member}", namespace=NAMESPACE, labels=labels, requests=requests)
-    made["metadata"]["annotations"] = {RUN_TIME: f"{run_s:g}s"}
+    made["metadata"]["annotations"] = {RUN_TIME_ANNOTATION: f"{run_s:g}s"}
     return made
 
 

@@ -19,7 +19,9 @@ from phalanx.model.resources import GPU
 RUN_TIME_ANNOTATION: Final = "bench/run-time"
 """How long KWOK lets a pod run, as Go writes durations; our own stage reads it."""
 
-_RUN_STAGE: Final = Path(__file__).parent / "stages" / "pod-run"
+RUN_STAGE: Final = str(Path(__file__).parent / "stages" / "pod-run")
+"""That stage, as `ControlPlane.start` takes it."""
+
 _SPINES_PER_ZONE: Final = 4
 POLL_S = 0.2
 
@@ -75,7 +77,7 @@ def settings(gates: Sequence[str], workload: Workload) -> dict[str, Any]:
     return {
         "apiserver_flags": (*both, *runtime),
         "controller_manager_flags": both,
-        "stages": (*DEFAULT_STAGES, str(_RUN_STAGE)) if workload.run_seconds else DEFAULT_STAGES,
+        "stages": (*DEFAULT_STAGES, RUN_STAGE) if workload.run_seconds else DEFAULT_STAGES,
     }
 
 

@@ -1,0 +1,21 @@
+"""Every benchmark can still be imported: most are run by hand, and types are not checked there."""
+
+import importlib
+import pkgutil
+
+import pytest
+
+import bench
+
+MODULES = [
+    each.name for each in pkgutil.walk_packages(bench.__path__, "bench.") if "__main__" not in each.name
+]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_can_be_imported(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not missing.name.startswith("matplotlib"):
+            raise
