@@ -45,7 +45,7 @@ class PhalanxDialect(Struct, frozen=True):
             spec["priorityClassName"] = gang.priority_class
         if gang.queue:
             spec["queue"] = gang.queue
-        return [_object("PodGroup", {"name": gang.name, "namespace": NAMESPACE}, spec)]
+        return [pod_group(API_VERSION, gang, spec)]
 
     def pod(self, gang: Gang, pod: Manifest) -> Manifest:
         """Names the PodGroup and the role in labels."""
@@ -85,6 +85,12 @@ def with_scheduler(pod: Manifest, name: str, *, labels: dict[str, str] | None = 
     """A copy of the pod that this scheduler places, with further labels."""
     metadata = {**pod["metadata"], "labels": {**pod["metadata"]["labels"], **(labels or {})}}
     return {**pod, "metadata": metadata, "spec": {**pod["spec"], "schedulerName": name}}
+
+
+def pod_group(api_version: str, gang: Gang, spec: dict[str, Any]) -> Manifest:
+    """The PodGroup of a gang: the schedulers' kinds share the name, and differ in group and spec."""
+    metadata = {"name": gang.name, "namespace": NAMESPACE}
+    return {"apiVersion": api_version, "kind": "PodGroup", "metadata": metadata, "spec": spec}
 
 
 def _object(kind: str, metadata: dict[str, str], spec: dict[str, Any]) -> Manifest:

@@ -82,8 +82,7 @@ class Nominations:
         """What is free already of the room of these gangs, as negative changes."""
         room: dict[NodeName, Resources] = {}
         for gang in gangs:
-            still = usage_of(seated_on_nodes(self.victims_left(gang)), with_devices=True)
-            for node, amounts in beyond(self.open[gang].seats, still).items():
+            for node, amounts in beyond(self.open[gang].seats, _held_by(self.victims_left(gang))).items():
                 room[node] = subtract(room.get(node, NONE), amounts)
         return room
 
@@ -92,13 +91,10 @@ class Nominations:
     ) -> None:
         """The part of its seats against what its victims hold, and on its account those of its own queue."""
         left = self.victims_left(gang.id)
-        still = usage_of(seated_on_nodes(left), with_devices=True)
-        own = usage_of(
-            seated_on_nodes(pod for pod in left if self.gang_of(pod).queue == gang.queue), with_devices=True
-        )
+        own = _held_by(pod for pod in left if self.gang_of(pod).queue == gang.queue)
         seats = self.open[gang.id].seats
         booked = charged(part(seats, own))
-        statement.hold(queue=gang.queue, room=part(seats, still), booked=booked, coming=coming)
+        statement.hold(queue=gang.queue, room=part(seats, _held_by(left)), booked=booked, coming=coming)
 
     @cached_property
     def _holders(self) -> dict[PodUid, tuple[Gang, Pod]]:
@@ -118,6 +114,11 @@ def nominate(seats: Seats, cycle: int) -> Iterator[Nominate]:
     for node, pods in seats:
         for pod in pods:
             yield Nominate(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, cycle=cycle)
+
+
+def _held_by(pods: Iterable[Pod]) -> dict[NodeName, Resources]:
+    """What they use where they are, with the devices of shares."""
+    return usage_of(seated_on_nodes(pods), with_devices=True)
 
 
 def charged(seats: Usage) -> Usage:

@@ -1,6 +1,5 @@
 """Other schedulers: how their gangs are written, who takes part, what becomes of those that are not built."""
 
-import stat
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from bench.peers.volcano.contender import VOLCANO, VOLCANO_CI
 from bench.peers.volcano.dialect import VolcanoDialect, hyper_nodes
 from phalanx.controlplane import components
 from phalanx.controlplane.components import KubeScheduler, Places
+from tests import stand_in_go
 from tests.bench.making import WORKER, workload
 
 ROLES = (
@@ -27,14 +27,6 @@ ROLES = (
 )
 GANG = Gang("gang-7", ROLES, level="rack", priority=10, queue="owner")
 SINGLE = Gang("gang-8", (Role("only", 1, {"cpu": "1"}),))
-GO = """#!/bin/sh
-echo "$*" >> "{journal}"
-if [ "$1" = list ]; then echo "{source}"; exit; fi
-for word; do
-  if [ "$last" = -o ]; then touch "$word"; chmod +x "$word"; fi
-  last=$word
-done
-"""
 
 
 def test_kube_scheduler_has_a_pod_group_with_the_label_of_the_level() -> None:
@@ -121,13 +113,7 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A stand-in for Go, and an empty cache; the source of every module has one file, `config/a.yaml`."""
     (tmp_path / "source" / "config").mkdir(parents=True)
     (tmp_path / "source" / "config" / "a.yaml").write_text("kind: A\n---\nkind: B\n")
-    tool = tmp_path / "tools" / "go"
-    tool.parent.mkdir()
-    tool.write_text(GO.format(journal=tmp_path / "journal", source=tmp_path / "source"))
-    tool.chmod(stat.S_IRWXU)
-    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tool
+    return stand_in_go.install(tmp_path, monkeypatch, source=tmp_path / "source")
 
 
 def program(*files: str) -> Program:

@@ -1,6 +1,5 @@
 """Where the programs come from, with a stand-in for Go that only writes empty programs down."""
 
-import stat
 import threading
 from pathlib import Path
 
@@ -8,17 +7,10 @@ import pytest
 
 from phalanx.controlplane import binaries
 from phalanx.controlplane.binaries import PACKAGES, BinariesMissing
+from tests import stand_in_go
 from tests.controlplane_fixture import require_binaries
 
 GO_MOD = "require k8s.io/kubernetes v1.37.1 // indirect\nrequire sigs.k8s.io/kwok v0.8.0\n"
-GO = """#!/bin/sh
-echo "$*" >> "{journal}"
-if [ "$1" = list ]; then echo "{kwok}"; exit; fi
-for word; do
-  if [ "$last" = -o ]; then touch "$word"; chmod +x "$word"; fi
-  last=$word
-done
-"""
 
 
 @pytest.fixture
@@ -37,13 +29,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     stages.mkdir(parents=True)
     (stages / "pod-ready.yaml").write_text("kind: Stage\n")
     (stages / "kustomization.yaml").write_text("")
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    go = tools / "go"
-    go.write_text(GO.format(journal=tmp_path / "journal", kwok=tmp_path / "kwok"))
-    go.chmod(stat.S_IRWXU)
-    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    stand_in_go.install(tmp_path, monkeypatch, source=tmp_path / "kwok")
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     return tmp_path / "journal"
 

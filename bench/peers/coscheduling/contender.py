@@ -8,8 +8,8 @@ import yaml
 from msgspec import Struct
 
 from bench.harness.contenders import Contender, Running, program
-from bench.harness.dialects import with_scheduler
-from bench.harness.gangs import NAMESPACE, Gang, Manifest
+from bench.harness.dialects import pod_group, with_scheduler
+from bench.harness.gangs import Gang, Manifest
 from bench.peers.programs import Built, Program
 from phalanx.controlplane.controlplane import ControlPlane
 
@@ -46,9 +46,7 @@ class CoschedulingDialect(Struct, frozen=True):
         """All of its pods or none."""
         if gang.size == 1:
             return []
-        metadata = {"name": gang.name, "namespace": NAMESPACE}
-        spec = {"minMember": gang.size}
-        return [{"apiVersion": API_VERSION, "kind": "PodGroup", "metadata": metadata, "spec": spec}]
+        return [pod_group(API_VERSION, gang, {"minMember": gang.size})]
 
     def pod(self, gang: Gang, pod: Manifest) -> Manifest:
         """Names the PodGroup in a label."""

@@ -5,8 +5,8 @@ from typing import Any
 from msgspec import Struct
 
 from bench.harness.contenders import KUBE_SCHEDULER, Contender
-from bench.harness.dialects import with_scheduler
-from bench.harness.gangs import LEVELS, NAMESPACE, Gang, Manifest
+from bench.harness.dialects import pod_group, with_scheduler
+from bench.harness.gangs import LEVELS, Gang, Manifest
 from phalanx.controlplane.components import KubeScheduler
 
 API_VERSION = "scheduling.k8s.io/v1beta1"
@@ -43,8 +43,7 @@ class NativeDialect(Struct, frozen=True):
             spec["schedulingConstraints"] = {"topology": [{"key": LEVELS[gang.level]}]}
         if gang.priority:
             spec["priorityClassName"] = gang.priority_class
-        metadata = {"name": gang.name, "namespace": NAMESPACE}
-        return [{"apiVersion": API_VERSION, "kind": "PodGroup", "metadata": metadata, "spec": spec}]
+        return [pod_group(API_VERSION, gang, spec)]
 
     def pod(self, gang: Gang, pod: Manifest) -> Manifest:
         """Names the PodGroup in the spec."""

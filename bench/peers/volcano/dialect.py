@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from bench.harness.dialects import with_scheduler
-from bench.harness.gangs import LEVELS, NAMESPACE, Gang, Manifest, role_of
+from bench.harness.dialects import pod_group, with_scheduler
+from bench.harness.gangs import LEVELS, Gang, Manifest, role_of
 from bench.peers.programs import Program
 from phalanx.model.quantities import request_amount
 from phalanx.model.resources import CPU
@@ -63,8 +63,7 @@ class VolcanoDialect(Struct, frozen=True):
             spec["networkTopology"] = {"mode": "hard", "highestTierAllowed": TIERS[gang.level]}
         if gang.priority:
             spec["priorityClassName"] = gang.priority_class
-        metadata = {"name": gang.name, "namespace": NAMESPACE}
-        return [{"apiVersion": API_VERSION, "kind": "PodGroup", "metadata": metadata, "spec": spec}]
+        return [pod_group(API_VERSION, gang, spec)]
 
     def pod(self, gang: Gang, pod: Manifest) -> Manifest:
         """Names the PodGroup and the task in annotations."""

@@ -6,7 +6,6 @@ shares of GPUs; some are in a PodDisruptionBudget with others.
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from msgspec import Struct
@@ -14,6 +13,7 @@ from msgspec import Struct
 from phalanx.clock import Random
 from phalanx.model.names import ANNOTATION_GPU_SHARE
 from phalanx.model.resources import CPU, GPU
+from phalanx.sim.api.objects import rfc3339
 from phalanx.sim.clocks import EPOCH_MS
 from phalanx.sim.footprint import allocatable_of
 from phalanx.sim.kubelet import STOP_SECONDS
@@ -182,7 +182,7 @@ def _wishes(gang: _Gang, random: Random, began_s: float) -> Object:
     topology, recovery = random.choice(_TOPOLOGIES), random.choice(_RECOVERIES)
     priority, policy = random.choice(_PRIORITIES), random.choice(_POLICIES)
     disruption, runtime = random.choice(_DISRUPTIONS), _runtime(gang, random)
-    start_by = _time(began_s + gang.submit_s + random.uniform(60, 1800))
+    start_by_s = began_s + gang.submit_s + random.uniform(60, 1800)
     wishes = {
         "queue": gang.queue,
         "topology": topology if gang.pods * gang.gpus <= _RACKFUL else None,
@@ -191,7 +191,7 @@ def _wishes(gang: _Gang, random: Random, began_s: float) -> Object:
         "preemptionPolicy": policy,
         "disruption": disruption,
         "runtime": runtime,
-        "startBy": start_by if not random.randrange(8) else None,
+        "startBy": rfc3339(EPOCH_MS + int(start_by_s) * 1000) if not random.randrange(8) else None,
     }
     return {name: wish for name, wish in wishes.items() if wish is not None}
 
@@ -203,7 +203,3 @@ def _runtime(gang: _Gang, random: Random) -> dict[str, str] | None:
     if not lot:
         return None
     return {"estimate": f"{guess}s", "max": f"{2 * guess}s"} if lot == 1 else {"estimate": f"{guess}s"}
-
-
-def _time(simulated_s: float) -> str:
-    return datetime.fromtimestamp(EPOCH_MS // 1000 + int(simulated_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
