@@ -1,5 +1,7 @@
 """S3, S5, S10 can fail, and do not when it only looks like it."""
 
+from typing import Any
+
 import pytest
 
 from phalanx.model.names import LABEL_POD_GROUP
@@ -60,6 +62,49 @@ def test_a_decision_that_completes_a_gang() -> None:
         host.decide(a_1="n1", a_2="n2")
 
     assert violations(history, WholeGangs) == []
+
+
+@pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S3"])])
+def test_a_member_that_was_bound_is_gone_unheard(ago_s: float, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        gang(stage, 3)
+        host = await stage.leader()
+        host.decide(a_0="n1", a_1="n1", a_2="n2")
+        await host.bind("a-2", "n2")
+        await host.hear()
+        await stage.pass_time(4.0)
+        stage.delete("a-2")
+        await host.hear()
+        await stage.pass_time(ago_s)
+        host.decide(a_0="n1", a_1="n1")
+
+    assert violations(history, WholeGangs) == expected
+
+
+@pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S3"])])
+def test_a_pod_of_another_gang_was_moved_into_this_one_and_is_gone_unheard(
+    ago_s: float, expected: list[str]
+) -> None:
+    async def history(stage: Stage) -> None:
+        gang(stage, 2)
+        stage.create(pod_group("h", min_member=1), owned("b", "h"))
+        host = await stage.leader()
+        host.place({"b": "n2"}, gang=stage.uid("h", "podgroups.scheduling.phalanx.dev"))
+        await host.bind("b", "n2")
+        stage.client.update(stage.key("b"), into_g)
+        await host.hear()
+        await stage.pass_time(4.0)
+        stage.delete("b")
+        await host.hear()
+        await stage.pass_time(ago_s)
+        host.decide(a_0="n1", a_1="n1")
+
+    assert violations(history, WholeGangs) == expected
+
+
+def into_g(pod: dict[str, Any]) -> dict[str, Any]:
+    meta = pod["metadata"]
+    return {**pod, "metadata": {**meta, "labels": {**meta["labels"], LABEL_POD_GROUP: "g"}}}
 
 
 def test_min_member_was_raised_unheard() -> None:

@@ -52,6 +52,21 @@ def test_a_limit_that_was_lowered_while_it_was_decided(ago_s: float, expected: l
     assert violations(history, QueuesAddUp) == expected
 
 
+def test_a_limit_that_was_lowered_between_a_decision_and_its_slow_writes() -> None:
+    async def history(stage: Stage) -> None:
+        stage.create(queue("q", limit={"nvidia.com/gpu": "4"}), node("n1"))
+        stage.create(pod_group("g", min_member=1, queue="q"), *gang("g", {"w": 3}))
+        host = await stage.leader()
+        host.decide(g_w_0="n1", g_w_1="n1")
+        stage.change("q", QUEUES, limit={"nvidia.com/gpu": "0"})
+        await host.hear()
+        await stage.pass_time(10)
+        for number in range(2):
+            await host.bind(f"g-w-{number}", "n1")
+
+    assert violations(history, QueuesAddUp) == []
+
+
 @pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S6"])])
 def test_a_queue_that_was_moved_while_it_was_decided(ago_s: float, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:

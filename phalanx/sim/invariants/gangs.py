@@ -11,6 +11,7 @@ from phalanx.sim.invariants.check import Check, Scene
 from phalanx.sim.invariants.facts import GangKey, GroupFact, NodeFact, PodFact
 from phalanx.sim.invariants.minimums import begun_in_part, short_of
 from phalanx.sim.invariants.truth import GangFact, Truth
+from phalanx.sim.store import Change
 
 _THINKING_S = 2.0
 """Seconds between the snapshot of a cycle and its result at most: what was heard before holds in it."""
@@ -36,10 +37,20 @@ class WholeGangs(Check):
         self._planned: dict[tuple[str, str], Placement] = {}
         self._targets: dict[tuple[str, str], str] = {}
         self._decided: dict[tuple[str, str], list[str]] = {}
+        self._left: dict[GangKey, dict[str, PodFact]] = {}
         self._trouble_of: dict[GangKey, float] = {}
         self._trouble = 0.0
         self._leader = ""
         self._told: set[GangKey] = set()
+
+    def on_change(self, change: Change) -> None:
+        """Whoever leaves a gang, moved or deleted, may have counted for a cycle that is thinking."""
+        changed = self.truth.changed_pod
+        if changed is None or changed.before is None:
+            return
+        before, after = changed.before, changed.after
+        if after is None or after.gang != before.gang:
+            self._left.setdefault(before.gang, {})[before.uid] = before
 
     # --- decisions -----------------------------------------------------------------------------------------
 
@@ -58,7 +69,7 @@ class WholeGangs(Check):
         groups = self._groups(host, first.gang)
         planned = {bind.pod for bind in placement.binds}
         there = self._others(host, first.gang, planned)
-        gone = self._gone_since(host, placement, planned)
+        gone = self._gone_since(host, first.gang, placement, planned)
         if placement.cause == "start":
             needed, others = self._needed(first.gang, groups), len(there) + gone
             if any(group.reserves for group in groups):
@@ -111,12 +122,20 @@ class WholeGangs(Check):
                 found.append(pod)
         return found
 
-    def _gone_since(self, host: str, placement: Placement, planned: Iterable[str]) -> int:
-        """Members whose binds were under way, and that somebody removed while the cycle was thinking."""
+    def _gone_since(self, host: str, key: GangKey, placement: Placement, planned: Iterable[str]) -> int:
+        """Members that had nodes, or were to get them, and that left while the cycle was thinking."""
         heard, skip = self._heard(host, "pods"), set(planned)
-        before = [uid for uid in self._decided.get((host, placement.gang), ()) if uid not in skip]
-        gone = [uid for uid in dict.fromkeys(before) if uid not in self.truth.pods]
+        decided = [uid for uid in self._decided.get((host, placement.gang), ()) if uid not in self.truth.pods]
+        left = [uid for uid, fact in self._left.get(key, {}).items() if self._counted(uid, fact, heard)]
+        gone = [uid for uid in dict.fromkeys((*decided, *left)) if uid not in skip]
         return sum(1 for uid in gone if self.truth.pod_changed_at(uid) > heard)
+
+    def _counted(self, uid: str, last: PodFact, heard: int) -> bool:
+        """Whether it may have counted for who had heard so much; `last` is what it was when it left."""
+        now = self.truth.pods.get(uid)
+        then = self.truth.pod_at(uid, heard)
+        has_left = now is None or now.gang != last.gang
+        return has_left and (last.counts or (isinstance(then, PodFact) and then.counts))
 
     def _heard(self, host: str, plural: str) -> int:
         process = self.truth.process_of(host)

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from phalanx.model.decisions import CycleResult
 from phalanx.model.resources import Resources
+from phalanx.model.snapshot import Snapshot
 from phalanx.sim.invariants.bounds import CONVERGED_S, DECIDED_S
 from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.check import Check, Scene
@@ -16,8 +18,9 @@ from phalanx.sim.store import Change, ChangeType, Key, Object
 class QueuesAddUp(Check):
     """S6: no bind takes a queue beyond its limit, and at rest its status tells what its pods use.
 
-    A limit counts as the highest since what the sender had heard of when it decided. Nothing is said while a
-    queue has moved in the tree since then. Limits of flavors are tested apart.
+    A limit counts as the highest since what the sender had heard of when it decided: its slow writes may lie
+    between that and the bind. Nothing is said while a queue has moved in the tree since then. Limits of
+    flavors are tested apart.
     """
 
     name = "S6"
@@ -26,6 +29,7 @@ class QueuesAddUp(Check):
         super().__init__(scene, truth)
         self._oracle = Oracle(scene.store, truth)
         self._specs: dict[str, History[Object]] = {}
+        self._decided_with: dict[tuple[str, str], int] = {}
         for entry in scene.store.entries(QUEUES):
             spec = entry.data.get("spec") or {}
             self._specs.setdefault(entry.key.name, History()).add(entry.revision, spec)
@@ -37,13 +41,20 @@ class QueuesAddUp(Check):
             if history.now != spec:
                 history.add(change.entry.revision, spec)
 
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        heard = self.truth.known(host, "queues", before_s=DECIDED_S)
+        for placement in result.placements:
+            self._decided_with.update(((host, bind.pod), heard) for bind in placement.binds)
+
     def on_call(self, call: Call) -> None:
         if not call.is_bind or call.stage is not Stage.LANDED or not call.succeeded or not self._any_limit():
             return
         pod = self.truth.pods.get(call.uid)
         if pod is None or not pod.asks:
             return
-        heard = self.truth.heard(call, "queues", before_s=DECIDED_S)
+        heard = self._decided_with.get((call.host, call.uid))
+        if heard is None:
+            heard = self.truth.heard(call, "queues", before_s=DECIDED_S)
         if self._has_moved(heard):
             return
         name = self._queue_of(pod)
