@@ -7,6 +7,12 @@ from typing import Final
 CYCLE_PERIOD_MIN_S: Final = 0.02
 """Seconds between the starts of two cycles at least: lets a burst of events become one snapshot."""
 
+CYCLE_REST_MAX_S: Final = 0.1
+"""Seconds from one cycle to the next that has a reason, at most; below that as long as the first one took."""
+
+VERDICT_DELAY_S: Final = 0.5
+"""Seconds until a cycle runs for nothing but new words: gangs that still lack members often come in a row."""
+
 CYCLE_STUCK_S: Final = 120.0
 """Seconds after which a cycle counts as stuck and /healthz fails: far more than the slowest should take."""
 

@@ -19,11 +19,12 @@ from phalanx.actions import words
 from phalanx.actions.demand import START, Demand, Stage, batches_of
 from phalanx.actions.kept_seats import room_of
 from phalanx.framework.session import Session
-from phalanx.framework.stand_ins import parts_of, stand_ins
+from phalanx.framework.stand_ins import stand_ins
 from phalanx.limits import CLAIM_MS, CLAIM_WITHOUT_MEMBERS_MS
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Seated
 from phalanx.model.names import GangId
+from phalanx.model.parts import Part, parts_of
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Problem, Reason
 
@@ -47,9 +48,9 @@ def find(session: Session) -> Claims:
     now = session.snapshot.now
     seated: dict[GangId, Seated] = {}
     for gang in session.gangs.values():
-        if gang.id in session.preempted:
+        if gang.kind is GangKind.POD or gang.id in session.preempted:
             continue
-        if _has_begun(gang) and gang.kind is not GangKind.POD and not _is_ending(gang):
+        if _has_begun(gang) and not _is_ending(gang):
             seated[gang.id] = _review(gang, session.snapshot.memory.seated.get(gang.id), now)
     ends = {gang: each.since + _claim_ms(session.gangs[gang]) for gang, each in seated.items() if each.since}
     return Claims(
@@ -67,7 +68,7 @@ def after(session: Session, claims: Claims) -> Claims:
     now, room = session.snapshot.now, room_of(session.kept)
     started = {placement.gang for placement in session.placements if placement.cause == START}
     new = {
-        each.gang.id: Seated(parts=parts_of(each.gang.members), since=now, room=room[each.gang.id])
+        each.gang.id: Seated(parts=each.gang.parts, since=now, room=room[each.gang.id])
         for each in session.kept
         if each.gang.reserves and each.gang.id in started
     }
@@ -97,18 +98,26 @@ def _claim_ms(gang: Gang) -> int:
 
 
 def _is_ending(gang: Gang) -> bool:
-    return gang.is_finishing or all(pod.deleting for pod in gang.members)
+    return gang.is_finishing or (not gang.is_settled and all(pod.deleting for pod in gang.members))
 
 
 def _review(gang: Gang, known: Seated | None, now: int) -> Seated:
     """A whole gang is taken stock of; one that is not keeps what is known of it, and since when."""
+    if gang.is_settled:
+        return _whole(gang.parts, known)
     counted = [pod for pod in gang.members if pod.counts_for_gang]
     if gang.minimum.is_reached(counted):
-        found = Seated(parts=parts_of(counted))
-        return known if known == found else found
+        return _whole(parts_of(counted), known)
     if known is None:
-        return Seated(parts=parts_of(gang.members), since=now)
+        return Seated(parts=gang.parts, since=now)
     return known if known.since else replace(known, since=now)
+
+
+def _whole(parts: tuple[Part, ...], known: Seated | None) -> Seated:
+    """What is known where it says just that: the next cycle then compares nothing."""
+    if known is None or known.since or known.room:
+        return Seated(parts=parts)
+    return known if known.parts is parts or known.parts == parts else Seated(parts=parts)
 
 
 def demand_of(gang: Gang, seated: Seated, demanded: Iterable[Pod]) -> Demand | None:

@@ -92,7 +92,7 @@ def execute(
 def _wake_at(session: Session, ends: Iterable[int | None]) -> int | None:
     """When the next of these times comes, a hold of a pod ends, or an eviction should have come to pass."""
     now = session.snapshot.now
-    pods = (pod for gang in session.gangs.values() for pod in gang.members if pod.is_waiting)
+    pods = (pod for gang in session.waiting for pod in gang.members if pod.is_waiting)
     holds = [pod.hold.until for pod in pods if pod.hold is not None and pod.hold.until > now]
     checks = [now + EVICTION_CHECK_MS] if session.evictions else []
     return min([*holds, *checks, *(end for end in ends if end is not None)], default=None)
@@ -118,7 +118,7 @@ def _reports(session: Session, told: Mapping[QueueName, PastUsage]) -> dict[str,
     """Per queue, its descendants included, what is used and what waits after this cycle."""
     gangs: dict[str, int] = {queue.name: 0 for queue in session.queues}
     pods = dict(gangs)
-    for gang in session.gangs.values():
+    for gang in session.waiting:
         waiting = sum(1 for pod in gang.members if session.pod_state(pod) is PodState.WAITING)
         for queue in session.queues.path(gang.queue) if waiting else ():
             gangs[queue.name] += 1

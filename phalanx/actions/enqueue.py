@@ -47,10 +47,11 @@ def execute(
 
 
 def _demands(session: Session, troubles: Troubles, claims: Claims) -> Iterator[Demand]:
-    for gang in session.gangs.values():
+    concerned = {gang.id for gang in session.waiting} | claims.open.keys() | claims.ended.keys()
+    for gang in [session.gangs[name] for name in sorted(concerned)]:
         claim = claims.open.get(gang.id)
         found: Problem | tuple[Demand, ...] = ()
-        if any(pod.is_waiting for pod in gang.members):
+        if gang.has_waiting:
             found = (
                 session.objection(gang)
                 or _eviction(gang, session)

@@ -47,7 +47,7 @@ def find(session: Session) -> Failures:
     avoided = {gang: _still_avoided(nodes, now) for gang, nodes in memory.avoided.items()}
     failed: list[PodUid] = []
     blamed: list[NodeName] = [] if session.health.is_open else list(session.health.turned_bad)
-    for gang in session.gangs.values():
+    for gang in session.unsettled:
         for pod in [pod for pod in gang.members if pod.node is not None]:
             if pod.phase is PodPhase.FAILED:
                 failed.append(pod.uid)

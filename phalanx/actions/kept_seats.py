@@ -15,11 +15,11 @@ from phalanx.actions.demand import Demand
 from phalanx.actions.reservations import Cell, cells_of, split
 from phalanx.framework.ledger import Account
 from phalanx.framework.session import Session
-from phalanx.framework.stand_ins import parts_of
 from phalanx.framework.statement import Kept, Seats, Usage
 from phalanx.model.gangs import Gang
-from phalanx.model.memory import Part, Seated
+from phalanx.model.memory import Seated
 from phalanx.model.names import GangId, NodeName
+from phalanx.model.parts import Part, parts_of
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add, fits, subtract
 from phalanx.model.rules import Budget

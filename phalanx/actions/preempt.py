@@ -6,6 +6,7 @@ becomes free is kept for whom it was made (`nominations.py`).
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -80,7 +81,6 @@ class _Preemption:
         self._spared: dict[GangId, tuple[Evidence, ...]] = {}
         self._prey: dict[GangId, tuple[QueueName, ...]] = {}
         self._tried = 0
-        self._pool = VictimPool(session)
         placed = {placement.gang for placement in session.placements}
         going = leaving(session) if nominations.open else []
         self._waiting = [
@@ -88,6 +88,10 @@ class _Preemption:
             for gang in nominations.open
             if gang in outcome.failures and gang not in placed and self._is_coming(gang, going)
         ]
+
+    @cached_property
+    def _pool(self) -> VictimPool:
+        return VictimPool(self._session)
 
     def evict_again(self) -> None:
         """Whose eviction was decided and has not come to pass: it may have been lost on the way."""
@@ -114,11 +118,12 @@ class _Preemption:
             for gang_id in self._still_nominated():
                 self._assume_made(gang_id, what_if)
             self._moves.keep_coming(what_if)
-            maker = RoomMaker(self._session)
+            maker: RoomMaker | None = None
             limits: EvictionLimits | None = None
             prey = Prey(self._session)
             for failure in self._outcome.failures.values():
                 if self._may_try(failure, prey):
+                    maker = maker or RoomMaker(self._session)
                     limits = limits or limits_of(self._session, self._victims_of_others())
                     self._try(failure.demand, maker, limits, what_if)
             what_if.roll_back()

@@ -43,10 +43,6 @@ class Prey:
         """Per queue the first gang that holds a node and may ever be evicted."""
         found: dict[QueueName, Gang] = {}
         for gang in self._session.gangs.values():
-            if (
-                gang.queue not in found
-                and gang.disruption.preemptible
-                and any(pod.holds_node for pod in gang.members)
-            ):
+            if gang.queue not in found and gang.disruption.preemptible and gang.nodes:
                 found[gang.queue] = gang
         return dict(sorted(found.items()))

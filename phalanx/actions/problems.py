@@ -43,7 +43,7 @@ class Problems:
         self._session = session
         self._orders = NodeOrders(session)
         self._tables: dict[Hashable, ClassTable] = {}
-        self._largest_free = _largest_free(session, may_grow=may_grow)
+        self._may_grow = may_grow
 
     def pose(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> Posed:
         """The problem of placing this demand now, without the nodes to avoid."""
@@ -103,7 +103,7 @@ class Problems:
 
         It is of the start of the cycle, when most was free.
         """
-        largest = self._largest_free
+        largest = self._session.largest_allocatable if self._may_grow else self._session.largest_free
         needs = pod.shape.requests.items()
         return max(1, min((largest.get(name, 0) // need for name, need in needs if need > 0), default=1))
 
@@ -143,16 +143,6 @@ def _key(demand: Demand, lens: Lens) -> Hashable:
     parts = (gang.subgroups, tuple(batch.subgroup for batch in demand.batches), frame.subgroup_anchors)
     company = tuple(rule for rule in frame.rules if isinstance(rule, CompanyRule))
     return (lens.key, counts, gang.queue, gang.topology, frame.anchors, parts, company)
-
-
-def _largest_free(session: Session, *, may_grow: bool) -> dict[str, int]:
-    """Per resource, the most that is free on one node, or that may ever be."""
-    largest: dict[str, int] = {}
-    for state in session.nodes.values():
-        for name, amount in (state.node.allocatable if may_grow else state.free).items():
-            if amount > largest.get(name, 0):
-                largest[name] = amount
-    return largest
 
 
 def roles_of(demand: Demand, requests: Sequence[Vector], frame: Frame) -> tuple[RoleDemand, ...]:

@@ -35,7 +35,7 @@ def execute(session: Session) -> Released:
     """Evict what can be evicted of gangs whose grace is over."""
     now = session.snapshot.now
     known = session.snapshot.memory.partial_since
-    broken = [gang for gang in session.gangs.values() if _is_broken(gang)]
+    broken = [gang for gang in session.unsettled if _is_broken(gang)]
     since = {gang.id: min(now, known.get(gang.id, now)) for gang in broken}
     ends = [since[gang.id] + PARTIAL_GANG_GRACE_MS for gang in broken]
     for gang, end in zip(broken, ends, strict=True):

@@ -38,7 +38,7 @@ Troubles = Mapping[GangId, tuple[Trouble, ...]]
 def find(session: Session) -> Troubles:
     """All troubles of gangs that ask for help."""
     found: dict[GangId, tuple[Trouble, ...]] = {}
-    for gang in session.gangs.values():
+    for gang in session.unsettled:
         if gang.started and _asks_for_help(gang) and not gang.is_finishing:
             troubles = tuple(_of(gang, session))
             if troubles:

@@ -60,7 +60,6 @@ class VictimPool:
         self._session = session
         self._units: dict[GangId, list[Victim]] = {}
         self._gangs = [gang for gang in session.gangs.values() if not gang.is_finishing]
-        self._waiting = {gang.id for gang in self._gangs if not any(pod.holds_node for pod in gang.members)}
 
     def victims_for(self, beneficiary: Beneficiary) -> Choosable:
         """All units that may be evicted for this gang, those of one gang in a row, the whole one last."""
@@ -69,7 +68,7 @@ class VictimPool:
         later: list[int] = []
         for gang in self._gangs:
             seats = session.seats_of(gang)
-            if (gang.id in self._waiting and not seats) or not _is_allowed(gang, beneficiary, session):
+            if not (gang.nodes or seats) or not _is_allowed(gang, beneficiary, session):
                 continue
             if seats or any(pod.assumed for pod in gang.members):
                 later.append(session.snapshot.now + FRESH_VICTIMS_MS)
@@ -104,7 +103,9 @@ def leaving(session: Session) -> list[Leaving]:
     """All of them, by gang; `pods` are those that are not stuck."""
     oldest = (session.snapshot.now - NOMINATION_MS) // 1000
     found = []
-    for gang in session.gangs.values():
+    evicted = {each.gang for each in session.evictions}
+    changed = {gang.id for gang in session.unsettled} | evicted
+    for gang in [session.gangs[name] for name in sorted(changed)]:
         pods = [
             pod for pod in gang.members if pod.holds_node and session.pod_state(pod) is PodState.RELEASING
         ]

@@ -165,7 +165,8 @@ class Cache:
     def gang_ids(self) -> tuple[GangId, ...]:
         """Every gang, by age, namespace and name."""
         self._refresh()
-        return tuple(self._gangs.view())
+        oldest_first = sorted(self._gangs.view().values(), key=_age)
+        return tuple(gang.id for gang in oldest_first)
 
     def node_state(self, name: NodeName) -> NodeState | None:
         """A node with what is used and free on it now."""
@@ -196,6 +197,10 @@ class Cache:
         self._gangs.refresh(
             namespaces=self._surroundings.namespaces.by_name(), classes=self._surroundings.classes.by_name()
         )
+
+
+def _age(gang: Gang) -> tuple[int, str, str, str]:
+    return (gang.created, gang.namespace, gang.name, gang.id)
 
 
 def _only_started(before: tuple[NodeName, Resources], after: tuple[NodeName, Resources]) -> bool:

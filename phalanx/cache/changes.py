@@ -15,6 +15,7 @@ class ChangeLog:
         self._gangs: dict[GangId, None] = {}
         self.capacity_grew = False
         self._may_help = False
+        self._may_tell = False
 
     def pod(self, uid: PodUid) -> None:
         """This pod was added, changed or removed."""
@@ -32,6 +33,10 @@ class ChangeLog:
         """A gang that could not be placed before may be placeable now."""
         self._may_help = True
 
+    def tells(self) -> None:
+        """The verdict on a gang may be another now; it cannot be placed any better than before."""
+        self._may_tell = True
+
     def grew(self) -> None:
         """More fits now than before, whoever it is that fits."""
         self.capacity_grew = True
@@ -47,4 +52,5 @@ class ChangeLog:
             gangs=tuple(self._gangs),
             capacity_grew=self.capacity_grew,
             may_help=self._may_help,
+            may_tell=self._may_tell,
         )

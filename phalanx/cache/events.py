@@ -35,6 +35,7 @@ class Changes(Struct, frozen=True, gc=False):
 
     `capacity_grew`: something now lets more fit than before (the snapshot's `capacity_version` has grown).
     `may_help`: a waiting gang may be placeable now that was not before, so a cycle is worth running.
+    `may_tell`: there is something new to say of a gang that waits, even if none is placeable since.
     """
 
     pods: tuple[PodUid, ...] = ()
@@ -42,6 +43,7 @@ class Changes(Struct, frozen=True, gc=False):
     gangs: tuple[GangId, ...] = ()
     capacity_grew: bool = False
     may_help: bool = False
+    may_tell: bool = False
 
 
 NOTHING = Changes()

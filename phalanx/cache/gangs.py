@@ -33,7 +33,8 @@ class GangTable:
         self._by_id: dict[GangId, Gang] = {}
         self._view: Mapping[GangId, Gang] = {}
         self._changed: dict[GangId, Gang] = {}
-        self._order_changed = False
+        self._order: list[GangId] = []
+        self._moved: set[GangId] = set()
         self._usage = QueueUsage(scheduler_name=scheduler_name)
 
     # --- events -------------------------------------------------------------------------------------------
@@ -47,6 +48,8 @@ class GangTable:
             log.grew()
         elif changes_gang or self._may_help(old, new, before):
             log.helps()
+        elif old is None and new is not None and new.is_waiting:
+            log.tells()
         old_key, new_key = self._kept_under(old, before), self._kept_under(new, after)
         if old is not None and old_key is not None and old_key != new_key:
             self._leave(old, old_key)
@@ -83,9 +86,23 @@ class GangTable:
         What we write into pods ourselves, the PodScheduled condition, comes back and helps nobody.
         """
         if new is not None and new.is_waiting:
-            ours = new.scheduler_name == self._scheduler_name
-            return ours and (old is None or structs.replace(old, scheduled=new.scheduled) != new)
+            if new.scheduler_name != self._scheduler_name:
+                return False
+            if old is None:
+                return not self._is_short(new)
+            return structs.replace(old, scheduled=new.scheduled) != new
         return old is not None and old.is_waiting and before is not None and before.kind is not GangKind.POD
+
+    def _is_short(self, new: Pod) -> bool:
+        """Whether the gang of this new pod cannot start for want of members, however many there are of it."""
+        key = gang_key(new)
+        if key.kind is GangKind.POD:
+            return False
+        count = len(self._pods.get(key, ())) + 1
+        if key.kind is GangKind.LABEL:
+            return count < (new.min_member or 1)
+        group = self._group(key)
+        return group is None or not (group.started or group.reserves or count >= group.min_member)
 
     def _kept_under(self, pod: Pod | None, key: GangKey | None) -> GangKey | None:
         if pod is None or key is None:
@@ -130,8 +147,7 @@ class GangTable:
                 del self._by_id[gang.id]
         for gang in new:
             self._by_id[gang.id] = self._changed[gang.id] = gang
-        if [_order(gang) for gang in old] != [_order(gang) for gang in new]:
-            self._order_changed = True
+        self._moved.update({gang.id for gang in old} ^ {gang.id for gang in new})
 
     def _read(
         self,
@@ -154,14 +170,20 @@ class GangTable:
         return self._by_id.get(gang)
 
     def view(self) -> Mapping[GangId, Gang]:
-        """All gangs by age, namespace and name; the same mapping until something changes."""
-        if self._order_changed:
-            self._view = {gang.id: gang for gang in sorted(self._by_id.values(), key=_order)}
+        """All gangs, sorted by identity; the same mapping until something changes."""
+        if self._moved:
+            self._put_in_order()
+            self._view = {gang: self._by_id[gang] for gang in self._order}
         elif self._changed:
             self._view = {**self._view, **self._changed}
         self._changed = {}
-        self._order_changed = False
         return self._view
+
+    def _put_in_order(self) -> None:
+        """What stays is in order already, so that sorting it with what came only merges."""
+        stay = [gang for gang in self._order if gang not in self._moved]
+        self._order = sorted([*stay, *self._moved.intersection(self._by_id)])
+        self._moved = set()
 
     def usage(self) -> Mapping[QueueName, Mapping[NodeName, Resources]]:
         """What each queue uses on each node."""
@@ -179,10 +201,6 @@ class GangTable:
         for key, gangs in self._gangs.items():
             recomputed.replace(key, gangs)
         assert recomputed.view() == self.usage(), "usage of queues differs from the sum of their gangs"
-
-
-def _order(gang: Gang) -> tuple[int, str, str, str]:
-    return (gang.created, gang.namespace, gang.name, gang.id)
 
 
 def _queue_of(group: PodGroup | None) -> str | None:

@@ -169,8 +169,8 @@ def _capacity(session: "Session", nodes: Mapping[NodeName, NodeState]) -> dict[s
 def _minimums(session: "Session") -> dict[QueueName, list[list[Pod]]]:
     """Per queue, the pods that each gang waits for to have its minimum."""
     found: dict[QueueName, list[list[Pod]]] = {}
-    for gang in session.gangs.values():
-        if any(pod.is_waiting for pod in gang.members) and not _is_hopeless(gang, session):
+    for gang in session.waiting:
+        if not _is_hopeless(gang, session):
             pods = _lacking(gang)
             if pods and session.objection(gang) is None:
                 found.setdefault(gang.queue, []).append(pods)

@@ -29,7 +29,7 @@ from phalanx.model.nodes import NodeState, ZoneLayout
 from phalanx.model.pods import Pod
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Problem, Verdict
-from phalanx.model.resources import Resources
+from phalanx.model.resources import Resources, largest
 from phalanx.model.snapshot import Snapshot
 
 
@@ -48,8 +48,10 @@ class Session:
         self.cycle = snapshot.memory.cycle + 1
         self.nodes = MappingProxyType({name: snapshot.nodes[name] for name in sorted(snapshot.nodes)})
         self.neighbours = Neighbours(snapshot) if snapshot.pod_terms else None
-        mark = self.neighbours.marked if self.neighbours is not None else _unmarked
-        self.gangs = MappingProxyType({name: mark(snapshot.gangs[name]) for name in sorted(snapshot.gangs)})
+        gangs = {name: snapshot.gangs[name] for name in sorted(snapshot.gangs)}
+        if self.neighbours is not None:
+            gangs = {name: self.neighbours.marked(gang) for name, gang in gangs.items()}
+        self.gangs = MappingProxyType(gangs)
         self.queues = QueueTree(snapshot.queues)
         self.ledger = Ledger(snapshot, self.queues)
         self.topologies = Topologies(snapshot.topologies, self.nodes, config.default_topology)
@@ -65,10 +67,21 @@ class Session:
             plugin.open(self)
 
     @cached_property
+    def waiting(self) -> tuple[Gang, ...]:
+        """Gangs of which some member needs a node, as the cycle began."""
+        return tuple(gang for gang in self.gangs.values() if gang.has_waiting)
+
+    @cached_property
+    def unsettled(self) -> tuple[Gang, ...]:
+        """All gangs but those that have what they need, on nodes with which nothing is wrong."""
+        good = frozenset(self.nodes) - self.suspect_nodes - self.faults.keys()
+        return tuple(gang for gang in self.gangs.values() if not (gang.is_settled and gang.nodes <= good))
+
+    @cached_property
     def preempted(self) -> Mapping[GangId, GangId]:
         """Gangs that were evicted for others, each with the gang for which it went, as the cycle began."""
         remembered = self.snapshot.memory.preempted
-        return preempted(self.gangs.values(), remembered, scheduler_name=self.config.scheduler_name)
+        return preempted(self.unsettled, remembered, scheduler_name=self.config.scheduler_name)
 
     def statement(self) -> Statement:
         """A tentative set of changes: commits at the end of its `with` block, rolls back on an exception."""
@@ -149,16 +162,26 @@ class Session:
         )
 
     @cached_property
+    def largest_free(self) -> Resources:
+        """Per resource, the most that was free on one node as the cycle began."""
+        return largest(state.free for state in self.nodes.values())
+
+    @cached_property
+    def largest_allocatable(self) -> Resources:
+        """Per resource, the most that may ever be free on one node."""
+        return largest(state.node.allocatable for state in self.nodes.values())
+
+    @cached_property
     def largest_gangs(self) -> Mapping[QueueName, Resources]:
         """Per queue, and per resource, the most that one gang of it or of its descendants holds."""
-        largest: dict[QueueName, dict[str, int]] = {}
+        found: dict[QueueName, dict[str, int]] = {}
         for gang in self.gangs.values():
             held = total_requests([pod for pod in gang.members if pod.holds_node])
             for queue in self.queues.path(gang.queue) if held else ():
-                known = largest.setdefault(queue.name, {})
+                known = found.setdefault(queue.name, {})
                 for name, amount in held.items():
                     known[name] = max(known.get(name, 0), amount)
-        return largest
+        return found
 
     @cached_property
     def zoned(self) -> tuple[ZoneLayout, ...]:
@@ -200,10 +223,6 @@ class Session:
     def verdicts(self) -> Mapping[GangId, Verdict]:
         """Why gangs were refused so far."""
         return self._verdicts
-
-
-def _unmarked(gang: Gang) -> Gang:
-    return gang
 
 
 def _faults(nodes: Mapping[NodeName, NodeState], plugins: Plugins) -> dict[NodeName, str]:

@@ -18,29 +18,12 @@ from phalanx.model.gangs import (
     outer_subgroups,
     whole_subgroups,
 )
-from phalanx.model.memory import Part
-from phalanx.model.names import PodUid, ShapeKey
-from phalanx.model.pods import Pod, PodShape, plain
-
-Kind = tuple[str, str, ShapeKey]
-"""Role, subgroup and shape: what makes two members alike."""
+from phalanx.model.names import PodUid
+from phalanx.model.parts import Part, kind_of
+from phalanx.model.pods import Pod, plain
 
 Wish = tuple[str, str]
 """The role and the subgroup of which a member is lacking; empty where any would do."""
-
-
-def parts_of(pods: Iterable[Pod]) -> tuple[Part, ...]:
-    """What these members consist of, by role, subgroup and shape."""
-    shapes: dict[Kind, PodShape] = {}
-    counts: Counter[Kind] = Counter()
-    for pod in pods:
-        kind = _kind(pod)
-        counts[kind] += 1
-        shapes[kind] = plain(pod.shape)
-    return tuple(
-        Part(role=kind[0], subgroup=kind[1], shape=shapes[kind], count=counts[kind])
-        for kind in sorted(counts)
-    )
 
 
 def stand_ins(gang: Gang, there: Sequence[Pod], had: Sequence[Part] = ()) -> list[Pod]:
@@ -87,7 +70,7 @@ def _wishes(gang: Gang, had: Sequence[Part], there: Sequence[Pod]) -> list[Wish]
 
 def _lost(had: Sequence[Part], there: Iterable[Pod]) -> list[Part]:
     """The kind of each member that is gone."""
-    present = Counter(_kind(pod) for pod in there)
+    present = Counter(kind_of(pod) for pod in there)
     gone = [(part, part.count - present[part.role, part.subgroup, part.shape.key]) for part in had]
     return [part for part, count in gone for _ in range(count)]
 
@@ -134,7 +117,3 @@ def _stand_in(gang: Gang, index: int, part: Part) -> Pod:
         subgroup=part.subgroup,
         stand_in=True,
     )
-
-
-def _kind(pod: Pod) -> Kind:
-    return (pod.role, pod.subgroup, plain(pod.shape).key)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import cached_property
 
 from msgspec import Struct
 
-from phalanx.model.names import GangId, QueueName
+from phalanx.model.names import GangId, NodeName, QueueName
+from phalanx.model.parts import Part, parts_of
 from phalanx.model.pods import Pod, PodPhase, PodShape
 from phalanx.model.reasons import Problem
 
@@ -128,7 +130,7 @@ class Runtime(Struct, frozen=True, gc=False):
     max_ms: int | None = None
 
 
-class Gang(Struct, frozen=True, gc=False):
+class Gang(Struct, frozen=True, dict=True):
     """One gang with all its known members (waiting, bound, running, ended).
 
     `members` are in the order in which they count: higher priority, lower index, older, name. `roles` is
@@ -142,6 +144,8 @@ class Gang(Struct, frozen=True, gc=False):
     gang unplaceable until its objects change; those of its waiting members are among them. `checkpointed`:
     when the work of all members was last saved, in seconds since the epoch, 0 when nobody tells. `ignored`:
     hints that count for nothing.
+
+    What follows from the members is worked out once: from one cycle to the next most gangs do not change.
     """
 
     id: GangId
@@ -180,7 +184,7 @@ class Gang(Struct, frozen=True, gc=False):
         """What it takes to start."""
         return Minimum(self.min_member, self.roles, self.subgroups, self.min_subgroups, self.reserves)
 
-    @property
+    @cached_property
     def active(self) -> int:
         """Members that count towards minMember now."""
         return sum(1 for pod in self.members if pod.counts_for_gang)
@@ -195,7 +199,28 @@ class Gang(Struct, frozen=True, gc=False):
         """The time by which a gang that has never started should start, in milliseconds; else None."""
         return None if self.started or self.begins_anew else self.start_by
 
-    @property
+    @cached_property
+    def has_waiting(self) -> bool:
+        """Whether a member still needs a node."""
+        return any(pod.is_waiting for pod in self.members)
+
+    @cached_property
+    def nodes(self) -> frozenset[NodeName]:
+        """Where members take room."""
+        return frozenset(pod.node for pod in self.members if pod.node is not None and pod.holds_node)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """What the members consist of."""
+        return parts_of(self.members)
+
+    @cached_property
+    def is_settled(self) -> bool:
+        """Whether each member is bound to its node, none is to leave it, and they are enough."""
+        is_settled = all(pod.is_settled for pod in self.members)
+        return is_settled and self.minimum.is_reached(self.members)
+
+    @cached_property
     def is_finishing(self) -> bool:
         """Whether a member has succeeded: others that are missing then may be missing for good."""
         return any(pod.phase is PodPhase.SUCCEEDED for pod in self.members)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from phalanx.model.moves import Move, MovePlan
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
-from phalanx.model.pods import PodShape
+from phalanx.model.parts import Part
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Verdict
 from phalanx.model.resources import Resources
@@ -29,15 +29,6 @@ class TroubleKind(StrEnum):
 
     NODE_LOSS = "NodeLoss"
     MEMBER_FAILURE = "MemberFailure"
-
-
-class Part(Struct, frozen=True):
-    """So many members of one role, subgroup and shape."""
-
-    role: str
-    shape: PodShape
-    count: int
-    subgroup: str = ""
 
 
 class Seated(Struct, frozen=True):

@@ -248,6 +248,11 @@ class Pod(Struct, frozen=True, gc=False):
         return self.node is None and not self.deleting and not self.is_finished
 
     @property
+    def is_settled(self) -> bool:
+        """Whether it is bound in the API, has not ended, and is not told to go."""
+        return self.holds_node and not self.assumed and not self.deleting and not self.disruption
+
+    @property
     def counts_for_gang(self) -> bool:
         """Whether it counts towards minMember: assumed, bound, running, succeeded; not failed or deleting."""
         if self.phase is PodPhase.SUCCEEDED:

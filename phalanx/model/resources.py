@@ -36,6 +36,16 @@ def sum_of(parts: Iterable[Resources]) -> dict[str, int]:
     return found
 
 
+def largest(parts: Iterable[Resources]) -> dict[str, int]:
+    """Per resource, the most that one of them has; what none has any of is left out."""
+    found: dict[str, int] = {}
+    for amounts in parts:
+        for name, amount in amounts.items():
+            if amount > found.get(name, 0):
+                found[name] = amount
+    return found
+
+
 def subtract(left: Resources, right: Resources) -> Resources:
     """Per resource, left - right; the result may be negative where a node is over-committed."""
     rest = dict(left)

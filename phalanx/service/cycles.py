@@ -7,7 +7,7 @@ import structlog
 
 from phalanx.clock import Clock
 from phalanx.deciders.port import Decider
-from phalanx.limits import CYCLE_PERIOD_MIN_S, CYCLE_STUCK_S, SHOWN_DEFECTS
+from phalanx.limits import CYCLE_PERIOD_MIN_S, CYCLE_REST_MAX_S, CYCLE_STUCK_S, SHOWN_DEFECTS
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.observe.ports import CycleReports
@@ -45,13 +45,18 @@ class Cycles:
         return f"a cycle has been deciding for {seconds:.0f} s" if seconds > CYCLE_STUCK_S else None
 
     async def run(self) -> None:
-        """Until cancelled. The first cycle runs at once."""
+        """Until cancelled. The first cycle runs at once.
+
+        Each rests as long as it took: what comes meanwhile is decided together, and who thinks in a thread of
+        this process leaves half of it to reading and binding.
+        """
         self._view.reason.set()
         while True:
             await self._wait_for_a_reason()
             began = self._clock.monotonic()
             await self._one()
-            await asyncio.sleep(CYCLE_PERIOD_MIN_S - (self._clock.monotonic() - began))
+            took = self._clock.monotonic() - began
+            await asyncio.sleep(max(CYCLE_PERIOD_MIN_S - took, min(took, CYCLE_REST_MAX_S)))
 
     async def _wait_for_a_reason(self) -> None:
         try:

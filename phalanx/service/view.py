@@ -6,6 +6,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
 from phalanx.deciders.port import Decider
 from phalanx.model.names import GangId
+from phalanx.service.cycle_reason import CycleReason
 from phalanx.service.node_problems import NodeProblems
 from phalanx.service.own_objects import OwnObjects
 
@@ -13,13 +14,13 @@ from phalanx.service.own_objects import OwnObjects
 class View:
     """The cache with its listeners.
 
-    `reason` is set while a cycle is worth running, `news` while anything is worth reporting.
+    `reason` says whether a cycle is worth running, `news` is set while anything is worth reporting.
     """
 
     def __init__(self, *, cache: Cache, decider: Decider) -> None:
         self.cache = cache
         self.objects = OwnObjects()
-        self.reason = asyncio.Event()
+        self.reason = CycleReason()
         self.news = asyncio.Event()
         self._decider = decider
         self._node_problems = NodeProblems(cache)
@@ -36,6 +37,8 @@ class View:
             self.touch(gang)
         if changes.may_help:
             self.reason.set()
+        elif changes.may_tell:
+            self.reason.hint()
 
     def start_reporting(self) -> None:
         """From now on somebody takes what was touched; to begin with, every gang is."""

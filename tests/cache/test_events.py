@@ -387,6 +387,34 @@ def test_what_helps_a_waiting_pod() -> None:
     assert not helps(cache, one_gpu("other", uid="o", schedulerName="other", nodeName="n1"))
 
 
+def new_members(cache: Cache, count: int, *, first: int = 0, **fields: Any) -> list[tuple[bool, bool]]:
+    """Whether a cycle may place something, or say something, after each of these."""
+    names = [f"m{first + index}" for index in range(count)]
+    found = [apply(cache, pod(name, uid=name, **fields)) for name in names]
+    return [(each.may_help, each.may_tell) for each in found]
+
+
+SAYS, HELPS = (False, True), (True, False)
+
+
+def test_a_member_of_a_gang_that_lacks_others_only_changes_what_is_said() -> None:
+    inside = {"labels": {label("pod-group"): "g"}}
+    assert new_members(new_cache(pod_group(minMember=3)), 4, **inside) == [SAYS, SAYS, HELPS, HELPS]
+    assert new_members(new_cache(), 3, **inside) == [SAYS] * 3
+    reserving = {"startWhen": "Reserved", "roles": [{"name": "w", "count": 3}]}
+    assert new_members(new_cache(pod_group(minMember=3, **reserving)), 1, **inside) == [HELPS]
+    group = pod_group(minMember=3)
+    started = structs.replace(group, status=structs.replace(group.status, started_at="2026-01-01T00:00:00Z"))
+    assert new_members(new_cache(started), 1, **inside) == [HELPS]
+
+
+def test_a_pod_with_a_minimum_of_its_own() -> None:
+    owner = {"kind": "Job", "name": "j", "uid": "j", "controller": True, "apiVersion": "batch/v1"}
+    fields = {"labels": {label("min-member"): "2"}, "meta": {"ownerReferences": [owner]}}
+    assert new_members(new_cache(), 3, **fields) == [SAYS, HELPS, HELPS]
+    assert new_members(new_cache(), 2) == [HELPS, HELPS]
+
+
 def test_a_member_that_leaves_may_have_stood_in_the_way() -> None:
     cache = new_cache(pod_group(), one_gpu("a", uid="a", labels={label("pod-group"): "g"}))
     apply(cache, one_gpu("b", uid="b", labels={label("pod-group"): "g"}, schedulerName="other"))
@@ -519,7 +547,8 @@ def test_gangs_are_ordered_by_age_then_namespace_then_name() -> None:
         return pod(name, namespace=namespace, uid=f"{namespace}/{name}", meta=meta)
 
     cache = new_cache(aged("a", "y", 2), aged("b", "x", 2), aged("a", "x", 2), aged("z", "z", 1))
-    assert list(take_snapshot(cache).gangs) == ["z/z", "x/a", "x/b", "y/a"]
+    assert list(cache.gang_ids()) == ["z/z", "x/a", "x/b", "y/a"]
+    assert list(take_snapshot(cache).gangs) == ["x/a", "x/b", "y/a", "z/z"]
 
 
 def test_a_gang_is_found_by_its_id() -> None:

@@ -49,3 +49,10 @@ async def test_what_a_job_may_not_ask_for(api: Api, restart: str, spec: Object, 
     code, reason, message = (await api.post(path(api), job(restart, **spec))).refusal
     assert (code, reason) == (422, "Invalid")
     assert field in message
+
+
+async def test_a_job_whose_pods_are_not_described(api: Api) -> None:
+    manifest = {"metadata": {"name": "j"}, "spec": {"suspend": True, "template": {}}}
+    code, reason, message = (await api.post(path(api), manifest)).refusal
+    assert (code, reason) == (422, "Invalid")
+    assert "spec.template.spec.restartPolicy" in message

@@ -5,10 +5,11 @@ import asyncio
 from phalanx.cache.cache import Cache
 from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
-from phalanx.limits import CYCLE_STUCK_S
+from phalanx.limits import CYCLE_REST_MAX_S, CYCLE_STUCK_S, VERDICT_DELAY_S
 from phalanx.model.decisions import CycleResult, CycleStats
 from phalanx.model.snapshot import Snapshot
 from phalanx.observe.metrics import Metrics
+from phalanx.service.cycle_reason import CycleReason
 from phalanx.service.cycles import Cycles
 from phalanx.service.view import View
 from tests.still_clock import StillClock
@@ -71,6 +72,43 @@ async def test_the_next_cycle_runs_for_a_reason_or_when_its_time_has_come() -> N
         view.reason.set()
         while len(results) < 4:
             await asyncio.sleep(0.001)
+    task.cancel()
+
+
+async def test_a_hint_waits_for_more_and_a_reason_does_not() -> None:
+    reason, loop = CycleReason(), asyncio.get_running_loop()
+    async with asyncio.timeout(10):
+        reason.hint()
+        began = loop.time()
+        await reason.wait()
+        assert loop.time() - began >= VERDICT_DELAY_S
+        await reason.wait()
+        reason.clear()
+        waits = asyncio.create_task(reason.wait())
+        reason.hint()
+        await asyncio.sleep(0)
+        reason.hint()
+        await asyncio.sleep(0)
+        assert not waits.done()
+        began = loop.time()
+        reason.set()
+        await waits
+        assert loop.time() - began < VERDICT_DELAY_S
+
+
+async def test_a_cycle_is_followed_by_as_long_a_rest() -> None:
+    decider, clock = SlowDecider(), StillClock()
+    cycles, view = cycles_of(decider, clock, [])
+    task = asyncio.create_task(cycles.run())
+    async with asyncio.timeout(10):
+        await decider.asked.wait()
+        clock.seconds = CYCLE_REST_MAX_S / 2
+        decider.asked.clear()
+        view.reason.set()
+        began = asyncio.get_running_loop().time()
+        decider.go.set()
+        await decider.asked.wait()
+    assert asyncio.get_running_loop().time() - began >= CYCLE_REST_MAX_S / 2
     task.cancel()
 
 

@@ -21,8 +21,9 @@ from phalanx.kube.decode import KindDecoder
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.events import Relisted
-from phalanx.model.memory import Memory, Part, Seated
+from phalanx.model.memory import Memory, Seated
 from phalanx.model.names import API_GROUP, GangId, NodeName, ShapeKey
+from phalanx.model.parts import Part
 from phalanx.model.pods import PodShape
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS

@@ -182,7 +182,7 @@ class JobRules(StatusRules):
     def check_create(self, new: Object) -> list[Cause]:
         spec = new["spec"]
         restart, policy = (
-            spec["template"]["spec"].get("restartPolicy", "Always"),
+            spec["template"].get("spec", {}).get("restartPolicy", "Always"),
             spec.get("podFailurePolicy"),
         )
         found: list[Cause] = []
