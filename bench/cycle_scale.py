@@ -10,6 +10,7 @@ and spines of 8 racks.
 
 import argparse
 import time
+from typing import Any
 
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
@@ -31,7 +32,7 @@ def scenario(arguments: argparse.Namespace, size: int) -> Snapshot:
             used={"cpu": 100 + index % 7 * 50, "memory": 2 * GI + index * 4097, "pods": 3 + index % 3},
         )
     factor = 3 if arguments.full else 1
-    fields = {"required": "rack"} if levels and size > 1 else {}
+    fields: dict[str, Any] = {"required": "rack"} if levels and size > 1 else {}
     for index in range(arguments.pods * factor // size):
         shape = index % arguments.shapes
         made.gang(f"g{index:05}", size, gpu=1, cpu=2 + shape / 1000, memory=4, **fields)

@@ -23,7 +23,6 @@ class Cluster:
         self.gone: set[int] = set()
         self.room = sum(map(self.seats, places))
 
-    @property
     def has_all(self) -> bool:
         """Whether every pod fits."""
         return self.room >= self._want.count
@@ -48,11 +47,11 @@ class Cluster:
     def without_needless(self) -> int | None:
         """What those cost who must go; None where even all of them are not enough."""
         costs = self._problem.units
-        if not self.has_all:
+        if not self.has_all():
             return None
         for unit in sorted(self.gone, key=lambda unit: (-costs[unit].cost, unit)):
             self.put_back([unit])
-            if not self.has_all:
+            if not self.has_all():
                 self.take([unit])
         return sum(costs[unit].cost for unit in self.gone)
 
@@ -71,7 +70,7 @@ def cheapest_first(problem: VictimProblem, places: Sequence[int]) -> int | None:
     cluster = Cluster(problem, places)
     present = {unit for units in cluster.on.values() for unit in units}
     for unit in sorted(present, key=lambda unit: (problem.units[unit].cost, unit)):
-        if cluster.has_all:
+        if cluster.has_all():
             break
         cluster.take([unit])
     return cluster.without_needless()
@@ -81,7 +80,7 @@ def best_ratio_first(problem: VictimProblem, places: Sequence[int]) -> int | Non
     """The place is cleared that costs least for each pod that fits then, anywhere; again and again."""
     cluster = Cluster(problem, places)
     offers: dict[int, tuple[float, list[int]]] = {}
-    while not cluster.has_all:
+    while not cluster.has_all():
         for place in places:
             if place not in offers:
                 offers[place] = _offer(problem, cluster, place)

@@ -224,8 +224,8 @@ def _defects(posed: VictimProblem, choice: Choice) -> Iterator[str]:
         yield "its bound is above its cost"
     free = [list(place.free) for place in posed.places]
     for unit in choice.units:
-        for place, amounts in posed.units[unit].gives:
-            free[place] = [have + more for have, more in zip(free[place], amounts, strict=True)]
+        for number, amounts in posed.units[unit].gives:
+            free[number] = [have + more for have, more in zip(free[number], amounts, strict=True)]
     (want,) = posed.wants
     seats: dict[int, int] = {}
     for place, have in zip(posed.places, free, strict=True):

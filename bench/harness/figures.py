@@ -142,9 +142,9 @@ def _holdings(gangs: Sequence[Gang], seen: Iterable[PodTimes], started_at: float
     """In the order of time; what is given back in the same moment comes first."""
     requests: dict[str, Amounts] = {}
     for gang in gangs:
-        for pod in pods(gang):
-            written = pod["spec"]["containers"][0]["resources"]["requests"]
-            requests[pod["metadata"]["name"]] = {r: request_amount(r, q) for r, q in written.items()}
+        for manifest in pods(gang):
+            written = manifest["spec"]["containers"][0]["resources"]["requests"]
+            requests[manifest["metadata"]["name"]] = {r: request_amount(r, q) for r, q in written.items()}
     found = []
     for pod in seen:
         if pod.bound and pod.name in requests:

@@ -5,7 +5,7 @@ makes both slower; so a budget holds everywhere, and one that is exceeded says t
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -61,7 +61,7 @@ def seconds_of_a_round() -> float:
 
 
 @pytest.fixture
-def measure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Iterator[Measure]:
+def measure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Measure:
     """`measure(work, items=N, budget=B)`: fails where one item costs more than B rounds of the loop.
 
     `prepared` makes the arguments of each run, outside the measurement.
@@ -75,7 +75,9 @@ def measure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Iter
         prepared: Callable[[], tuple[Any, ...]] = tuple,
     ) -> None:
         before = seconds_of_a_round()
-        benchmark.pedantic(work, setup=lambda: (prepared(), {}), rounds=REPETITIONS, warmup_rounds=1)
+        benchmark.pedantic(  # type: ignore[no-untyped-call]
+            work, setup=lambda: (prepared(), {}), rounds=REPETITIONS, warmup_rounds=1
+        )
         assert benchmark.stats is not None
         each = benchmark.stats.stats.min / items
         rounds = each / min(before, seconds_of_a_round())
