@@ -12,12 +12,11 @@ def tightest_domain(session: Session, gang: Gang, seats: Seats) -> tuple[str, st
     topology = session.topologies.of(gang)
     if topology is None:
         return "", ""
-    paths = session.topologies.paths(topology)
     nodes: list[NodeName] = [node for node, _ in seats]
     nodes.extend(nodes_of_members(session, gang))
-    common = paths.get(nodes[0], ())
-    for node in nodes[1:]:
-        shared = [left == right for left, right in zip(common, paths.get(node, ()), strict=False)]
+    common, *others = (session.topologies.path(node, topology) for node in dict.fromkeys(nodes))
+    for path in others:
+        shared = [left == right for left, right in zip(common, path, strict=False)]
         common = common[: [*shared, False].index(False)]
     return (topology.levels[len(common) - 1].name, "/".join(common)) if common else ("", "")
 
@@ -49,4 +48,4 @@ def _labels_down_to(session: Session, gang: Gang, level: str, node: NodeName) ->
         return {}
     depth = [each.name for each in topology.levels].index(level) + 1
     keys = [each.node_label for each in topology.levels]
-    return dict(zip(keys[:depth], session.topologies.paths(topology)[node], strict=False))
+    return dict(zip(keys[:depth], session.topologies.path(node, topology), strict=False))

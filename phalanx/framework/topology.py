@@ -45,15 +45,26 @@ class Topologies:
         """
         if topology.name not in self._paths:
             self._paths[topology.name] = {
-                name: () if state.node.has_unknown_topology else domain_path(state.node, topology)
-                for name, state in self._nodes.items()
+                name: _path(state.node, topology) for name, state in self._nodes.items()
             }
         return self._paths[topology.name]
+
+    def path(self, name: NodeName, topology: Topology) -> Path:
+        """The domain of one node; of none where there is no such node."""
+        known = self._paths.get(topology.name)
+        if known is not None:
+            return known.get(name, ())
+        state = self._nodes.get(name)
+        return () if state is None else _path(state.node, topology)
 
     def path_by_labels(self, name: NodeName, topology: Topology) -> Path | None:
         """The domain that the labels of a node tell, for pods that are there already; None for no node."""
         state = self._nodes.get(name)
         return None if state is None else domain_path(state.node, topology)
+
+
+def _path(node: Node, topology: Topology) -> Path:
+    return () if node.has_unknown_topology else domain_path(node, topology)
 
 
 def domain_path(node: Node, topology: Topology) -> Path:
