@@ -300,6 +300,9 @@ QUESTION_EFFORT_MIN: Final = 0.01
 SCOPES_SEARCHED_MAX: Final = 256
 """Domains that greedy search looks into for one problem; most problems need fewer than ten."""
 
+ROOTS_SEARCHED_MAX: Final = 2_048
+"""The same while none was found that holds the gang: it is not refused for want of looking."""
+
 BOND_TRIES_MAX: Final = 256
 """Domains that greedy search tries for the subgroups of one gang, all together; CP-SAT takes over then."""
 
@@ -457,12 +460,6 @@ about a tenth of a second per cycle."""
 CLAIM_WITHOUT_MEMBERS_MS: Final = 60_000
 """Milliseconds of this where all members have failed: a Job makes new pods after 10 s, then 20 and 40; one
 that has failed for good makes none."""
-
-FAILURE_SCORE_MIN: Final = 100
-"""Thousandths of a failure below which a node's score is forgotten: it moves no price."""
-
-SCORED_NODES_MAX: Final = 20_000
-"""Nodes with a score of failures: more than a cluster has; nodes that are gone decay."""
 
 RELEASED_BY_S: Final = 60
 """Seconds after which a gang that never was whole is released: its grace, a new leader, the evictions."""

@@ -3,11 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from phalanx.actions import words
 from phalanx.actions.demand import Demand
 from phalanx.actions.endings import Ending
 from phalanx.actions.numa import is_place
 from phalanx.framework.session import Session
+from phalanx.model.names import NodeName
 from phalanx.model.resources import PODS, Resources, add
 from phalanx.model.rules import SameDomain, SubgroupRule, SubgroupSegments
 from phalanx.model.shares import asks_for_share
@@ -32,7 +35,8 @@ def while_waiting(
     changes = {change.kind: change for change in facts.relaxations}
     events = " or ".join(_events(changes, session, ending))
     awaited = f"Fits when {events}" if events else "Wait for work to end"
-    at_once = list(_changes(demand, problem, changes, but=RelaxationKind.ADD_ROOM))[:CHANGES_MAX]
+    asked = _Asked(demand, problem, session)
+    at_once = list(_changes(asked, changes, but=RelaxationKind.ADD_ROOM))[:CHANGES_MAX]
     return f"{awaited}. To start now, {', or '.join(at_once)}" if at_once else awaited
 
 
@@ -84,28 +88,33 @@ def _excess(room: Relaxation, session: Session) -> Resources:
     return total
 
 
-def when_impossible(demand: Demand, problem: Problem, facts: Explanation) -> str:
+def when_impossible(demand: Demand, problem: Problem, facts: Explanation, session: Session) -> str:
     """What must be changed: the gang, a limit, or the cluster."""
     changes = {change.kind: change for change in facts.relaxations}
-    ways = list(_changes(demand, problem, changes, but=None))[:CHANGES_MAX]
+    ways = list(_changes(_Asked(demand, problem, session), changes, but=None))[:CHANGES_MAX]
     text = ", or ".join(ways) or "make the gang smaller, or add nodes"
     return text[:1].upper() + text[1:]
 
 
+class _Asked(Struct, frozen=True):
+    """What the changes are about."""
+
+    demand: Demand
+    problem: Problem
+    session: Session
+
+
 def _changes(
-    demand: Demand,
-    problem: Problem,
-    changes: Mapping[RelaxationKind, Relaxation],
-    *,
-    but: RelaxationKind | None,
+    asked: _Asked, changes: Mapping[RelaxationKind, Relaxation], *, but: RelaxationKind | None
 ) -> Iterator[str]:
     """Each change as an order, in the order in which the solver offers them."""
     for kind, change in changes.items():
-        if kind is not but and (text := _order(demand, problem, change)):
+        if kind is not but and (text := _order(asked, change)):
             yield text
 
 
-def _order(demand: Demand, problem: Problem, change: Relaxation) -> str:
+def _order(asked: _Asked, change: Relaxation) -> str:
+    demand, problem = asked.demand, asked.problem
     match change.kind:
         case RelaxationKind.WIDEN_LEVEL:
             level, of_part = _level_of(problem, change.rule)
@@ -118,11 +127,28 @@ def _order(demand: Demand, problem: Problem, change: Relaxation) -> str:
         case RelaxationKind.RAISE_BUDGET:
             return f"raise the {change.rule} by {words.amounts(change.amounts)}"
         case RelaxationKind.DROP_ELIGIBILITY:
-            return "let the pods use other nodes too (selector, affinity, tolerations)"
+            return _other_nodes(demand, asked.session)
         case RelaxationKind.LOWER_MINIMUM:
             return _lower(demand, sum(change.minimums))
         case RelaxationKind.ADD_ROOM:
             return f"add nodes with {words.amounts(change.amounts)}{_domain(change)}"
+
+
+def _other_nodes(demand: Demand, session: Session) -> str:
+    """Who chose too few nodes must choose more; nodes that nobody may use must come back."""
+    judged = [session.eligibility(batch.pods[0]) for batch in demand.batches]
+    rejected = {name for each in judged for name in each.rejected}
+    lost = [name for name in rejected if _is_out_of_service(name, session)]
+    if len(lost) == len(rejected):
+        nodes = "the node that is" if len(lost) == 1 else f"the {len(lost)} nodes that are"
+        return f"bring back {nodes} out of service"
+    but = f"; {len(lost)} more are out of service" if lost else ""
+    return f"let the pods use other nodes too (selector, affinity, tolerations{but})"
+
+
+def _is_out_of_service(name: NodeName, session: Session) -> bool:
+    node = session.nodes[name].node
+    return name in session.faults or name in session.health.distrusted or node != node.in_service
 
 
 def _level_of(problem: Problem, name: str) -> tuple[str, str]:

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from phalanx.actions.limits import AVOID_DOUBLINGS_MAX, AVOID_MS
+from phalanx.actions.limits import AVOID_DOUBLINGS_MAX, AVOID_MS, FAILURE_SCORE_MIN, SCORED_NODES_MAX
 from phalanx.framework.decay import decayed
 from phalanx.framework.lost import is_on_lost_node
 from phalanx.framework.session import Session
-from phalanx.limits import AVOIDED_GANGS_MAX, AVOIDED_NODES_MAX, FAILURE_SCORE_MIN, SCORED_NODES_MAX
+from phalanx.limits import AVOIDED_GANGS_MAX, AVOIDED_NODES_MAX
 from phalanx.model.memory import Avoided, NodeScore
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Pod, PodPhase

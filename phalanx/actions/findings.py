@@ -54,7 +54,7 @@ class Case(Struct, frozen=True):
     @property
     def when_impossible(self) -> str:
         """The next step of what this cluster can never hold."""
-        return advice.when_impossible(self.demand, self.problem, self.facts)
+        return advice.when_impossible(self.demand, self.problem, self.facts, self.session)
 
     @property
     def while_waiting(self) -> str:

@@ -137,3 +137,9 @@ others."""
 EVICTION_CHECK_MS: Final = 10_000
 """Milliseconds after an eviction until a cycle looks whether it came to pass: a pod that is not deleted then,
 whatever the API server answered, is evicted again. Deleting takes well under a second."""
+
+FAILURE_SCORE_MIN: Final = 100
+"""Thousandths of a failure below which a node's score is forgotten: it moves no price."""
+
+SCORED_NODES_MAX: Final = 20_000
+"""Nodes with a score of failures: more than a cluster has; nodes that are gone decay."""

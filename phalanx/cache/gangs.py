@@ -43,14 +43,14 @@ class GangTable:
         """A pod came, changed or went. Pods of others that are in no group are no gang of ours."""
         before = gang_key(old) if old is not None else None
         after = gang_key(new) if new is not None else None
+        old_key, new_key = self._kept_under(old, before), self._kept_under(new, after)
         changes_gang = before is not None and after is not None and before != after
         if old is not None and new is not None and _moved_what_it_holds(old, new, changes_gang):
             log.grew()
         elif changes_gang or self._may_help(old, new, before):
             log.helps()
-        elif old is None and new is not None and new.is_waiting:
+        elif old is None and new is not None and new.is_waiting and new_key is not None:
             log.tells()
-        old_key, new_key = self._kept_under(old, before), self._kept_under(new, after)
         if old is not None and old_key is not None and old_key != new_key:
             self._leave(old, old_key)
             self._touch(old_key, log)
@@ -96,7 +96,7 @@ class GangTable:
     def _is_short(self, new: Pod) -> bool:
         """Whether the gang of this new pod cannot start for want of members, however many there are of it."""
         key = gang_key(new)
-        if key.kind is GangKind.POD:
+        if key.kind is GangKind.POD or any(gang.started for gang in self._gangs.get(key, ())):
             return False
         count = len(self._pods.get(key, ())) + 1
         if key.kind is GangKind.LABEL:
@@ -139,6 +139,8 @@ class GangTable:
             if new:
                 self._gangs[key] = new
         self._stale = {}
+        if len(self._changed) > len(self._by_id):
+            self.view()  # nobody asks for it where another process decides, and changes must not pile up
 
     def _exchange(self, old: tuple[Gang, ...], new: tuple[Gang, ...]) -> None:
         """A pod that moves from one key to another may be there already under its new one."""

@@ -69,7 +69,7 @@ class Session:
     @cached_property
     def waiting(self) -> tuple[Gang, ...]:
         """Gangs of which some member needs a node, as the cycle began."""
-        return tuple(gang for gang in self.gangs.values() if gang.has_waiting)
+        return tuple(gang for gang in self.unsettled if gang.has_waiting)
 
     @cached_property
     def unsettled(self) -> tuple[Gang, ...]:

@@ -51,11 +51,9 @@ class Topologies:
 
     def path(self, name: NodeName, topology: Topology) -> Path:
         """The domain of one node; of none where there is no such node."""
-        known = self._paths.get(topology.name)
-        if known is not None:
-            return known.get(name, ())
-        state = self._nodes.get(name)
-        return () if state is None else _path(state.node, topology)
+        if topology.name in self._paths or name not in self._nodes:
+            return self._paths.get(topology.name, {}).get(name, ())
+        return _path(self._nodes[name].node, topology)
 
     def path_by_labels(self, name: NodeName, topology: Topology) -> Path | None:
         """The domain that the labels of a node tell, for pods that are there already; None for no node."""

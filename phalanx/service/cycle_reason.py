@@ -21,6 +21,10 @@ class CycleReason:
         """Nothing more can be placed, but something else is to be said of what waits."""
         self._heard.set()
 
+    def is_set(self) -> bool:
+        """Whether anything was heard of that no cycle knows yet."""
+        return self._heard.is_set()
+
     def clear(self) -> None:
         """A cycle begins that knows of all this."""
         self._is_urgent = False

@@ -6,17 +6,18 @@ raises the bound). A branch is left as soon as its bound is not below the best p
 
 import heapq
 import itertools
+from collections.abc import Hashable
 
 from msgspec import Struct
 
-from phalanx.limits import SCOPES_SEARCHED_MAX
+from phalanx.limits import ROOTS_SEARCHED_MAX, SCOPES_SEARCHED_MAX
 from phalanx.solver.bounds import Relaxations
 from phalanx.solver.greedy import search
 from phalanx.solver.nodetable import Found, assignments_of, nodes_of
 from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import Assignment, Placed, Problem
 from phalanx.solver.rows import rows_of
-from phalanx.solver.scopes import Scope, scopes_of
+from phalanx.solver.scopes import Scope, likeness, scopes_of
 
 Score = tuple[int, ...]
 
@@ -59,6 +60,8 @@ class Exploration:
         scopes = sorted(scopes, key=lambda scope: -sum(scope.room))
         simple = self.relaxations.anywhere(sum(scopes[0].room)) if scopes else ()
         self._inner: dict[int, list[Scope]] = {}
+        self._in_vain: set[Hashable] = set()
+        self._searched = 0
         self.roots = [Branch(scope, root, simple) for root, scope in enumerate(scopes)]
         self.branches = self._explored()
 
@@ -78,10 +81,8 @@ class Exploration:
         heap = [(branch.bound, number, branch) for number, branch in enumerate(self.roots)]
         serial = itertools.count(len(heap))
         done: list[Branch] = []
-        tries = 0
-        while heap and tries < SCOPES_SEARCHED_MAX and self.promising(heap[0][-1]):
+        while heap and self._goes_on() and self.promising(heap[0][-1]):
             branch = heapq.heappop(heap)[-1]
-            tries += branch.bounded
             if branch.done:
                 done.append(branch)
                 continue
@@ -89,13 +90,17 @@ class Exploration:
                 heapq.heappush(heap, (part.bound, next(serial), part))
         return [*done, *(branch for _, _, branch in heap)]
 
+    def _goes_on(self) -> bool:
+        """Whether more scopes are searched: while nothing was found, any of them may be the only one."""
+        return self._searched < (ROOTS_SEARCHED_MAX if self.best.score is None else SCOPES_SEARCHED_MAX)
+
     def _advanced(self, branch: Branch) -> list[Branch]:
         """The branch after one more step: bounded, or searched and, where that found something, split."""
         if not branch.bounded:
             branch.bound = max(branch.bound, self.relaxations.bound(branch.scope))
             branch.bounded = True
             return [branch]
-        branch.hint = search(self.table, branch.scope)
+        branch.hint = self._search(branch.scope)
         self.keep(branch.hint)
         rows = self.table.rows
         if branch.hint is None or branch.scope.depth >= rows.book.preferred_depth or rows.problem.anchors:
@@ -104,6 +109,17 @@ class Exploration:
         parts = [Branch(scope, branch.root, branch.bound) for scope in self._narrower(branch.scope)]
         bound = self.relaxations.spread(branch.scope, branch.bound)
         return [*parts, Branch(branch.scope, branch.root, bound, bounded=True, done=True, hint=branch.hint)]
+
+    def _search(self, scope: Scope) -> Found | None:
+        """Once for all scopes that are alike, where it finds nothing."""
+        alike = likeness(self.table, scope) if self.best.score is None else None
+        if alike is not None and alike in self._in_vain:
+            return None
+        self._searched += 1
+        found = search(self.table, scope)
+        if found is None and alike is not None:
+            self._in_vain.add(alike)
+        return found
 
     def _narrower(self, scope: Scope) -> list[Scope]:
         """The domains of the next level in the scope that could hold the gang."""

@@ -5,6 +5,8 @@ within that is left out or marked as not proven.
 """
 
 from collections.abc import Iterator, Sequence
+from math import lcm
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -27,6 +29,12 @@ from phalanx.solver.rulebook import read_rules
 from phalanx.solver.usage import budget_use
 
 DEFAULT_LIMITS = SolveLimits()
+
+_KEPT_FOR_CHANGES: Final = 24
+"""Questions of one explanation that are kept for changes, however many rules there are to blame."""
+
+_KEPT_FOR_ROOM: Final = 12
+"""Those of them that are kept for the amount of room that is missing."""
 
 
 class Explanation(Struct, frozen=True):
@@ -97,10 +105,11 @@ def most_that_fits(core: Problem, asker: Asker) -> Most:
             placed = sum(one.count for one in answer.assignments)
             return Most((placed,), answer.assignments, answer.certificate.proven)
     low, high = 0, max((role.minimum for role in core.roles), default=0)
-    most, proven = Most((0,) * len(core.roles), (), proven=True), True
+    steps = _steps(core)
+    most, proven = Most((0,) * len(core.roles), (), proven=True), steps is not None
     while high - low > 1:
         middle = (low + high) // 2
-        smaller = _scaled(core, middle)
+        smaller = _scaled(core, middle, steps or (1,) * len(core.roles))
         answer = asker.answer(smaller)
         if isinstance(answer, Placed):
             low = middle
@@ -111,13 +120,25 @@ def most_that_fits(core: Problem, asker: Asker) -> Most:
     return structs.replace(most, proven=proven)
 
 
-def _scaled(core: Problem, size: int) -> Problem:
-    """All roles scaled down, rounded up, so that the largest one has this size."""
+def _steps(core: Problem) -> tuple[int, ...] | None:
+    """Per role, what its count must be a multiple of; None where segments are of several roles together."""
+    steps = [1] * len(core.roles)
+    for bond in read_rules(core).bonds:
+        if bond.size > 1 and len(bond.roles) > 1:
+            return None
+        for role in bond.roles:
+            steps[role] = lcm(steps[role], max(1, bond.size))
+    return tuple(steps)
+
+
+def _scaled(core: Problem, size: int, steps: Sequence[int]) -> Problem:
+    """All roles scaled down, rounded up to whole steps, so that the largest one has about this size."""
     largest = max(role.minimum for role in core.roles)
-    counts = [-(-role.minimum * size // largest) for role in core.roles]
-    roles = zip(core.roles, counts, strict=True)
-    scaled = tuple(structs.replace(role, minimum=count, maximum=count) for role, count in roles)
-    return structs.replace(core, roles=scaled)
+    scaled = []
+    for role, step in zip(core.roles, steps, strict=True):
+        count = min(role.minimum, -(-role.minimum * size // (largest * step)) * step)
+        scaled.append(structs.replace(role, minimum=count, maximum=count))
+    return structs.replace(core, roles=tuple(scaled))
 
 
 def _conflict(core: Problem, asker: Asker) -> tuple[tuple[str, ...], bool]:
@@ -130,12 +151,15 @@ def _conflict(core: Problem, asker: Asker) -> tuple[tuple[str, ...], bool]:
         return (), True
     kept, irreducible = names, True
     for name in names:
+        if asker.left <= _KEPT_FOR_CHANGES:
+            return tuple(kept), False
         fewer = [one for one in kept if one != name]
         fits = asker.fits(only(core, fewer))
         if fits is False:
             kept = fewer
         irreducible = irreducible and fits is not None
-    return tuple(kept), irreducible
+    is_known = len(kept) < len(names) or asker.fits(core) is False
+    return tuple(kept), irreducible and is_known
 
 
 def only(core: Problem, names: Sequence[str]) -> Problem:
@@ -149,6 +173,8 @@ def only(core: Problem, names: Sequence[str]) -> Problem:
 def _relaxations(core: Problem, vacant: Problem | None, most: Most, asker: Asker) -> Iterator[Relaxation]:
     """Every single change that makes it fit: rules first, then fewer pods, then more room."""
     for rule in core.rules:
+        if asker.left <= _KEPT_FOR_ROOM:
+            break
         if isinstance(rule, SubgroupRule) or (isinstance(rule, SameDomain) and not rule.fixed):
             yield from _first_that_fits(core, _wider(core, rule), asker)
     for rule in core.rules:

@@ -15,6 +15,11 @@ class Asker:
         self._limits = SolveLimits(deterministic=limits.deterministic * EXPLANATION_EFFORT_PART)
         self._left = solves
 
+    @property
+    def left(self) -> int:
+        """How many more questions get an answer."""
+        return self._left
+
     def answer(self, problem: Problem) -> Answer | None:
         """The solver's answer; None without solves left."""
         if self._left == 0:

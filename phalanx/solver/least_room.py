@@ -6,6 +6,8 @@ must be freed for it; the seats that are free now cost nothing.
 """
 
 from collections.abc import Iterator, Mapping
+from heapq import merge
+from itertools import islice
 from math import lcm
 
 from phalanx.model.names import NodeName
@@ -27,13 +29,13 @@ def least_room(core: Problem, vacant: Problem) -> list[Assignment]:
         return []
     free_now = free_by_node(core)
     nodes: list[NodeName] = []
-    seats: dict[Path, list[Seat]] = {}
+    seats: dict[Path, list[Iterator[Seat]]] = {}
     for group in vacant.classes:
         home = group.path[: book.required_depth]
         if group.eligible[0] and len(home) == book.required_depth and _is_near(core, home):
             mine = seats.setdefault(home, [])
             for node in group.nodes:
-                mine.extend((cost, len(nodes), pod) for pod, cost in _costs(core, group, free_now.get(node)))
+                mine.append(_seats(core, group, free_now.get(node), len(nodes)))
                 nodes.append(node)
     return _assignments(_cheapest(seats, core.roles[0].minimum), nodes)
 
@@ -47,8 +49,8 @@ def _is_near(core: Problem, home: Path) -> bool:
     return all(anchor[: len(home)] == home for anchor in core.anchors)
 
 
-def _costs(core: Problem, group: NodeClass, free: tuple[int, ...] | None) -> Iterator[tuple[int, int]]:
-    """Each pod that the empty node takes, and the cost of its seat in parts of the scarcest resource."""
+def _seats(core: Problem, group: NodeClass, free: tuple[int, ...] | None, node: int) -> Iterator[Seat]:
+    """Of the pods that the empty node takes, in order; the cost is in parts of the scarcest resource."""
     role = core.roles[0]
     asked = [
         (need, have, empty)
@@ -58,7 +60,8 @@ def _costs(core: Problem, group: NodeClass, free: tuple[int, ...] | None) -> Ite
     whole = lcm(*(need for need, _, _ in asked))
     most = min([role.minimum, *(empty // need for need, _, empty in asked)])
     for pod in range(most):
-        yield pod, max((_part(pod, need, have) * (whole // need) for need, have, _ in asked), default=0)
+        cost = max((_part(pod, need, have) * (whole // need) for need, have, _ in asked), default=0)
+        yield cost, node, pod
 
 
 def _part(pod: int, need: int, have: int) -> int:
@@ -66,11 +69,11 @@ def _part(pod: int, need: int, have: int) -> int:
     return min(need, max(0, (pod + 1) * need - have))
 
 
-def _cheapest(seats: Mapping[Path, list[Seat]], count: int) -> list[Seat]:
-    """The first so many seats of the domain where they cost least together."""
+def _cheapest(seats: Mapping[Path, list[Iterator[Seat]]], count: int) -> list[Seat]:
+    """The first so many seats of the domain where they cost least together; no more seats are made."""
     best: tuple[int, Path, list[Seat]] | None = None
     for home in sorted(seats):
-        taken = sorted(seats[home])[:count]
+        taken = list(islice(merge(*seats[home]), count))
         cost = sum(cost for cost, _, _ in taken)
         if len(taken) == count and (best is None or cost < best[0]):
             best = (cost, home, taken)

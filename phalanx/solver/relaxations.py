@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from phalanx.limits import ARRAY_AMOUNT_MAX
 from phalanx.model.names import NodeName
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import (
@@ -103,9 +104,9 @@ def without_eligibility(problem: Problem) -> Problem:
 
 
 def without_capacity(problem: Problem) -> Problem:
-    """Every node has room for all pods together."""
+    """Every node has room for all pods together, or as much of it as sums may hold."""
     enough = tuple(
-        sum(role.request[resource] * role.maximum for role in problem.roles)
+        min(ARRAY_AMOUNT_MAX, sum(role.request[resource] * role.maximum for role in problem.roles))
         for resource in range(len(problem.resources))
     )
     classes = tuple(structs.replace(group, free=enough) for group in problem.classes)

@@ -4,7 +4,8 @@ A required level is thereby handled once, for every backend: each of its domains
 level holds by itself. Narrower scopes split a search that no level forces into one domain.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 import numpy as np
@@ -53,6 +54,22 @@ def scopes_of(table: NodeTable, depth: int) -> list[Scope]:
         for one, start, end in zip(possible.tolist(), first.tolist(), after.tolist(), strict=True)
     ]
     return sorted(scopes, key=lambda scope: tuple(size[scope.home].tolist()))
+
+
+def likeness(table: NodeTable, scope: Scope) -> Hashable | None:
+    """Equal for scopes that hold the same gangs: as many nodes of each kind. None where more counts.
+
+    That is the case where the gang runs in one of them already, or where rules look inside them.
+    """
+    rows = table.rows
+    inside = any(bond.level >= scope.depth for bond in rows.book.bonds)
+    if rows.problem.anchors or rows.book.meetings or inside:
+        return None
+    kinds: Counter[Hashable] = Counter()
+    used, counts = np.unique(table.row[scope.nodes], return_counts=True)
+    for row, count in zip(used.tolist(), counts.tolist(), strict=True):
+        kinds[rows.free[row].tobytes(), rows.fits[row].tobytes(), rows.budgets[row]] += count
+    return frozenset(kinds.items())
 
 
 def scaled_usable(

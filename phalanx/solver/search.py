@@ -3,6 +3,7 @@
 The least bound of the branches that are left certifies the answer.
 """
 
+from collections.abc import Hashable
 from functools import partial
 
 from phalanx.limits import QUESTION_EFFORT_MIN
@@ -10,6 +11,7 @@ from phalanx.solver import bounds
 from phalanx.solver.branches import Branch, Exploration
 from phalanx.solver.certify import certified
 from phalanx.solver.problem import Answer, Placed, Problem, SolveLimits, Unplaceable
+from phalanx.solver.scopes import likeness
 from phalanx.solver.splitting import tightened
 
 
@@ -36,6 +38,7 @@ class _Refinement:
         self._exploration = exploration
         self._effort = effort
         self._by = bounds.BY
+        self._empty: set[Hashable] = set()
 
     def run(self) -> tuple[str, bool]:
         """Who gave the bounds, and whether every root was proven empty."""
@@ -47,14 +50,21 @@ class _Refinement:
         return self._by, all(empty)
 
     def _settled_empty(self, root: Branch) -> bool:
-        """Without any placement yet: the whole root at once, in place of its branches."""
-        if self._effort <= 0:
-            return False
+        """Without any placement yet: the whole root at once, in place of its branches.
+
+        Once for all that are alike: a cluster of equal racks is one question.
+        """
         exploration = self._exploration
+        alike = likeness(exploration.table, root.scope)
+        empty = alike is not None and alike in self._empty
+        if not empty and self._effort <= 0:
+            return False
         exploration.branches = [branch for branch in exploration.branches if branch.root != root.root]
-        empty = self._ask(root)
+        empty = empty or self._ask(root)
         if not empty:
             exploration.branches.append(root)
+        elif alike is not None:
+            self._empty.add(alike)
         return empty
 
     def _ask(self, branch: Branch) -> bool:

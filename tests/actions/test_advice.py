@@ -7,6 +7,7 @@ from phalanx.actions.demand import Demand, demands_of
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId, NodeName
+from phalanx.model.nodes import Taint, TaintEffect
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.resources import GPU
@@ -16,6 +17,10 @@ from phalanx.solver.relaxations import NEW_NODE, NodeRoom, Relaxation, Relaxatio
 from tests.builders import Scenario
 
 NOTHING = solver.Problem(resources=(), levels=(), roles=(), classes=())
+
+
+def session_of(scenario: Scenario) -> Session:
+    return Session(scenario.snapshot(), SchedulerConfig())
 
 
 def demand(scenario: Scenario) -> Demand:
@@ -74,18 +79,32 @@ def test_a_node_that_is_not_there_is_not_waited_for() -> None:
 
 def test_nothing_known_is_no_reason_to_say_nothing() -> None:
     assert waiting() == "Wait for work to end"
-    text = advice.when_impossible(demand(Scenario().gang("g", 4)), NOTHING, facts())
+    scenario = Scenario().gang("g", 4)
+    text = advice.when_impossible(demand(scenario), NOTHING, facts(), session_of(scenario))
     assert text == "Make the gang smaller, or add nodes"
 
 
 def test_a_smaller_minimum_is_offered_to_whole_gangs_of_one_shape_only() -> None:
     lower = Relaxation(RelaxationKind.LOWER_MINIMUM, minimums=(3,))
-    one = demand(Scenario().gang("g", 4))
-    two = demand(Scenario().gang("g", 2, min=4).role("g", 2, cpu=2))
-    late = demand(Scenario().nodes("n").gang("g", 4, bound=1))
-    assert advice.when_impossible(one, NOTHING, facts(lower)) == "Lower minMember to 3"
-    for other in (two, late):
-        assert "minMember" not in advice.when_impossible(other, NOTHING, facts(lower))
+
+    def told(scenario: Scenario) -> str:
+        return advice.when_impossible(demand(scenario), NOTHING, facts(lower), session_of(scenario))
+
+    assert told(Scenario().gang("g", 4)) == "Lower minMember to 3"
+    assert "minMember" not in told(Scenario().gang("g", 2, min=4).role("g", 2, cpu=2))
+    assert "minMember" not in told(Scenario().nodes("n").gang("g", 4, bound=1))
+
+
+def test_whoever_chose_no_nodes_is_not_told_to_choose_more() -> None:
+    """Nodes that nobody may use come back, or do not; a selector can be changed."""
+    scenario = Scenario().nodes("full", cpu=4).gang("old", 1, cpu=4, on=("full-0",))
+    scenario.nodes("lost", cpu=4, conditions={"Ready": "False"}).gang("g", 1, cpu=4)
+    assert "bring back the node that is out of service" in scenario.decide().verdict("g").next_step
+    scenario.nodes("held", cpu=4, cordoned=True)
+    assert "bring back the 2 nodes that are out of service" in scenario.decide().verdict("g").next_step
+    scenario.nodes("gpu", cpu=4, taints=(Taint(key="gpu", value="", effect=TaintEffect.NO_SCHEDULE),))
+    said = "let the pods use other nodes too (selector, affinity, tolerations; 2 more are out of service)"
+    assert said in scenario.decide().verdict("g").next_step
 
 
 def test_a_limit_is_told_before_a_level_where_both_are_in_the_way() -> None:

@@ -54,7 +54,7 @@ TOPOLOGY: Final[tuple[Mutant, ...]] = (
         name="labels are believed of a node whose place is unknown",
         issues=("NodeNotInNWTopologyCM (KWOK talk)",),
         module=_PATHS,
-        edits={"() if state.node.has_unknown_topology else domain_path": "domain_path"},
+        edits={"() if node.has_unknown_topology else domain_path": "domain_path"},
         caught_by=Played("plays_world_topology:an_unknown_place_is_no_place"),
     ),
     Mutant(

@@ -406,6 +406,16 @@ def test_a_member_of_a_gang_that_lacks_others_only_changes_what_is_said() -> Non
     group = pod_group(minMember=3)
     started = structs.replace(group, status=structs.replace(group.status, started_at="2026-01-01T00:00:00Z"))
     assert new_members(new_cache(started), 1, **inside) == [HELPS]
+    assert new_members(new_cache(group), 1, schedulerName="other") == [(False, False)]
+
+
+def test_a_member_of_a_gang_that_ran_a_moment_ago_is_no_mere_news() -> None:
+    inside = {"labels": {label("pod-group"): "g"}}
+    runs = [pod(name, uid=name, nodeName="n1", **inside) for name in ("a", "b")]
+    cache = new_cache(node("n1"), pod_group(minMember=2), *runs)
+    take_snapshot(cache)
+    cache.apply(Deleted("Pod", "team", "a"))
+    assert new_members(cache, 1, **inside) == [HELPS]
 
 
 def test_a_pod_with_a_minimum_of_its_own() -> None:

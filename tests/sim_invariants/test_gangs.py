@@ -102,9 +102,32 @@ def test_a_pod_of_another_gang_was_moved_into_this_one_and_is_gone_unheard(
     assert violations(history, WholeGangs) == expected
 
 
+def test_a_member_that_left_long_ago_and_is_deleted_now_was_counted_by_nobody() -> None:
+    async def history(stage: Stage) -> None:
+        gang(stage, 3)
+        host = await stage.leader()
+        host.decide(a_0="n1", a_1="n1", a_2="n2")
+        await host.bind("a-2", "n2")
+        stage.client.update(stage.key("a-2"), into_h)
+        await host.hear()
+        await stage.pass_time(60.0)
+        stage.delete("a-2")
+        host.decide(a_0="n1", a_1="n1")
+
+    assert violations(history, WholeGangs) == ["S3"]
+
+
 def into_g(pod: dict[str, Any]) -> dict[str, Any]:
+    return into(pod, "g")
+
+
+def into_h(pod: dict[str, Any]) -> dict[str, Any]:
+    return into(pod, "h")
+
+
+def into(pod: dict[str, Any], group: str) -> dict[str, Any]:
     meta = pod["metadata"]
-    return {**pod, "metadata": {**meta, "labels": {**meta["labels"], LABEL_POD_GROUP: "g"}}}
+    return {**pod, "metadata": {**meta, "labels": {**meta["labels"], LABEL_POD_GROUP: group}}}
 
 
 def test_min_member_was_raised_unheard() -> None:

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from phalanx.model.rules import Budget, SameDomain
+from phalanx.model.rules import Budget, SameDomain, SubgroupSegments
 from phalanx.solver.engine import place
 from phalanx.solver.explain import Explanation, explain, only
 from phalanx.solver.feasibility import bare
@@ -186,3 +186,36 @@ def test_the_room_that_is_named_is_the_least(problems: tuple[Problem, Problem]) 
     there = [group for group in now.classes if group.path[: len(found[0].domain)] == found[0].domain]
     fit = sum(group.free[0] // now.roles[0].request[0] for group in there)
     assert fit + found[0].pods == now.roles[0].minimum, "so many more anywhere there are enough"
+
+
+def test_of_segments_as_many_as_fit_are_told_in_whole_segments() -> None:
+    problem = Problem(
+        resources=GPU,
+        levels=("rack",),
+        roles=(structs.replace(role("rank", (1,), 12), subgroups=("ranks",)), role("leader", (1,), 1)),
+        classes=(node("n1", (5,), ("r1",), roles=2), node("n2", (4,), ("r2",), roles=2)),
+        rules=(SubgroupSegments("segments", "ranks", "rack", 4),),
+    )
+    assert explain(problem).most == (8, 1)
+
+
+def test_no_conflict_is_claimed_of_what_may_have_a_placement() -> None:
+    problem = Problem(
+        resources=GPU, levels=(), roles=(role("worker", (8,), 1),), classes=(node("n1", (8,), ()),), rules=()
+    )
+    assert not explain(problem).irreducible
+
+
+def test_very_large_amounts_are_no_capacity_problem() -> None:
+    tib = 1 << 40
+    nodes = [node(f"n{i}", (2 * tib,), (f"r{i}",)) for i in range(3)]
+    problem = Problem(
+        resources=("memory",),
+        levels=("rack",),
+        roles=(role("worker", (tib,), 1025),),
+        classes=tuple(nodes),
+        rules=(SameDomain("required", "rack"),),
+    )
+    found = explain(problem)
+    assert found.irreducible
+    assert "capacity" in found.conflict

@@ -3,6 +3,7 @@
 import itertools
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from phalanx.model.rules import (
     Budget,
     FewestDomains,
     Rule,
+    SameDomain,
     SubgroupDomain,
     SubgroupFewest,
     SubgroupSegments,
@@ -33,7 +35,7 @@ from phalanx.solver.nodetable import NodeTable, assignments_of, nodes_of
 from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import Placed, Problem, SolveLimits, SubgroupAnchor, Unplaceable
 from phalanx.solver.rows import rows_of
-from phalanx.solver.scopes import Scope, scopes_of
+from phalanx.solver.scopes import Scope, likeness, scopes_of
 from tests.hash_seeds import printed
 from tests.solver.oracle import optimum
 from tests.solver.problems import bounded, node, problems, role
@@ -295,3 +297,46 @@ def test_solver_library_is_loaded_only_where_it_is_needed() -> None:
     given = msgspec.json.encode(Problem(("cpu",), (), (role("a", (1,), 1),), (node("n1", (1,)),)))
     done = subprocess.run([sys.executable, "-c", program], input=given, capture_output=True, check=True)
     assert done.stdout.endswith(b"False\n")
+
+
+def racks_of(sizes: Sequence[int], *, free: Callable[[int, int], int] = lambda rack, place: 8) -> Problem:
+    """So many nodes of eight devices in each rack; sixteen pods of five and twenty of four want one rack."""
+    nodes = [
+        node(f"n{rack:03}-{place:02}", (free(rack, place),), (f"r{rack:03}",), roles=2)
+        for rack, size in enumerate(sizes)
+        for place in range(size)
+    ]
+    return Problem(
+        resources=("nvidia.com/gpu",),
+        levels=("rack",),
+        roles=(role("a", (5,), 16), role("b", (4,), 20)),
+        classes=tuple(nodes),
+        rules=(SameDomain("required", "rack"),),
+    )
+
+
+def test_the_only_rack_of_hundreds_that_holds_the_gang_is_found() -> None:
+    answer = place(racks_of([24] * 300 + [32]))
+    assert isinstance(answer, Placed)
+    assert {one.node[:4] for one in answer.assignments} == {"n300"}
+
+
+def test_the_only_rack_is_found_where_no_two_others_are_alike() -> None:
+    unlike = racks_of([24] * 300 + [32], free=lambda rack, place: 8 if rack == 300 or place % 9 else 8 + rack)
+    assert isinstance(place(unlike), Placed)
+
+
+def test_of_racks_that_are_alike_one_proves_that_none_holds_the_gang() -> None:
+    answer = place(racks_of([24] * 300), limits=SolveLimits(deterministic=0.05))
+    assert answer == Unplaceable(proven=True, by="cp-sat")
+
+
+def test_racks_with_other_nodes_or_a_running_member_are_not_alike() -> None:
+    def kinds(problem: Problem) -> list[object]:
+        table = nodes_of(rows_of(problem))
+        return [likeness(table, scope) for scope in scopes_of(table, 1)]
+
+    assert len(set(kinds(racks_of([24, 24, 25])))) == 2
+    assert len(set(kinds(racks_of([24, 24], free=lambda rack, place: 8 + rack * (place == 0))))) == 2
+    started = structs.replace(racks_of([24, 24]), anchors=(("r001",),))
+    assert set(kinds(started)) == {None}

@@ -16,6 +16,9 @@ HEARD_MARGIN_S: Final = 0.2
 DECIDED_S: Final = 2.0
 """Seconds between a look at the cluster and a write that follows from it: a cycle takes one at most."""
 
+SLOW_WRITES_S: Final = 120.0
+"""Seconds from a decision to its last bind at most, with all the writes in between and their repetitions."""
+
 PARTIAL_S: Final = 10.0
 """Seconds that a gang may be partly bound while nothing is wrong."""
 

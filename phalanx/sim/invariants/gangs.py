@@ -37,7 +37,7 @@ class WholeGangs(Check):
         self._planned: dict[tuple[str, str], Placement] = {}
         self._targets: dict[tuple[str, str], str] = {}
         self._decided: dict[tuple[str, str], list[str]] = {}
-        self._left: dict[GangKey, dict[str, PodFact]] = {}
+        self._left: dict[GangKey, dict[str, None]] = {}
         self._trouble_of: dict[GangKey, float] = {}
         self._trouble = 0.0
         self._leader = ""
@@ -50,7 +50,7 @@ class WholeGangs(Check):
             return
         before, after = changed.before, changed.after
         if after is None or after.gang != before.gang:
-            self._left.setdefault(before.gang, {})[before.uid] = before
+            self._left.setdefault(before.gang, {})[before.uid] = None
 
     # --- decisions -----------------------------------------------------------------------------------------
 
@@ -71,14 +71,13 @@ class WholeGangs(Check):
         there = self._others(host, first.gang, planned)
         gone = self._gone_since(host, first.gang, placement, planned)
         if placement.cause == "start":
-            needed, others = self._needed(first.gang, groups), len(there) + gone
+            needed, others = self._needed(first.gang, groups), len(there) + len(gone)
             if any(group.reserves for group in groups):
                 others += _kept(result, placement)
             if len(planned) + others < needed:
                 placed = f"{len(planned)} members placed and {others} bound"
                 self.violated(placement.group, f"{placed} of {needed} in cycle {placement.cycle} of {host}")
-        if not gone:
-            self._check_subgroups(host, placement, groups, [pod.subgroup for pod in there])
+        self._check_subgroups(host, placement, groups, [pod.subgroup for pod in (*there, *gone)])
 
     def _check_subgroups(
         self, host: str, placement: Placement, groups: Sequence[GroupFact], there: Sequence[str]
@@ -122,20 +121,25 @@ class WholeGangs(Check):
                 found.append(pod)
         return found
 
-    def _gone_since(self, host: str, key: GangKey, placement: Placement, planned: Iterable[str]) -> int:
+    def _gone_since(
+        self, host: str, key: GangKey, placement: Placement, planned: Iterable[str]
+    ) -> list[PodFact]:
         """Members that had nodes, or were to get them, and that left while the cycle was thinking."""
         heard, skip = self._heard(host, "pods"), set(planned)
-        decided = [uid for uid in self._decided.get((host, placement.gang), ()) if uid not in self.truth.pods]
-        left = [uid for uid, fact in self._left.get(key, {}).items() if self._counted(uid, fact, heard)]
-        gone = [uid for uid in dict.fromkeys((*decided, *left)) if uid not in skip]
-        return sum(1 for uid in gone if self.truth.pod_changed_at(uid) > heard)
-
-    def _counted(self, uid: str, last: PodFact, heard: int) -> bool:
-        """Whether it may have counted for who had heard so much; `last` is what it was when it left."""
-        now = self.truth.pods.get(uid)
-        then = self.truth.pod_at(uid, heard)
-        has_left = now is None or now.gang != last.gang
-        return has_left and (last.counts or (isinstance(then, PodFact) and then.counts))
+        decided = [
+            uid
+            for uid in self._decided.get((host, placement.gang), ())
+            if uid not in self.truth.pods and self.truth.pod_changed_at(uid) > heard
+        ]
+        found: list[PodFact] = []
+        for uid in dict.fromkeys((*decided, *self._left.get(key, ()))):
+            now = self.truth.pods.get(uid)
+            if uid not in skip and (now is None or now.gang != key):
+                seen = [
+                    pod for pod in self.truth.pod_since(uid, heard) if pod is not None and pod.gang == key
+                ]
+                found += [pod for pod in seen if pod.counts or uid in decided][-1:]
+        return found
 
     def _heard(self, host: str, plural: str) -> int:
         process = self.truth.process_of(host)

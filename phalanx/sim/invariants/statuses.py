@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from phalanx.model.decisions import CycleResult
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
-from phalanx.sim.invariants.bounds import CONVERGED_S, DECIDED_S
+from phalanx.sim.invariants.bounds import CONVERGED_S, DECIDED_S, SLOW_WRITES_S
 from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.check import Check, Scene
 from phalanx.sim.invariants.facts import GangKey, PodFact
@@ -29,7 +29,7 @@ class QueuesAddUp(Check):
         super().__init__(scene, truth)
         self._oracle = Oracle(scene.store, truth)
         self._specs: dict[str, History[Object]] = {}
-        self._decided_with: dict[tuple[str, str], int] = {}
+        self._decided_with: dict[tuple[str, str], tuple[float, int]] = {}
         for entry in scene.store.entries(QUEUES):
             spec = entry.data.get("spec") or {}
             self._specs.setdefault(entry.key.name, History()).add(entry.revision, spec)
@@ -44,7 +44,7 @@ class QueuesAddUp(Check):
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         heard = self.truth.known(host, "queues", before_s=DECIDED_S)
         for placement in result.placements:
-            self._decided_with.update(((host, bind.pod), heard) for bind in placement.binds)
+            self._decided_with.update(((host, bind.pod), (self.now, heard)) for bind in placement.binds)
 
     def on_call(self, call: Call) -> None:
         if not call.is_bind or call.stage is not Stage.LANDED or not call.succeeded or not self._any_limit():
@@ -52,8 +52,8 @@ class QueuesAddUp(Check):
         pod = self.truth.pods.get(call.uid)
         if pod is None or not pod.asks:
             return
-        heard = self._decided_with.get((call.host, call.uid))
-        if heard is None:
+        decided_at, heard = self._decided_with.get((call.host, call.uid), (0.0, 0))
+        if not decided_at or self.now - decided_at > SLOW_WRITES_S:
             heard = self.truth.heard(call, "queues", before_s=DECIDED_S)
         if self._has_moved(heard):
             return

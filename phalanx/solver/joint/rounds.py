@@ -15,7 +15,7 @@ from phalanx.solver.joint.master import Ground, ground_of
 from phalanx.solver.joint.plan import Lesson, Plan, Share
 from phalanx.solver.joint.problem import Arrangement, worth
 from phalanx.solver.joint.questions import fewest_regions, most_value
-from phalanx.solver.joint.region import IMPOSSIBLE, Inquiry, Seats, most_beside, seat
+from phalanx.solver.joint.region import IMPOSSIBLE, UNKNOWN, Inquiry, Seats, most_beside, seat
 from phalanx.solver.joint.seating import arranged
 from phalanx.solver.joint.sequence import one_by_one
 
@@ -73,6 +73,9 @@ class Rounds:
         return seated
 
     def _ask(self, number: int, shares: Shares) -> Inquiry:
+        """A plan that was begun is seated to its end, within twice the effort."""
+        if self._left < -self._effort:
+            return Inquiry(UNKNOWN, 0.0)
         region = self._field.regions[number]
         reply = seat(self._field, region, shares, effort=self._effort * JOINT_REGION_PART)
         self._spend(reply.spent)
