@@ -18,7 +18,7 @@ from phalanx.sim.invariants.all import ALL_CHECKS
 from phalanx.sim.invariants.marking import ProcessMarks
 from phalanx.sim.world import World, WorldSettings, in_world
 
-SMALL: Final = Size(nodes=60, burst=200, events_per_s=40, seconds=10.0)
+SMALL: Final = Size(nodes=60, burst=300, events_per_s=40, seconds=10.0)
 """The smallest whose pods do not fit into one page, and whose burst is not bound all at once."""
 
 SMALLEST: Final = Size(nodes=20, burst=100, events_per_s=0, seconds=0.0)
