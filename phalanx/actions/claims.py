@@ -98,7 +98,7 @@ def _claim_ms(gang: Gang) -> int:
 
 
 def _is_ending(gang: Gang) -> bool:
-    return gang.is_finishing or (not gang.is_settled and all(pod.deleting for pod in gang.members))
+    return gang.is_finishing or all(pod.deleting for pod in gang.members)
 
 
 def _review(gang: Gang, known: Seated | None, now: int) -> Seated:

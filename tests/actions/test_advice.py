@@ -24,7 +24,7 @@ def session_of(scenario: Scenario) -> Session:
 
 
 def demand(scenario: Scenario) -> Demand:
-    found = demands_of(Session(scenario.snapshot(), SchedulerConfig()).gangs[GangId("gang-g")])
+    found = demands_of(session_of(scenario).gangs[GangId("gang-g")])
     assert not isinstance(found, Problem)
     return found[0]
 
@@ -49,8 +49,7 @@ def waiting(*relaxations: Relaxation) -> str:
     scenario = Scenario().gang("g", 4)
     for name in "abcd":
         scenario.nodes(name, 1)
-    session = Session(scenario.snapshot(), SchedulerConfig())
-    return advice.while_waiting(demand(scenario), NOTHING, facts(*relaxations), session)
+    return advice.while_waiting(demand(scenario), NOTHING, facts(*relaxations), session_of(scenario))
 
 
 def test_room_is_told_with_its_nodes_while_they_are_few() -> None:

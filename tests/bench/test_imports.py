@@ -1,4 +1,4 @@
-"""Every benchmark can still be imported: most are run by hand, and types are not checked there."""
+"""Every benchmark can still be imported: most are run by hand."""
 
 import importlib
 import pkgutil

@@ -387,10 +387,9 @@ def test_what_helps_a_waiting_pod() -> None:
     assert not helps(cache, one_gpu("other", uid="o", schedulerName="other", nodeName="n1"))
 
 
-def new_members(cache: Cache, count: int, *, first: int = 0, **fields: Any) -> list[tuple[bool, bool]]:
+def new_members(cache: Cache, count: int, **fields: Any) -> list[tuple[bool, bool]]:
     """Whether a cycle may place something, or say something, after each of these."""
-    names = [f"m{first + index}" for index in range(count)]
-    found = [apply(cache, pod(name, uid=name, **fields)) for name in names]
+    found = [apply(cache, pod(f"m{index}", uid=f"m{index}", **fields)) for index in range(count)]
     return [(each.may_help, each.may_tell) for each in found]
 
 

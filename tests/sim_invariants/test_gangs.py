@@ -1,13 +1,14 @@
 """S3, S5, S10 can fail, and do not when it only looks like it."""
 
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
 from phalanx.model.names import LABEL_POD_GROUP
 from phalanx.sim.invariants.gangs import OneDomain, OwnMembersOnly, WholeGangs
+from phalanx.sim.store import Object
 from phalanx.sim.workloads import node, pod, pod_group
-from tests.sim_invariants.stage import Stage, violations
+from tests.sim_invariants.stage import Actor, Stage, violations
 
 BLOCK = "network.topology.nvidia.com/block"
 
@@ -71,11 +72,7 @@ def test_a_member_that_was_bound_is_gone_unheard(ago_s: float, expected: list[st
         host = await stage.leader()
         host.decide(a_0="n1", a_1="n1", a_2="n2")
         await host.bind("a-2", "n2")
-        await host.hear()
-        await stage.pass_time(4.0)
-        stage.delete("a-2")
-        await host.hear()
-        await stage.pass_time(ago_s)
+        await lose(stage, host, "a-2", ago_s)
         host.decide(a_0="n1", a_1="n1")
 
     assert violations(history, WholeGangs) == expected
@@ -91,12 +88,8 @@ def test_a_pod_of_another_gang_was_moved_into_this_one_and_is_gone_unheard(
         host = await stage.leader()
         host.place({"b": "n2"}, gang=stage.uid("h", "podgroups.scheduling.phalanx.dev"))
         await host.bind("b", "n2")
-        stage.client.update(stage.key("b"), into_g)
-        await host.hear()
-        await stage.pass_time(4.0)
-        stage.delete("b")
-        await host.hear()
-        await stage.pass_time(ago_s)
+        stage.client.update(stage.key("b"), into("g"))
+        await lose(stage, host, "b", ago_s)
         host.decide(a_0="n1", a_1="n1")
 
     assert violations(history, WholeGangs) == expected
@@ -108,7 +101,7 @@ def test_a_member_that_left_long_ago_and_is_deleted_now_was_counted_by_nobody() 
         host = await stage.leader()
         host.decide(a_0="n1", a_1="n1", a_2="n2")
         await host.bind("a-2", "n2")
-        stage.client.update(stage.key("a-2"), into_h)
+        stage.client.update(stage.key("a-2"), into("h"))
         await host.hear()
         await stage.pass_time(60.0)
         stage.delete("a-2")
@@ -117,17 +110,23 @@ def test_a_member_that_left_long_ago_and_is_deleted_now_was_counted_by_nobody() 
     assert violations(history, WholeGangs) == ["S3"]
 
 
-def into_g(pod: dict[str, Any]) -> dict[str, Any]:
-    return into(pod, "g")
+async def lose(stage: Stage, host: Actor, name: str, ago_s: float) -> None:
+    """A pod that the host has long known is deleted, and it hears of that; so long ago."""
+    await host.hear()
+    await stage.pass_time(4.0)
+    stage.delete(name)
+    await host.hear()
+    await stage.pass_time(ago_s)
 
 
-def into_h(pod: dict[str, Any]) -> dict[str, Any]:
-    return into(pod, "h")
+def into(group: str) -> Callable[[Object], Object]:
+    """A pod's manifest, moved into this PodGroup."""
 
+    def moved(pod: Object) -> Object:
+        meta = pod["metadata"]
+        return {**pod, "metadata": {**meta, "labels": {**meta["labels"], LABEL_POD_GROUP: group}}}
 
-def into(pod: dict[str, Any], group: str) -> dict[str, Any]:
-    meta = pod["metadata"]
-    return {**pod, "metadata": {**meta, "labels": {**meta["labels"], LABEL_POD_GROUP: group}}}
+    return moved
 
 
 def test_min_member_was_raised_unheard() -> None:

@@ -1,6 +1,7 @@
 """S6 and S13: what queues and PodGroups say of themselves is what the pods add up to."""
 
 from collections.abc import Sequence
+from math import inf
 
 from phalanx.model.decisions import CycleResult
 from phalanx.model.resources import Resources
@@ -52,8 +53,8 @@ class QueuesAddUp(Check):
         pod = self.truth.pods.get(call.uid)
         if pod is None or not pod.asks:
             return
-        decided_at, heard = self._decided_with.get((call.host, call.uid), (0.0, 0))
-        if not decided_at or self.now - decided_at > SLOW_WRITES_S:
+        decided_at, heard = self._decided_with.get((call.host, call.uid), (-inf, 0))
+        if self.now - decided_at > SLOW_WRITES_S:
             heard = self.truth.heard(call, "queues", before_s=DECIDED_S)
         if self._has_moved(heard):
             return
