@@ -1,6 +1,6 @@
 """`python -m bench.soak`: a thousand seeds and simulated hours of all faults, and every drill; `make soak`.
 
-Writes bench/results/soak.json. Takes about three quarters of an hour on two cores. With `--workload queues`
+Writes bench/results/soak.json. Takes 50 to 60 minutes on two cores. With `--workload queues`
 the seeds are of clusters with all that queues can do, without drills, in bench/results/soak_queues.json.
 """
 
@@ -26,7 +26,10 @@ NODES = "10"
 ACTS = ("bind", "member-lost", "node-lost-replace", "node-lost-restart", "preemption")
 """Those of F1 to F3 in the fault matrix: every plan of them is played."""
 
-MORE_ACTS = ("reclaim", "nomination", "move")
+MORE_ACTS = (
+    *("reclaim", "nomination", "move"),
+    *("member-failed-restart", "failed-member-removed", "partial-release"),
+)
 MORE_EVERY = 20
 
 QUEUES = ("--hours", "0.25", "--nodes", "12", "--load", "0.9", "--workload", "queues")

@@ -16,6 +16,9 @@ VERDICT_DELAY_S: Final = 0.5
 CYCLE_STUCK_S: Final = 120.0
 """Seconds after which a cycle counts as stuck and /healthz fails: far more than the slowest should take."""
 
+NODE_JOINS_S: Final = 120
+"""Seconds after its creation in which a node that turns only joins: Kubernetes waits 60 for its kubelet."""
+
 PARTIAL_GANG_GRACE_MS: Final = 10_000
 """Milliseconds that a gang which has not started may stay partly bound before it is released whole."""
 
@@ -224,20 +227,11 @@ STAND_ASIDE_S: Final = 0.01
 WRITE_TIMEOUT_S: Final = 5.0
 """Seconds until a write counts as unknown and is read back; ends before the Lease does."""
 
-EVICT_CONCURRENCY: Final = 8
-"""Evictions in flight at once: they are few, and binds go first."""
-
-EVICT_ATTEMPTS_MAX: Final = 8
-"""Times that one eviction is tried: about half a minute, then the next cycle decides anew."""
-
-EVICT_BACKOFF_FIRST_S: Final = 0.2
-"""Seconds before an eviction is tried for the second time."""
-
-EVICT_BACKOFF_LONGEST_S: Final = 10.0
-"""Seconds between two attempts for one pod at most."""
-
 STOP_GRACE_S: Final = 15.0
 """Seconds that a stopping scheduler takes to finish begun gangs: half of a pod's usual grace period."""
+
+EVICT_STOP_GRACE_S: Final = WRITE_TIMEOUT_S
+"""Seconds that it takes at most to end begun evictions: what is left the next leader finds on the pods."""
 
 REPORT_PERIOD_S: Final = 0.25
 """Seconds between two looks at what is to be reported: one status write for many changes of a gang."""

@@ -85,6 +85,7 @@ class Scenario:
         cordoned: bool = False,
         used: Mapping[str, int] | None = None,
         conditions: Mapping[str, str] | None = None,
+        turned: Mapping[str, int] | None = None,
         shared: int = 0,
         gpu_memory: int = 0,
         numa: Numa | None = None,
@@ -110,6 +111,7 @@ class Scenario:
                 unschedulable=cordoned,
                 allocatable={key: value for key, value in allocatable.items() if value},
                 conditions=conditions or {},
+                turned=turned or {},
                 numa=numa,
             )
             self._foreign[name] = used or {}

@@ -152,7 +152,7 @@ def entry_points() -> set[str]:
 
 
 def test_every_bound_has_its_unit_and_reason() -> None:
-    files = [PACKAGE / "limits.py", PACKAGE / "actions/limits.py", PACKAGE / "sim/limits.py"]
+    files = [PACKAGE / room / "limits.py" for room in ("", "actions", "kube", "sim")]
     named = [each for file in files for each in constants(TREES[file])]
     assert [name for name, text in named if not explains(name, text)] == []
 

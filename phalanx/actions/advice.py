@@ -10,7 +10,6 @@ from phalanx.actions.demand import Demand
 from phalanx.actions.endings import Ending
 from phalanx.actions.numa import is_place
 from phalanx.framework.session import Session
-from phalanx.model.names import NodeName
 from phalanx.model.resources import PODS, Resources, add
 from phalanx.model.rules import SameDomain, SubgroupRule, SubgroupSegments
 from phalanx.model.shares import asks_for_share
@@ -138,17 +137,13 @@ def _other_nodes(demand: Demand, session: Session) -> str:
     """Who chose too few nodes must choose more; nodes that nobody may use must come back."""
     judged = [session.eligibility(batch.pods[0]) for batch in demand.batches]
     rejected = {name for each in judged for name in each.rejected}
-    lost = [name for name in rejected if _is_out_of_service(name, session)]
+    distrusted = session.health.distrusted
+    lost = [name for name in rejected if name in distrusted or session.is_out_of_service(name)]
     if len(lost) == len(rejected):
         nodes = "the node that is" if len(lost) == 1 else f"the {len(lost)} nodes that are"
         return f"bring back {nodes} out of service"
     but = f"; {len(lost)} more are out of service" if lost else ""
     return f"let the pods use other nodes too (selector, affinity, tolerations{but})"
-
-
-def _is_out_of_service(name: NodeName, session: Session) -> bool:
-    node = session.nodes[name].node
-    return name in session.faults or name in session.health.distrusted or node != node.in_service
 
 
 def _level_of(problem: Problem, name: str) -> tuple[str, str]:

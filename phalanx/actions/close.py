@@ -78,6 +78,7 @@ def execute(
             seated=dict(sorted(claims.seated.items())),
             avoided=failures.avoided,
             failed=failures.failed,
+            leaving=failures.leaving,
             scores=failures.scores,
             promised=promises_of(outcome.reserved),
             nodes=session.health.records,

@@ -1,6 +1,9 @@
 """Facts behind a verdict: which nodes are out and why, and what is needed beside what is free."""
 
 from collections import Counter
+from collections.abc import Collection
+
+from msgspec import Struct
 
 from phalanx.actions import words
 from phalanx.actions.demand import Batch, Demand
@@ -15,6 +18,19 @@ from phalanx.model.quantities import told_together
 from phalanx.model.reasons import NODES, Evidence
 from phalanx.model.resources import PODS, Resources, how_many_fit
 from phalanx.model.shares import asks_for_share, free_devices, left_of_devices, size_on
+
+
+class Lacking(Struct, frozen=True):
+    """So many nodes lack the label of this level, and with it a place in all narrower ones."""
+
+    level: str
+    label: str
+    count: int
+
+    @property
+    def finding(self) -> str:
+        """For evidence."""
+        return f"in no {self.level}, nor in what lies below it: no label {self.label}"
 
 
 def nowhere_eligible(demand: Demand, session: Session) -> Batch | None:
@@ -55,6 +71,20 @@ def out_of_service(demand: Demand, session: Session, in_service: Session) -> tup
     return tuple(Evidence(f"{NODES} out of service", why, counts[why]) for why in order)
 
 
+def without_label(demand: Demand, session: Session, levels: Collection[str]) -> tuple[Lacking, ...]:
+    """The nodes that the demand may use and that lie in no domain of some of these levels, by the label."""
+    topology = session.topologies.of(demand.gang)
+    if topology is None or not levels:
+        return ()
+    depth = max(number for number, level in enumerate(topology.levels, start=1) if level.name in levels)
+    paths = [session.topologies.path_by_labels(node, topology) for node in eligible_nodes(demand, session)]
+    counts = Counter(len(path) for path in paths if path is not None and len(path) < depth)
+    return tuple(
+        Lacking(topology.levels[place].name, topology.levels[place].node_label, counts[place])
+        for place in sorted(counts)
+    )
+
+
 def of_amounts(demand: Demand, free: Resources) -> tuple[Evidence, ...]:
     """Per resource, what the demand needs and what is free on the nodes that it may use."""
     return tuple(
@@ -85,7 +115,7 @@ def free_amounts(demand: Demand, session: Session) -> Resources:
     """What is free, of all that the demand needs, on all nodes that some batch may use."""
     total = dict.fromkeys(words.need(demand), 0)
     sharing = any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches)
-    for node in _eligible_nodes(demand, session):
+    for node in eligible_nodes(demand, session):
         free = session.free(node)
         if sharing:
             free = {**free, **left_of_devices(session.nodes[node], free)}
@@ -99,13 +129,14 @@ def free_amounts(demand: Demand, session: Session) -> Resources:
 def largest_amounts(demand: Demand, session: Session) -> Resources:
     """Per resource, the most that one node which some batch may use can allocate."""
     largest: dict[str, int] = {}
-    for node in _eligible_nodes(demand, session):
+    for node in eligible_nodes(demand, session):
         for name, amount in session.nodes[node].node.allocatable.items():
             largest[name] = max(largest.get(name, 0), amount)
     return largest
 
 
-def _eligible_nodes(demand: Demand, session: Session) -> list[NodeName]:
+def eligible_nodes(demand: Demand, session: Session) -> list[NodeName]:
+    """Nodes that some batch may use."""
     judged = [session.eligibility(batch.pods[0]) for batch in demand.batches]
     return [node for node in session.nodes if any(node not in each.rejected for each in judged)]
 

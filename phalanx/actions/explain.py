@@ -93,8 +93,7 @@ class Explainer:
 
     @cached_property
     def _is_any_node_out_of_service(self) -> bool:
-        states = self._session.nodes.values()
-        return bool(self._session.faults) or any(state.node != state.node.in_service for state in states)
+        return any(map(self._session.is_out_of_service, self._session.nodes))
 
     def _without_nodes(self, demand: Demand) -> Finding | None:
         """It would fit the empty cluster if all nodes were in service."""

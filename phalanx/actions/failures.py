@@ -6,7 +6,9 @@ failed for a reason of infrastructure, and the node's own turns to the bad. It h
 numbers.
 
 A failed pod counts once, when it is first seen. When the scheduler has just started, the nodes of those that
-exist are avoided by the time of their failure, and do not count for the score.
+exist are avoided by the time of their failure, and do not count for the score. For whoever asks later which
+members are younger than a failure, or than the deletion of one, that is told by the youngest that held a node
+when it was first seen.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +20,8 @@ from phalanx.framework.decay import decayed
 from phalanx.framework.lost import is_on_lost_node
 from phalanx.framework.session import Session
 from phalanx.limits import AVOIDED_GANGS_MAX, AVOIDED_NODES_MAX
-from phalanx.model.memory import Avoided, NodeScore
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import Avoided, NodeScore, SeenFailed
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Pod, PodPhase
 
@@ -32,7 +35,8 @@ class Failures(Struct, frozen=True):
     """All of it for the next cycle; `avoided` is for this one too."""
 
     avoided: Mapping[GangId, AvoidedNodes]
-    failed: tuple[PodUid, ...]
+    failed: Mapping[PodUid, SeenFailed]
+    leaving: Mapping[PodUid, int]
     scores: Mapping[NodeName, NodeScore]
 
     def nodes_to_avoid(self, gang: GangId) -> frozenset[NodeName]:
@@ -43,14 +47,19 @@ class Failures(Struct, frozen=True):
 def find(session: Session) -> Failures:
     """What this cycle sees, on top of what the last one knew."""
     now, memory = session.snapshot.now, session.snapshot.memory
-    known = frozenset(memory.failed)
+    known = memory.failed
     avoided = {gang: _still_avoided(nodes, now) for gang, nodes in memory.avoided.items()}
-    failed: list[PodUid] = []
+    failed: dict[PodUid, SeenFailed] = {}
+    leaving: dict[PodUid, int] = {}
     blamed: list[NodeName] = [] if session.health.is_open else list(session.health.turned_bad)
     for gang in session.unsettled:
         for pod in [pod for pod in gang.members if pod.node is not None]:
+            if pod.deleting and pod.holds_node:
+                leaving[pod.uid] = memory.leaving.get(pod.uid) or _youngest(gang, pod)
             if pod.phase is PodPhase.FAILED:
-                failed.append(pod.uid)
+                failed[pod.uid] = known.get(pod.uid) or SeenFailed(
+                    _youngest(gang, pod), before_us=not memory.cycle
+                )
                 if pod.uid not in known:
                     _avoid(avoided.setdefault(gang.id, {}), pod, now)
                     blamed.extend(_blame(pod) if memory.cycle else ())
@@ -58,9 +67,15 @@ def find(session: Session) -> Failures:
                 _shun(avoided.setdefault(gang.id, {}), pod, now)
     return Failures(
         avoided=_bounded(avoided),
-        failed=tuple(sorted(failed)),
+        failed=dict(sorted(failed.items())),
+        leaving=dict(sorted(leaving.items())),
         scores=_scores(session, blamed),
     )
+
+
+def _youngest(gang: Gang, lost: Pod) -> int:
+    """When the last of those that hold nodes, and of this one, was created, in seconds."""
+    return max(pod.created for pod in gang.members if pod.holds_node or pod is lost)
 
 
 def _is_on_faulty_node(pod: Pod, session: Session) -> bool:

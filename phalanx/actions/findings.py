@@ -1,6 +1,7 @@
 """The words of verdicts: message and evidence of each reason that an explanation can find."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
@@ -8,6 +9,7 @@ from msgspec import Struct
 from phalanx.actions import advice, evidence, words
 from phalanx.actions.demand import Batch, Demand
 from phalanx.actions.endings import Ending
+from phalanx.actions.evidence import Lacking
 from phalanx.framework.cells import KeptCell
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
@@ -34,7 +36,7 @@ class Finding(Struct, frozen=True):
     next_step: str
 
 
-class Case(Struct, frozen=True):
+class Case(Struct, frozen=True, dict=True):
     """What a verdict is made of. `facts` are about `problem`: as it is now, or on the empty cluster.
 
     `ending`: whose end would let the demand start, empty where that is not known.
@@ -50,6 +52,12 @@ class Case(Struct, frozen=True):
     def fit(self) -> int:
         """How many of the pods fit."""
         return sum(self.facts.most)
+
+    @cached_property
+    def unlabelled(self) -> tuple[Lacking, ...]:
+        """The nodes that lie in no domain in which the gang, or some of its pods, must lie, by the label."""
+        levels = [rule.level for rule in self.problem.rules if isinstance(rule, SameDomain | SubgroupRule)]
+        return evidence.without_label(self.demand, self.session, levels)
 
     @property
     def when_impossible(self) -> str:
@@ -127,6 +135,9 @@ def _holders(demand: Demand, session: Session) -> str:
 
 def above_domain(case: Case, rule: SameDomain) -> Finding:
     """Fits no domain of the required level even when nothing runs on the cluster."""
+    count = sum(each.count for each in case.unlabelled)
+    if count == len(evidence.eligible_nodes(case.demand, case.session)):
+        return _in_no_domain(case, rule)
     return Finding(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
         message=f"no {rule.level} holds {words.pods(case.demand.count)} even when nothing else runs: "
@@ -137,6 +148,26 @@ def above_domain(case: Case, rule: SameDomain) -> Finding:
             *evidence.of_nodes(case.demand, case.session),
         ),
         next_step=case.when_impossible,
+    )
+
+
+def _in_no_domain(case: Case, rule: SameDomain) -> Finding:
+    """No node that the pods may use has all labels down to the required level."""
+    lack = words.listed(f"{each.count} without the label {each.label}" for each in case.unlabelled)
+    topology = case.session.topologies.of(case.demand.gang)
+    ways = [
+        f"Label the nodes with {words.listed(each.label for each in case.unlabelled)}",
+        *(
+            f"leave the level {each.level} out of Topology {topology.name}"
+            for each in case.unlabelled
+            if topology is not None and topology.name and each.level != rule.level
+        ),
+    ]
+    return Finding(
+        reason=Reason.ABOVE_DOMAIN_CAPACITY,
+        message=f"no node that these pods may use lies in a {rule.level}: {lack}",
+        evidence=(*_conflict(case), *_without_domain(case), *evidence.of_nodes(case.demand, case.session)),
+        next_step=", or ".join(ways),
     )
 
 
@@ -292,10 +323,11 @@ def _conflict(case: Case) -> tuple[Evidence, ...]:
 
 
 def _without_domain(case: Case) -> tuple[Evidence, ...]:
-    """Nodes that lie in no domain because their place in the network is unknown."""
+    """Nodes that lie in no domain: their place in the network is unknown, or they lack a label."""
     count = sum(1 for state in case.session.nodes.values() if state.node.has_unknown_topology)
     finding = f"no place in the topology: condition {TOPOLOGY_UNKNOWN} is True"
-    return (Evidence(subject=NODES, finding=finding, count=count),) if count else ()
+    unknown = (Evidence(subject=NODES, finding=finding, count=count),) if count else ()
+    return (*unknown, *(Evidence(NODES, each.finding, each.count) for each in case.unlabelled))
 
 
 def _of_cluster(case: Case) -> tuple[Evidence, ...]:

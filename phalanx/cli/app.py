@@ -6,6 +6,7 @@ A command is loaded when it is called, so that help is quick.
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import PurePath
 from typing import Final
 
@@ -68,7 +69,8 @@ def _app() -> App:
         name="kubectl phalanx" if as_plugin else "phalanx",
         help="A batch scheduler for Kubernetes GPU clusters: whole gangs or nothing.",
         help_epilogue=_EXIT_CODES,
-        version_flags=(),
+        version=lambda: version("phalanx-scheduler"),
+        version_flags="--version",
         suppress_keyboard_interrupt=False,
     )
     for target, summary in _COMMANDS.items():

@@ -1,10 +1,11 @@
 """`phalanx drill`: acts of the scheduler, with a fault at every point where one can be; and under load."""
 
 import sys
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
 from itertools import islice
-from typing import Annotated, Literal, get_args
+from multiprocessing import Value
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 import msgspec
 from cyclopts import Parameter
@@ -13,6 +14,12 @@ from msgspec.structs import replace
 
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.progress import progress
+from phalanx.cli.workers import workers
+
+if TYPE_CHECKING:
+    from multiprocessing.sharedctypes import Synchronized
+
+_LOOK_S: Final = 0.5
 
 Drill = Literal["crashes", "replies", "races", "views", "load"]
 
@@ -50,9 +57,10 @@ def drill(
     """Play short acts again and again, with one fault at every point: exit code 0 when all came to their end.
 
     The acts: a gang of 16 is bound; it loses a member; it loses a node and its pods are replaced, or it
-    starts anew; another gang is evicted for it, by priority, from another queue, or slowly beside a rival;
-    another gang is moved for it; or, for load, a cluster is full, changes or new pods are very many. Each
-    must be done in bounded simulated time, with no check violated.
+    starts anew; it starts anew for a failed member, kept by its controller or removed; it is released,
+    since it would stay half bound; another gang is evicted for it, by priority, from another queue, or
+    slowly beside a rival; another gang is moved for it; or, for load, a cluster is full, changes or new
+    pods are very many. Each must be done in bounded simulated time, with no check violated.
 
     Parameters
     ----------
@@ -104,15 +112,41 @@ def _check_acts(acts: tuple[str, ...], drills: tuple[str, ...]) -> None:
 def _played(whole: _Share) -> Tally:
     from phalanx.sim.totals import added
 
-    tally = Tally(whole.drill)
-    with progress(whole.drill, total=None) as advance, ProcessPoolExecutor(whole.jobs) as pool:
-        shares = pool.map(_play_share, [replace(whole, part=part) for part in range(whole.jobs)])
-        for share in shares:
+    tally, played = Tally(whole.drill), Value("i", 0)
+    with (
+        progress(f"{whole.drill}: plans played", total=None) as advance,
+        workers(whole.jobs, prepare=_count_in, given=(played,)) as pool,
+    ):
+        shares = [pool.submit(_play_share, replace(whole, part=part)) for part in range(whole.jobs)]
+        _watch(shares, lambda: advance(played.value))
+        for each in shares:
+            share = each.result()
             tally.played += share.played
             tally.failed.update(share.failed)
             tally.marks = added((tally.marks, share.marks))
-            advance(tally.played)
     return tally
+
+
+def _watch(shares: Iterable[Future[Tally]], look: Callable[[], None]) -> None:
+    waiting = set(shares)
+    while waiting:
+        waiting = wait(waiting, timeout=_LOOK_S).not_done
+        look()
+
+
+_played_by_all: "Synchronized[int] | None" = None
+"""In a worker: how many plans all workers together have played."""
+
+
+def _count_in(counter: "Synchronized[int]") -> None:
+    global _played_by_all
+    _played_by_all = counter
+
+
+def _count_one() -> None:
+    if _played_by_all is not None:
+        with _played_by_all.get_lock():
+            _played_by_all.value += 1
 
 
 def _play_share(share: _Share) -> Tally:
@@ -127,6 +161,7 @@ def _play_share(share: _Share) -> Tally:
     for plan in islice(plans, share.part * share.every, None, share.every * share.jobs):
         tally.played += 1
         outcome = plan.outcome(ALL_CHECKS)
+        _count_one()
         tally.marks = added((tally.marks, outcome.marks))
         if outcome.problem is not None:
             tally.failed[plan.name] = outcome.problem

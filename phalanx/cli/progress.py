@@ -1,15 +1,18 @@
-"""A progress bar on standard error, where that is a terminal."""
+"""How far long work has come, on standard error: a bar on a terminal, elsewhere a line now and then."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
+
+_LINE_EVERY_S: Final = 30.0
 
 
 @contextmanager
 def progress(what: str, *, total: float | None) -> Iterator[Callable[[float], None]]:
     """Call what this gives with how much is done. `total` None: nobody knows how much there is."""
     if not sys.stderr.isatty():
-        yield lambda _done: None
+        yield _lines(what, total)
         return
     from rich.console import Console
     from rich.progress import Progress
@@ -17,3 +20,20 @@ def progress(what: str, *, total: float | None) -> Iterator[Callable[[float], No
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+def _lines(what: str, total: float | None) -> Callable[[float], None]:
+    """Short work says nothing."""
+    from phalanx.clock import SystemClock
+
+    clock = SystemClock()
+    due = clock.monotonic() + _LINE_EVERY_S
+
+    def advance(done: float) -> None:
+        nonlocal due
+        if clock.monotonic() >= due:
+            due = clock.monotonic() + _LINE_EVERY_S
+            of_all = f" of {total:.0f}" if total is not None else ""
+            print(f"{what}: {done:.0f}{of_all}", file=sys.stderr, flush=True)
+
+    return advance

@@ -222,13 +222,16 @@ async def _serve(
         why_not_ready=scheduler.why_not_ready,
         registry=metrics.registry,
     )
-    ports = {
-        name: await stack.enter_async_context(serving(app, host=address.host, port=address.port))
-        for name, app, address in (
-            ("http", public, settings.http),
-            ("debug", debug_app(last=last, defect=defect), settings.debug),
-        )
-    }
+    ports = {}
+    for name, app, address in (
+        ("http", public, settings.http),
+        ("debug", debug_app(last=last, defect=defect), settings.debug),
+    ):
+        try:
+            server = serving(app, host=address.host, port=address.port)
+            ports[name] = await stack.enter_async_context(server)
+        except OSError as error:
+            raise BadInput(f"--{name}: cannot listen there: {error.strerror or error}") from error
     structlog.get_logger(__name__).info("serving", identity=settings.identity.name, **ports)
 
 

@@ -1,8 +1,9 @@
 """`phalanx simulate`: the production scheduler in virtual time, under seeded faults, all of it checked."""
 
+import math
+import shlex
 import sys
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,6 +12,7 @@ from cyclopts import Parameter
 
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.progress import progress
+from phalanx.cli.workers import leaving_at_once, workers
 from phalanx.sim.limits import SIM_SEEDS_MAX
 
 if TYPE_CHECKING:
@@ -55,13 +57,14 @@ def simulate(
     load
         GPU time that the jobs want, as a part of what the cluster has.
     trace
-        A CSV of real jobs, instead of drawn ones with the statistics of Microsoft's Philly trace.
+        A CSV of real jobs with the columns timestamp (ISO 8601), duration (seconds), num_gpus and cluster
+        (their queue), instead of drawn ones with the statistics of Microsoft's Philly trace.
     workload
         plain, or queues: a tree of queues, and gangs that use all that queues can do; not with a trace.
     events
         One line for each fault, placement and eviction, on standard error.
     twin
-        Run the same jobs without any fault too, and tell both outcomes. One seed only.
+        Run the same jobs without any fault too, and tell what the faults cost. One seed only.
     output
         text, or json.
     """
@@ -70,7 +73,7 @@ def simulate(
     _refuse_unknown(faults, workload, trace)
     _refuse_nothing(("--nodes", nodes), ("--hours", hours), ("--jobs", jobs), ("--load", load))
     size: dict[str, Any] = {"nodes": nodes, "hours": hours, "faults": faults, "load": load}
-    request = Request(seed=0, trace=_read_trace(trace), workload=workload, **size)
+    request = Request(seed=0, trace=_read_trace(trace, nodes=nodes), workload=workload, **size)
     first, last = _range(seed, seeds)
     if first == last:
         one = msgspec.structs.replace(request, seed=first)
@@ -92,7 +95,7 @@ def _refuse_unknown(faults: str, workload: str, trace: Path | None) -> None:
 
 def _refuse_nothing(*amounts: tuple[str, float]) -> None:
     for flag, value in amounts:
-        if value <= 0:
+        if not 0 < value < math.inf:
             raise BadInput(f"{flag}: expected a number above 0, found {value}")
 
 
@@ -109,23 +112,30 @@ def _range(seed: int | None, seeds: str | None) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def _read_trace(trace: Path | None) -> "tuple[TraceJob, ...]":
+def _read_trace(trace: Path | None, *, nodes: int) -> "tuple[TraceJob, ...]":
+    """Jobs that are too large for the cluster are left out later; all of them must not be."""
     from phalanx.sim.campaign.jobs import TraceError, read_trace
+    from phalanx.sim.scenarios import GPUS_PER_NODE
 
     if trace is None:
         return ()
     try:
-        return read_trace(trace)
+        read = read_trace(trace)
     except OSError as error:
         raise BadInput(f"--trace: expected a readable file, found {trace}: {error.strerror}") from error
     except TraceError as error:
         raise BadInput(f"--trace: {error}") from error
+    gpus = nodes * GPUS_PER_NODE
+    if all(job.pods * job.gpus_per_pod > gpus for job in read):
+        raise BadInput(f"--trace: expected a job of at most {gpus} GPUs, all that {nodes} nodes have")
+    return read
 
 
 def _one(request: "Request", trace: Path | None, *, events: bool, twin: bool, output: str) -> int:
     from phalanx.sim.simulation import total_seconds
 
-    with progress("simulating", total=total_seconds(request.hours) * (1 + twin)) as advance:
+    seconds = total_seconds(request.hours) * (1 + twin)
+    with leaving_at_once(), progress("simulated seconds", total=seconds) as advance:
         summary = _run(request, advance=advance, events=events, twin=twin)
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(summary)).decode())
@@ -141,7 +151,7 @@ def _many(request: "Request", trace: Path | None, seeds: range, *, jobs: int, ou
 
     adder = Adder()
     requests = (msgspec.structs.replace(request, seed=seed) for seed in seeds)
-    with progress("seeds", total=len(seeds)) as advance, ProcessPoolExecutor(max_workers=jobs) as pool:
+    with progress("seeds", total=len(seeds)) as advance, workers(jobs) as pool:
         for done, summary in enumerate(pool.map(_run, requests), start=1):
             adder.add(summary)
             if summary.violation_count:
@@ -187,31 +197,37 @@ def _say_nothing(_at_s: float, _line: str) -> None:
 
 
 def command(request: "Request", trace: Path | None) -> str:
-    """What to type for the same run."""
+    """What to type in a shell for the same run, to the last bit."""
     words = [
         "phalanx simulate",
-        f"--seed {request.seed} --nodes {request.nodes} --hours {request.hours:g}",
-        f"--faults {request.faults} --load {request.load:g}",
-        *([f"--trace {trace}"] if trace else []),
+        f"--seed {request.seed} --nodes {request.nodes} --hours {request.hours!r}",
+        f"--faults {request.faults} --load {request.load!r}",
+        *([f"--trace {shlex.quote(str(trace))}"] if trace else []),
         *([f"--workload {request.workload}"] if request.workload != "plain" else []),
     ]
     return " ".join(words)
 
 
-def _per_fault(summary: "Summary") -> float:
-    return round(summary.outcomes.pods_lost / max(1, sum(summary.faults.values())), 2)
-
-
 def _twin(summary: "Summary") -> list[str]:
-    if summary.twin is None:
+    if summary.twin is None or summary.cost is None:
         return []
-    twin = summary.twin
+    twin, cost = summary.twin, summary.cost
     return [
-        f"no faults   {twin.jobs_finished} of {twin.jobs_submitted} jobs finished, goodput {twin.goodput}"
+        (
+            f"no faults   {twin.jobs_finished} of {twin.jobs_submitted} jobs finished, "
+            f"gangs broken {twin.gangs_broken} times, {twin.gpu_hours_lost} GPU hours lost, "
+            f"goodput {twin.goodput}"
+        ),
+        (
+            f"the faults  cost {cost.jobs} jobs, {cost.gangs_broken} breaks of gangs, "
+            f"{cost.pods_lost} pods, {cost.gpu_hours_lost} GPU hours, {cost.goodput} of goodput"
+        ),
     ]
 
 
 def _text(summary: "Summary") -> str:
+    from phalanx.sim.totals import gangs_in_words, pods_in_words
+
     out = summary.outcomes
     faults = ", ".join(f"{family} {count}" for family, count in summary.faults.items()) or "none"
     lines = [
@@ -219,12 +235,9 @@ def _text(summary: "Summary") -> str:
         f"decisions   {summary.decision_hash}",
         f"faults      {faults}",
         f"jobs        {out.jobs_finished} of {out.jobs_submitted} finished",
-        (
-            f"gangs       broken {out.gangs_broken} times, "
-            f"whole again after {out.whole_again_p50_s} s (median), {out.whole_again_p99_s} s (p99)"
-        ),
+        *gangs_in_words(out),
         f"GPU hours   {out.gpu_hours_held} held, {out.gpu_hours_lost} lost, goodput {out.goodput}",
-        f"pods lost   {out.pods_lost}, {_per_fault(summary)} for each fault",
+        pods_in_words(out),
         *_twin(summary),
         f"reached     {', '.join(summary.marks) or 'no rare path'}",
         f"violations  {summary.violation_count}",

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from phalanx.cli.exits import Exit
+from phalanx.cli.exits import BadInput, Exit
 from phalanx.limits import READ_TIMEOUT_S
 
 _DEBUG_ENDPOINT: Final = "http://127.0.0.1:8081"
@@ -46,7 +46,10 @@ def snapshot(
     except (OSError, ValueError, RecordingError) as error:
         print(f"snapshot: {url}: {error}; is `phalanx run` running there? else --url", file=sys.stderr)
         return Exit.DIFFERENT
-    output.write_bytes(content)
+    try:
+        output.write_bytes(content)
+    except OSError as error:
+        raise BadInput(f"--output: expected a file to write, found {output}: {error.strerror}") from error
     print(f"{output}: cycle {recording.result.cycle} of phalanx {recording.version}, {len(content)} bytes")
     return Exit.OK
 

@@ -35,6 +35,9 @@ async def _up(*, kube_scheduler: KubeScheduler | None) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with ControlPlane.start(kube_scheduler=kube_scheduler, progress=_report) as plane:
         print(f"export KUBECONFIG={plane.kubeconfig_path}", flush=True)
+        _report(
+            "There are no nodes yet: one with the annotation kwok.x-k8s.io/node: fake is kept alive by KWOK"
+        )
         await stopped.wait()
 
 

@@ -209,11 +209,9 @@ def _within(wishes: Wishes, limit: Resources) -> Wishes:
     over = {name: Fraction(limit[name], total[name]) for name in limit if total.get(name, 0) > limit[name]}
     if not over:
         return wishes
+    parts = {names: min((over[each] for each in names if each in over), default=1) for names in wishes}
     return {
-        names: {
-            name: floor(amount * min((over[each] for each in names if each in over), default=Fraction(1)))
-            for name, amount in amounts.items()
-        }
+        names: {name: floor(amount * parts[names]) for name, amount in amounts.items()}
         for names, amounts in wishes.items()
     }
 

@@ -3,19 +3,25 @@
 So many faults in so short a time are more often a fault of whoever reports them than of the nodes. While the
 breaker is open nothing is evicted, and new pods go only to nodes that were good throughout the window. It
 closes by itself: nodes are good again, or have been bad for longer than the window.
+
+A new leader has seen no node turn, and goes by what their conditions tell.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
 
 from phalanx.framework.config import ToleranceConfig
+from phalanx.framework.plugin import DatesFaults, Plugins
 from phalanx.model.memory import Memory, NodeRecord
 from phalanx.model.names import NodeName
+from phalanx.model.nodes import Node
+from phalanx.model.snapshot import Snapshot
 
 LONG_AGO: Final = 0
-"""Since when a node is what it was when the scheduler first saw it: nobody knows, so it has not turned."""
+"""Since when a node is what it was when the scheduler first saw it, if nothing tells: it has not turned."""
 
 
 class NodeWatch(Struct, frozen=True):
@@ -44,8 +50,12 @@ def watch(
     memory: Memory,
     now: int,
     config: ToleranceConfig,
+    told: Mapping[NodeName, int] = MappingProxyType({}),
 ) -> NodeWatch:
-    """Compare the nodes with what the last cycle saw. One that is bad when first seen has not turned."""
+    """Compare the nodes with what the last cycle saw. A node that joins, and is bad, has not turned.
+
+    `told`: in the first cycle, since when (ms) nodes are what they are.
+    """
     is_first = not memory.cycle
     known = memory.nodes
     records: dict[NodeName, NodeRecord] = {}
@@ -55,12 +65,34 @@ def watch(
         if before is not None and before.good == good:
             records[name] = before
         elif before is None:
-            records[name] = NodeRecord(good=good, since=now if good and not is_first else LONG_AGO)
+            since = told.get(name, LONG_AGO) if is_first else now if good else LONG_AGO
+            records[name] = NodeRecord(good=good, since=since)
         else:
             records[name] = NodeRecord(good=good, since=now)
             if not good:
                 turned.append(name)
     return _with_breaker(records, tuple(turned), now=now, config=config)
+
+
+def told_turns(snapshot: Snapshot, plugins: Plugins, config: ToleranceConfig) -> dict[NodeName, int]:
+    """Since when (ms, by our clock) nodes are good or bad, as their conditions tell.
+
+    Where pods are younger than now, our clock is behind by at least that. A node whose clock is a whole
+    window ahead tells nothing, one that is less ahead has turned just now.
+    """
+    now = snapshot.now
+    pods = [pod.created * 1000 for gang in snapshot.gangs.values() for pod in gang.members]
+    behind = max(0, max(pods, default=0) - now)
+    turns = {name: _turn(state.node, plugins) * 1000 - behind for name, state in snapshot.nodes.items()}
+    latest = now + config.breaker_window_ms
+    return {name: min(at, now) for name, at in turns.items() if LONG_AGO < at < latest}
+
+
+def _turn(node: Node, plugins: Plugins) -> int:
+    faulty = [judge for judge in plugins.judges if judge.node_fault(node) is not None]
+    if not faulty:
+        return max((each.node_turned(node) for each in plugins.daters), default=LONG_AGO)
+    return min(each.node_turned(node) if isinstance(each, DatesFaults) else LONG_AGO for each in faulty)
 
 
 def _with_breaker(

@@ -20,8 +20,13 @@ def is_on_lost_node(pod: Pod, session: "Session") -> bool:
     if pod.node is None or (pod.node in session.nodes and pod.node not in session.suspect_nodes):
         return False
     state = session.nodes.get(pod.node)
-    if pod.is_finished or state is None:
+    return is_lost_with(pod, state.node if state is not None else None)
+
+
+def is_lost_with(pod: Pod, node: Node | None) -> bool:
+    """The same of a pod whose node is this one; None where its node is gone."""
+    if pod.is_finished or node is None:
         return not pod.is_finished
-    evicting = [taint for taint in state.node.taints if taint.effect == TaintEffect.NO_EXECUTE]
+    evicting = [taint for taint in node.taints if taint.effect == TaintEffect.NO_EXECUTE]
     tolerated = all(tolerates(pod.shape.tolerations, taint) for taint in evicting)
-    return not state.node.is_ready or not tolerated
+    return not node.is_ready or not tolerated

@@ -73,6 +73,13 @@ class JudgesNodes(Protocol):
 
 
 @runtime_checkable
+class DatesFaults(JudgesNodes, Protocol):
+    """Says since when (seconds since the epoch) a node is as node_fault finds it; 0 where nothing tells."""
+
+    def node_turned(self, node: Node) -> int: ...
+
+
+@runtime_checkable
 class PricesNodes(Protocol):
     """Says which nodes a pod prefers. Asked once per pod shape, as FiltersNodes is; prices add up."""
 
@@ -156,6 +163,7 @@ class Plugins:
         self.openers = _those(plugins, OpensSession)
         self.checks = _those(plugins, RefusesGangs)
         self.judges = _those(plugins, JudgesNodes)
+        self.daters = _those(plugins, DatesFaults)
         self.filters = _those(plugins, FiltersNodes)
         self.prices = _those(plugins, PricesNodes)
         self.ranks = _those(plugins, RanksGangs)

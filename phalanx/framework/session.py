@@ -10,7 +10,7 @@ from phalanx.framework.cells import KeptCells
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, judge
 from phalanx.framework.entitlements import FairShares
-from phalanx.framework.health import NodeWatch, watch
+from phalanx.framework.health import NodeWatch, told_turns, watch
 from phalanx.framework.ledger import Ledger
 from phalanx.framework.lost import may_lose_pods
 from phalanx.framework.neighbours import Neighbours
@@ -153,12 +153,18 @@ class Session:
         """What each queue used lately on average."""
         return past_usage(self)
 
+    def is_out_of_service(self, name: NodeName) -> bool:
+        """Whether a node is faulty or cordoned: something that is wrong with it, not what pods ask of it."""
+        node = self.nodes[name].node
+        return name in self.faults or node != node.in_service
+
     @cached_property
     def health(self) -> NodeWatch:
         """Since when nodes are good or bad, and whether the breaker is open."""
-        snapshot = self.snapshot
+        snapshot, config = self.snapshot, self.config.tolerance
+        told = {} if snapshot.memory.cycle else told_turns(snapshot, self.plugins, config)
         return watch(
-            self.nodes, self.faults, memory=snapshot.memory, now=snapshot.now, config=self.config.tolerance
+            self.nodes, self.faults, memory=snapshot.memory, now=snapshot.now, config=config, told=told
         )
 
     @cached_property

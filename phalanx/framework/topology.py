@@ -51,8 +51,11 @@ class Topologies:
 
     def path(self, name: NodeName, topology: Topology) -> Path:
         """The domain of one node; of none where there is no such node."""
-        if topology.name in self._paths or name not in self._nodes:
-            return self._paths.get(topology.name, {}).get(name, ())
+        known = self._paths.get(topology.name)
+        if known is not None:
+            return known.get(name, ())
+        if name not in self._nodes:
+            return ()
         return _path(self._nodes[name].node, topology)
 
     def path_by_labels(self, name: NodeName, topology: Topology) -> Path | None:

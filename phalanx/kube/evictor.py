@@ -3,13 +3,13 @@
 The order matters: a pod that is gone cannot be told any more. And of a gang all are told before the first one
 is deleted: whoever leads next finds on the pods that are left what was begun (`actions/begun.py`). Both steps
 may be repeated without harm, so an unknown outcome is simply tried again. Where an answer says that the pod
-is gone, or is another one by now, the pod is read before that is believed.
+is gone, or is another one by now, the pod is read before that is believed. What fails waits for its next
+attempt outside the queue, and namespaces have their turns, so that nobody's trouble holds up others.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -20,14 +20,16 @@ from phalanx.kube.backoff import Backoff
 from phalanx.kube.client import Client, Patch
 from phalanx.kube.decode import Named
 from phalanx.kube.errors import ApiError, Conflict, Invalid, NotFound
+from phalanx.kube.fair_queue import FairQueue
 from phalanx.kube.fence import Fence, write_timeout
-from phalanx.kube.timestamps import time_of
-from phalanx.limits import (
+from phalanx.kube.limits import (
     EVICT_ATTEMPTS_MAX,
     EVICT_BACKOFF_FIRST_S,
     EVICT_BACKOFF_LONGEST_S,
     EVICT_CONCURRENCY,
+    EVICT_CONCURRENCY_OF_NAMESPACE,
 )
+from phalanx.kube.timestamps import time_of
 from phalanx.model.decisions import Evict
 from phalanx.model.names import PodUid
 from phalanx.model.wire.kinds import KINDS
@@ -57,77 +59,121 @@ class Evictor:
         why_not: Callable[[Evict], str | None] = lambda _eviction: None,
     ) -> None:
         """`jitter` gives numbers in [0, 1). `why_not` says before each attempt what speaks against it."""
+        self.idle = asyncio.Event()
+        self.idle.set()
         self._client = client
         self._fence = fence
         self._reports = reports
         self._clock = clock
         self._jitter = jitter
         self._why_not = why_not
-        self._queue: asyncio.Queue[_Step] = asyncio.Queue()
-        self._open: set[PodUid] = set()
+        self._queue: FairQueue[_Eviction] = FairQueue(
+            self._advance, workers=EVICT_CONCURRENCY, of_tenant=EVICT_CONCURRENCY_OF_NAMESPACE
+        )
+        self._open: dict[PodUid, _Eviction] = {}
 
     def submit(self, evictions: Iterable[Evict]) -> None:
         """Take evictions of which none may be carried out before all are told; returns at once."""
         news = [eviction for eviction in evictions if eviction.pod not in self._open]
         together = _Together(len(news))
         for eviction in news:
-            self._open.add(eviction.pod)
-            self._queue.put_nowait(partial(self._tell, eviction, together))
+            self._open[eviction.pod] = each = _Eviction(eviction, together, self._new_backoff())
+            self._put(each)
+        self._note_open()
 
     async def run(self) -> None:
         """Work until cancelled."""
-        async with asyncio.TaskGroup() as workers:
-            for _ in range(EVICT_CONCURRENCY):
-                workers.create_task(self._work())
+        await self._queue.run()
 
-    async def _work(self) -> None:
-        while True:
-            step = await self._queue.get()
-            await step()
+    async def stop(self, *, within: float) -> None:
+        """Drop what was not begun, and let the rest go on for so many seconds.
 
-    async def _tell(self, eviction: Evict, together: "_Together") -> None:
-        outcome = await self._persist(eviction, self._send_condition)
-        if outcome is _Outcome.WRITTEN:
-            together.told.append(eviction)
+        What is left then whoever leads next finds on the pods: those that were told say so.
+        """
+        for each in tuple(self._open.values()):
+            if not each.together.begun:
+                self._drop(each, "the scheduler stops")
+        try:
+            async with asyncio.timeout(within):
+                await self.idle.wait()
+        except TimeoutError:
+            _log.info("evictions are left to the next leader", pods=len(self._open))
+
+    async def _advance(self, each: "_Eviction") -> None:
+        """The next step of one eviction, if it is not settled meanwhile."""
+        if self._open.get(each.evict.pod) is not each:
+            return
+        if not self._fence.may_write():
+            self._settle(each, _Outcome.FENCED)
+            return
+        objection = self._why_not(each.evict)
+        if objection is not None:
+            self._drop(each, objection)
         else:
-            self._settle(eviction, outcome)
+            await self._send(each)
+
+    async def _send(self, each: "_Eviction") -> None:
+        each.together.begun = True
+        each.attempts += 1
+        try:
+            await (self._send_delete(each.evict) if each.is_told else self._send_condition(each.evict))
+        except _PERHAPS_GONE as error:
+            if await self._is_gone(each.evict):
+                self._settle(each, _Outcome.GONE)
+            else:
+                self._retry(each, error)
+        except _AGAIN as error:
+            self._retry(each, error)
+        else:
+            self._has_been_sent(each)
+
+    def _has_been_sent(self, each: "_Eviction") -> None:
+        if each.is_told:
+            _log_of(each.evict).info("evicted", message=each.evict.message)
+            self._settle(each, _Outcome.WRITTEN)
+            return
+        each.is_told, each.attempts, each.backoff = True, 0, self._new_backoff()
+        each.together.told.append(each)
+        self._count_told(each.together)
+
+    def _count_told(self, together: "_Together") -> None:
+        """One more was told, or cannot be."""
         together.left -= 1
         if not together.left:
             for each in together.told:
-                self._queue.put_nowait(partial(self._delete, each))
+                self._put(each)
 
-    async def _delete(self, eviction: Evict) -> None:
-        outcome = await self._persist(eviction, self._send_delete)
-        if outcome is _Outcome.WRITTEN:
-            _log_of(eviction).info("evicted", message=eviction.message)
-        self._settle(eviction, outcome)
+    def _retry(self, each: "_Eviction", error: Exception) -> None:
+        _log_of(each.evict).info("evict again", why=str(error))
+        if each.attempts >= EVICT_ATTEMPTS_MAX:
+            self._settle(each, _Outcome.GAVE_UP)
+            return
+        asked = error.retry_after if isinstance(error, ApiError) else None
+        self._queue.put_later(each.evict.namespace, each, delay=each.backoff.next(at_least=asked))
 
-    def _settle(self, eviction: Evict, outcome: "_Outcome") -> None:
-        self._open.discard(eviction.pod)
+    def _drop(self, each: "_Eviction", why: str) -> None:
+        _log_of(each.evict).info("not evicted", why=why)
+        self._settle(each, _Outcome.DROPPED)
+
+    def _settle(self, each: "_Eviction", outcome: "_Outcome") -> None:
+        del self._open[each.evict.pod]
         self._reports.written("eviction", _Outcome.WRITTEN if outcome is _Outcome.GONE else outcome)
+        if not each.is_told:
+            self._count_told(each.together)
+        self._note_open()
 
-    async def _persist(self, eviction: Evict, send: Callable[[Evict], Awaitable[None]]) -> "_Outcome":
-        backoff = Backoff(first=EVICT_BACKOFF_FIRST_S, longest=EVICT_BACKOFF_LONGEST_S, jitter=self._jitter)
-        for _ in range(EVICT_ATTEMPTS_MAX):
-            if not self._fence.may_write():
-                return _Outcome.FENCED
-            objection = self._why_not(eviction)
-            if objection is not None:
-                _log_of(eviction).info("not evicted", why=objection)
-                return _Outcome.DROPPED
-            try:
-                await send(eviction)
-            except _PERHAPS_GONE:
-                if await self._is_gone(eviction):
-                    return _Outcome.GONE
-                await asyncio.sleep(backoff.next())
-            except _AGAIN as error:
-                _log_of(eviction).info("evict again", why=str(error))
-                asked = error.retry_after if isinstance(error, ApiError) else None
-                await asyncio.sleep(backoff.next(at_least=asked))
-            else:
-                return _Outcome.WRITTEN
-        return _Outcome.GAVE_UP
+    def _put(self, each: "_Eviction") -> None:
+        self._queue.put(each.evict.namespace, each)
+
+    def _note_open(self) -> None:
+        self._reports.waiting("eviction", len(self._open))
+        if self._open:
+            self.idle.clear()
+        else:
+            self.idle.set()
+
+    def _new_backoff(self) -> Backoff:
+        return Backoff(first=EVICT_BACKOFF_FIRST_S, longest=EVICT_BACKOFF_LONGEST_S, jitter=self._jitter)
 
     async def _send_condition(self, eviction: Evict) -> None:
         body = _disruption_target(eviction, now=time_of(self._clock.now_ms()))
@@ -148,9 +194,6 @@ class Evictor:
         return found.metadata.uid != eviction.pod
 
 
-_Step = Callable[[], Awaitable[None]]
-
-
 class _Outcome(StrEnum):
     WRITTEN = "written"
     GONE = "gone"
@@ -160,11 +203,28 @@ class _Outcome(StrEnum):
 
 
 class _Together:
-    """Evictions that were submitted together: how many are still to be told, and who was."""
+    """Evictions that were submitted together: who was told, and how many are still to be told.
+
+    `begun`: whether some pod may have been told.
+    """
 
     def __init__(self, left: int) -> None:
         self.left = left
-        self.told: list[Evict] = []
+        self.told: list[_Eviction] = []
+        self.begun = False
+
+
+class _Eviction:
+    """One on its way. Once it `is_told`, its pod is deleted as soon as all of `together` are; attempts and
+    backoff are those of the present step.
+    """
+
+    def __init__(self, evict: Evict, together: _Together, backoff: Backoff) -> None:
+        self.evict = evict
+        self.together = together
+        self.backoff = backoff
+        self.attempts = 0
+        self.is_told = False
 
 
 def _log_of(eviction: Evict) -> Any:

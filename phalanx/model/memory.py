@@ -25,10 +25,21 @@ class Refusal(Struct, frozen=True):
 
 
 class TroubleKind(StrEnum):
-    """How a started gang lost members."""
+    """How a started gang lost members. RESTART: it is being restarted, for whatever reason."""
 
+    RESTART = "Restart"
     NODE_LOSS = "NodeLoss"
     MEMBER_FAILURE = "MemberFailure"
+
+
+class SeenFailed(Struct, frozen=True):
+    """A failed pod. `youngest`: when (s) the last of the members was created that held nodes at first sight.
+
+    `before_us`: it had failed before the scheduler started, so some of these may be younger than its failure.
+    """
+
+    youngest: int
+    before_us: bool
 
 
 class Seated(Struct, frozen=True):
@@ -117,7 +128,9 @@ class Memory(Struct, frozen=True):
     they are not looked for again. Lost, they are worked out anew.
 
     `avoided`: nodes that failed a gang; rebuilt from the failed pods that still exist. `failed`: the failed
-    pods that were seen already; rebuilt from the cluster. `scores`: failures of nodes; lost, they begin anew.
+    pods that were seen already; rebuilt from the cluster. `leaving`: members that are being deleted, and when
+    (s) the youngest was created that held a node when that was seen first; rebuilt from the cluster.
+    `scores`: failures of nodes; lost, they begin anew.
     `promised`: starts that were promised to gangs which wait; lost, they are worked out anew, from then on.
     `nodes`: since when nodes are good or bad; rebuilt from the cluster, as if none had ever changed.
     `past_usage`: what queues used on average; read again from their status, where it is written from time to
@@ -137,7 +150,8 @@ class Memory(Struct, frozen=True):
     moves: Mapping[GangId, Move] = {}
     sought: Mapping[GangId, int] = {}
     proposed: Mapping[GangId, MovePlan] = {}
-    failed: tuple[PodUid, ...] = ()
+    failed: Mapping[PodUid, SeenFailed] = {}
+    leaving: Mapping[PodUid, int] = {}
     scores: Mapping[NodeName, NodeScore] = {}
     promised: Mapping[GangId, Promise] = {}
     nodes: Mapping[NodeName, NodeRecord] = {}

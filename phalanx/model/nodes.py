@@ -69,7 +69,8 @@ class Node(Struct, frozen=True, gc=False):
     """The static side of a node; replaced as a whole when the API object changes in a way that matters.
 
     An amount that cannot be read counts as nothing and is named in `problems`. `conditions` has the status of
-    each condition by its type, and nothing that a heartbeat changes. `numa` is there where its kubelet
+    each condition by its type, and nothing that a heartbeat changes. `turned` has since when (seconds since
+    the epoch), but for those that have their status since the node joined. `numa` is there where its kubelet
     rejects pods that do not fit its NUMA zones.
     """
 
@@ -82,6 +83,7 @@ class Node(Struct, frozen=True, gc=False):
     problems: tuple[Problem, ...] = ()
     conditions: Mapping[str, str] = {}
     numa: Numa | None = None
+    turned: Mapping[str, int] = {}
 
     @property
     def is_ready(self) -> bool:
@@ -92,7 +94,7 @@ class Node(Struct, frozen=True, gc=False):
     def in_service(self) -> "Node":
         """The same node as if nobody had cordoned it and nothing were wrong with it."""
         taints = tuple(taint for taint in self.taints if not taint.key.startswith(STATE_TAINTS))
-        return structs.replace(self, unschedulable=False, conditions={}, taints=taints)
+        return structs.replace(self, unschedulable=False, conditions={}, turned={}, taints=taints)
 
     @property
     def has_unknown_topology(self) -> bool:

@@ -183,12 +183,12 @@ class Pod(Struct, frozen=True, gc=False):
     when it failed or began to be deleted, and `running_since` when a running one was taken by its kubelet, in
     seconds since the epoch, 0 when nobody tells. `stand_in`: it does not exist; room is kept for one like it.
     `ran` is when one that has succeeded began and ended, in seconds too, None when nobody tells. `disruption`
-    is the reason of its condition DisruptionTarget where that is true: it is to be deleted. `device` is where
-    its share of a GPU is, on its node; None while it
-    has neither, or when nobody tells. `labels` are those that it may
-    share with the others of its workload, `own_labels` those that tell it from them. `checkpointed` is when
-    its work was last saved, in seconds too, 0 when nobody tells. `ignored` says what is wrong with a hint
-    that counts for nothing.
+    is the reason of its condition DisruptionTarget where that is true: it is to be deleted; `disrupted` is
+    when it became so, in seconds too, 0 when nobody tells. `device` is where its share of a GPU is, on its
+    node; None while it has neither, or when nobody tells. `labels` are those that it may share with the
+    others of its workload, `own_labels` those that tell it from them. `checkpointed` is when its work was
+    last saved, in seconds too, 0 when nobody tells. `ignored` says what is wrong with a hint that counts for
+    nothing.
     """
 
     uid: PodUid
@@ -216,6 +216,7 @@ class Pod(Struct, frozen=True, gc=False):
     hold: Hold | None = None
     failure: PodFailure | None = None
     disruption: str = ""
+    disrupted: int = 0
     ended: int = 0
     running_since: int = 0
     ran: tuple[int, int] | None = None

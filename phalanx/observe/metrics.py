@@ -181,7 +181,9 @@ class Metrics:
             "outcome",
         )
         self._waiting = self._new_gauge(
-            "phalanx_writes_waiting", "Writes that wait or are under way: bind, event, status.", "what"
+            "phalanx_writes_waiting",
+            "Writes that wait or are under way: bind, eviction, event, status.",
+            "what",
         )
         self._limits = self._new_counter(
             "phalanx_limit_hits_total", "Bounds that were hit, by their name in limits.py.", "limit"

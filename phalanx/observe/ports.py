@@ -49,7 +49,7 @@ class WriteReports(LimitReports, Protocol):
         ...
 
     def waiting(self, what: str, count: int) -> None:
-        """How many writes of this kind wait or are under way: bind, event or status."""
+        """How many writes of this kind wait or are under way: bind, eviction, event, status."""
         ...
 
 

@@ -8,7 +8,8 @@ of node-problem-detector, of NVSentinel, of KWOK's GPU node, and the usual ones 
 
 NodeNotInNWTopologyCM is no fault: while it is True the node lies in no domain, so only gangs that require a
 level stay away. The label `dgxc.nvidia.com/nvsentinel-state` is a fault from quarantine until remediation has
-succeeded.
+succeeded. Since when a node is faulty, or well again, a new leader reads in the lastTransitionTime of its
+conditions.
 """
 
 from collections.abc import Mapping
@@ -84,6 +85,14 @@ class NodeHealth:
                 return f"condition {kind} is {status}"
         state = node.labels.get(NVSENTINEL_STATE)
         return f"NVSentinel state is {state}" if state in NVSENTINEL_FAULTS else None
+
+    def node_turned(self, node: Node) -> int:
+        """Since when its oldest faulty condition is that; of a node without, when the last one was over."""
+        known = {kind: status for kind, status in node.conditions.items() if self._faulty.get(kind)}
+        faulty = [kind for kind, status in known.items() if status in self._faulty[kind]]
+        if faulty or node.labels.get(NVSENTINEL_STATE) in NVSENTINEL_FAULTS:
+            return min((node.turned.get(kind, 0) for kind in faulty), default=0)
+        return max((node.turned.get(kind, 0) for kind in known), default=0)
 
 
 DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {

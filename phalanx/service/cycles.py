@@ -21,7 +21,8 @@ CarryOut = Callable[[CycleResult], None]
 class Cycles:
     """Runs a cycle when something changed that could help, or when the last one asked to be woken.
 
-    `defect` is what the last cycle in which an answer of the solver failed its check saw and decided.
+    `defect` is what the last cycle in which an answer of the solver failed its check saw and decided, and
+    `breaker` why the breaker was open in the last one, empty while it is closed.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class Cycles:
         self._reports = reports
         self._wake_at_ms: int | None = None
         self._deciding_since: float | None = None
-        self._breaker = ""
+        self.breaker = ""
         self.defect: tuple[Snapshot, CycleResult] | None = None
 
     def why_stuck(self) -> str | None:
@@ -117,8 +118,8 @@ class Cycles:
 
     def _tell_breaker(self, why_open: str) -> None:
         """Once when it opens, once when it closes."""
-        if why_open and not self._breaker:
+        if why_open and not self.breaker:
             _log.warning("breaker opened: nothing is evicted, only well-known nodes are used", why=why_open)
-        elif self._breaker and not why_open:
+        elif self.breaker and not why_open:
             _log.warning("breaker closed")
-        self._breaker = why_open
+        self.breaker = why_open

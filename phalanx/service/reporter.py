@@ -65,7 +65,7 @@ class Reporter:
         self._told: dict[GangId, Told] = {}
         self._queues: Mapping[str, QueueReport] = {}
         self._queues_due = False
-        self._waiting_pods = WaitingPods(clock, self._touch_later)
+        self._waiting_pods = WaitingPods(clock, self._tell_later)
 
         def writer(what: str, bounds: Bounds) -> BackgroundWriter:
             pace = Pace(per_second=BACKGROUND_WRITES_PER_SECOND, burst=BACKGROUND_BURST, clock=clock)
@@ -167,7 +167,11 @@ class Reporter:
                 self._view.touch(gang.id)
 
     def _write_lost(self, uid: str) -> None:
-        """A status that met somebody else's write is computed anew; not at once, lest two writers race."""
+        """A status that met somebody else's write is computed anew; not at once, lest two writers race.
+
+        `uid` is a PodGroup's, a Queue's or a pod's.
+        """
+        self._waiting_pods.lost(PodUid(uid))
         self._touch_later(STATUS_RETRY_S, GangId(uid))
         if not self._queues_due:
             self._queues_due = True
@@ -175,6 +179,13 @@ class Reporter:
 
     def _touch_later(self, seconds: float, gang: GangId) -> None:
         asyncio.get_running_loop().call_later(seconds, self._view.touch, gang)
+
+    def _tell_later(self, seconds: float, gang: GangId) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._tell_again, gang)
+
+    def _tell_again(self, gang: GangId) -> None:
+        self._waiting_pods.due(gang)
+        self._view.touch(gang)
 
     def _told_of(self, gang: GangId, **changes: object) -> Told:
         return msgspec.structs.replace(self._told.get(gang, _NOTHING), **changes)

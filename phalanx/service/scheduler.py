@@ -15,7 +15,7 @@ from phalanx.kube.binder import Binder
 from phalanx.kube.client import Client
 from phalanx.kube.evictor import Evictor
 from phalanx.kube.lease import Leadership
-from phalanx.limits import STOP_GRACE_S
+from phalanx.limits import EVICT_STOP_GRACE_S, STOP_GRACE_S
 from phalanx.model.decisions import CycleResult, Placement
 from phalanx.model.names import PodUid
 from phalanx.model.snapshot import Snapshot
@@ -82,7 +82,7 @@ class Scheduler:
             reports=parts.metrics,
             clock=parts.clock,
             jitter=jitter,
-            why_not=CacheEvictionCheck(parts.cache).why_not,
+            why_not=CacheEvictionCheck(parts.cache, lambda: self._cycles.breaker).why_not,
         )
         self._binder = Binder(
             client=parts.client,
@@ -169,7 +169,9 @@ class Scheduler:
             await stop.wait()
             _log.info("stopping")
             cycles.cancel()
-            await self._binder.stop(within=STOP_GRACE_S)
+            await asyncio.gather(
+                self._binder.stop(within=STOP_GRACE_S), self._evictor.stop(within=EVICT_STOP_GRACE_S)
+            )
             await self._reporter.flush()
             for worker in workers:
                 worker.cancel()

@@ -43,6 +43,19 @@ class WaitingPods:
         self._told.pop(gang, None)
         self._asked_until.pop(gang, None)
 
+    def due(self, gang: GangId) -> None:
+        """What was asked for is over, by a clock that may be ahead of ours: then it is asked for again."""
+        self._asked_until.pop(gang, None)
+
+    def lost(self, pod: PodUid) -> None:
+        """What it was told could not be written: it is told again, as late as new figures are."""
+        for gang, told in self._told.items():
+            if pod in told:
+                now = self._clock.monotonic()
+                told[pod] = _Told(told[pod].reason, "", now)
+                self._ask_again(gang, [now])
+                return
+
     def to_tell(self, gang: Gang, verdict: Verdict, message: str) -> list[Pod]:
         """The pods that are to be told `message` now; they count as told."""
         now = self._clock.monotonic()

@@ -5,14 +5,14 @@ it runs until it is deleted. A pod that does not fit on its node, or into the NU
 NodeResourceTopology gives it, fails with a real kubelet's reasons; a node that offers less later does not
 harm the pods that it has taken. A kubelet belongs to one Node object: another under the same name has a new
 kubelet, which finds the containers of the old one gone. Heartbeats are not written: NodeLifecycle asks
-`lost_at`.
+`lost_at`. What a kubelet writes has the time of its node's clock, which an annotation of the node puts wrong.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from phalanx.sim.api.objects import is_deleting, set_condition
+from phalanx.sim.api.objects import is_deleting, rfc3339, seconds_of, set_condition
 from phalanx.sim.client import Client
 from phalanx.sim.machine import COMPLETED, NOT_FOUND, REBOOTED, End, Guest, Machine
 from phalanx.sim.podstatus import (
@@ -41,6 +41,8 @@ FAILS_AFTER_SECONDS: Final = "sim.phalanx.dev/fails-after-seconds"
 """Annotation of a pod: its containers fail once, so long after they started first."""
 EXIT_CODE: Final = "sim.phalanx.dev/exit-code"
 """Annotation of a pod: the exit code of that failure, 1 without it."""
+CLOCK_OFF_SECONDS: Final = "sim.phalanx.dev/clock-off-seconds"
+"""Annotation of a node: by how much its clock is ahead of the API server's, below 0 behind it."""
 
 _OWN_CONDITIONS: Final = {
     "MemoryPressure": ("False", "KubeletHasSufficientMemory"),
@@ -108,6 +110,12 @@ class Kubelets:
                 return True
         return False
 
+    def _now(self, node: str) -> str:
+        """By the node's clock."""
+        found = self._client.get(Key("nodes", "", node))
+        off_s = _seconds(found, CLOCK_OFF_SECONDS) if found is not None else None
+        return rfc3339((seconds_of(self._client.now()) + int(off_s or 0)) * 1000)
+
     def lost_at(self, node: str) -> float | None:
         """The loop's time since which a node was not heard of; None for one that is there."""
         machine = self._machines.get(node)
@@ -150,7 +158,7 @@ class Kubelets:
         status = node.get("status", {})
         capacity = status.get("capacity") or status.get("allocatable") or {}
         allocatable = status.get("allocatable") or capacity
-        conditions = _own_conditions(status.get("conditions", []), self._client.now())
+        conditions = _own_conditions(status.get("conditions", []), self._now(key.name))
         self._client.update_status(
             key, capacity=capacity, allocatable=allocatable, conditions=conditions, phase="Running"
         )
@@ -202,7 +210,7 @@ class Kubelets:
             self._start(machine, key, pod, guest)
             return
         if "startTime" not in pod["status"]:
-            self._client.update_status(key, **starting_status(pod, now=self._client.now()))
+            self._client.update_status(key, **starting_status(pod, now=self._now(key_host(pod))))
         self._later(machine, key, guest, delay_s, _become_due)
 
     def _go_on(self, machine: Machine, key: Key, pod: Object) -> None:
@@ -213,11 +221,11 @@ class Kubelets:
         elif guest.end is not None:
             self._end(machine, key, pod, guest, guest.end)
         elif guest.is_stale and guest.is_running:
-            self._client.update_status(key, **ready_status(pod, now=self._client.now()))
+            self._client.update_status(key, **ready_status(pod, now=self._now(key_host(pod))))
         guest.is_stale = False
 
     def _start(self, machine: Machine, key: Key, pod: Object, guest: Guest) -> None:
-        guest.is_due, now = False, self._client.now()
+        guest.is_due, now = False, self._now(key_host(pod))
         end = _init_end(pod)
         if end is not None:
             self._client.update_status(key, **init_failed_status(pod, end, now=now))
@@ -237,7 +245,7 @@ class Kubelets:
             self._later(machine, key, guest, run_s, lambda guest: _end_with(guest, COMPLETED))
 
     def _end(self, machine: Machine, key: Key, pod: Object, guest: Guest, end: End) -> None:
-        now = self._client.now()
+        now = self._now(key_host(pod))
         if end.exit_code == 0 or pod["spec"].get("restartPolicy") == "Never":
             self._client.update_status(key, **ended_status(pod, end, now=now))
             return
@@ -269,7 +277,7 @@ class Kubelets:
         ):
             return
         if pod["status"].get("phase") == "Running":
-            self._client.update_status(key, **ended_status(pod, STOPPED, now=self._client.now()))
+            self._client.update_status(key, **ended_status(pod, STOPPED, now=self._now(key_host(pod))))
         self._leave(key_host(pod), machine, key)
         if pod["metadata"].get("deletionGracePeriodSeconds", 0) > 0:
             self._client.delete(key, uid=pod["metadata"]["uid"], grace_s=0)
@@ -306,14 +314,14 @@ def _end_with(guest: Guest, end: End) -> None:
         guest.end = end
 
 
-def _annotation(pod: Object, name: str) -> str | None:
-    annotations: dict[str, str] = pod["metadata"].get("annotations") or {}
+def _annotation(item: Object, name: str) -> str | None:
+    annotations: dict[str, str] = item["metadata"].get("annotations") or {}
     return annotations.get(name)
 
 
-def _seconds(pod: Object, name: str) -> float | None:
+def _seconds(item: Object, name: str) -> float | None:
     """An annotation's seconds; what is no number counts as absent."""
-    written = _annotation(pod, name)
+    written = _annotation(item, name)
     try:
         return None if written is None else float(written)
     except ValueError:

@@ -21,6 +21,7 @@ from phalanx.sim.api.requests import Request
 from phalanx.sim.apiserver import ApiServer
 from phalanx.sim.hearing import Hearing
 from phalanx.sim.loop import VirtualLoop
+from phalanx.sim.refusals import refusal
 from phalanx.sim.stream import WatchStream
 
 WATCH = "WATCH"
@@ -50,7 +51,7 @@ class Rule(Struct):
     """Meets requests whose method and path fit, until it was used up or its time is over.
 
     Empty `methods` and `path_part` fit all. `permille` of the fitting requests meet it; `skip` of them pass
-    first. `slow_s` delays the request for SLOW, the answer's loss for the others.
+    first. `slow_s` delays the request for SLOW, the answer's loss for the others. `met` counts.
     """
 
     effect: Effect
@@ -63,6 +64,7 @@ class Rule(Struct):
     times: int = 1 << 60
     permille: int = 1000
     until_s: float = float("inf")
+    met: int = 0
 
 
 class Exchange(Struct):
@@ -90,6 +92,7 @@ class Network:
 
     def __init__(self, *, host: str, server: ApiServer, loop: VirtualLoop, random: Random) -> None:
         self.rules: list[Rule] = []
+        self._slow_until = 0.0
         self.partitioned = False
         self.severed = False
         self.duplicates_permille = 0
@@ -106,6 +109,10 @@ class Network:
         """Break the watches whose path fits, as a proxy that restarts does."""
         for pipe in self._fitting(path_part):
             pipe.cut("the connection was reset")
+
+    def watches(self, path_part: str = "") -> bool:
+        """Whether a watch is open whose path fits."""
+        return bool(self._fitting(path_part))
 
     def silence_watches(self, path_part: str = "") -> None:
         """Half-open: nothing arrives on these any more, and nobody is told."""
@@ -138,8 +145,14 @@ class Network:
     @property
     def is_faulty(self) -> bool:
         """Whether anything but chance and distance disturbs what passes here."""
-        rules = any(rule.times > 0 and rule.until_s > self._loop.time() for rule in self.rules)
-        return rules or any(self._delays.values()) or any(pipe.is_disturbed for pipe in self._pipes)
+        now = self._loop.time()
+        rules = any(rule.times > 0 and rule.until_s > now for rule in self.rules)
+        return (
+            rules
+            or self._slow_until > now
+            or any(self._delays.values())
+            or any(pipe.is_disturbed(now) for pipe in self._pipes)
+        )
 
     def coin(self) -> bool:
         """Heads or tails."""
@@ -162,6 +175,8 @@ class Network:
                 rule.skip -= 1
             elif self._random.randrange(1000) < rule.permille:
                 rule.times -= 1
+                rule.met += 1
+                self._slow_until = max(self._slow_until, now + rule.slow_s)
                 return rule
         return None
 
@@ -276,11 +291,11 @@ class SimTransport:
 
         def arrive() -> None:
             if effect is Effect.REFUSED and rule is not None:
-                self._later(lambda: _settle(answer, _error(rule)), 0.0)
+                self._later(lambda: _settle(answer, refusal(rule.status, rule.retry_after_s)), 0.0)
                 return
             response = self._network.land(exchange, request)
             if effect is Effect.APPLIED_BUT_REFUSED and rule is not None:
-                response = _error(rule)
+                response = refusal(rule.status, rule.retry_after_s)
             if effect is Effect.APPLIED_BUT_LOST:
                 self._later(lambda: _reset(answer), slow_s)
             elif not self._network.partitioned:
@@ -307,8 +322,8 @@ class SimTransport:
         if rule is not None and rule.effect is not Effect.SLOW:
             await asyncio.sleep(network.latency())
             if rule.effect is Effect.REFUSED:
-                refusal = _error(rule)
-                yield refusal.status, _lines_of(refusal.body)
+                answer = refusal(rule.status, rule.retry_after_s)
+                yield answer.status, _lines_of(answer.body)
                 return
             raise OutcomeUnknown(f"watch {path}: reset")
         await asyncio.sleep(network.latency() + (rule.slow_s if rule is not None else 0.0))
@@ -359,10 +374,9 @@ class _Pipe:
         self._end = why
         self._wake.set()
 
-    @property
-    def is_disturbed(self) -> bool:
+    def is_disturbed(self, now: float) -> bool:
         """Silent, or with lines on their way that are late."""
-        return self.silent or self._last_arrival > self._loop.time() + 1.0
+        return self.silent or self._last_arrival > now + 1.0
 
     def bookmark(self) -> None:
         """The server tells how far this watch has come."""
@@ -458,39 +472,6 @@ def _settle(answer: asyncio.Future[Response], response: Response) -> None:
 def _reset(answer: asyncio.Future[Response]) -> None:
     if not answer.done():
         answer.set_exception(ConnectionResetError())
-
-
-def _error(rule: Rule) -> Response:
-    """What a server, or a proxy before it, says when it refuses."""
-    headers = {"content-type": "application/json"}
-    if rule.retry_after_s is not None:
-        headers["retry-after"] = str(rule.retry_after_s)
-    reason = _REASONS.get(rule.status, "InternalError")
-    status = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": f"injected {rule.status}",
-        "reason": reason,
-        "code": rule.status,
-    }
-    return Response(rule.status, msgspec.json.encode(status), headers)
-
-
-_REASONS = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    409: "Conflict",
-    410: "Expired",
-    422: "Invalid",
-    429: "TooManyRequests",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
 
 
 async def _lines_of(body: bytes) -> AsyncIterator[bytes]:

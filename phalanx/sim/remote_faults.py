@@ -4,40 +4,44 @@ The kinds and their settings are listed in `faults/kinds.py`. Faults of requests
 hit every replica.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 from phalanx.sim.faults.fault import Fault
+from phalanx.sim.hosts import State
 from phalanx.sim.network import WATCH, Effect, Network, Rule
-from phalanx.sim.replica import Replica
+from phalanx.sim.replica import Process, Replica
 from phalanx.sim.world import World
 
 Sleep = Callable[[float], Awaitable[None]]
 
-RemoteInjector = Callable[[Fault, World, Sleep], Awaitable[None]]
-"""Does the fault, waits as long as it lasts, undoes it."""
+RemoteInjector = Callable[[Fault, World, Sleep], Awaitable[bool]]
+"""Does the fault, waits as long as it lasts, undoes it. Whether it has hit something."""
 
 
 def _meeting(effect: Effect | None) -> RemoteInjector:
     """Requests meet this effect, or the one that the fault names, for the fault's seconds."""
 
-    async def injector(fault: Fault, world: World, sleep: Sleep) -> None:
-        rules = [(network, _rule(fault, effect, world)) for network in _networks(world)]
-        for network, rule in rules:
+    async def injector(fault: Fault, world: World, sleep: Sleep) -> bool:
+        rules = [_rule(fault, effect, world) for _ in _networks(world)]
+        for network, rule in zip(_networks(world), rules, strict=True):
             network.rules.append(rule)
+            if WATCH in rule.methods:
+                network.cut_watches(rule.path_part)
         await sleep(fault.seconds)
-        for _, rule in rules:
+        for rule in rules:
             rule.times = 0
+        return any(rule.met for rule in rules)
 
     return injector
 
 
 def _rule(fault: Fault, effect: Effect | None, world: World) -> Rule:
-    method = fault.text("method")
+    method, _, resource = fault.text("request").partition(" ")
     return Rule(
         effect=effect or Effect(fault.text("effect")),
-        methods=(method, WATCH) if method == "GET" else (method,) if method else (),
-        path_part=_path_part(fault),
+        methods=(method,) if method else (),
+        path_part=_path_part(resource),
         status=fault.number("status", 500),
         retry_after_s=fault.number("retry_after_s") if fault.number("status") == 429 else None,
         slow_s=fault.number("slow_ms") / 1000,
@@ -46,17 +50,27 @@ def _rule(fault: Fault, effect: Effect | None, world: World) -> Rule:
     )
 
 
-def _path_part(fault: Fault) -> str:
-    resource = fault.text("resource")
+def _path_part(resource: str) -> str:
     return f"/{resource.rpartition('/')[2]}" if resource else ""
+
+
+def _watched(fault: Fault) -> str:
+    return _path_part(fault.text("resource"))
+
+
+def _reaches(networks: Iterable[Network], part: str = "") -> bool:
+    """Whether there is a watch that the fault can hit."""
+    return any(network.watches(part) for network in networks)
 
 
 def _on_watches(act: Callable[[Network, str], None]) -> RemoteInjector:
     """Something that happens at once to the watches of a resource."""
 
-    async def injector(fault: Fault, world: World, sleep: Sleep) -> None:
+    async def injector(fault: Fault, world: World, sleep: Sleep) -> bool:
+        has_hit = _reaches(_networks(world), _watched(fault))
         for network in _networks(world):
-            act(network, _path_part(fault))
+            act(network, _watched(fault))
+        return has_hit
 
     return injector
 
@@ -69,16 +83,17 @@ def _forget_version(network: Network, path_part: str) -> None:
     network.cut_watches(path_part)
 
 
-async def _watch_delay(fault: Fault, world: World, sleep: Sleep) -> None:
-    hit, part = _networks(world), _path_part(fault)
+async def _watch_delay(fault: Fault, world: World, sleep: Sleep) -> bool:
+    hit, part = _networks(world), _watched(fault)
     for network in hit:
         network.delay_watches(fault.number("slow_ms") / 1000, part)
     await sleep(fault.seconds)
     for network in hit:
         network.delay_watches(0.0, part)
+    return _reaches(hit, part)
 
 
-async def _watch_reorder(fault: Fault, world: World, sleep: Sleep) -> None:
+async def _watch_reorder(fault: Fault, world: World, sleep: Sleep) -> bool:
     """Each kind is late by another time, so that events of different kinds overtake each other."""
     hit, random = _networks(world), world.random(f"reorder/{fault.at_s}")
     for network in hit:
@@ -88,54 +103,69 @@ async def _watch_reorder(fault: Fault, world: World, sleep: Sleep) -> None:
     for network in hit:
         for part in _REORDERED:
             network.delay_watches(0.0, part)
+    return _reaches(hit)
 
 
-async def _watch_duplicate(fault: Fault, world: World, sleep: Sleep) -> None:
+async def _watch_duplicate(fault: Fault, world: World, sleep: Sleep) -> bool:
     hit = _networks(world)
     for network in hit:
         network.duplicates_permille = _DUPLICATES_PERMILLE
     await sleep(fault.seconds)
     for network in hit:
         network.duplicates_permille = 0
+    return _reaches(hit)
 
 
-async def _compaction(fault: Fault, world: World, sleep: Sleep) -> None:
+async def _compaction(fault: Fault, world: World, sleep: Sleep) -> bool:
     """The server forgets its history; who is cut off now has to list again."""
     world.server.store.compact()
     for network in _networks(world):
         network.cut_watches()
+    return True
 
 
-async def _kill(fault: Fault, world: World, sleep: Sleep) -> None:
-    _replica(fault, world).kill()
+async def _kill(fault: Fault, world: World, sleep: Sleep) -> bool:
+    replica = _replica(fault, world)
+    process = _running(replica)
+    replica.kill()
+    return process is not None
 
 
-async def _pause(fault: Fault, world: World, sleep: Sleep) -> None:
-    process = _replica(fault, world).process
+async def _pause(fault: Fault, world: World, sleep: Sleep) -> bool:
+    process = _running(_replica(fault, world))
     if process is not None:
         process.host.freeze()
         await sleep(fault.seconds)
         process.host.thaw()
+    return process is not None
 
 
-async def _partition(fault: Fault, world: World, sleep: Sleep) -> None:
-    process = _replica(fault, world).process
+async def _partition(fault: Fault, world: World, sleep: Sleep) -> bool:
+    process = _running(_replica(fault, world))
     if process is not None:
         process.network.partition()
         await sleep(fault.seconds)
         process.network.heal()
+    return process is not None
 
 
-async def _clock_jump(fault: Fault, world: World, sleep: Sleep) -> None:
+def _running(replica: Replica) -> Process | None:
+    process = replica.process
+    return process if process is not None and process.host.state is State.RUNNING else None
+
+
+async def _clock_jump(fault: Fault, world: World, sleep: Sleep) -> bool:
     """It stays: nobody sets the clock back."""
     _replica(fault, world).clock.jump(fault.number("by_s") * 1000)
+    return True
 
 
-async def _clock_rate(fault: Fault, world: World, sleep: Sleep) -> None:
+async def _clock_rate(fault: Fault, world: World, sleep: Sleep) -> bool:
     clock = _replica(fault, world).clock
     clock.run_at(1 + fault.number("percent") / 100)
     await sleep(fault.seconds)
     clock.run_at(1.0)
+    return True
 
 
 def _replica(fault: Fault, world: World) -> Replica:

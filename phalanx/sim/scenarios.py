@@ -33,6 +33,8 @@ WORKLOADS: Final = ("plain", "queues")
 
 _BLOCK: Final = "network.topology.nvidia.com/block"
 _RACK: Final = "cloud.provider.com/topology-rack"
+GPUS_PER_NODE: Final = 8
+
 _NODES_PER_RACK: Final = 8
 _RACKS_PER_BLOCK: Final = 4
 _TOPOLOGIES: Final[tuple[dict[str, str] | None, ...]] = (
@@ -137,7 +139,7 @@ def _nodes(request: Request, per_rack: int) -> tuple[Object, ...]:
         rack = number // per_rack
         labels = {_BLOCK: f"b{rack // _RACKS_PER_BLOCK}", _RACK: f"r{rack % _RACKS_PER_BLOCK}"}
         memory = f"{(1 << 30) * 1000 - random.randrange(1 << 24)}"
-        made.append(node(f"n{number:04d}", gpus=8, labels=labels, memory=memory, cpu="128"))
+        made.append(node(f"n{number:04d}", gpus=GPUS_PER_NODE, labels=labels, memory=memory, cpu="128"))
     return tuple(made)
 
 

@@ -5,6 +5,7 @@ The same settings give the same run to the last bit, in any process.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -12,10 +13,11 @@ from msgspec.structs import replace
 
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.decisions import CycleResult
+from phalanx.sim.blows import Blows, FaultClient, FaultKubelets
 from phalanx.sim.faults.fault import Fault, FaultContext
-from phalanx.sim.faults.injectors import INJECTORS, inject
+from phalanx.sim.faults.injectors import inject
 from phalanx.sim.invariants.check import Check, Violation
-from phalanx.sim.outcomes import Outcomes, OutcomeTracker
+from phalanx.sim.outcomes import Cost, Outcomes, OutcomeTracker, cost_of
 from phalanx.sim.remote_faults import REMOTE_INJECTORS
 from phalanx.sim.store import Key, Object
 from phalanx.sim.world import World, WorldSettings, in_world
@@ -65,9 +67,10 @@ class Scenario(Struct, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, rename="camel"):
-    """What came out. `faults` counts by family what was injected, `marks` rare paths that were reached.
+    """What came out. `faults` counts by family those that have hit something, `marks` rare paths.
 
-    `twin`: what came out of the same jobs on the same cluster without any fault, where that was asked for.
+    `twin`: what came out of the same jobs on the same cluster without any fault, where that was asked for;
+    `cost`: what the run lost beside it.
     """
 
     seed: int
@@ -80,6 +83,7 @@ class Summary(Struct, frozen=True, rename="camel"):
     cycles: int
     simulated_hours: float
     twin: Outcomes | None = None
+    cost: Cost | None = None
 
 
 Progress = Callable[[float], None]
@@ -110,7 +114,7 @@ def simulate(
         decision_hash=world.log.digest,
         violations=tuple(world.violations.kept),
         violation_count=world.violations.count,
-        faults=dict(sorted(run.injected.items())),
+        faults=dict(sorted(run.faults.items())),
         marks=dict(sorted(world.marks.counts.items())),
         outcomes=run.outcomes,
         cycles=world.log.cycles,
@@ -119,15 +123,17 @@ def simulate(
 
 
 def with_twin(summary: Summary, scenario: Scenario) -> Summary:
-    """The same scenario without its faults beside it: what the faults cost."""
-    return replace(summary, twin=simulate(replace(scenario, faults=())).outcomes)
+    """The same scenario without its faults beside it, and what the faults cost."""
+    twin = simulate(replace(scenario, faults=())).outcomes
+    return replace(summary, twin=twin, cost=cost_of(summary.outcomes, twin))
 
 
 class _Run:
     outcomes: Outcomes
+    _blows: Blows
 
     def __init__(self, scenario: Scenario, progress: Progress, tell: Tell) -> None:
-        self.injected: dict[str, int] = {}
+        self.faults: dict[str, int] = {}
         self._scenario = scenario
         self._progress = progress
         self._tell = tell
@@ -136,6 +142,7 @@ class _Run:
     async def play(self, world: World) -> None:
         """All phases in their order."""
         tracker = OutcomeTracker(world.server.store, world.clock)
+        self._blows = tracker.blows
         world.listen(lambda host, result: self._tell_decisions(world, host, result))
         world.create(self._scenario.cluster)
         world.start()
@@ -165,21 +172,26 @@ class _Run:
         await self._sleep(fault.at_s)
         if self._over.is_set():
             return
-        self.injected[fault.family] = self.injected.get(fault.family, 0) + 1
         self._tell(world.loop.time(), _words(fault))
         remote = REMOTE_INJECTORS.get(fault.kind)
         if remote is not None:
-            await remote(fault, world, self._sleep)
-        elif fault.kind in INJECTORS:
-            await inject(fault, self._context(fault, world))
+            has_hit = await remote(fault, world, self._sleep)
+        else:
+            has_hit = await self._strike(fault, world)
+        if has_hit:
+            self.faults[fault.family] = self.faults.get(fault.family, 0) + 1
+        else:
+            self._tell(world.loop.time(), f"{fault.family} {fault.kind} of {fault.at_s:.0f} s has hit nobody")
 
-    def _context(self, fault: Fault, world: World) -> FaultContext:
-        return FaultContext(
-            client=world.client,
-            kubelets=world.controllers.kubelets,
-            random=world.random(f"{fault.kind}/{fault.at_s}/{fault.targets}"),
-            sleep=self._sleep,
-        )
+    async def _strike(self, fault: Fault, world: World) -> bool:
+        """Whether it has changed anything: some faults find nobody to hit."""
+        blow = self._blows.begin(fault.number("detect_s"))
+        client = FaultClient(world.server, world.client, partial(self._blows.hit, blow))
+        kubelets = FaultKubelets(world.controllers.kubelets, client)
+        random = world.random(f"{fault.kind}/{fault.at_s}/{fault.targets}")
+        await inject(fault, FaultContext(client=client, kubelets=kubelets, random=random, sleep=self._sleep))
+        self._blows.end(blow)
+        return bool(client.changes)
 
     async def _sleep(self, seconds: float) -> None:
         """Until then, or until faults are over: then everything is undone at once."""

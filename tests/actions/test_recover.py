@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from phalanx.actions.limits import EVICTION_CHECK_MS
+from phalanx.actions.troubles import RESTART_REASON
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import NODE_LOSS_GRACE_MS
 from phalanx.model.gangs import Recovery, RecoveryMode
@@ -171,6 +172,21 @@ def test_a_gang_that_was_restarted_is_not_restarted_again(cause: str) -> None:
     assert scenario.decide().evicted() == ["g-0", "g-1"]
 
 
+def test_members_made_before_the_last_old_one_was_deleted_are_young_enough() -> None:
+    """The last one hangs on a lost node, which the leader of before did not get to."""
+    scenario = lose_node(cluster(Recovery(on_node_loss=RESTART, grace_ms=0), started=True))
+    first, stuck = scenario.members("g")
+    stuck = replace(stuck, deleting=True, ended=NOW_S + 20)
+    scenario.memory = scenario.decide().result.memory
+    scenario.change("g", members=(stuck, fresh(first)))
+    scenario.memory = scenario.decide().result.memory
+    young = fresh(first, node=NodeName("n-0"), phase=PodPhase.RUNNING)
+    also = fresh(stuck, node=NodeName("n-2"), phase=PodPhase.RUNNING, created=NOW_S + 20)
+    assert scenario.change("g", members=(stuck, young, also)).decide().evicted() == []
+    scenario.memory = replace(scenario.memory, leaving={})
+    assert scenario.decide().evicted() == ["g-0", "g-1"]
+
+
 def test_a_second_restart_names_its_own_cause() -> None:
     """Not the pod that failed before the first one, which a Job keeps."""
     scenario = fail(cluster(Recovery(on_member_failure=RESTART, grace_ms=0), started=True))
@@ -199,6 +215,140 @@ def test_without_a_controller_nobody_is_deleted() -> None:
     fail(scenario).change("g", members=(*scenario.members("g"), fresh(members[1])))
     decided = scenario.decide()
     assert (decided.evicted(), decided.verdict("g").reason) == ([], Reason.HELD_AFTER_FAILURE)
+
+
+# --- nodes whose clocks are off -----------------------------------------------------------------------------
+
+
+def running(*created: int) -> Scenario:
+    """The gang of two, of which both members were created then; it is restarted at once."""
+    scenario = cluster(Recovery(on_member_failure=RESTART, grace_ms=0), started=True)
+    for index, at in enumerate(created):
+        edit(scenario, index, created=at)
+    return scenario
+
+
+def seen_before(scenario: Scenario, **failure: object) -> Scenario:
+    """A leader that saw the gang run sees a member fail now."""
+    scenario.memory = scenario.decide().result.memory
+    return fail(scenario, **failure)
+
+
+@pytest.mark.parametrize("off_s", [-300, 0, 300])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_failure_is_answered_once_whatever_the_clock_of_its_node_says(off_s: int, *, is_new: bool) -> None:
+    """By the leader that saw it, and by a new one. The Job keeps the failed pod."""
+    scenario = running(NOW_S - 9, NOW_S - 9)
+    scenario = (fail if is_new else seen_before)(scenario, ended=NOW_S + off_s)
+    first = scenario.decide()
+    assert first.evicted() == ["g-0"]
+    scenario.memory = first.result.memory
+    assert scenario.decide().evicted() == ["g-0"]
+    before, failed = scenario.members("g")
+    anew = [
+        fresh(before, node=NodeName("n-0"), phase=PodPhase.RUNNING, created=NOW_S + 2),
+        fresh(failed, node=NodeName("n-2"), phase=PodPhase.RUNNING, created=NOW_S + 1),
+    ]
+    scenario.change("g", members=(failed, *anew))
+    again = scenario.decide()
+    assert (again.evicted(), dict(again.result.memory.troubles)) == ([], {})
+
+
+def test_a_new_leader_restarts_a_gang_that_is_no_younger_than_its_failed_member() -> None:
+    """Be its failure ever so long ago by the clock of its node."""
+    assert fail(running(NOW_S - 9, NOW_S - 9), ended=NOW_S - 300).decide().evicted() == ["g-0"]
+
+
+def test_a_failed_pod_that_never_had_a_node_is_answered_by_younger_members() -> None:
+    scenario = seen_before(running(NOW_S, NOW_S - 1), node=None, ended=0)
+    assert scenario.decide().evicted() == []
+
+
+# --- restarts that a leader before us began -----------------------------------------------------------------
+
+
+def told(scenario: Scenario, *indices: int, **fields: object) -> Scenario:
+    """These members say that they go, since their gang is restarted. What was the cause is gone."""
+    for index in indices:
+        edit(scenario, index, disruption=RESTART_REASON, disrupted=NOW_S, **fields)
+    return scenario
+
+
+@pytest.mark.parametrize("which", [(0,), (0, 1)])
+def test_a_restart_that_was_told_is_finished_by_the_next_leader(which: tuple[int, ...]) -> None:
+    """At once, be the grace ever so long: it has passed."""
+    recovery = Recovery(on_member_failure=RESTART, grace_ms=60_000)
+    decided = told(cluster(recovery, started=True), *which).decide()
+    assert decided.evicted() == ["g-0", "g-1"]
+    assert "a restart of it was begun" in decided.result.evictions[0].message
+
+
+def test_it_says_what_the_restart_is_for_where_that_is_seen() -> None:
+    decided = told(lose_node(cluster(BY_NODE[RESTART], started=True)), 0).decide()
+    assert decided.evicted() == ["g-0", "g-1"]
+    assert "node n-1 of member g-1 is lost" in decided.result.evictions[0].message
+
+
+def test_nobody_joins_those_who_are_told_to_go() -> None:
+    scenario = told(cluster(BY_MEMBER[RESTART], started=True), 0)
+    members = scenario.members("g")
+    scenario.change("g", members=(members[0], fresh(members[1])))
+    decided = scenario.decide()
+    assert (decided.placements("g"), decided.evicted()) == ([], ["g-0"])
+    assert decided.verdict("g").reason is Reason.RECOVERING
+
+
+def test_new_members_are_placed_once_all_who_were_told_are_on_their_way_out() -> None:
+    scenario = told(cluster(BY_MEMBER[RESTART], started=True), 0, 1, deleting=True, ended=NOW_S)
+    members = scenario.members("g")
+    scenario.change(
+        "g", members=(*members, *(fresh(pod) for pod in members)), begins_anew=True, started=False
+    )
+    scenario.nodes("m", 1, gpu=1)
+    decided = scenario.decide()
+    assert (decided.evicted(), len(decided.nodes("g"))) == ([], 2)
+
+
+def test_whoever_could_not_be_told_goes_with_the_others() -> None:
+    """Those who were told are gone at once, and with them all that a new leader could see."""
+    scenario = told(cluster(BY_MEMBER[RESTART], started=True), 0)
+    scenario.memory = scenario.decide().result.memory
+    members = scenario.members("g")
+    scenario.change("g", members=(fresh(members[0]), members[1]))
+    assert scenario.decide().evicted() == ["g-1"]
+
+
+@pytest.mark.parametrize("recovery", [Recovery(), BY_MEMBER[REPLACE], BY_NODE[REPLACE]])
+def test_a_restart_that_is_asked_for_no_more_is_not_finished(recovery: Recovery) -> None:
+    assert told(cluster(recovery, started=True), 0).decide().evicted() == []
+
+
+def test_a_gang_that_is_finishing_is_not_restarted_though_members_were_told() -> None:
+    scenario = told(cluster(BY_MEMBER[RESTART], started=True), 0)
+    assert edit(scenario, 1, phase=PodPhase.SUCCEEDED).decide().evicted() == []
+
+
+def test_with_a_member_without_a_controller_the_others_stay_though_they_were_told() -> None:
+    scenario = told(cluster(BY_MEMBER[RESTART], started=True), 0)
+    assert edit(scenario, 1, controller=None).decide().evicted() == []
+
+
+@pytest.mark.parametrize(
+    ("group_created", "pod_created", "evicted"),
+    [(NOW_S + 1, NOW_S - 9, []), (NOW_S, NOW_S - 9, ["g-0", "g-1"]), (NOW_S + 1, NOW_S + 1, ["g-0", "g-1"])],
+)
+def test_what_members_were_told_as_those_of_an_earlier_group_counts_for_nothing(
+    group_created: int, pod_created: int, evicted: list[str]
+) -> None:
+    """A pod that is no older than its PodGroup was told as a member of this one, whatever the clock said."""
+    scenario = told(cluster(BY_MEMBER[RESTART], started=True), 0, created=pod_created)
+    assert scenario.change("g", created=group_created).decide().evicted() == evicted
+
+
+@pytest.mark.parametrize("reason", ["Preempted", "DeletionByTaintManager"])
+def test_other_reasons_to_go_are_no_restart(reason: str) -> None:
+    scenario = edit(cluster(BY_MEMBER[RESTART], started=True), 0, disruption=reason, disrupted=NOW_S)
+    assert RESTART_REASON not in [each.reason for each in scenario.decide().result.evictions]
 
 
 # --- gangs that are finishing -------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Runs what should catch one mutant, in a process in which the mutant is part of the code.
 
 `python -m tests.bugbank.apply NAME` exits with 0 when it was caught, and says by what; with 1 when it got
-away; with 2 when its edit does not fit the code. `--sound NAME ...` does it to the code as it is.
+away; with 2 when its edit does not fit the code. `--sound NAME ...` does it to the code as it is. With
+`--seeds` it is left to the whole runs of `seeds.py`.
 """
 
 import importlib
@@ -114,20 +115,24 @@ def _drilled(wanted: Drilled) -> Iterator[str]:
 
 def main(arguments: list[str]) -> int:
     from tests.bugbank.mutants import MUTANTS
+    from tests.bugbank.seeds import SEEDS
 
     mutants = {mutant.name: mutant for mutant in MUTANTS}
-    names = [name for name in arguments if name != "--sound"]
-    if not names or not mutants.keys() >= set(names):
-        print(f"no such mutant among {len(mutants)}: {names}")
+    names = [name for name in arguments if name not in ("--sound", "--seeds")]
+    by_seeds = "--seeds" in arguments
+    known = SEEDS.keys() if by_seeds else mutants.keys()
+    if not names or not known >= set(names):
+        print(f"no such mutant among {len(known)}: {names}")
         return 3
+    catchers = [SEEDS[name] if by_seeds else mutants[name].caught_by for name in names]
     if "--sound" in arguments:
-        return _told(_first_seen([mutants[name] for name in names]))
+        return _told(_first_seen(catchers))
     mutant = mutants[names[0]]
     assert mutant.module not in sys.modules, "it is edited while it is imported"
     sys.meta_path.insert(0, _Editor(mutant))
     try:
         importlib.import_module(mutant.module)
-        return _told(seen_by(mutant.caught_by))
+        return _told(seen_by(catchers[0]))
     except EditMisfit as misfit:
         print(misfit)
         return 2
@@ -135,15 +140,15 @@ def main(arguments: list[str]) -> int:
         return _told(f"crash: {type(crash).__name__}: {crash}")
 
 
-def _first_seen(mutants: list[Mutant]) -> str | None:
-    """What those that should catch these see in the code as it is."""
-    for mutant in mutants:
+def _first_seen(catchers: Sequence[Simulated | Drilled | Played]) -> str | None:
+    """What these see in the code as it is."""
+    for catcher in catchers:
         try:
-            seen = seen_by(mutant.caught_by)
+            seen = seen_by(catcher)
         except Exception as crash:
             seen = f"crash: {type(crash).__name__}: {crash}"
         if seen is not None:
-            return f"{mutant.caught_by}: {seen}"
+            return f"{catcher}: {seen}"
     return None
 
 

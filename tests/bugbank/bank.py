@@ -11,7 +11,7 @@ from msgspec import Struct
 
 
 class Simulated(Struct, frozen=True):
-    """Caught by whole runs: any of the seeds `first..last` violates a check."""
+    """Caught by whole runs: any of the seeds `first..last` violates a check, tried in this order."""
 
     first: int
     last: int
@@ -37,11 +37,22 @@ class Played(Struct, frozen=True):
     play: str
 
 
+def words_of(catcher: Simulated | Drilled | Played) -> str:
+    """For a table."""
+    match catcher:
+        case Simulated():
+            return f"seeds {catcher.first} to {catcher.last} of {catcher.faults} on {catcher.nodes} nodes"
+        case Drilled():
+            return f"drill {catcher.drill} of {catcher.act}"
+        case Played():
+            return f"play {catcher.play}"
+
+
 class Mutant(Struct, frozen=True):
     """`name` says the bug in a few words; `issues` are its upstream numbers, such as "Volcano #5805".
 
     `edits`: old text to new text, in the module named by `module` (dotted). `slow`: it takes more than two
-    seconds to catch, and is not run with the other tests.
+    seconds to catch, and is not run with the other tests. Whole runs that catch it too are in `seeds.py`.
     """
 
     name: str

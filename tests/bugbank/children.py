@@ -32,10 +32,14 @@ _LIBRARIES = (
 
 
 class Request(Struct):
-    """`sound`: what should catch these mutants looks at the code as it is; else there is one mutant."""
+    """`sound`: what should catch these mutants looks at the code as it is; else there is one mutant.
+
+    `seeds`: whole runs should catch them.
+    """
 
     mutants: tuple[str, ...]
     sound: bool = False
+    seeds: bool = False
 
 
 class Answer(Struct):
@@ -63,11 +67,11 @@ class Children:
         self._process.wait()
         self._process.stdout.close()
 
-    def ask(self, *mutants: str, sound: bool = False) -> Answer:
+    def ask(self, *mutants: str, sound: bool = False, seeds: bool = False) -> Answer:
         """Apply one, or look at the code as it is with what should catch these; wait for what is seen."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(msgspec.json.encode(Request(mutants, sound)) + b"\n")
+        self._process.stdin.write(msgspec.json.encode(Request(mutants, sound, seeds)) + b"\n")
         self._process.stdin.flush()
         return msgspec.json.decode(self._process.stdout.readline(), type=Answer)
 
@@ -89,7 +93,8 @@ def _in_a_child(request: Request) -> Answer:
         os.dup2(writing, sys.stdout.fileno())
         code = 3
         try:
-            code = apply([*request.mutants, *(["--sound"] if request.sound else [])])
+            flags = {"--sound": request.sound, "--seeds": request.seeds}
+            code = apply([*request.mutants, *(flag for flag, is_set in flags.items() if is_set)])
             sys.stdout.flush()
         finally:
             os._exit(code)

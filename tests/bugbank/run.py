@@ -5,48 +5,64 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 from msgspec import Struct
 
-from tests.bugbank.bank import Mutant
+from tests.bugbank.bank import Drilled, Mutant, Played, Simulated, words_of
 from tests.bugbank.children import ROOT, Answer, Children
+from tests.bugbank.seeds import SEEDS
 
 RESULTS = ROOT / "bench" / "results" / "bugbank.json"
 
 
+class _Try(Struct, frozen=True):
+    mutant: Mutant
+    by: Simulated | Drilled | Played
+
+
 class Result(Struct, frozen=True):
-    """`caught`: by something that sees nothing in the code as it is. `seen`: what it saw first, or says."""
+    """`caught`: by something that sees nothing in the code as it is. `seen`: what it saw first, or says.
+
+    `by`: what that was. A mutant has a second result where whole runs should catch it too.
+    """
 
     mutant: Mutant
+    by: Simulated | Drilled | Played
     caught: bool
     seen: str
     seconds: float
 
 
 def run(mutants: Sequence[Mutant], *, jobs: int = 2) -> Iterator[Result]:
-    """One result after the other, in the order of the mutants. Catchers that see too much come first."""
+    """One result after the other, in the order of the mutants, that of seeds behind that of the play.
+
+    What should catch them looks at the code as it is before that.
+    """
     pool: SimpleQueue[Children] = SimpleQueue()
     helpers = [Children().__enter__() for _ in range(jobs)]
     for helper in helpers:
         pool.put(helper)
 
-    def ask(mutant: Mutant, *, sound: bool = False) -> Answer:
+    def ask(try_: _Try, *, sound: bool = False) -> Answer:
         helper = pool.get()
         try:
-            return helper.ask(mutant.name, sound=sound)
+            return helper.ask(try_.mutant.name, sound=sound, seeds=isinstance(try_.by, Simulated))
         finally:
             pool.put(helper)
 
+    tries = [
+        _Try(mutant, by)
+        for mutant in mutants
+        for by in (mutant.caught_by, SEEDS.get(mutant.name))
+        if by is not None
+    ]
     with ThreadPoolExecutor(jobs) as threads:
-        judges = one_per_catcher(mutants)
-        answers = threads.map(lambda mutant: ask(mutant, sound=True), judges)
-        wrong = {
-            mutant.caught_by: answer.said
-            for mutant, answer in zip(judges, answers, strict=True)
-            if answer.code != 1
-        }
-        for mutant, answer in zip(mutants, threads.map(ask, mutants), strict=True):
-            yield _result(mutant, answer, wrong.get(mutant.caught_by))
+        judges = list({one.by: one for one in tries}.values())
+        answers = threads.map(lambda one: ask(one, sound=True), judges)
+        wrong = {one.by: answer.said for one, answer in zip(judges, answers, strict=True) if answer.code != 1}
+        for one, answer in zip(tries, threads.map(ask, tries), strict=True):
+            yield _result(one, answer, wrong.get(one.by))
     for helper in helpers:
         helper.__exit__(None, None, None)
 
@@ -61,28 +77,35 @@ def one_per_catcher(mutants: Iterable[Mutant]) -> list[Mutant]:
 
 def write(results: Sequence[Result], path: Path = RESULTS) -> None:
     """As JSON, for people and for later comparison."""
-    caught = sum(1 for one in results if one.caught)
+    own = [one for one in results if one.by is one.mutant.caught_by]
+    by_seeds = {one.mutant.name: one for one in results if one.by is not one.mutant.caught_by}
     document = {
-        "mutants": len(results),
-        "caught": caught,
-        "uncaught": [one.mutant.name for one in results if not one.caught],
-        "bugs": [
-            {
-                "name": one.mutant.name,
-                "issues": list(one.mutant.issues),
-                "module": one.mutant.module,
-                "caught": one.caught,
-                "seen": one.seen,
-                "seconds": round(one.seconds, 2),
-            }
-            for one in results
-        ],
+        "mutants": len(own),
+        "caught": sum(one.caught for one in own),
+        "uncaught": [one.mutant.name for one in own if not one.caught],
+        "seedRanges": len(by_seeds),
+        "seedRangesThatCatch": sum(one.caught for one in by_seeds.values()),
+        "bugs": [_written(one, by_seeds.get(one.mutant.name)) for one in own],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
-def _result(mutant: Mutant, answer: Answer, wrong: str | None) -> Result:
+def _written(one: Result, by_seeds: Result | None) -> dict[str, Any]:
+    about = {"name": one.mutant.name, "issues": list(one.mutant.issues), "module": one.mutant.module}
+    return {**about, **_told(one), **({} if by_seeds is None else {"seeds": _told(by_seeds)})}
+
+
+def _told(one: Result) -> dict[str, Any]:
+    return {
+        "by": words_of(one.by),
+        "caught": one.caught,
+        "seen": one.seen,
+        "seconds": round(one.seconds, 2),
+    }
+
+
+def _result(one: _Try, answer: Answer, wrong: str | None) -> Result:
     lines = answer.said.splitlines() or [f"ended with {answer.code}"]
     seen = f"the code as it is fails too: {wrong}" if wrong is not None else lines[-1]
-    return Result(mutant, answer.code == 0 and wrong is None, seen, answer.seconds)
+    return Result(one.mutant, one.by, answer.code == 0 and wrong is None, seen, answer.seconds)

@@ -1,6 +1,6 @@
 """Every bug in the bank is caught, and what catches it sees nothing in the code as it is.
 
-What takes more than two seconds is left to `python -m tests.bugbank`, or to PHALANX_SOAK=1.
+What takes more than two seconds, and most seeds, are left to `python -m tests.bugbank`, or to PHALANX_SOAK=1.
 """
 
 import os
@@ -12,6 +12,7 @@ from tests.bugbank.bank import Mutant, Played
 from tests.bugbank.children import Children
 from tests.bugbank.mutants import MUTANTS
 from tests.bugbank.run import one_per_catcher
+from tests.bugbank.seeds import AMONG_TESTS, SEEDS
 
 QUICK = [one for one in MUTANTS if not one.slow or os.environ.get("PHALANX_SOAK")]
 
@@ -20,6 +21,9 @@ QUICK = [one for one in MUTANTS if not one.slow or os.environ.get("PHALANX_SOAK"
 def children() -> Iterator[Children]:
     with Children() as started:
         yield started
+
+
+SEEDED = SEEDS if os.environ.get("PHALANX_SOAK") else AMONG_TESTS
 
 
 def name_of(mutant: Mutant) -> str:
@@ -36,6 +40,22 @@ def test_the_bank_is_large_and_its_names_are_unique() -> None:
 def test_a_bug_is_caught(mutant: Mutant, children: Children) -> None:
     answer = children.ask(mutant.name)
     assert answer.code == 0, answer.said
+
+
+def test_seeds_are_of_mutants_of_the_bank() -> None:
+    assert {one.name for one in MUTANTS} >= SEEDS.keys() >= set(AMONG_TESTS)
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_a_bug_is_caught_by_whole_runs(name: str, children: Children) -> None:
+    answer = children.ask(name, seeds=True)
+    assert answer.code == 0, answer.said
+
+
+def test_whole_runs_see_nothing_in_the_code_as_it_is(children: Children) -> None:
+    ranges = {SEEDS[name]: name for name in SEEDED}
+    answer = children.ask(*ranges.values(), sound=True, seeds=True)
+    assert answer.code == 1, answer.said
 
 
 def catchers() -> dict[str, list[str]]:

@@ -61,7 +61,7 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
         name="members stay on a silent node",
         issues=("kubernetes #95752", "Kueue #9615"),
         module="phalanx.framework.lost",
-        edits={"return not state.node.is_ready or not tolerated": "return not tolerated"},
+        edits={"return not node.is_ready or not tolerated": "return not tolerated"},
         caught_by=Played("plays_world_tolerance:a_lost_node_is_left"),
     ),
     Mutant(

@@ -262,13 +262,17 @@ objects = evenly([pods, pods, pods, nodes, pod_groups, others])
 holds = st.one_of(st.none(), st.builds(Hold, st.integers(1, 3), st.integers(1, 3), st.just("node full")))
 
 
+RECREATED = {"Node": nodes, "PodGroup": pod_groups}
+
+
 def changed(item: Any) -> st.SearchStrategy[Any]:
-    """The same object with other content."""
+    """The same object with other content, or, of nodes and PodGroups, another one under the same name."""
     kind = type(item).__name__
     if kind == "Pod":
-        return pods.map(lambda other: structs.replace(other, metadata=_renamed(other, item, keep=("uid",))))
-    same = {"Node": nodes, "PodGroup": pod_groups}.get(kind, st.just(item))
-    return same.map(lambda other: structs.replace(other, metadata=_renamed(other, item, keep=())))
+        return pods.map(lambda other: _named_like(item, other, uid=item.metadata.uid))
+    if kind not in RECREATED:
+        return st.just(item)
+    return RECREATED[kind].map(lambda other: _named_like(item, other, uid=_uid_of(item, other)))
 
 
 def bound_or_ended(item: Any) -> st.SearchStrategy[Any]:
@@ -278,9 +282,16 @@ def bound_or_ended(item: Any) -> st.SearchStrategy[Any]:
     return one_of(*on_nodes, ended)
 
 
-def _renamed(other: Any, item: Any, *, keep: tuple[str, ...]) -> Any:
-    kept = {field: getattr(item.metadata, field) for field in ("name", "namespace", *keep)}
-    return structs.replace(other.metadata, **kept)
+def _named_like(item: Any, other: Any, *, uid: str) -> Any:
+    meta = structs.replace(
+        other.metadata, name=item.metadata.name, namespace=item.metadata.namespace, uid=uid
+    )
+    return structs.replace(other, metadata=meta)
+
+
+def _uid_of(item: Any, other: Any) -> str:
+    """No two objects that there are have one UID: that of the item's name and the other's generation."""
+    return f"{item.metadata.name}-{other.metadata.uid.rpartition('-')[2]}"
 
 
 def deletion(item: KubeObject) -> st.SearchStrategy[Event]:

@@ -1,6 +1,10 @@
 """What users see who made a mistake: file, object, field, what was expected, what was found; exit code 2."""
 
+import socket
+import subprocess
+import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 import yaml
@@ -256,6 +260,36 @@ def test_arguments(
     done = phalanx("decide", *arguments)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(message)
+
+
+_NOBODY: Final = """
+kind: Config
+current-context: a
+clusters: [{name: a, cluster: {server: "http://127.0.0.1:1"}}]
+contexts: [{name: a, context: {cluster: a, user: a}}]
+users: [{name: a, user: {}}]
+"""
+
+
+@pytest.mark.parametrize("flag", ["http", "debug"])
+def test_a_port_that_is_taken(flag: str, tmp_path: Path) -> None:
+    """In a process of its own: `phalanx run` sets up logs and signals for good."""
+    (tmp_path / "kubeconfig").write_text(_NOBODY)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ports = {"http": "127.0.0.1:0", "debug": "127.0.0.1:0", flag: f"127.0.0.1:{taken.getsockname()[1]}"}
+        words = [f"--{name}={address}" for name, address in ports.items()]
+        command = [
+            sys.executable,
+            "-m",
+            "phalanx.cli",
+            "run",
+            f"--kubeconfig={tmp_path / 'kubeconfig'}",
+            *words,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert f"--{flag}: cannot listen there: " in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_wrong_usage(phalanx: Phalanx) -> None:

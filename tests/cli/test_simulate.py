@@ -1,6 +1,8 @@
 """`phalanx simulate` and `phalanx drill`: what they print, and what they say of bad input."""
 
 import json
+import shlex
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -33,17 +35,29 @@ def test_one_seed_as_json_has_the_keys_that_were_promised(capsys: pytest.Capture
     assert summary["violations"] == []
 
 
+def test_the_twin_is_told_beside_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["simulate", "--seed", "3", "--faults", "none", "--twin", *SHORT]
+    assert main([*asked, "-o", "json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["twin"] == summary["outcomes"]
+    assert summary["cost"]["jobs"] == summary["cost"]["gpu_hours_lost"] == 0
+    assert main(asked) == 0
+    assert "the faults  cost 0 jobs, 0 breaks of gangs, 0 pods, 0.0 GPU hours" in capsys.readouterr().out
+
+
 def test_many_seeds_are_added_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--seeds", "1..3", "--jobs", "2", "-o", "json", *SHORT]) == 0
     totals = json.loads(capsys.readouterr().out)
     assert totals["seeds"] == 3
     assert totals["violationCount"] == 0
+    assert totals["violations"] == []
+    assert totals["gangsBroken"] >= totals["restarts"]
 
 
 def test_a_run_with_queues_is_told_how_to_repeat() -> None:
     request = Request(seed=3, nodes=4, hours=0.05, faults="none", load=1.0)
     assert "--workload" not in command(request, None)
-    assert command(replace(request, workload="queues"), None).endswith("--load 1 --workload queues")
+    assert command(replace(request, workload="queues"), None).endswith("--load 1.0 --workload queues")
 
 
 def test_events_are_told_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,6 +73,8 @@ def test_events_are_told_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
         (["--workload", "queues", "--trace", "t.csv"], "--workload: expected plain with --trace"),
         (["--nodes", "0"], "--nodes: expected a number above 0, found 0"),
         (["--hours", "-1"], "--hours: expected a number above 0"),
+        (["--hours", "nan"], "--hours: expected a number above 0, found nan"),
+        (["--load", "inf"], "--load: expected a number above 0, found inf"),
         (["--seeds", "9..3"], "--seeds: expected FIRST..LAST such as 1..100, found 9..3"),
         (["--seeds", "1..2", "--seed", "1"], "--seed, --seeds: expected one of them, found both"),
         (["--trace", "/nowhere.csv"], "--trace: expected a readable file, found /nowhere.csv"),
@@ -67,6 +83,13 @@ def test_events_are_told_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bad_input_is_named(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_trace_of_which_nothing_fits_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "large.csv"
+    trace.write_text("timestamp,duration,num_gpus,cluster\n2017-10-09 07:01:55,60,640,a\n")
+    assert main(["simulate", "--trace", str(trace), *SHORT]) == 2
+    assert "--trace: expected a job of at most 32 GPUs, all that 4 nodes have" in capsys.readouterr().err
 
 
 def test_the_full_load_is_asked_for_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,3 +118,13 @@ def test_a_part_of_a_drill_is_played(capsys: pytest.CaptureFixture[str]) -> None
     assert tally["drill"] == "views"
     assert tally["played"] > 1
     assert tally["failed"] == {}
+
+
+@pytest.mark.parametrize("hours", [1 / 3, 0.1 + 0.2, 1e-7, 24.0])
+def test_the_command_gives_the_same_numbers_and_paths_back(hours: float) -> None:
+    request = Request(seed=1, nodes=2, hours=hours, faults="all", load=hours)
+    trace = Path("my jobs/it's; rm $HOME.csv")
+    words = shlex.split(command(request, trace))
+    told = dict(zip(words[2::2], words[3::2], strict=True))
+    assert (float(told["--hours"]), float(told["--load"])) == (hours, hours)
+    assert told["--trace"] == str(trace)

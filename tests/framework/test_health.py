@@ -1,9 +1,16 @@
 """The breaker: when it opens, what it holds back, and that it closes by itself."""
 
+import pytest
+from msgspec.structs import replace
+
 from phalanx.framework.config import SchedulerConfig, ToleranceConfig
+from phalanx.framework.health import told_turns
+from phalanx.framework.plugin import Plugins
 from phalanx.model.gangs import Recovery, RecoveryMode
 from phalanx.model.names import NodeName
+from phalanx.model.nodes import Node
 from phalanx.model.reasons import Reason
+from phalanx.plugins.node_health import NVSENTINEL_STATE, NodeHealth, NodeHealthArguments
 from tests.builders import Decided, Scenario
 
 WINDOW_MS = ToleranceConfig().breaker_window_ms
@@ -85,3 +92,98 @@ def test_mass_flips_are_not_held_against_nodes() -> None:
     scenario = cluster(5, 6)
     assert dict(step(scenario).result.memory.scores) == {}
     assert step(cluster(5, 1)).result.memory.scores[NodeName("b-0")].score == 1000
+
+
+def taken_over(*ages_s: int, conditions: dict[str, str] = BAD, ahead_s: int = 0, label: str = "") -> Scenario:
+    """A new leader finds 5 good nodes and 6 bad ones, whose conditions, in order, turned so long ago.
+
+    `ahead_s`: by how much the clock of the cluster, as a pod shows, is ahead of ours.
+    """
+    scenario = Scenario().nodes("g", 5, gpu=8)
+    at = scenario.now // 1000 + ahead_s
+    turned = {kind: at - age for kind, age in zip(conditions, ages_s, strict=False)}
+    labels = {NVSENTINEL_STATE: label} if label else {}
+    scenario.nodes("b", 6, gpu=8, conditions=conditions, turned=turned, labels=labels)
+    scenario.gang("young", 1, gpu=8, on=("g-0",))
+    return scenario.change(
+        "young", members=tuple(replace(pod, created=at) for pod in scenario.members("young"))
+    )
+
+
+def test_a_new_leader_finds_it_open() -> None:
+    scenario = taken_over(100)
+    decided = step(scenario)
+    assert decided.result.stats.breaker == "6 of 11 nodes turned bad within 300 s"
+    assert decided.result.wake_at == scenario.now // 1000 * 1000 - 100_000 + WINDOW_MS
+    assert dict(decided.result.memory.scores) == {}
+
+
+@pytest.mark.parametrize(
+    ("ages_s", "conditions"),
+    [
+        ((299,), {"GpuXidError": "True"}),
+        ((10, 20), {"GpuXidError": "True", "Ready": "Unknown"}),
+        ((10, 10**6), {"GpuXidError": "True", "Ready": "True"}),
+        ((10, 10**6), {"GpuXidError": "True", "SiteOwn": "True"}),
+        ((-200,), {"Ready": "Unknown"}),
+    ],
+    ids=["oldest", "two faults", "another is well", "one that says nothing", "its clock is ahead"],
+)
+def test_nodes_that_turned_lately_count_for_a_new_leader(
+    ages_s: tuple[int, ...], conditions: dict[str, str]
+) -> None:
+    assert is_open(taken_over(*ages_s, conditions=conditions))
+
+
+@pytest.mark.parametrize(
+    ("ages_s", "conditions", "label"),
+    [
+        ((301,), {"GpuXidError": "True"}, ""),
+        ((10, 10**6), {"GpuXidError": "True", "Ready": "Unknown"}, ""),
+        ((10,), {"GpuXidError": "True", "Ready": "Unknown"}, ""),
+        ((10,), {"GpuXidError": "False"}, "quarantined"),
+        ((10,), {"NodeNotInNWTopologyCM": "True"}, ""),
+        ((-400,), {"Ready": "Unknown"}, ""),
+    ],
+    ids=["old", "bad for weeks", "joined bad", "a label has no time", "no fault", "its clock is wrong"],
+)
+def test_nodes_that_did_not_turn_lately_do_not(
+    ages_s: tuple[int, ...], conditions: dict[str, str], label: str
+) -> None:
+    assert not is_open(taken_over(*ages_s, conditions=conditions, label=label))
+
+
+def test_a_new_leader_whose_clock_is_behind() -> None:
+    assert is_open(taken_over(100, ahead_s=3600))
+    assert not is_open(taken_over(301, ahead_s=3600))
+
+
+def test_a_new_leader_uses_only_nodes_that_were_good_all_the_while() -> None:
+    scenario = taken_over(100)
+    scenario.nodes("g", 2, gpu=8, conditions={"Ready": "True"}, turned={"Ready": scenario.now // 1000 - 50})
+    assert step(scenario.gang("new", 3, gpu=8)).where("new") == {"g": 3}
+    assert "g-1" not in step(scenario.gang("more", 1, gpu=8)).nodes("more")
+
+
+def test_a_later_cycle_goes_by_what_it_has_seen() -> None:
+    scenario = Scenario().nodes("g", 5)
+    step(scenario)
+    turned = {"GpuXidError": scenario.now // 1000 - 10}
+    assert not is_open(scenario.nodes("new", 6, conditions=BAD, turned=turned))
+
+
+class SiteJudge:
+    """A plugin of a site, which cannot say since when nodes are faulty."""
+
+    name = "site"
+
+    def node_fault(self, node: Node) -> str | None:
+        return "the site says so" if node.conditions else None
+
+
+def test_a_fault_of_which_nobody_knows_since_when_is_old() -> None:
+    snapshot = taken_over(100).snapshot()
+    config = ToleranceConfig()
+    health = NodeHealth(NodeHealthArguments())
+    assert len(told_turns(snapshot, Plugins((health,)), config)) == 6
+    assert told_turns(snapshot, Plugins((health, SiteJudge())), config) == {}

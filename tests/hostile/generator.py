@@ -29,12 +29,13 @@ _LARGE: Final = 50
 
 
 class Spoiled(NamedTuple):
-    """One object as the API server would send it. `how` names what was done to it."""
+    """One object as the API server would send it. `how` names what was done to it, `sound` is as before."""
 
     kind: str
     name: str
     body: bytes
     how: tuple[str, ...]
+    sound: bytes
 
 
 QUANTITIES: Final = (
@@ -78,13 +79,14 @@ def spoiled(seed: int) -> Iterator[Spoiled]:
         kind = random.choice(kinds)
         name = _name(random, kind, number)
         document = VALID[kind](random, name)
+        sound = json.dumps(document).encode()
         how = [_spoil(random, kind, document) for _ in range(random.choice((1, 1, 1, 2, 3)))]
         body = json.dumps(document).encode()
         if len(body) > OBJECT_BYTES_MAX:
             continue
         if random.random() < 0.05:
             body = _spoil_bytes(random, body, how)
-        yield Spoiled(kind, name, body, tuple(how))
+        yield Spoiled(kind, name, body, tuple(how), sound)
 
 
 def _name(random: Random, kind: str, number: int) -> str:
@@ -434,7 +436,8 @@ def zones(random: Random, document: Document) -> None:
     if isinstance(found, list) and found and isinstance(found[0], dict):
         found[0]["type"] = random.choice(("Node", "Node", "Die", "", None))
         found.extend(random.choice(([], found[:1], [{}], found * 40)))
-        for each in found[0].get("resources", ()) if random.random() < 0.7 else ():
+        resources = found[0].get("resources") if random.random() < 0.7 else None
+        for each in resources if isinstance(resources, list) else ():
             if isinstance(each, dict):
                 each[random.choice(("capacity", "allocatable", "available"))] = random.choice(QUANTITIES)
     policies = ([], ["Restricted"], ["?"], None, ["SingleNUMANodePodLevel"] * 3)

@@ -1,15 +1,14 @@
 """Thousands of spoiled objects beside healthy work. `python -m bench.hostile` does the same with 100,000."""
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
+from tests.calls import counted
 from tests.hostile import events
 from tests.hostile.commands import decided
 from tests.hostile.generator import Spoiled, spoiled
@@ -72,22 +71,6 @@ async def calls_for(items: list[Spoiled]) -> int:
         cluster.send(item.kind, b'{"type":"ADDED","object":' + item.body + b"}")
     await cluster.hear()
     return counted(cluster.cycle)
-
-
-def counted(work: Callable[[], Any]) -> int:
-    calls = 0
-
-    def count(_frame: Any, event: str, _argument: Any) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return calls
 
 
 async def test_an_object_that_is_sent_often_is_named_once() -> None:

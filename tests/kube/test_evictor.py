@@ -1,24 +1,29 @@
 """An eviction says why, deletes that very pod, and nothing else."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from phalanx.clock import SystemClock, seeded_random
+from phalanx.kube import evictor as evictor_module
 from phalanx.kube.client import Client
 from phalanx.kube.errors import NotFound
 from phalanx.kube.evictor import Evictor
-from phalanx.limits import EVICT_CONCURRENCY
+from phalanx.kube.limits import EVICT_ATTEMPTS_MAX, EVICT_CONCURRENCY, EVICT_CONCURRENCY_OF_NAMESPACE
 from phalanx.model.decisions import Evict
 from phalanx.model.names import GangId, PodUid
 from phalanx.ports import Response
-from tests.kube.faults import FaultyTransport, Send, answer, applied_but_lost, not_sent
+from tests.kube.faults import FaultyTransport, Send, answer, applied_but_lost, held_until, lost, not_sent
 from tests.kube.reports import Reports
 from tests.kube.test_binder import SwitchFence
 from tests.kube.world import World
+
+_numbers = itertools.count()
 
 
 @asynccontextmanager
@@ -52,6 +57,16 @@ async def eviction(world: World, name: str) -> Evict:
         reason="PreemptionByScheduler",
         message="room for ns/other",
     )
+
+
+@pytest_asyncio.fixture
+async def other(transport: FaultyTransport) -> AsyncIterator[World]:
+    """The namespace of another tenant."""
+    made = World(transport, namespace=f"other-{next(_numbers)}")
+    await made.create_namespace()
+    transport.sent.clear()
+    yield made
+    await made.remove()
 
 
 async def is_gone(world: World, name: str) -> bool:
@@ -166,3 +181,84 @@ async def test_a_reply_that_errs_about_the_pod_saves_it_not(
         evictor.submit([await eviction(world, "a")])
         await reports.until("eviction written")
     assert await is_gone(world, "a")
+
+
+async def test_evictions_that_are_refused_hold_up_nobody(
+    world: World, other: World, transport: FaultyTransport
+) -> None:
+    names = [f"bad-{index}" for index in range(EVICT_CONCURRENCY)]
+    for name in names:
+        transport.fault("PATCH", f"/pods/{name}/", *[answer(403)] * EVICT_ATTEMPTS_MAX)
+    async with evicting(transport) as (evictor, reports):
+        for name in names:
+            evictor.submit([await eviction(world, name)])
+        evictor.submit([await eviction(other, "good")])
+        await reports.until("eviction written")
+    assert await is_gone(other, "good")
+    assert reports.counts["eviction gave-up"] == 0
+    assert max(transport.count("PATCH", f"/pods/{name}/") for name in names) < EVICT_ATTEMPTS_MAX
+
+
+async def test_requests_that_hang_hold_up_no_other_namespace(
+    world: World, other: World, transport: FaultyTransport
+) -> None:
+    released = asyncio.Event()
+    transport.fault("PATCH", "/pods/bad-", *[held_until(released)] * EVICT_CONCURRENCY)
+    async with evicting(transport) as (evictor, reports):
+        evictor.submit([await eviction(world, f"bad-{index}") for index in range(EVICT_CONCURRENCY)])
+        evictor.submit([await eviction(other, "good")])
+        await reports.until("eviction written")
+        assert await is_gone(other, "good")
+        assert transport.count("PATCH", "/pods/bad-") == EVICT_CONCURRENCY_OF_NAMESPACE
+        released.set()
+        await reports.until("eviction written", EVICT_CONCURRENCY + 1)
+
+
+async def test_what_fails_for_good_is_given_up(
+    world: World, transport: FaultyTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport.fault("PATCH", "/pods/a/", *[answer(403)] * EVICT_ATTEMPTS_MAX)
+    transport.fault("DELETE", "/pods/b", *[answer(403)] * (EVICT_ATTEMPTS_MAX - 1))
+    monkeypatch.setattr(evictor_module, "EVICT_BACKOFF_FIRST_S", 0.0)
+    async with evicting(transport) as (evictor, reports):
+        evictor.submit([await eviction(world, "a"), await eviction(world, "b")])
+        await reports.until("eviction gave-up")
+        await reports.until("eviction written")
+    assert transport.count("PATCH", "/pods/a/") == EVICT_ATTEMPTS_MAX
+    assert (await is_gone(world, "a"), await is_gone(world, "b")) == (False, True)
+
+
+async def test_whoever_stops_ends_what_was_begun_and_drops_the_rest(
+    world: World, transport: FaultyTransport
+) -> None:
+    released, is_sent = asyncio.Event(), asyncio.Event()
+
+    async def held(send: Send) -> Response:
+        is_sent.set()
+        await released.wait()
+        response: Response = await send()
+        return response
+
+    transport.fault("PATCH", "/pods/begun-", *[held] * EVICT_CONCURRENCY_OF_NAMESPACE)
+    async with evicting(transport) as (evictor, reports):
+        names = [f"begun-{index}" for index in range(EVICT_CONCURRENCY_OF_NAMESPACE)]
+        evictor.submit([await eviction(world, name) for name in names])
+        evictor.submit([await eviction(world, "late")])
+        await is_sent.wait()
+        stopping = asyncio.create_task(evictor.stop(within=30))
+        await reports.until("eviction dropped")
+        assert not stopping.done()
+        released.set()
+        await stopping
+    assert [await is_gone(world, name) for name in (*names, "late")] == [*[True] * len(names), False]
+    assert transport.count("PATCH", "/pods/late") == 0
+
+
+async def test_stopping_does_not_wait_for_ever(world: World, transport: FaultyTransport) -> None:
+    transport.fault("PATCH", "/pods/a/", *[lost] * EVICT_ATTEMPTS_MAX)
+    async with evicting(transport) as (evictor, _):
+        evictor.submit([await eviction(world, "a")])
+        while not transport.sent or transport.sent[-1][0] != "PATCH":
+            await asyncio.sleep(0)
+        await evictor.stop(within=0)
+    assert not await is_gone(world, "a")

@@ -7,6 +7,7 @@ import pytest
 from phalanx.model.pods import Pod, PodFailure
 from phalanx.model.reading.pods import read_pod
 from phalanx.model.reading.shapes import Shapes
+from phalanx.sim.api.objects import rfc3339
 from tests.model.written import pod
 
 Status = dict[str, Any]
@@ -46,6 +47,46 @@ def test_when_a_pod_ended() -> None:
     assert read({"phase": "Failed", "containerStatuses": ended(1, at="1970-01-01T00:01:40Z")}).ended == 100
     assert read({"phase": "Failed", "reason": "OutOfcpu"}).ended == 0
     assert read({"phase": "Running", "containerStatuses": ended(1, at="1970-01-01T00:01:40Z")}).ended == 0
+
+
+@pytest.mark.parametrize("off_s", [-300, 0, 300])
+def test_a_node_whose_clock_is_off_does_not_move_the_end_of_its_pods(off_s: int) -> None:
+    """The API server bound it at 100. The kubelet took it a second later and saw it end after 60 s."""
+    assert read(failed(bound=1100, took=1101 + off_s, ended=1161 + off_s)).ended == 1160
+
+
+@pytest.mark.parametrize(
+    ("times", "found"),
+    [
+        ({"took": 1101, "ended": 1161}, 1161),
+        ({"bound": 1100, "ended": 1161}, 1161),
+        ({"bound": 1100, "took": 1101}, 0),
+        ({"bound": 1100, "took": 1400, "ended": 1161}, 1100),
+    ],
+)
+def test_what_is_taken_for_its_end_where_little_is_told(times: dict[str, int], found: int) -> None:
+    """A clock that was set back while it ran says only that it ended after its bind."""
+    assert read(failed(**times)).ended == found
+
+
+def failed(*, bound: int = 0, took: int = 0, ended: int = 0) -> Status:
+    """Times in seconds since the epoch."""
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": rfc3339(bound * 1000)}
+    terminated = {"exitCode": 1, "finishedAt": rfc3339(ended * 1000)}
+    return {
+        "phase": "Failed",
+        "conditions": [{"type": "Ready", "status": "False"}, *([scheduled] if bound else [])],
+        "startTime": rfc3339(took * 1000) if took else None,
+        "containerStatuses": [{"name": "main", "state": {"terminated": terminated}}] if ended else [],
+    }
+
+
+def test_when_a_pod_was_told_that_it_goes() -> None:
+    target = {"type": "DisruptionTarget", "reason": "GangRestarted", "lastTransitionTime": rfc3339(100_000)}
+    found = read({"phase": "Running", "conditions": [{**target, "status": "True"}]})
+    assert (found.disruption, found.disrupted) == ("GangRestarted", 100)
+    found = read({"phase": "Running", "conditions": [{**target, "status": "False"}]})
+    assert (found.disruption, found.disrupted) == ("", 0)
 
 
 def test_deletion_began_a_grace_before_its_timestamp() -> None:

@@ -42,6 +42,26 @@ def test_a_node_is_read() -> None:
     assert list(found.labels) == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("created", "turned", "expected"),
+    [
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:02:01Z", {"Ready": 1767225721}),
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:02:00Z", {}),
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z", {}),
+        ("2026-01-01T00:00:00Z", "2025-12-31T23:50:00Z", {}),
+        ("2026-01-01T00:00:00Z", None, {}),
+        (None, "2026-01-01T00:02:01Z", {}),
+    ],
+    ids=["turned", "joined", "kwok", "clock behind", "not told", "manifest"],
+)
+def test_what_a_node_has_told_since_it_joined_has_not_turned(
+    created: str | None, turned: str | None, expected: dict[str, int]
+) -> None:
+    condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": turned}
+    meta = {"name": "n", "uid": "u", "creationTimestamp": created}
+    assert read_node(node(metadata=meta, status={"conditions": [condition]})).turned == expected
+
+
 def test_capacity_counts_where_nothing_is_allocatable() -> None:
     assert read_node(node(status={"capacity": {"cpu": "8"}})).allocatable == {"cpu": 8000}
 

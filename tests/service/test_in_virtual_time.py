@@ -161,3 +161,20 @@ def uid_of(world: World, name: str) -> str:
     found = world.client.get(Key("pods", "default", name))
     assert found is not None
     return str(found["metadata"]["uid"])
+
+
+def test_a_pod_whose_condition_could_not_be_written_is_told_once_it_can_be() -> None:
+    async def told(world: World) -> None:
+        await settled(world)
+        rule = refuse(world, "/pods/")
+        rule.methods = ("PATCH",)
+        world.create([workloads.pod("a", requests={"cpu": "9999"})])
+        await asyncio.sleep(30)
+        assert rule.met
+        rule.times = 0
+        await asyncio.sleep(90)
+        [pod] = pods(world)
+        [condition] = pod["status"]["conditions"]
+        assert condition["message"].startswith("AboveClusterCapacity: ")
+
+    in_world(WorldSettings(seed=1), told)

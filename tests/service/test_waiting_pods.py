@@ -3,6 +3,7 @@
 import msgspec
 
 from phalanx.limits import POD_TOLD_AGAIN_S
+from phalanx.model.names import PodUid
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.service.waiting_pods import WaitingPods
 from tests.service.members import BOUND, GANG, WAITING, gang
@@ -78,3 +79,27 @@ def test_what_is_forgotten_is_told_anew() -> None:
     desk.pods.forget(GANG)
     assert desk.pods.gangs == frozenset()
     assert desk.told("1 is free", WAITING) == ["pod-0"]
+
+
+def test_who_was_told_in_vain_is_told_again_after_a_while() -> None:
+    desk = Desk()
+    desk.told("1 is free", WAITING, WAITING)
+    [lost, _] = gang(WAITING, WAITING).members
+    desk.clock.seconds = 10
+    desk.pods.lost(lost.uid)
+    desk.pods.lost(PodUid("a queue"))
+    assert desk.asked == [POD_TOLD_AGAIN_S]
+    assert desk.told("1 is free", WAITING, WAITING) == []
+    desk.clock.seconds = 10 + POD_TOLD_AGAIN_S
+    assert desk.told("1 is free", WAITING, WAITING) == [lost.name]
+    assert desk.told("1 is free", WAITING, WAITING) == []
+
+
+def test_who_is_asked_early_asks_again() -> None:
+    desk = Desk()
+    desk.told("1 is free", WAITING)
+    desk.told("2 are free", WAITING)
+    desk.clock.seconds = POD_TOLD_AGAIN_S - 5
+    desk.pods.due(GANG)
+    assert desk.told("2 are free", WAITING) == []
+    assert desk.asked == [POD_TOLD_AGAIN_S, 5]

@@ -53,14 +53,11 @@ def test_pods_may_be_smaller(tmp_path: Path) -> None:
     assert [(job.pods, job.gpus_per_pod) for job in jobs] == [(12, 1), (1, 1), (8, 1)]
 
 
-def test_a_trace_without_jobs_is_empty(tmp_path: Path) -> None:
-    assert read_trace(written(tmp_path, HEADER)) == ()
-
-
 @pytest.mark.parametrize(
     ("text", "place", "field"),
     [
-        ("", "line 1", "timestamp: there is no such column"),
+        ("", "line 1", "timestamp, duration, num_gpus, cluster: there is no such column"),
+        (HEADER, "line 2", "the first job: there is none"),
         ("timestamp,duration,cluster\n", "line 1", "num_gpus: there is no such column"),
         (HEADER + "yesterday,1,1,1,a\n", "line 2", "timestamp: 'yesterday' is not a time"),
         (HEADER + "2017-10-09 07:01:55,1,1,1,a\n2017-10-09 07:01:55,-1,1,1,a\n", "line 3", "duration: '-1'"),
@@ -80,6 +77,13 @@ def test_a_bad_trace_is_refused_with_file_line_and_field(
     with pytest.raises(TraceError) as caught:
         read_trace(file)
     assert str(caught.value).startswith(f"{file}, {place}, {field}")
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_bytes(bytes(range(256)))
+    with pytest.raises(TraceError, match="is no CSV in UTF-8"):
+        read_trace(file)
 
 
 def test_drawn_jobs_want_what_the_load_says() -> None:

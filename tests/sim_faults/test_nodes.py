@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from phalanx.sim.api.objects import seconds_of
 from phalanx.sim.faults.borrowed import NOTE
 from phalanx.sim.store import ChangeType
 from tests.sim_faults.conftest import RACK, Play, Town
@@ -46,6 +47,31 @@ def test_a_lost_node_does_not_become_ready_when_another_fault_ends(play: Play) -
         await town.inject("node-not-ready", "a", seconds=100)
         assert ready(town) == "Unknown"
         await silent
+
+    play(story)
+
+
+@pytest.mark.parametrize("by_s", [-300, 300])
+def test_what_a_kubelet_writes_is_off_as_its_clock_is(play: Play, by_s: int) -> None:
+    """And only that: who bound the pod has the right time."""
+
+    async def story(town: Town) -> None:
+        task = town.start("node-clock", "a", seconds=30, by_s=by_s)
+        await town.running("on-b", "b")
+        await town.running("on-a", "a")
+        now = seconds_of(town.client.now())
+        assert [seconds_of(started(town, name)) - now for name in ("on-a", "on-b")] == [by_s - 1, -2]
+        assert seconds_of(bound(town, "on-a")) == now - 1
+        await task
+        await town.running("later", "a")
+        assert seconds_of(started(town, "later")) == seconds_of(town.client.now()) - 1
+
+    def started(town: Town, name: str) -> str:
+        return str(town.get("Pod", name, "default")["status"]["startTime"])
+
+    def bound(town: Town, name: str) -> str:
+        conditions = town.get("Pod", name, "default")["status"]["conditions"]
+        return str(next(one["lastTransitionTime"] for one in conditions if one["type"] == "PodScheduled"))
 
     play(story)
 

@@ -45,9 +45,11 @@ RESOURCES = {
     "Pod": "pods",
     "PodDisruptionBudget": "poddisruptionbudgets.policy",
     "PodGroup": "podgroups.scheduling.phalanx.dev",
+    "PriorityClass": "priorityclasses.scheduling.k8s.io",
     "Queue": "queues.scheduling.phalanx.dev",
     "Topology": "topologies.scheduling.phalanx.dev",
 }
+UNSPACED = ("nodes", RESOURCES["Queue"], RESOURCES["PriorityClass"])
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 LEASE = f"{LEASES}/phalanx"
 
@@ -83,7 +85,7 @@ class Stage:
                 self.change(one["metadata"]["name"], "nodes", taints=[])
 
     def key(self, name: str, resource: str = "pods", namespace: str = "default") -> Key:
-        return Key(resource, "" if resource in ("nodes", RESOURCES["Queue"]) else namespace, name)
+        return Key(resource, "" if resource in UNSPACED else namespace, name)
 
     def uid(self, name: str, resource: str = "pods", namespace: str = "default") -> str:
         found = self.client.get(self.key(name, resource, namespace))
@@ -226,7 +228,8 @@ class Actor:
         self.decided(CycleResult(cycle=self._cycle, placements=(placement,), memory=memory))
 
     def decided(self, result: CycleResult) -> None:
-        self._stage.checks.on_cycle(self.name, Snapshot(now=0, seed=0), result)
+        snapshot = Snapshot(now=self.clock.now_ms(), seed=0)
+        self._stage.checks.on_cycle(self.name, snapshot, result)
 
 
 _CERTIFICATE = Certificate((), (), (), True, "test")

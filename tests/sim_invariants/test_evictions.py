@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from phalanx.kube.timestamps import time_of
 from phalanx.model.decisions import CycleResult, Evict
 from phalanx.sim.invariants.evictions import (
     Breaker,
@@ -43,10 +44,10 @@ async def bound(
     return host
 
 
-def choose(stage: Stage, host: Actor, *names: str) -> None:
+def choose(stage: Stage, host: Actor, *names: str, reason: str = "GangIncomplete") -> None:
     """A cycle that evicts these."""
     evictions = tuple(
-        Evict(stage.uid(name), "default", name, "g", 1, "GangIncomplete", "")  # type: ignore[arg-type]
+        Evict(stage.uid(name), "default", name, "g", 1, reason, "")  # type: ignore[arg-type]
         for name in names
     )
     host.decided(CycleResult(cycle=1, evictions=evictions))
@@ -310,13 +311,75 @@ def test_evictions_while_nodes_turn_bad(bad: int, later_s: float, expected: list
     assert violations(history, Breaker) == expected
 
 
-def test_a_new_process_cannot_know_that_they_turned() -> None:
+@pytest.mark.parametrize(
+    ("reason", "bad", "later_s", "expected"),
+    [
+        ("MemberReplaced", 7, 10, ["S17"]),
+        ("GangIncomplete", 7, 10, ["S17"]),
+        ("MemberReplaced", 6, 10, []),
+        ("MemberReplaced", 7, 1, []),
+        ("MemberReplaced", 7, 400, []),
+        ("Preempted", 7, 10, []),
+        ("Consolidated", 7, 10, []),
+    ],
+)
+def test_an_eviction_is_sent_after_nodes_have_turned_bad(
+    reason: str, bad: int, later_s: float, expected: list[str]
+) -> None:
     async def history(stage: Stage) -> None:
-        host = await turned_bad(stage, 7, decided_before=False)
+        host = await turned_bad(stage, 0)
+        choose(stage, host, "a0", reason=reason)
+        for number in range(bad):
+            stage.condition(f"n{number}", "GpuXidError", "True")
+        await stage.pass_time(later_s)
+        await host.evict("a0")
+
+    assert violations(history, Breaker) == expected
+
+
+@pytest.mark.parametrize(
+    ("age_s", "late_s", "clock_s", "later_s", "expected"),
+    [
+        (200, 0, 0, 10, ["S17"]),
+        (200, None, 0, 10, []),
+        (100, 0, 0, 10, []),
+        (200, 60, 0, 10, []),
+        (200, 0, 60, 10, []),
+        (200, 0, 0, 400, []),
+    ],
+    ids=["told", "not told", "they join", "told wrongly", "its clock is wrong", "old"],
+)
+def test_a_new_process_knows_that_they_turned_where_they_tell(
+    age_s: float, late_s: float | None, clock_s: int, later_s: float, expected: list[str]
+) -> None:
+    async def history(stage: Stage) -> None:
+        host = await turned_bad(stage, 0, decided_before=False)
+        await stage.pass_time(age_s - 45)
+        told = {}
+        if late_s is not None:
+            told = {"lastTransitionTime": time_of(stage.clock.now_ms() + round(late_s * 1000))}
+        for number in range(7):
+            stage.condition(f"n{number}", "GpuXidError", "True", **told)
+        await stage.pass_time(later_s)
+        host.clock.jump(clock_s * 1000)
+        choose(stage, host, "a0", "a1")
+
+    assert violations(history, Breaker) == expected
+
+
+@pytest.mark.parametrize(("is_made_anew", "expected"), [(True, []), (False, ["S17"])])
+def test_a_node_that_is_made_anew_and_bad_has_not_turned(is_made_anew: bool, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        host = await turned_bad(stage, 7)
+        if is_made_anew:
+            stage.delete("n6", "nodes")
+            await stage.pass_time(2)
+            stage.create(node("n6"))
+            stage.condition("n6", "GpuXidError", "True")
         await stage.pass_time(10)
         choose(stage, host, "a0", "a1")
 
-    assert violations(history, Breaker) == []
+    assert violations(history, Breaker) == expected
 
 
 @pytest.mark.parametrize(("target", "expected"), [("n8", ["S17"]), ("n11", [])])

@@ -10,6 +10,8 @@ from phalanx.sim.store import Object
 from phalanx.sim.workloads import node, pod, pod_group
 from tests.sim_invariants.stage import Actor, Stage, violations
 
+POD_STATUS = "/api/v1/namespaces/default/pods/a-1/status"
+GROUP_STATUS = "/apis/scheduling.phalanx.dev/v1alpha1/namespaces/default/podgroups/g/status"
 BLOCK = "network.topology.nvidia.com/block"
 
 
@@ -203,26 +205,41 @@ def test_a_later_subgroup_begins_whole(later: tuple[str, ...], expected: list[st
     assert sorted({*violations(history, WholeGangs)}) == expected
 
 
+async def bound_in_part(stage: Stage) -> Actor:
+    """One of three members is bound, by a leader that has led for long."""
+    gang(stage, 3)
+    host = await stage.leader()
+    await stage.pass_time(40)
+    host.decide(a_0="n1", a_1="n1", a_2="n2")
+    await host.bind("a-0", "n1")
+    return host
+
+
 @pytest.mark.parametrize(("pause_s", "expected"), [(12, []), (45, ["S3"])])
 def test_partly_bound_for_long(pause_s: float, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
-        gang(stage, 3)
-        host = await stage.leader()
-        await stage.pass_time(40)
-        host.decide(a_0="n1", a_1="n1", a_2="n2")
-        await host.bind("a-0", "n1")
+        await bound_in_part(stage)
         await stage.pass_time(pause_s)
+
+    assert violations(history, WholeGangs) == expected
+
+
+@pytest.mark.parametrize(("times", "expected"), [(2, []), (6, ["S3"])], ids=["in-time", "for-ever"])
+def test_writes_about_a_gang_that_are_refused_again_and_again(times: int, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        host = await bound_in_part(stage)
+        for _ in range(times):
+            stale = {"metadata": {"resourceVersion": "1", "uid": stage.uid("a-1")}}
+            assert await host.request("PATCH", POD_STATUS, stale) == 409
+            assert await host.request("PATCH", GROUP_STATUS, {"metadata": {"resourceVersion": "1"}}) == 409
+            await stage.pass_time(10)
 
     assert violations(history, WholeGangs) == expected
 
 
 def test_partly_bound_while_the_leader_is_cut_off() -> None:
     async def history(stage: Stage) -> None:
-        gang(stage, 3)
-        host = await stage.leader()
-        await stage.pass_time(40)
-        host.decide(a_0="n1", a_1="n1", a_2="n2")
-        await host.bind("a-0", "n1")
+        host = await bound_in_part(stage)
         host.network.partition()
         await stage.pass_time(40)
         host.network.heal()

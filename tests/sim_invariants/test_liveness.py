@@ -1,12 +1,14 @@
 """L1 to L5, L11, S18 can fail, and do not when it only looks like it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from phalanx.model.decisions import CycleResult
-from phalanx.model.memory import Memory, Nomination
-from phalanx.model.names import GangId, NodeName
+from phalanx.model.memory import Memory, Nomination, Seated
+from phalanx.model.moves import Move
+from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.resources import GPU
 from phalanx.sim.invariants.caches import CacheIsTrue, NothingIsKept
 from phalanx.sim.invariants.liveness import (
@@ -15,12 +17,22 @@ from phalanx.sim.invariants.liveness import (
     NoEndlessEvictions,
     WaitingIsExplained,
 )
-from phalanx.sim.workloads import gang, node, pod, pod_group, queue
+from phalanx.sim.workloads import gang, node, pod, pod_group, priority_class, queue
 from tests.sim_invariants.stage import Stage, violations
 
 BLOCK = "network.topology.nvidia.com/block"
 HELD = {"finalizers": ["example.com/wait"]}
 GPUS8 = {"nvidia.com/gpu": "8"}
+GROUPS = "podgroups.scheduling.phalanx.dev"
+QUEUES = "queues.scheduling.phalanx.dev"
+CLASSES = "priorityclasses.scheduling.k8s.io"
+SEAT = {NodeName("n0"): {GPU: 1}}
+
+
+def made_for(gang_id: str, *nodes: str) -> Memory:
+    """Room is made on these nodes."""
+    seats = {NodeName(name): {GPU: 1} for name in nodes}
+    return Memory(nominations={GangId(gang_id): Nomination(seats=seats, victims=(), until=1, attempts=1)})
 
 
 def two_blocks(stage: Stage) -> None:
@@ -125,9 +137,8 @@ def test_room_that_is_kept_for_another(kept: list[str], limit: str, expected: li
         stage.create(queue("q", **({"limit": {"nvidia.com/gpu": limit}} if limit else {})))
         waiting(stage, 2, queue="q", topology={"required": "block"})
         host = await stage.leader()
-        seats = {NodeName(name): {GPU: 1} for name in kept}
-        made = Nomination(seats=seats, victims=(), until=1, attempts=1)
-        host.decided(CycleResult(cycle=0, memory=Memory(nominations={GangId("other"): made})))
+        stage.create(pod_group("other", min_member=1))
+        host.decided(CycleResult(cycle=0, memory=made_for(stage.uid("other", GROUPS), *kept)))
         await at_rest(stage)
 
     assert violations(history, FeasibleGangsRun) == expected
@@ -138,12 +149,75 @@ def test_room_that_is_kept_for_the_gang_itself() -> None:
         two_blocks(stage)
         waiting(stage, 4)
         host = await stage.leader()
-        made = Nomination(seats={NodeName("n0"): {GPU: 1}}, victims=(), until=1, attempts=1)
-        gang_id = GangId(stage.uid("g", "podgroups.scheduling.phalanx.dev"))
-        host.decided(CycleResult(cycle=0, memory=Memory(nominations={gang_id: made})))
+        host.decided(CycleResult(cycle=0, memory=made_for(stage.uid("g", GROUPS), "n0")))
         await at_rest(stage)
 
     assert violations(history, FeasibleGangsRun) == ["L1"]
+
+
+@pytest.mark.parametrize("sort", ["nomination", "claim", "move"])
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(600, []), (1100, ["L1"])], ids=["in-its-time", "for-ever"]
+)
+def test_room_that_is_kept_for_ever(sort: str, seconds: int, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        waiting(stage, 4)
+        stage.create(pod_group("other", min_member=1))
+        host = await stage.leader()
+        gang_id = GangId(stage.uid("other", GROUPS))
+        move = Move(queue=QueueName("q"), namespace="default", seats=SEAT, pods=(), until=1)
+        memory = {
+            "nomination": made_for(gang_id, "n0"),
+            "claim": Memory(seated={gang_id: Seated((), since=1, room={NodeName("n0"): ()})}),
+            "move": Memory(moves={gang_id: move}),
+        }[sort]
+        for _ in range(seconds // 100):
+            host.decided(CycleResult(cycle=0, memory=memory))
+            await stage.pass_time(100)
+        stage.checks.at_rest()
+
+    assert violations(history, FeasibleGangsRun) == expected
+
+
+@pytest.mark.parametrize("other", ["never-was", "group", "pod", "pod-lately"])
+def test_room_that_is_kept_for_nobody(other: str) -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        waiting(stage, 4)
+        stage.create(pod_group("other", min_member=1), pod("other"))
+        host = await stage.leader()
+        resource = "pods" if other.startswith("pod") else GROUPS
+        gang_id = "never-was" if other == "never-was" else stage.uid("other", resource)
+        await stage.pass_time(10)
+        if other != "pod-lately":
+            stage.delete("other", resource)
+        await stage.pass_time(10)
+        if other == "pod-lately":
+            stage.delete("other")
+        host.decided(CycleResult(cycle=0, memory=made_for(gang_id, "n0")))
+        await stage.pass_time(2)
+        stage.checks.at_rest()
+
+    assert {*violations(history, FeasibleGangsRun)} == (set() if other == "pod-lately" else {"L1"})
+
+
+def test_a_gang_that_starves_beside_room_that_is_kept_for_ever() -> None:
+    async def history(stage: Stage) -> None:
+        two_blocks(stage)
+        stage.create(pod_group("other", min_member=1))
+        host = await stage.leader()
+        memory = made_for(stage.uid("other", GROUPS), "n0")
+        waiting(stage, 4)
+        for _ in range(100):
+            host.decided(CycleResult(cycle=0, memory=memory))
+            await stage.pass_time(10)
+        assert stage.found.count == 0
+        for _ in range(10):
+            host.decided(CycleResult(cycle=0, memory=memory))
+            await stage.pass_time(10)
+
+    assert violations(history, NobodyStarves)[:1] == ["L3"]
 
 
 @pytest.mark.parametrize("spoil", ["cordon", "fault", "foreign"])
@@ -316,22 +390,59 @@ async def know_all(stage: Stage) -> None:
         await host.hear()
 
 
-@pytest.mark.parametrize("missed", ["pod", "bind", "deletion", "cordon", "node"])
+def relabel(stage: Stage) -> None:
+    """A node moves to another block."""
+    labels = {BLOCK: "b7"}
+    stage.client.update(
+        stage.key("n0", "nodes"), lambda it: {**it, "metadata": {**it["metadata"], "labels": labels}}
+    )
+
+
+async def bind_first(stage: Stage) -> None:
+    await stage.hosts[0].bind("a", "n0")
+
+
+def replace_class(stage: Stage) -> None:
+    """Its value cannot be changed."""
+    stage.delete("high", CLASSES)
+    stage.create(priority_class("high", 7))
+
+
+MISSED: dict[str, Callable[[Stage], object]] = {
+    "pod": lambda stage: stage.create(pod("c")),
+    "bind": bind_first,
+    "deletion": lambda stage: stage.delete("b"),
+    "cordon": lambda stage: stage.change("n0", "nodes", unschedulable=True),
+    "node": lambda stage: stage.delete("n0", "nodes"),
+    "label": relabel,
+    "taint": lambda stage: stage.change("n0", "nodes", taints=[{"key": "a", "effect": "NoSchedule"}]),
+    "condition": lambda stage: stage.condition("n0", "IBLinksProblem", "True"),
+    "allocatable": lambda stage: stage.status("n0", "nodes", allocatable=GPUS8),
+    "minimum": lambda stage: stage.change("g", GROUPS, minMember=3),
+    "level": lambda stage: stage.change("g", GROUPS, topology={"required": "rack"}),
+    "group-queue": lambda stage: stage.change("g", GROUPS, queue="other"),
+    "group": lambda stage: stage.delete("g", GROUPS),
+    "new-group": lambda stage: stage.create(pod_group("h", min_member=1)),
+    "limit": lambda stage: stage.change("q", QUEUES, limit=GPUS8),
+    "weight": lambda stage: stage.change("q", QUEUES, weight=7),
+    "parent": lambda stage: stage.change("q", QUEUES, parent="other"),
+    "queue": lambda stage: stage.delete("q", QUEUES),
+    "new-queue": lambda stage: stage.create(queue("new")),
+    "class": replace_class,
+}
+
+
+@pytest.mark.parametrize("missed", MISSED)
 def test_a_cache_that_missed_something(missed: str) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
-        stage.create(pod("a"), pod("b"))
+        stage.create(priority_class("high", 1000), queue("q"), queue("other"))
+        stage.create(pod_group("g", min_member=2, queue="q", priorityClassName="high"))
+        stage.create(pod("a"), pod("b"), pod("e", group="g"), pod("f", group="h"))
         await know_all(stage)
-        if missed == "pod":
-            stage.create(pod("c"))
-        elif missed == "bind":
-            await stage.hosts[0].bind("a", "n0")
-        elif missed == "deletion":
-            stage.delete("b")
-        elif missed == "cordon":
-            stage.change("n0", "nodes", unschedulable=True)
-        else:
-            stage.delete("n0", "nodes")
+        told = MISSED[missed](stage)
+        if told is not None:
+            await told  # type: ignore[misc]
         await stage.pass_time(4)
         await stage.hosts[0].hear()
         await at_rest(stage)
@@ -345,7 +456,13 @@ def test_a_cache_that_missed_something(missed: str) -> None:
 def test_a_cache_that_knows_all() -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
-        stage.create(pod("a"), pod("b"), pod("foreign", scheduler="x"), pod_group("g", min_member=1))
+        stage.create(pod("a"), pod("b"), pod("foreign", scheduler="x"), priority_class("high", 1000))
+        stage.create(queue("q", parent="no-such", limit=GPUS8, weight=3), queue("r", state="Held"))
+        wish = {"required": "block", "preferred": "rack"}
+        stage.create(pod_group("g", min_member=1, queue="q", priorityClassName="high", topology=wish))
+        stage.create(pod("c", group="g"), pod("d", group="none"))
+        stage.condition("n0", "IBLinksProblem", "True")
+        stage.change("n1", "nodes", taints=[{"key": "a", "effect": "NoSchedule"}], unschedulable=True)
         await stage.hosts[0].bind("a", "n0")
         stage.delete("b")
         await know_all(stage)

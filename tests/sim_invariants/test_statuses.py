@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from phalanx.model.decisions import CycleResult
 from phalanx.sim.invariants.statuses import QueuesAddUp, StatusIsTrue
 from phalanx.sim.workloads import gang, node, pod_group, queue
 from tests.sim_invariants.stage import Stage, violations
 
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 GROUPS, QUEUES = "podgroups.scheduling.phalanx.dev", "queues.scheduling.phalanx.dev"
 
 
@@ -124,6 +126,55 @@ def test_counts(changes: dict[str, int], expected: list[str]) -> None:
     assert violations(history, StatusIsTrue) == expected
 
 
+async def go_on(stage: Stage, seconds: float) -> None:
+    """With a cycle now and then."""
+    for _ in range(round(seconds / 5)):
+        stage.hosts[0].decided(CycleResult(cycle=0))
+        await stage.pass_time(5)
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(5, []), (15, ["S13"])], ids=["in-time", "late"])
+def test_counts_that_are_told_late(seconds: float, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        await use(stage, 3)
+        stage.status("g-w-0", phase="Running")
+        stage.status("g", GROUPS, counts=RIGHT)
+        await go_on(stage, 40)
+        assert stage.found.count == 0
+        stage.status("g-w-1", phase="Running")
+        await go_on(stage, seconds)
+        stage.status("g", GROUPS, counts={**RIGHT, "running": 2, "bound": 1})
+        await go_on(stage, 40)
+
+    assert violations(history, StatusIsTrue) == expected
+
+
+def test_counts_that_a_leader_cannot_know() -> None:
+    async def history(stage: Stage) -> None:
+        await use(stage, 3)
+        stage.hosts[0].network.delay_watches(60)
+        await go_on(stage, 60)
+        stage.hosts[0].network.delay_watches(0)
+        await stage.pass_time(5)
+        stage.status("g", GROUPS, counts={**RIGHT, "running": 0, "bound": 3})
+        await go_on(stage, 40)
+
+    assert violations(history, StatusIsTrue) == []
+
+
+def test_many_counts_take_their_time() -> None:
+    async def history(stage: Stage) -> None:
+        await use(stage, 3)
+        await go_on(stage, 8)
+        for number in range(3000):
+            stage.status("g-w-0", message=f"{number}")
+        await go_on(stage, 30)
+        stage.status("g", GROUPS, counts={**RIGHT, "running": 0, "bound": 3})
+        await go_on(stage, 40)
+
+    assert violations(history, StatusIsTrue) == []
+
+
 def test_counts_of_a_moment_ago() -> None:
     async def history(stage: Stage) -> None:
         await use(stage, 3)
@@ -162,5 +213,31 @@ def test_success_by_a_minimum_that_was_raised_a_moment_ago(later_s: float, expec
         await stage.pass_time(later_s)
         fields: dict[str, Any] = {"startedAt": "2026-01-01T00:00:00Z"}
         stage.status("g", GROUPS, **fields)
+
+    assert violations(history, StatusIsTrue) == expected
+
+
+@pytest.mark.parametrize(
+    ("reason", "to", "expected"),
+    [("Scheduled", "n1", []), ("Scheduled", "n2", ["S13"]), ("FailedScheduling", "n2", [])],
+)
+@pytest.mark.parametrize("is_gone", [False, True], ids=["there", "gone"])
+def test_an_event_of_a_bind(reason: str, to: str, is_gone: bool, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        await use(stage, 1)
+        body = {
+            "metadata": {"name": "g-w-0.1", "namespace": "default"},
+            "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingController": "phalanx",
+            "reportingInstance": "p0",
+            "regarding": {"kind": "Pod", "namespace": "default", "name": "g-w-0", "uid": stage.uid("g-w-0")},
+            "type": "Normal",
+            "reason": reason,
+            "action": "Binding",
+            "note": f"Successfully assigned default/g-w-0 to {to}",
+        }
+        if is_gone:
+            stage.delete("g-w-0")
+        assert await stage.hosts[0].request("POST", EVENTS, body) == 201
 
     assert violations(history, StatusIsTrue) == expected

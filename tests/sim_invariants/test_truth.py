@@ -1,6 +1,7 @@
 """What the truth counts along, instead of looking at everything anew, is what a look would find."""
 
 from phalanx.sim.invariants.binds import OneBindPerPod
+from phalanx.sim.network import Effect, Rule
 from phalanx.sim.workloads import gang, node, pod_group
 from tests.sim_invariants.stage import RESOURCES, Stage, play
 
@@ -33,6 +34,21 @@ def test_a_gang_finishes_only_as_long_as_a_succeeded_member_is_there() -> None:
 
     play(history, OneBindPerPod)
     assert broken == [False, True]
+
+
+def test_a_host_is_disturbed_for_as_long_as_its_slow_request_takes_though_the_fault_be_over() -> None:
+    quiet: list[float] = []
+
+    async def history(stage: Stage) -> None:
+        stage.create(node("n1"), pod_group("g", min_member=1), *gang("g", {"w": 1}))
+        host = await stage.leader()
+        host.network.rules.append(Rule(effect=Effect.SLOW, slow_s=20.0, times=1))
+        await host.bind("g-w-0", "n1")
+        await stage.pass_time(15)
+        quiet.append(stage.checks.truth.undisturbed_s(host.process.host.name))
+
+    play(history, OneBindPerPod)
+    assert quiet[0] < 15.5
 
 
 def test_levels_follow_the_labels_of_nodes_and_the_topologies() -> None:

@@ -1,7 +1,9 @@
 """Choices of victims against brute force on small clusters."""
 
+import random
 from itertools import combinations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -237,6 +239,47 @@ def test_a_gang_on_many_nodes_is_worth_what_all_of_them_are() -> None:
     choice = most_for_the_cost(problem, whole(problem))
     assert choice is not None
     assert choice.units == (4,)
+
+
+def test_a_place_that_becomes_cheaper_is_seen_at_once() -> None:
+    """Once the second unit is gone for the last place, the first and third clear two places for 11."""
+    problem = VictimProblem(
+        wants=(Want((8,), 3),),
+        places=(Place((0,), (1,)),) * 4,
+        units=(
+            Unit(10, ((0, (4,)), (1, (4,)))),
+            Unit(1, ((1, (4,)), (3, (8,)))),
+            Unit(1, ((0, (4,)),)),
+            Unit(7, ((2, (8,)),)),
+        ),
+    )
+    eager = most_for_the_cost(problem, whole(problem))
+    lazy = most_for_the_cost(problem, whole(problem), is_eager=False)
+    assert eager is not None
+    assert lazy is not None
+    assert (eager.units, lazy.units) == ((0, 1, 2), (0, 1, 3))
+
+
+def _scattered(seed: int) -> VictimProblem:
+    """Twenty nodes of four slots, gangs of one to six pods anywhere on them; six pods want a node each."""
+    rng = random.Random(seed)
+    slots = rng.sample([node for node in range(20) for _ in range(4)], 80)
+    units = []
+    while slots:
+        held = [slots.pop() for _ in range(min(len(slots), rng.randint(1, 6)))]
+        gives = tuple((node, (2 * held.count(node),)) for node in sorted(set(held)))
+        units.append(Unit(rng.randint(1, 40), gives))
+    return VictimProblem((Want((8,), 6),), (Place((0,), (1,)),) * 20, tuple(units))
+
+
+@pytest.mark.parametrize("seed", [2, 10, 14, 40, 48, 55])
+def test_without_effort_the_choice_is_that_of_the_better_order(seed: int) -> None:
+    """Sometimes it is the one, sometimes the other."""
+    problem = _scattered(seed)
+    found = [most_for_the_cost(problem, whole(problem), is_eager=eager) for eager in (True, False)]
+    choice = choose(problem, effort=0.0).choice
+    assert choice is not None
+    assert choice.cost <= min(each.cost for each in found if each is not None)
 
 
 def test_the_bound_shares_the_cost_of_a_gang_among_its_nodes() -> None:

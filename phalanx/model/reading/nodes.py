@@ -1,11 +1,12 @@
 """Nodes: the wire form as the scheduler's own struct."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from phalanx.limits import NODE_JOINS_S
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, Taint
 from phalanx.model.quantities import InvalidQuantity, capacity_amount
-from phalanx.model.reading.metadata import identity
+from phalanx.model.reading.metadata import identity, seconds
 from phalanx.model.reading.shares import with_devices
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.wire import core
@@ -16,6 +17,7 @@ def read_node(written: core.Node) -> Node:
     meta, status = written.metadata, written.status
     field = "allocatable" if status.allocatable else "capacity"
     problems: list[Problem] = []
+    conditions = sorted(status.conditions, key=lambda each: each.type)
     amounts = read_capacity(status.allocatable or status.capacity, f"status.{field}", problems)
     return Node(
         name=NodeName(meta.name),
@@ -25,8 +27,18 @@ def read_node(written: core.Node) -> Node:
         unschedulable=written.spec.unschedulable,
         allocatable=with_devices(amounts, meta.labels, problems),
         problems=tuple(problems),
-        conditions={each.type: each.status for each in sorted(status.conditions, key=lambda each: each.type)},
+        conditions={each.type: each.status for each in conditions},
+        turned=_turned(conditions, joined=seconds(meta.creation_timestamp)),
     )
+
+
+def _turned(conditions: Iterable[core.NodeCondition], *, joined: int) -> dict[str, int]:
+    """Not what a node has told since it joined, whichever clock is ahead, nor what says that it is as old.
+
+    Nothing of a manifest that does not say when its node joined.
+    """
+    told = {each.type: seconds(each.last_transition_time) for each in conditions}
+    return {kind: at for kind, at in told.items() if joined and at > joined + NODE_JOINS_S}
 
 
 def read_capacity(

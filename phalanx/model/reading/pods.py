@@ -36,6 +36,7 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
     shape = shapes.of(written)
     shared, own = shapes.labels_of(written)
     checkpointed, ignored = read_checkpoint(meta.annotations)
+    disruption, disrupted = read_disruption(status)
     return Pod(
         uid=PodUid(identity("Pod", meta)),
         namespace=intern(meta.namespace),
@@ -59,7 +60,8 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
         index=read_rank(labels),
         scheduled=_scheduled(status),
         failure=read_failure(status),
-        disruption=intern(read_disruption(status)),
+        disruption=intern(disruption),
+        disrupted=disrupted,
         ended=read_end(meta, status),
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),

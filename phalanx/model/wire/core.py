@@ -162,6 +162,7 @@ class PodCondition(Wire, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
+    last_transition_time: datetime | None = None
 
 
 class Terminated(Wire, frozen=True):
@@ -232,6 +233,7 @@ class NodeCondition(Wire, frozen=True):
 
     type: str
     status: str = ""
+    last_transition_time: datetime | None = None
 
 
 class NodeStatus(Wire, frozen=True):

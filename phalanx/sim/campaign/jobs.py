@@ -69,14 +69,23 @@ def read_trace(path: Path, *, gpus_per_pod: int = _GPUS_PER_POD) -> tuple[TraceJ
     ignored. `gpus_per_pod` is the most that one pod holds. Raises TraceError, and OSError.
     """
     with path.open(newline="", encoding="utf-8") as file:
-        rows = csv.DictReader(file)
-        for column in _COLUMNS:
-            if column not in (rows.fieldnames or ()):
-                raise TraceError(path, 1, column, "there is no such column")
-        read = [_job_of(path, rows.line_num, row, gpus_per_pod) for row in rows]
-    first = min((job.submit_s for job in read), default=0.0)
+        try:
+            read = list(_rows(path, csv.DictReader(file), gpus_per_pod))
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise TraceError(path, 1, "the file", f"is no CSV in UTF-8: {error}") from None
+    if not read:
+        raise TraceError(path, 2, "the first job", "there is none")
+    first = min(job.submit_s for job in read)
     moved = [replace(job, submit_s=job.submit_s - first) for job in read]
     return tuple(sorted(moved, key=lambda job: job.submit_s))
+
+
+def _rows(path: Path, rows: "csv.DictReader[str]", gpus_per_pod: int) -> Iterator[TraceJob]:
+    missing = [column for column in _COLUMNS if column not in (rows.fieldnames or ())]
+    if missing:
+        raise TraceError(path, 1, ", ".join(missing), "there is no such column")
+    for row in rows:
+        yield _job_of(path, rows.line_num, row, gpus_per_pod)
 
 
 def _job_of(path: Path, line: int, row: Mapping[str, str | None], gpus_per_pod: int) -> TraceJob:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.names import LABEL_POD_GROUP
 from phalanx.model.resources import CPU, GPU
-from phalanx.sim.store import Key, Object
+from phalanx.sim.store import Change, Key, Object
 from phalanx.sim.workloads import job, pod_group, tree_of_nodes
 from phalanx.sim.world import World
 
@@ -17,6 +17,12 @@ RACK: Final = "cloud.provider.com/topology-rack"
 NAME: Final = "drill"
 GANG: Final = 16
 SETTLE_S: Final = 4.0
+_LOOK_S: Final = 0.25
+_REMOVED_S: Final = 1.0
+"""Seconds until a controller that keeps no failed pods has deleted one."""
+_GOES_ON_S: Final = 20.0
+_TAKEN_AWAY: Final = 4
+_ALL_LANDED_S: Final = 3.0
 
 
 async def _nothing_more(_world: World) -> str | None:
@@ -58,7 +64,8 @@ async def settled(world: World) -> None:
     await asyncio.sleep(SETTLE_S)
 
 
-async def _running(world: World, **spec: Any) -> None:
+async def running(world: World, **spec: Any) -> None:
+    """The gang runs."""
     await settled(world)
     world.create(gang(**spec))
     async with asyncio.timeout(60):
@@ -68,11 +75,15 @@ async def _running(world: World, **spec: Any) -> None:
 
 
 async def _running_to_be_restarted(world: World) -> None:
-    await _running(world, recovery={"onNodeLoss": "Restart", "gracePeriod": "5s"})
+    await running(world, recovery={"onNodeLoss": "Restart", "gracePeriod": "5s"})
+
+
+async def _running_to_be_started_anew(world: World) -> None:
+    await running(world, recovery={"onMemberFailure": "Restart"})
 
 
 async def _running_to_be_replaced(world: World) -> None:
-    await _running(world, recovery={"onNodeLoss": "Replace", "gracePeriod": "5s"})
+    await running(world, recovery={"onNodeLoss": "Replace", "gracePeriod": "5s"})
 
 
 def _create_gang(world: World) -> Callable[[], bool]:
@@ -80,17 +91,88 @@ def _create_gang(world: World) -> Callable[[], bool]:
     return lambda: _all_run(world)
 
 
+async def _goes_on(world: World) -> str | None:
+    """Nobody who runs now is evicted again."""
+    before = _bound(world)
+    await asyncio.sleep(_GOES_ON_S)
+    gone = len(before - _bound(world))
+    return f"{gone} members went after the gang had started anew" if gone else None
+
+
 def _lose_a_node(world: World) -> Callable[[], bool]:
-    lost = _nodes_in_use(world)[0]
+    """That of the last members, which are evicted after the others."""
+    lost = _nodes_in_use(world)[-1]
     world.controllers.kubelets.lose(lost)
     return lambda: lost not in _nodes_in_use(world) and _all_run(world)
 
 
+def _lose_a_node_for_all(world: World) -> Callable[[], bool]:
+    before, is_off_node = _bound(world), _lose_a_node(world)
+    return lambda: is_off_node() and not before & _bound(world)
+
+
 def _delete_a_member(world: World) -> Callable[[], bool]:
-    pod = next(pod for pod in _pods(world) if pod["spec"].get("nodeName"))
-    metadata = pod["metadata"]
-    world.client.delete(Key("pods", metadata["namespace"], metadata["name"]), uid=metadata["uid"], grace_s=0)
+    _delete(world, _members(world)[0])
     return lambda: _all_run(world)
+
+
+def _fail_a_member(world: World) -> Callable[[], bool]:
+    before = _bound(world)
+    world.controllers.kubelets.fail(_key(_members(world)[0]))
+    return lambda: _all_run(world) and not before & _bound(world)
+
+
+def _fail_and_remove_a_member(world: World) -> Callable[[], bool]:
+    """Whoever leads when the failed pod is gone cannot know of it: then all of the others go on."""
+    before, failed = _bound(world), _members(world)[0]
+    world.controllers.kubelets.fail(_key(failed))
+    world.loop.call_later(_REMOVED_S, lambda: _delete(world, failed))
+    return lambda: _all_run(world) and len(before & _bound(world)) in (0, GANG - 1)
+
+
+def _create_gang_that_gets_stuck(world: World) -> Callable[[], bool]:
+    """The first that are bound are deleted, and no node takes more until the others of them are gone.
+
+    Where the leader fails so early that none is left, or so that others are bound in time, it just starts.
+    """
+    landed: list[str] = []
+    stuck: set[str] = set()
+
+    def hear(change: Change) -> None:
+        pod, before = change.entry.data, change.previous
+        if not pod["spec"].get("nodeName") or before is None or before.data["spec"].get("nodeName"):
+            return
+        if not landed:
+            world.go(spoil())
+        landed.append(pod["metadata"]["uid"])
+        if len(landed) <= _TAKEN_AWAY:
+            world.loop.call_soon(_delete, world, pod)
+
+    async def spoil() -> None:
+        _cordon(world, cordoned=True)
+        await asyncio.sleep(_ALL_LANDED_S)
+        unsubscribe()
+        stuck.update(_bound(world))
+        while len(stuck) < GANG and stuck & _bound(world):
+            await asyncio.sleep(_LOOK_S)
+        _cordon(world, cordoned=False)
+
+    unsubscribe = world.client.subscribe("pods", hear)
+    world.create(gang())
+    return lambda: _all_run(world) and (len(stuck) == GANG or not stuck & _bound(world))
+
+
+def _cordon(world: World, *, cordoned: bool) -> None:
+    for key in world.client.keys("nodes"):
+        world.client.update(key, lambda it: {**it, "spec": {**it["spec"], "unschedulable": cordoned}})
+
+
+def _delete(world: World, pod: Object) -> None:
+    world.client.delete(_key(pod), uid=pod["metadata"]["uid"], grace_s=0)
+
+
+def _key(pod: Object) -> Key:
+    return Key("pods", pod["metadata"]["namespace"], pod["metadata"]["name"])
 
 
 def _all_run(world: World) -> bool:
@@ -116,14 +198,28 @@ def _pods(world: World) -> list[Object]:
     return [pod for pod in found if pod is not None and "deletionTimestamp" not in pod["metadata"]]
 
 
+def _members(world: World) -> list[Object]:
+    """The pods that have a node."""
+    return [pod for pod in _pods(world) if pod["spec"].get("nodeName")]
+
+
+def _bound(world: World) -> set[str]:
+    """Their UIDs, without those that have ended."""
+    return {pod["metadata"]["uid"] for pod in _members(world) if pod["status"].get("phase") != "Failed"}
+
+
 def _nodes_in_use(world: World) -> list[str]:
-    return sorted({pod["spec"]["nodeName"] for pod in _pods(world) if pod["spec"].get("nodeName")})
+    return sorted({pod["spec"]["nodeName"] for pod in _members(world)})
 
 
 ACTS: Final = (
     Act("bind", settled, _create_gang, within_s=120.0),
-    Act("member-lost", _running, _delete_a_member, within_s=120.0),
+    Act("member-lost", running, _delete_a_member, within_s=120.0),
     Act("node-lost-replace", _running_to_be_replaced, _lose_a_node, within_s=900.0),
-    Act("node-lost-restart", _running_to_be_restarted, _lose_a_node, within_s=900.0),
+    Act("node-lost-restart", _running_to_be_restarted, _lose_a_node_for_all, 900.0, _goes_on),
+    Act("member-failed-restart", _running_to_be_started_anew, _fail_a_member, 300.0, _goes_on),
+    Act("failed-member-removed", _running_to_be_started_anew, _fail_and_remove_a_member, 300.0, _goes_on),
+    Act("partial-release", settled, _create_gang_that_gets_stuck, within_s=300.0),
 )
-"""A gang's binding; one lost member; a lost node, its pods replaced or the gang started anew."""
+"""A gang's binding; one lost member; a lost node, its pods replaced or the gang started anew; a failed member
+for which it starts anew, kept by its controller or removed; a gang that would stay partly bound."""

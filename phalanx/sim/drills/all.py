@@ -6,7 +6,7 @@ from typing import Final
 from phalanx.sim.drills.acts import ACTS, Act
 from phalanx.sim.drills.crashes import crash_plans
 from phalanx.sim.drills.load import FULL, TENTH, load_plans
-from phalanx.sim.drills.plan import Plan, Playable
+from phalanx.sim.drills.plan import Playable
 from phalanx.sim.drills.races import race_plans
 from phalanx.sim.drills.replies import reply_plans
 from phalanx.sim.drills.room import ROOM_ACTS
@@ -16,7 +16,7 @@ from phalanx.sim.invariants.check import Check
 ALL_ACTS: Final = (*ACTS, *ROOM_ACTS)
 """Every act that is repeated with faults."""
 
-Plans = Callable[[Act, int, tuple[type[Check], ...]], Iterator[Plan]]
+Plans = Callable[[Act, int, tuple[type[Check], ...]], Iterator[Playable]]
 
 ACT_DRILLS: Final[Mapping[str, Plans]] = {
     "crashes": lambda act, seed, checks: crash_plans(act, seed=seed, checks=checks),

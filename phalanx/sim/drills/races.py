@@ -1,6 +1,7 @@
 """F9: while a bind is on its way to the server, its pod, its node or its sender changes.
 
-Each bind of an act is held up in turn, and one thing happens meanwhile.
+Each bind of an act is held up in turn, and one thing happens meanwhile. A plan whose race missed, as nothing
+of its name was so when the bind landed, fails.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,11 +9,13 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.sim.drills.acts import Act
-from phalanx.sim.drills.drill import Arm, play
-from phalanx.sim.drills.plan import Plan
+from phalanx.sim.drills.drill import Outcome, play
+from phalanx.sim.hosts import State
 from phalanx.sim.invariants.check import Check
+from phalanx.sim.invariants.facts import NodeFact, node_fact
 from phalanx.sim.network import Effect, Exchange, Rule
 from phalanx.sim.store import Key, Object
 from phalanx.sim.world import World
@@ -24,70 +27,133 @@ _LONGER_THAN_LEASE_S: Final = 30.0
 _TAKEN_S: Final = 60.0
 """Seconds until whatever was taken away or spoilt is well again."""
 
+_SPOILT_BY: Final = "GpuXidError"
+"""A condition that the scheduler knows, faulty when True."""
+
+_CONFLICT: Final = 409
+
 
 class _Bound(Struct, frozen=True):
-    """What the bind that is held up says."""
+    """What the bind that is held up says, and who sent it."""
 
     pod: Key
+    uid: str
     node: Key
+    host: str
 
 
 class Race(Struct, frozen=True):
-    """`act` happens _AFTER_S after a bind was sent, which takes `seconds` to land."""
+    """`act` happens _AFTER_S after a bind was sent, which takes `seconds` to land.
+
+    `has_hit`: whether what the race is named for is so right after it has landed.
+    """
 
     name: str
     act: Callable[[World, _Bound], None]
+    has_hit: Callable[[World, _Bound, Exchange], bool]
     seconds: float = _HELD_UP_S
 
 
-def race_plans(act: Act, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
+class RacePlan(Struct, frozen=True):
+    """One race at one bind of one act. `occurrence` counts the binds of the leader from 0."""
+
+    name: str
+    act: Act
+    seed: int
+    race: Race
+    occurrence: int
+
+    def outcome(self, checks: tuple[type[Check], ...]) -> Outcome:
+        """Play it once. A race that missed is a problem."""
+        held_up = _HeldUp(self.race, self.occurrence)
+        outcome = play(self.act, seed=self.seed, arm=held_up.arm, checks=checks, watched_s=self.race.seconds)
+        if outcome.problem is not None or held_up.has_hit:
+            return outcome
+        return replace(outcome, problem=f"the race missed: {held_up.missed}")
+
+
+def race_plans(act: Act, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[RacePlan]:
     """A plan for each bind of the act and each race."""
     requests = play(act, seed=seed, checks=checks).requests
     for occurrence in range(sum(path.endswith(_BINDING) for _, path in requests)):
         for race in RACES:
-            name = f"{act.name}: {race.name} #{occurrence}"
-            yield Plan(name, act, seed, _hold_up(occurrence, race), watched_s=race.seconds)
+            yield RacePlan(f"{act.name}: {race.name} #{occurrence}", act, seed, race, occurrence)
 
 
-def _hold_up(occurrence: int, race: Race) -> Arm:
-    def arm(world: World) -> None:
+class _HeldUp:
+    """Holds one bind of the leader up, lets the race happen, and looks whether it has hit."""
+
+    def __init__(self, race: Race, occurrence: int) -> None:
+        self.has_hit = False
+        self.missed = "the bind was never sent"
+        self._race = race
+        self._occurrence = occurrence
+        self._left = occurrence
+        self._exchange: Exchange | None = None
+
+    def arm(self, world: World) -> None:
+        """Right before the act begins."""
         leader = world.leader()
         assert leader is not None
         process = leader.process
         assert process is not None
-        host, network = process.host.name, process.network
         rule = Rule(
-            Effect.SLOW, path_part=_BINDING, slow_s=race.seconds, skip=occurrence, times=1, methods=("POST",)
+            Effect.SLOW,
+            path_part=_BINDING,
+            slow_s=self._race.seconds,
+            skip=self._occurrence,
+            times=1,
+            methods=("POST",),
         )
-        network.rules.append(rule)
-        left = [occurrence]
+        process.network.rules.append(rule)
+        host, later = process.host.name, process.network.later
 
         def hear(exchange: Exchange) -> None:
-            is_sent = exchange.landed_at is None and exchange.told is None
-            if exchange.host != host or not exchange.path.endswith(_BINDING) or not is_sent:
+            if exchange.host != host or not exchange.path.endswith(_BINDING):
                 return
-            if not left[0]:
-                network.later(_AFTER_S, lambda: race.act(world, _bound_by(exchange)))
-            left[0] -= 1
+            if exchange.landed_at is not None:
+                self._look(world, exchange)
+            if exchange.landed_at is not None or exchange.told is not None:
+                return
+            if not self._left:
+                self._exchange, self.missed = exchange, "the bind never landed"
+                later(_AFTER_S, lambda: self._race.act(world, _bound_by(exchange)))
+            self._left -= 1
 
         world.observe(hear)
 
-    return arm
+    def _look(self, world: World, exchange: Exchange) -> None:
+        if exchange is not self._exchange:
+            return
+        self._exchange = None
+        self.has_hit = self._race.has_hit(world, _bound_by(exchange), exchange)
+        self.missed = "the bind landed as if nothing had happened"
 
 
 def _bound_by(exchange: Exchange) -> _Bound:
     namespace, _, name = exchange.path.split("/")[-4:-1]
-    node = msgspec.json.decode(exchange.body)["target"]["name"]
-    return _Bound(Key("pods", namespace, name), Key("nodes", "", node))
+    body = msgspec.json.decode(exchange.body)
+    pod, node = Key("pods", namespace, name), Key("nodes", "", body["target"]["name"])
+    return _Bound(pod, body["metadata"]["uid"], node, exchange.host)
 
 
 def _delete_pod(world: World, bound: _Bound) -> None:
-    world.client.delete(bound.pod, uid=_uid(world, bound.pod), grace_s=0)
+    world.client.delete(bound.pod, uid=bound.uid, grace_s=0)
+
+
+def _is_pod_gone(world: World, bound: _Bound, _exchange: Exchange) -> bool:
+    pod = world.client.get(bound.pod)
+    return pod is None or pod["metadata"]["uid"] != bound.uid
 
 
 def _bind_first(world: World, bound: _Bound) -> None:
     """Somebody else puts the pod on the same node."""
-    world.client.bind(bound.pod, uid=_uid(world, bound.pod), node=bound.node.name)
+    world.client.bind(bound.pod, uid=bound.uid, node=bound.node.name)
+
+
+def _came_second(world: World, bound: _Bound, exchange: Exchange) -> bool:
+    is_conflict = exchange.response is not None and exchange.response.status == _CONFLICT
+    return is_conflict and not _is_pod_gone(world, bound, exchange)
 
 
 def _recreate_node(world: World, bound: _Bound) -> None:
@@ -98,12 +164,21 @@ def _recreate_node(world: World, bound: _Bound) -> None:
     world.loop.call_later(_TAKEN_S, lambda: world.client.create("nodes", "", anew))
 
 
+def _is_node_gone(world: World, bound: _Bound, _exchange: Exchange) -> bool:
+    return world.client.get(bound.node) is None
+
+
 def _spoil_node(world: World, bound: _Bound) -> None:
     def report(status: str) -> None:
-        world.client.update_status(bound.node, condition={"type": "GpuXid79Errors", "status": status})
+        world.client.update_status(bound.node, condition={"type": _SPOILT_BY, "status": status})
 
     report("True")
     world.loop.call_later(_TAKEN_S, lambda: report("False"))
+
+
+def _is_node_bad(world: World, bound: _Bound, _exchange: Exchange) -> bool:
+    node = _node(world, bound)
+    return node is not None and bool(node.fault)
 
 
 def _cordon_node(world: World, bound: _Bound) -> None:
@@ -116,24 +191,40 @@ def _cordon_node(world: World, bound: _Bound) -> None:
     world.loop.call_later(_TAKEN_S, lambda: set_to(False))
 
 
+def _is_node_cordoned(world: World, bound: _Bound, _exchange: Exchange) -> bool:
+    node = _node(world, bound)
+    return node is not None and node.is_cordoned
+
+
+def _node(world: World, bound: _Bound) -> NodeFact | None:
+    node = world.client.get(bound.node)
+    return node_fact(node) if node is not None else None
+
+
 def _kill_leader(world: World, _bound: _Bound) -> None:
     leader = world.leader()
     if leader is not None:
         leader.kill()
 
 
-def _uid(world: World, key: Key) -> str:
-    found = world.client.get(key)
-    assert found is not None
-    return str(found["metadata"]["uid"])
+def _is_sender_gone(world: World, bound: _Bound, _exchange: Exchange) -> bool:
+    processes = [replica.process for replica in world.replicas if replica.process is not None]
+    hosts = [process.host for process in processes if process.host.state is not State.DEAD]
+    return all(host.name != bound.host for host in hosts)
+
+
+def _leads_another(world: World, bound: _Bound, exchange: Exchange) -> bool:
+    return world.leader() is not None and _is_sender_gone(world, bound, exchange)
 
 
 RACES: Final = (
-    Race("its pod is deleted", _delete_pod),
-    Race("somebody else binds its pod", _bind_first),
-    Race("its node is made anew", _recreate_node),
-    Race("its node turns bad", _spoil_node),
-    Race("its node is cordoned", _cordon_node),
-    Race("its leader dies", _kill_leader),
-    Race("its leader dies, and it lands under the next one", _kill_leader, _LONGER_THAN_LEASE_S),
+    Race("its pod is deleted", _delete_pod, _is_pod_gone),
+    Race("somebody else binds its pod", _bind_first, _came_second),
+    Race("its node is made anew", _recreate_node, _is_node_gone),
+    Race("its node turns bad", _spoil_node, _is_node_bad),
+    Race("its node is cordoned", _cordon_node, _is_node_cordoned),
+    Race("its leader dies", _kill_leader, _is_sender_gone),
+    Race(
+        "its leader dies, and it lands under the next one", _kill_leader, _leads_another, _LONGER_THAN_LEASE_S
+    ),
 )

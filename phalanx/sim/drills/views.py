@@ -5,27 +5,45 @@ watch was cut and the list after it shows only what came later. Its third, a cra
 """
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Final
 
+from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
 from phalanx.sim.drills.acts import Act
 from phalanx.sim.drills.drill import Arm
 from phalanx.sim.drills.plan import Plan
 from phalanx.sim.network import Network
 from phalanx.sim.world import World
 
-_KINDS: Final = ("/pods", "/nodes", "/podgroups", "/queues", "/namespaces", "")
+_CHANGED: Final = ("/pods", "/nodes", "/podgroups", "/queues", "")
+"""Kinds that acts change, and all kinds at once."""
+
+_WATCHED: Final = [KINDS[name] for name in WATCHED_KINDS]
+_STILL: Final = tuple(
+    f"/{kind.plural}" for kind in _WATCHED if not kind.optional and f"/{kind.plural}" not in _CHANGED
+)
+"""The other kinds that schedulers watch, but those of other projects, which no act has. They change in none,
+so that the moment does not matter."""
+
 _BEGINS_S: Final = (0.0, 0.01, 0.03, 0.1, 0.5, 2.0)
 _LASTS_S: Final = (0.5, 5.0, 40.0)
 
+_GRID: Final = (
+    *product(_CHANGED, _BEGINS_S, _LASTS_S),
+    *((part, _BEGINS_S[0], _LASTS_S[-1]) for part in _STILL),
+)
+_EVENTS_TWICE: Final = tuple(product(("",), _BEGINS_S, _LASTS_S))
+
 
 def view_plans(act: Act, *, seed: int) -> Iterator[Plan]:
-    """A plan for each pattern, each kind of object, each moment and each length."""
+    """A plan for each pattern, each kind that acts change, each moment and each length; of other kinds one.
+
+    Events that come twice do so for all kinds at once.
+    """
     for pattern, (begin, end) in _PATTERNS.items():
-        for part in _KINDS:
-            for at_s in _BEGINS_S:
-                for lasts_s in _LASTS_S:
-                    name = f"{act.name}: {pattern} {part or 'everything'} from {at_s} s for {lasts_s} s"
-                    yield Plan(name, act, seed, _disturb(begin, end, part, at_s, lasts_s))
+        for part, at_s, lasts_s in _EVENTS_TWICE if begin is _repeating else _GRID:
+            name = f"{act.name}: {pattern} {part or 'everything'} from {at_s} s for {lasts_s} s"
+            yield Plan(name, act, seed, _disturb(begin, end, part, at_s, lasts_s))
 
 
 Disturb = Callable[[Network, str, World], None]

@@ -32,8 +32,8 @@ class Kubelets(Protocol):
         """The node is back; after a restart nothing that ran on it runs any more."""
         ...
 
-    def fail(self, pod: Key, /, *, exit_code: int, reason: str, message: str) -> object:
-        """The pod's containers end with this exit code, now; 0 lets it succeed. No effect where none run."""
+    def fail(self, pod: Key, /, *, exit_code: int, reason: str, message: str) -> bool:
+        """The pod's containers end with this exit code, now; 0 lets it succeed. False where none run."""
         ...
 
 

@@ -5,10 +5,10 @@ around the scheduler does:
 
 | kind | settings |
 | --- | --- |
-| api-error | effect (refused, applied-but-refused), method, resource, permille, status, retry_after_s |
-| api-lost | effect (lost, applied-but-lost), method, resource, permille: there is no answer |
-| api-reset | method, resource, permille: the connection is refused |
-| api-slow | method, resource, permille, slow_ms |
+| api-error | effect (refused, applied-but-refused), request, permille, status, retry_after_s |
+| api-lost | effect (lost, applied-but-lost), request, permille: there is no answer |
+| api-reset | request, permille: the connection is refused |
+| api-slow | request, permille, slow_ms |
 | watch-cut, -silent, -gone (410), -duplicate, -reorder, -bookmarks | resource, empty for all |
 | watch-delay | resource, slow_ms |
 | relist | resource |
@@ -16,6 +16,8 @@ around the scheduler does:
 | leader-kill, leader-pause, partition | replica (leader, follower) |
 | clock-jump | replica, by_s |
 | clock-rate | replica, percent that is added to the speed |
+
+A request is a method and a resource, empty for all; WATCH is the opening of a watch, which is cut for that.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -84,17 +86,22 @@ def _labels(site: Site) -> Values:
 
 
 _MINUTES: Final = 60.0
-_WRITES: Final = ("POST", "PUT", "PATCH", "DELETE")
-_METHODS: Final = ("GET", *_WRITES)
-_RESOURCES: Final = ("pods", "pods/binding", "nodes", "podgroups", "queues", "leases", "events", "")
+WRITES: Final = (
+    *("POST pods/binding", "PATCH pods", "DELETE pods", "PATCH podgroups", "PATCH queues"),
+    *("PATCH leases", "POST events"),
+)
+"""Every sort of write that a scheduler sends, but the creation of its Lease, which comes once."""
+
+REQUESTS: Final = (*WRITES, "GET", "WATCH pods", "WATCH nodes", "WATCH podgroups", "WATCH queues", "")
+"""Sorts of requests that a scheduler sends. Most that it reads is its Lease."""
+
 _WATCHED: Final = ("pods", "nodes", "podgroups", "queues", "")
 _STATUSES: Final = (401, 403, 404, 409, 410, 422, 429, 500, 503, 504)
 _REQUESTS: Final[Mapping[str, Values]] = {
-    "method": _METHODS,
-    "resource": _RESOURCES,
+    "request": REQUESTS,
     "permille": (50, 200, 500, 1000),
 }
-_WRITE_REQUESTS: Final[Mapping[str, Values]] = {**_REQUESTS, "method": _WRITES}
+_WRITE_REQUESTS: Final[Mapping[str, Values]] = {**_REQUESTS, "request": WRITES}
 _WATCH: Final[Mapping[str, Values]] = {"resource": _WATCHED}
 _REPLICA: Final[Mapping[str, Values]] = {"replica": ("leader", "follower")}
 _LEADER: Final[Mapping[str, Values]] = {"replica": ("leader",)}
@@ -104,6 +111,14 @@ _EACH: Final[Mapping[str, Values]] = {
     "within_s": (1, 60),
     "restarted": (0, 1),
 }
+_ENDS: Final[Mapping[str, Values]] = {
+    "exit_code": (1, 2, 134, 137, 139, 143, 255),
+    "reason": ("Error", "OOMKilled", "ContainerStatusUnknown", "StartError"),
+    "message": ("", "Watchdog caught collective operation timeout", "CUDA error: uncorrectable ECC error"),
+}
+"""How containers end: as the work itself does, by a signal, or as the kubelet tells it."""
+
+_PREFLIGHT_MESSAGES: Final = ("preflight-nccl-allreduce failed", "preflight-dcgm-diag failed", "")
 
 REMOTE: Final[Mapping[str, Kind]] = {
     "api-error": Kind(
@@ -138,7 +153,9 @@ REMOTE: Final[Mapping[str, Kind]] = {
 _NODES: Final[Mapping[str, Kind]] = {
     "node-not-ready": Kind("F6", (5, 10 * _MINUTES), a_node),
     "node-lost": Kind("F6", (20, 20 * _MINUTES), a_node, {"restarted": (0, 1)}),
+    "node-clock": Kind("F6", (60, 20 * _MINUTES), a_node, {"by_s": (-300, -60, -5, 5, 60, 300)}),
     "node-flap": Kind("F6", (60, 10 * _MINUTES), a_node, {"period_s": range(1, 301), "silent": (0, 0, 1)}),
+    "node-delete": Kind("F6", targets=a_node),
     "node-recreate": Kind("F6", (0, 5 * _MINUTES), a_node, {"labels": ("same", nodes.ANOTHER)}),
     "node-cordon": Kind("F6", (10, 20 * _MINUTES), a_node),
     "node-taint": Kind(
@@ -212,10 +229,10 @@ _CORRELATED: Final[Mapping[str, Kind]] = {
 }
 
 _PODS: Final[Mapping[str, Kind]] = {
-    "pod-init-failure": Kind("F8", (10, 120), settings={"count": (1, 4)}),
-    "pod-failure": Kind(
-        "F8", settings={"count": (1, 1, 4), "delay_s": (0, 5), "exit_code": (1, 134, 137, 139)}
+    "pod-init-failure": Kind(
+        "F8", (10, 120), settings={**_ENDS, "count": (1, 4), "message": _PREFLIGHT_MESSAGES}
     ),
+    "pod-failure": Kind("F8", settings={**_ENDS, "count": (1, 1, 4), "delay_s": (0, 5)}),
     "pod-early-success": Kind("F8"),
     "pod-restarts": Kind("F8", (5 * _MINUTES, 20 * _MINUTES), settings={"times": (5, 35)}),
     "pod-eviction": Kind("F8", settings={"count": (1, 4)}),
@@ -230,9 +247,11 @@ _OBJECTS: Final[Mapping[str, Kind]] = {
     "group-min-member": Kind("F9", (10, 300), settings={**_AT_A_BIND, "delta": (-1, 1)}),
     "group-queue": Kind("F9", (10, 300), settings=_AT_A_BIND),
     "group-priority": Kind("F9", (10, 300), settings=_AT_A_BIND),
+    "group-delete": Kind("F9", settings=_AT_A_BIND),
     "group-recreate": Kind("F9", (0, 30), settings=_AT_A_BIND),
     "queue-limit": Kind("F9", (10, 300), settings={**_AT_A_BIND, "percent": (0, 50, 90)}),
     "queue-loop": Kind("F9", (10, 120), settings=_AT_A_BIND),
+    "queue-delete": Kind("F9", settings=_AT_A_BIND),
     "queue-recreate": Kind("F9", (0, 30), settings=_AT_A_BIND),
     "priority-value": Kind("F9", (10, 300), settings={**_AT_A_BIND, "value": (-10, 0, 1_000)}),
     "namespace-labels": Kind("F9", (10, 300), settings=_AT_A_BIND),
@@ -281,7 +300,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     **_OBJECTS,
     **_LOAD,
 }
-"""What profiles draw from. Without the kinds that nobody undoes (node-delete, group-delete, queue-delete)."""
+"""What profiles draw from. Nobody undoes node-delete, group-delete, queue-delete."""
 
 
 def kinds_of(*families: str) -> tuple[str, ...]:

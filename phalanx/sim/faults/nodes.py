@@ -1,4 +1,4 @@
-"""F6, nodes: not ready, lost, flapping, deleted, made anew, cordoned, tainted, shrunk, labelled otherwise."""
+"""F6, nodes: not ready, lost, flapping, gone, made anew, cordoned, tainted, shrunk; labels, clocks wrong."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,10 +12,12 @@ from phalanx.sim.faults.edits import (
     node_key,
     same,
     uid_of,
+    with_metadata,
     with_spec,
 )
 from phalanx.sim.faults.fault import Fault, FaultContext, Injector, Undo, lasting, nothing, pause
 from phalanx.sim.faults.health import raise_condition
+from phalanx.sim.kubelet import CLOCK_OFF_SECONDS
 from phalanx.sim.store import Object
 
 REMOVED: Final = "removed"
@@ -34,6 +36,17 @@ def lost(fault: Fault, context: FaultContext, node: str) -> Undo:
     """The node falls silent. Settings: restarted, 1 when nothing of it still runs after its return."""
     context.kubelets.lose(node)
     return lambda: context.kubelets.find(node, restarted=bool(fault.number("restarted")))
+
+
+def clock_off(fault: Fault, context: FaultContext, node: str) -> Undo:
+    """The node's clock jumps, and with it all times that its kubelet writes. Settings: by_s."""
+
+    def set_to(off_s: str | None) -> None:
+        changes = {CLOCK_OFF_SECONDS: off_s}
+        edit(context.client, node_key(node), lambda item: with_metadata(item, "annotations", **changes))
+
+    set_to(fault.text("by_s"))
+    return lambda: set_to(None)
 
 
 def cordoned(_fault: Fault, context: FaultContext, node: str) -> Undo:
@@ -186,6 +199,7 @@ def _new_value(fault: Fault, context: FaultContext, label: str) -> str | None:
 INJECTORS: Final[Mapping[str, Injector]] = {
     "node-not-ready": lasting(not_ready),
     "node-lost": lasting(lost),
+    "node-clock": lasting(clock_off),
     "node-flap": _flaps,
     "node-delete": _deleted,
     "node-recreate": _recreated,

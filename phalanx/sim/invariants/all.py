@@ -31,6 +31,7 @@ from phalanx.sim.invariants.processes import (
     RefusedBindsRest,
     SomebodyLeads,
 )
+from phalanx.sim.invariants.restarts import RestartsEnd
 from phalanx.sim.invariants.statuses import QueuesAddUp, StatusIsTrue
 from phalanx.sim.invariants.subgroups import SubgroupsTogether
 from phalanx.sim.invariants.writes import Fencing, Preconditions
@@ -67,6 +68,7 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     RefusedBindsRest,
     LostMembersGo,
     WaitingIsExplained,
+    RestartsEnd,
     BindMarks,
     WriteMarks,
     GangMarks,

@@ -37,6 +37,13 @@ OPEN_CALLS_MAX: Final = 4096
 CONVERGED_S: Final = 5.0
 """Seconds after which a cache knows of a change, and after which a status tells of it."""
 
+STATUS_S: Final = 10.0
+"""Seconds after which a PodGroup tells of the last change of its pods: five as above, a pause for binds of
+two, and two until a write that met another one is repeated."""
+
+STATUS_CHANGES_PER_S: Final = 100
+"""Changes of pods of which statuses tell in a second: a third of what is written at most."""
+
 CACHE_PERIOD_S: Final = 300.0
 """Seconds between two looks into the caches: each compares every pod."""
 
@@ -55,11 +62,21 @@ IDLE_S: Final = 2 * STARVING_PERIOD_S - 5.0
 HEALED_S: Final = 20.0
 """Seconds after a disturbance when all watches follow again: the longest pause between attempts, twice."""
 
+RESTART_ENDS_S: Final = 60.0
+"""Seconds until a member that is to be restarted has left: two requests each, eight at a time, repeated."""
+
 EVICTIONS_MAX: Final = 3
 """Evictions of one gang without running in between: more of them is a livelock."""
 
 CYCLES_AT_REST_MAX: Final = 30
 """Cycles in a minute without any change: holds and grace periods end, each of which wakes one."""
+
+CLAIM_S: Final = 690.0
+"""Seconds that room may be kept for members that are gone: the scheduler's 600 by a clock that runs a tenth
+too slow, and until the next cycle."""
+
+NOMINATION_S: Final = 1020.0
+"""The same for room that is made by evictions, of which the scheduler's own bound is 900."""
 
 AVOID_S: Final = 300.0
 """Seconds for which a node that failed a gang is no place for that gang: half of what the scheduler keeps."""
@@ -73,6 +90,15 @@ BREAKER_OPEN_S: Final = 340.0
 
 MASS_NODES_MIN: Final = 10
 """Nodes of which half may be a mass: the breaker's own default."""
+
+NEW_NODE_S: Final = 150.0
+"""Seconds of age in which a node that turns may only be joining: the scheduler has two minutes."""
+
+CLOCK_RIGHT_MS: Final = 5000
+"""Milliseconds by which a process may be wrong about the time and still know how old things are."""
+
+TOLD_S: Final = 2.0
+"""Seconds between a node's turning bad and the time that its condition tells: whole seconds are written."""
 
 MASS_HEARD_S: Final = 2.0
 """Seconds that a mass flip may take until a cycle has seen it."""

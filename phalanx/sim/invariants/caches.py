@@ -5,26 +5,28 @@ These checks look into the caches of live processes, since the belief itself is 
 
 from collections.abc import Iterator
 
-from phalanx.model.gangs import Gang
+from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Memory
-from phalanx.model.names import NodeName
-from phalanx.model.nodes import NodeState
-from phalanx.model.numa import is_aligned
-from phalanx.model.resources import Resources
+from phalanx.model.names import NodeName, QueueName
+from phalanx.model.queues import DEFAULT
 from phalanx.model.snapshot import Snapshot
+from phalanx.sim.faults.edits import PRIORITY_CLASSES
 from phalanx.sim.hosts import State
+from phalanx.sim.invariants import beliefs
 from phalanx.sim.invariants.bounds import CACHE_PERIOD_S, CONVERGED_S, HEALED_S
 from phalanx.sim.invariants.check import Check, Scene
-from phalanx.sim.invariants.truth import NODES, Truth
+from phalanx.sim.invariants.facts import GangKey, GroupFact
+from phalanx.sim.invariants.truth import QUEUES, Truth
 from phalanx.sim.replica import Process
-from phalanx.sim.store import Key
+from phalanx.sim.store import Change, ChangeType, Key
 
 
 class CacheIsTrue(Check):
     """L5: a cache knows what is older than CONVERGED_S, while nothing lies between it and the server.
 
-    Looked at each CACHE_PERIOD_S and at rest. What was written since is left out, and nodes to which a bind
-    is on its way.
+    Compared are nodes, what is used of them, pods, what gangs have of their PodGroups and PriorityClasses,
+    and queues. Looked at each CACHE_PERIOD_S and at rest. What was written since is left out, and what is
+    used of nodes to which a bind is on its way.
     """
 
     name = "L5"
@@ -32,6 +34,12 @@ class CacheIsTrue(Check):
     def __init__(self, scene: Scene, truth: Truth) -> None:
         super().__init__(scene, truth)
         self._next = CACHE_PERIOD_S
+        self._gone: dict[Key, int] = {}
+
+    def on_change(self, change: Change) -> None:
+        """Queues and classes have no history; the others do."""
+        if change.type is ChangeType.DELETED and change.entry.key.resource in (QUEUES, PRIORITY_CLASSES):
+            self._gone[change.entry.key] = change.entry.revision
 
     def on_tick(self) -> None:
         if self.now >= self._next:
@@ -63,31 +71,23 @@ class CacheIsTrue(Check):
     def _problems(self, snapshot: Snapshot, before: int) -> Iterator[str]:
         yield from self._of_nodes(snapshot, before)
         yield from self._of_pods(snapshot, before)
+        yield from self._of_groups(snapshot, before)
+        yield from self._of_queues(snapshot, before)
 
     def _of_nodes(self, snapshot: Snapshot, before: int) -> Iterator[str]:
         assumed = {pod.node for gang in snapshot.gangs.values() for pod in gang.members if pod.assumed}
         for name in sorted(self.truth.nodes.keys() | snapshot.nodes.keys()):
             node, state = self.truth.nodes.get(name), snapshot.nodes.get(NodeName(name))
-            if self._changed(Key(NODES, "", name), before) or self._gone_lately(name, before):
+            if self.truth.node_changed_at(name) > before:
                 continue
             if node is None or state is None:
                 yield f"node {name} is {'unknown to it' if state is None else 'gone, and it does not know'}"
-            elif state.node.unschedulable != node.is_cordoned or state.node.uid != node.uid:
-                yield f"node {name} is not as it believes"
-            elif (
-                name not in assumed
-                and not self._is_busy(name, before)
-                and _differ(state, self.truth.used.get(name, {}))
-            ):
+            elif wrong := beliefs.of_node(state.node, node):
+                yield f"node {name} {wrong}, and it does not know"
+            elif name not in assumed and not self._is_busy(name, before):
                 used = self.truth.used.get(name, {})
-                yield f"node {name} uses {used}, it believes {dict(state.used)}"
-
-    def _misjudges(self, state: NodeState, before: int) -> bool:
-        name = state.node.name
-        return not self._is_busy(name, before) and _differ(state, self.truth.used.get(name, {}))
-
-    def _gone_lately(self, name: str, before: int) -> bool:
-        return name not in self.truth.nodes and self.truth.node_changed_at(name) > before
+                if beliefs.differ(state.used, used):
+                    yield f"node {name} uses {used}, it believes {dict(state.used)}"
 
     def _is_busy(self, node: str, before: int) -> bool:
         """Whether pods came, went or ended there lately."""
@@ -116,6 +116,36 @@ class CacheIsTrue(Check):
                 pod.is_deleting,
             ):
                 yield f"pod {pod} is {pod.phase} on {pod.node or 'no node'}, it believes {member.phase.value}"
+
+    def _of_groups(self, snapshot: Snapshot, before: int) -> Iterator[str]:
+        for gang in snapshot.gangs.values():
+            key = GangKey("group", gang.namespace, gang.name)
+            if gang.kind is not GangKind.POD_GROUP or len(self.truth.groups_since(key, before)) > 1:
+                continue
+            group = self.truth.group_of(key)
+            wrong = beliefs.of_gang(gang, group)
+            if wrong:
+                yield f"gang {gang} {wrong}"
+            elif group is not None:
+                yield from self._of_priority(gang, group, before)
+
+    def _of_priority(self, gang: Gang, group: GroupFact, before: int) -> Iterator[str]:
+        entry = self.scene.store.get(Key(PRIORITY_CLASSES, "", group.spec.get("priorityClassName") or ""))
+        if entry is not None and entry.revision <= before and gang.priority != entry.data["value"]:
+            yield f"gang {gang} has the priority {entry.data['value']}, it believes {gang.priority}"
+
+    def _of_queues(self, snapshot: Snapshot, before: int) -> Iterator[str]:
+        written = {entry.key.name: entry.data.get("spec") or {} for entry in self.scene.store.entries(QUEUES)}
+        for name in sorted(written.keys() | snapshot.queues.keys()):
+            key, queue, spec = Key(QUEUES, "", name), snapshot.queues.get(QueueName(name)), written.get(name)
+            if self._changed(key, before) or self._gone.get(key, 0) > before:
+                continue
+            if spec is None and queue is not None and queue != DEFAULT:
+                yield f"queue {name} is gone, and it does not know"
+            elif spec is not None and (
+                wrong := beliefs.of_queue(queue, spec) if queue else "is unknown to it"
+            ):
+                yield f"queue {name} {wrong}"
 
     def _changed(self, key: Key, before: int) -> bool:
         entry = self.scene.store.get(key)
@@ -148,9 +178,3 @@ class NothingIsKept(Check):
 
 def _snapshot_of(process: Process) -> Snapshot:
     return process.cache.snapshot(now=0, seed=0, memory=Memory())
-
-
-def _differ(state: NodeState, used: Resources) -> bool:
-    """What stands for NUMA zones in the cache is no amount of anything."""
-    names = [name for name in state.used.keys() | used.keys() if not is_aligned(name)]
-    return any(state.used.get(name, 0) != used.get(name, 0) for name in names)

@@ -1,7 +1,7 @@
 """A scheduler's request as checks see it: read once, shared by all of them."""
 
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -9,6 +9,9 @@ import msgspec
 from phalanx.sim.network import Exchange
 from phalanx.sim.replica import Replica
 from phalanx.sim.store import Key
+
+_PATHS_KNOWN: Final = 1024
+"""Each replica asks for the same Lease every two seconds, and that is most of what is asked."""
 
 
 class Stage(StrEnum):
@@ -23,7 +26,8 @@ class Call:
     """One request. `resource` is the plural, with the subresource behind a slash; `verb` is RBAC's.
 
     `key` names the object in the store. `replica` is the sender where it is known, `own_sent` the moment of
-    sending by its own clock. `stage` is why the checks are asked now.
+    sending by its own clock. `stage` is why the checks are asked now. `is_bind`: whether it binds a pod;
+    `is_eviction`: deletes one, or asks for that; `is_lease`: is about leadership.
     """
 
     def __init__(self, exchange: Exchange, replica: Replica | None) -> None:
@@ -39,27 +43,17 @@ class Call:
         self.verb = _verb(exchange.method, name)
         self.key = Key(f"{plural}.{group}" if group else plural, namespace, name)
         self.is_write = exchange.method != "GET"
+        self.is_bind = self.resource == "pods/binding" and self.is_write
+        self.is_eviction = self.resource == "pods/eviction" or (
+            self.resource == "pods" and self.verb == "delete"
+        )
+        self.is_lease = plural == "leases"
         self.has_landed = False
 
     @cached_property
     def body(self) -> Any:
         """The body as JSON; empty without one."""
         return msgspec.json.decode(self.exchange.body) if self.exchange.body else {}
-
-    @property
-    def is_bind(self) -> bool:
-        """Whether it binds a pod."""
-        return self.resource == "pods/binding" and self.is_write
-
-    @property
-    def is_eviction(self) -> bool:
-        """Whether it deletes a pod, or asks for that."""
-        return (self.resource == "pods" and self.verb == "delete") or self.resource == "pods/eviction"
-
-    @property
-    def is_lease(self) -> bool:
-        """Whether it is about leadership."""
-        return self.plural == "leases"
 
     @cached_property
     def uid(self) -> str:
@@ -106,6 +100,7 @@ def _verb(method: str, name: str) -> str:
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
+@lru_cache(_PATHS_KNOWN)
 def _parts(path: str) -> tuple[str, str, str, str, str]:
     """Group, namespace, plural, name, subresource."""
     parts = path.strip("/").split("/")

@@ -6,9 +6,12 @@ from typing import Final
 from phalanx.limits import NODE_LOSS_GRACE_MS
 from phalanx.model.decisions import CycleResult, Evict
 from phalanx.model.snapshot import Snapshot
+from phalanx.sim.api.objects import seconds_of
+from phalanx.sim.clocks import EPOCH_MS
 from phalanx.sim.invariants.bounds import (
     AVOID_S,
     BREAKER_OPEN_S,
+    CLOCK_RIGHT_MS,
     CONVERGED_S,
     DECIDED_S,
     HEALED_S,
@@ -16,6 +19,8 @@ from phalanx.sim.invariants.bounds import (
     MASS_HEARD_S,
     MASS_NODES_MIN,
     MASS_S,
+    NEW_NODE_S,
+    TOLD_S,
     TROUBLE_S,
 )
 from phalanx.sim.invariants.calls import Call, Stage
@@ -24,11 +29,13 @@ from phalanx.sim.invariants.facts import GangKey, NodeFact, PodFact
 from phalanx.sim.invariants.keeping import Keeping
 from phalanx.sim.invariants.liveness import any_claim
 from phalanx.sim.invariants.oracle import Oracle
+from phalanx.sim.invariants.restarts import is_told_to_restart
 from phalanx.sim.invariants.truth import GROUPS, NODES, GangFact, Truth
-from phalanx.sim.store import Change, ChangeType, Key, Object
+from phalanx.sim.store import Change, ChangeType, Entry, Key, Object
 from phalanx.sim.tolerations import is_tolerated
 
 _FOR_ANOTHER: Final = "Preempted"
+_FOR_OTHERS: Final = (_FOR_ANOTHER, "Consolidated")
 _ANSWERS: Final = ("Replace", "Restart")
 _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
@@ -143,9 +150,16 @@ class FewEvictions(Check):
         told = min(self.truth.heard(call, NODES, before_s=DECIDED_S), self.truth.revision_before(TROUBLE_S))
         if "Restart" in answers and (self._broke_lately(gang) or self._any_lost(gang, told)):
             return ""
+        if "Restart" in answers and self._is_being_restarted(gang):
+            return ""
         if "Replace" in answers and is_lost(pod, self.truth.nodes_since(pod.node, told)):
             return ""
         return "its gang has started and asks for no such recovery"
+
+    def _is_being_restarted(self, gang: GangFact) -> bool:
+        """Whether members were told so, by whomever and however long ago."""
+        entries = [self.scene.store.get(self.truth.key_of(pod)) for pod in self.truth.members(gang.key)]
+        return any(is_told_to_restart(entry.data) for entry in entries if entry is not None)
 
     def _is_on_record(self, gang: GangFact) -> bool:
         """Whether a new leader can know that the gang has started."""
@@ -240,7 +254,7 @@ class FailedNodesAvoided(Check):
     def __init__(self, scene: Scene, truth: Truth) -> None:
         super().__init__(scene, truth)
         self._oracle = Oracle(scene.store, truth)
-        self._keeping = Keeping()
+        self._keeping = Keeping(truth, scene.clock.monotonic)
         self._failed: dict[GangKey, dict[str, float]] = {}
         self._suspected: dict[GangKey, set[str]] = {}
         self._began: dict[str, float] = {}
@@ -263,8 +277,7 @@ class FailedNodesAvoided(Check):
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         began = self._began.setdefault(host, self.now)
-        keeping, self._keeping = self._keeping, Keeping()
-        self._keeping.take(result)
+        self._keeping.take(host, result)
         if 3 * len(self.truth.bad_nodes) > len(self.truth.nodes):
             return
         for placement in result.placements:
@@ -279,7 +292,7 @@ class FailedNodesAvoided(Check):
             has_room_come = self.truth.has_room_come(DECIDED_S, but=avoided)
             if used and (has_room_come or any_claim(self.truth, self.now, but=gang.key)):
                 continue
-            kept = keeping.nodes(but=gang.uid) | self._keeping.nodes(but=gang.uid)
+            kept = self._keeping.nodes(but=gang, by_the_last_too=True)
             others = avoided | self._suspected.get(gang.key, set()) | kept
             if used and self._oracle.why_fits(gang, without=others):
                 self.violated(gang, f"sent back to {used[0]}, which failed it")
@@ -291,7 +304,9 @@ class Breaker(Check):
     """S17: while more than half of the nodes have turned bad within MASS_S, nobody is evicted.
 
     And new pods go only to nodes that were well all that time. Only what the deciding process could see
-    counts: nodes that turned after its first cycle.
+    counts: nodes that turned after its first cycle, and those whose conditions told it then that they had,
+    where its clock is right. What was decided before for the sake of a fault is not sent any more either;
+    what was decided for another gang is.
     """
 
     name = "S17"
@@ -299,34 +314,80 @@ class Breaker(Check):
     def __init__(self, scene: Scene, truth: Truth) -> None:
         super().__init__(scene, truth)
         self._began: dict[str, float] = {}
+        self._told: dict[str, dict[str, float]] = {}
+        self._decided: dict[tuple[str, str], Evict] = {}
+
+    def on_call(self, call: Call) -> None:
+        decided = self._decided.get((call.host, call.uid)) if call.is_eviction else None
+        if decided is None or call.stage is not Stage.SENT or decided.reason in _FOR_OTHERS:
+            return
+        if self.truth.undisturbed_s(call.host) >= HEALED_S and self._is_open(call.host):
+            self.violated(call.key.path, f"{call.host} still evicts it while most nodes turned bad")
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        began = self._began.setdefault(host, self.now)
+        if host not in self._began:
+            self._began[host] = self.now
+            is_right = abs(snapshot.now - self.scene.clock.now_ms()) <= CLOCK_RIGHT_MS
+            self._told[host] = self._told_turns() if is_right else {}
+        self._decided.update({(host, each.pod): each for each in result.evictions})
         if not result.evictions and not result.placements:
             return
-        if self.truth.undisturbed_s(host) < HEALED_S or not self._is_open(began):
+        if self.truth.undisturbed_s(host) < HEALED_S or not self._is_open(host):
             return
         self.saw("breaker-had-to-be-open")
         if result.evictions:
             self.violated(host, f"evicts {len(result.evictions)} pods while most nodes turned bad")
-        first, last = self._window(began)
+        last = self.now - MASS_HEARD_S
+        first = max(self._first(last), self._began[host] + MASS_HEARD_S)
         for placement in result.placements:
             for bind in placement.binds:
                 if first < self.truth.good_nodes.get(bind.node, 0.0) <= last:
                     self.violated(placement.group, f"sent to {bind.node} while most nodes turned bad")
                     return
 
-    def _is_open(self, began: float) -> bool:
-        first, last = self._window(began)
-        bad = self.truth.bad_nodes.items()
-        turned = sum(first < since <= last and name in self.truth.nodes for name, since in bad)
+    def _is_open(self, host: str) -> bool:
+        last, began, told = self.now - MASS_HEARD_S, self._began[host] + MASS_HEARD_S, self._told[host]
+        turned = [
+            name
+            for name, since in self.truth.bad_nodes.items()
+            if self._first(last) < since <= last and (since > began or told.get(name) == since)
+        ]
         nodes = len(self.truth.nodes)
-        return nodes >= MASS_NODES_MIN and 2 * turned > nodes
+        return nodes >= MASS_NODES_MIN and 2 * sum(map(self._was_well, turned)) > nodes
 
-    def _window(self, began: float) -> tuple[float, float]:
-        """When a node must have turned to count: since then, and until then."""
-        last = self.now - MASS_HEARD_S
-        return max(last - MASS_S + 2 * MASS_HEARD_S, began + MASS_HEARD_S), last
+    def _was_well(self, name: str) -> bool:
+        """Whether it was there before it was bad: one that joins, or is made again, bad has not turned."""
+        entry = self.scene.store.get(Key(NODES, "", name))
+        return entry is not None and self.truth.bad_nodes[name] > _joined(entry) + TOLD_S
+
+    def _first(self, last: float) -> float:
+        """Since when a node must have turned to count."""
+        return last - MASS_S + 2 * MASS_HEARD_S
+
+    def _told_turns(self) -> dict[str, float]:
+        """The bad nodes that say since when they are, and say the truth."""
+        bad = self.truth.bad_nodes.items()
+        return {name: at for name, at in bad if at <= self.now - MASS_HEARD_S and self._tells(name, at)}
+
+    def _tells(self, name: str, at: float) -> bool:
+        entry, fact = self.scene.store.get(Key(NODES, "", name)), self.truth.nodes.get(name)
+        if entry is None or fact is None:
+            return False
+        conditions = {one["type"]: one for one in entry.data["status"].get("conditions", ())}
+        told = [conditions[type_].get("lastTransitionTime") for type_ in fact.faulty_conditions]
+        if not told or not all(told):
+            return False
+        since = min(map(_moment, told))
+        return since > _joined(entry) + NEW_NODE_S and abs(since - at) <= TOLD_S
+
+
+def _joined(node: Entry) -> float:
+    return _moment(node.data["metadata"]["creationTimestamp"])
+
+
+def _moment(written: str) -> float:
+    """Seconds since the simulation began."""
+    return seconds_of(written) - EPOCH_MS / 1000
 
 
 class LostMembersGo(Check):

@@ -25,6 +25,7 @@ from phalanx.sim.tolerations import is_tolerated
 
 FINISHED: Final = ("Succeeded", "Failed")
 TOPOLOGY_UNKNOWN: Final = "NodeNotInNWTopologyCM"
+_JUDGED_APART: Final = ("Ready", TOPOLOGY_UNKNOWN)
 _CORDON: Final = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"}
 _NVSENTINEL: Final = "dgxc.nvidia.com/nvsentinel-state"
 _QUARANTINED: Final = (
@@ -127,13 +128,17 @@ class NodeFact(Struct, frozen=True, gc=False):
     @property
     def fault(self) -> str:
         """A condition in its faulty status, or NVSentinel's state; empty for a node that is well."""
-        if self.conditions.get("Ready", "True") != "True":
-            return f"Ready is {self.conditions['Ready']}"
-        for type_, status in self.conditions.items():
-            if type_ in HEALTHY_STATUS and type_ != TOPOLOGY_UNKNOWN and status == faulty(type_):
-                return f"{type_} is {status}"
+        for type_ in self.faulty_conditions:
+            return f"{type_} is {self.conditions[type_]}"
         state = self.labels.get(_NVSENTINEL)
         return f"NVSentinel says {state}" if state in _QUARANTINED else ""
+
+    @property
+    def faulty_conditions(self) -> list[str]:
+        """The types of conditions in their faulty status, Ready first."""
+        ready = ["Ready"] if self.conditions.get("Ready", "True") != "True" else []
+        known = [type_ for type_ in self.conditions if type_ in HEALTHY_STATUS and type_ not in _JUDGED_APART]
+        return [*ready, *(type_ for type_ in known if self.conditions[type_] == faulty(type_))]
 
     def why_not(self, tolerations: tuple[Any, ...]) -> str:
         """Why a pod with these tolerations may not come here, whatever room there is; empty when it may."""

@@ -24,10 +24,12 @@ class WholeGangs(Check):
     only, each other one begins with a complete placement too. Where a PodGroup reserves, members for which
     room is kept count.
 
-    "Long" is PARTIAL_S with its slack. It counts anew while there is trouble, and for TROUBLE_S after that: a
-    write about the gang was refused, lost or unknown; no process leads; the leader is frozen, cut off, new,
-    or meets faults on its way to the server; the breaker may be open. Members without a controller are held,
-    not released, and a gang with a member that has succeeded is finishing, so these may stay partly bound.
+    "Long" is PARTIAL_S with its slack. It counts anew while there is trouble, and for TROUBLE_S after it: no
+    process leads; the leader is frozen, cut off, new, or meets faults on its way to the server; the breaker
+    may be open. So it does from the first write about the gang that is refused, lost or unknown while it is
+    partly bound, or shortly before: not from later ones, which may be the same again. Members without a
+    controller are held, not released, and a gang with a member that has succeeded is finishing, so these may
+    stay partly bound.
     """
 
     name = "S3"
@@ -166,7 +168,10 @@ class WholeGangs(Check):
             if pod is None:
                 return
             key = pod.gang
-        self._trouble_of[key] = self.now
+        gang, known = self.truth.gangs.get(key), self._trouble_of.get(key)
+        began = gang.partial_since if gang is not None else None
+        if known is None or began is None or known < began:
+            self._trouble_of[key] = self.now
 
     # --- how long it takes ---------------------------------------------------------------------------------
 

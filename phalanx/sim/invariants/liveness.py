@@ -50,10 +50,10 @@ class FeasibleGangsRun(Check):
     def __init__(self, scene: Scene, truth: Truth) -> None:
         super().__init__(scene, truth)
         self._oracle = Oracle(scene.store, truth)
-        self._keeping = Keeping()
+        self._keeping = Keeping(truth, scene.clock.monotonic)
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        self._keeping.take(result)
+        self._keeping.take(host, result)
 
     def at_rest(self) -> None:
         if self.truth.has_room_come(CONVERGED_S):
@@ -61,7 +61,7 @@ class FeasibleGangsRun(Check):
         is_claimed = any_claim(self.truth, self.now)
         for gang in self.truth.ours():
             is_broken = gang.has_started or gang.active > 0
-            kept = self._keeping.nodes(but=gang.uid)
+            kept = self._keeping.nodes(but=gang)
             why = "" if is_claimed and not is_broken else self._oracle.why_fits(gang, without=kept)
             if why:
                 self.violated(gang, f"waits although {why}", check="L2" if is_broken else "")
@@ -83,7 +83,7 @@ class NobodyStarves(Check):
     def __init__(self, scene: Scene, truth: Truth) -> None:
         super().__init__(scene, truth)
         self._oracle = Oracle(scene.store, truth)
-        self._keeping = Keeping()
+        self._keeping = Keeping(truth, scene.clock.monotonic)
         self._next = STARVING_PERIOD_S
         self._fitted: dict[GangKey, tuple[int, float]] = {}
         self._cycles = 0
@@ -96,7 +96,7 @@ class NobodyStarves(Check):
             self._led_since = self.now
             self._fitted = {}
         self._cycles += 1
-        self._keeping.take(result)
+        self._keeping.take(host, result)
 
     def on_tick(self) -> None:
         if self.now < self._next:
@@ -108,7 +108,7 @@ class NobodyStarves(Check):
         for gang in self._longest_waiting():
             is_claimed = any_claim(self.truth, self.now, but=gang.key, led_since=self._led_since)
             is_held = is_claimed or (gang.has_started and self._restarts(gang))
-            kept = self._keeping.nodes(but=gang.uid)
+            kept = self._keeping.nodes(but=gang)
             why = "" if is_held else self._oracle.why_fits(gang, without=kept)
             if not why:
                 continue

@@ -1,4 +1,4 @@
-"""S6 and S13: what queues and PodGroups say of themselves is what the pods add up to."""
+"""S6 and S13: what queues and PodGroups say of themselves is what the pods add up to, and events are true."""
 
 from collections.abc import Sequence
 from math import inf
@@ -6,7 +6,14 @@ from math import inf
 from phalanx.model.decisions import CycleResult
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
-from phalanx.sim.invariants.bounds import CONVERGED_S, DECIDED_S, SLOW_WRITES_S
+from phalanx.sim.invariants.bounds import (
+    CONVERGED_S,
+    DECIDED_S,
+    HEALED_S,
+    SLOW_WRITES_S,
+    STATUS_CHANGES_PER_S,
+    STATUS_S,
+)
 from phalanx.sim.invariants.calls import Call, Stage
 from phalanx.sim.invariants.check import Check, Scene
 from phalanx.sim.invariants.facts import GangKey, PodFact
@@ -111,33 +118,80 @@ class QueuesAddUp(Check):
 
 
 class StatusIsTrue(Check):
-    """S13: at rest a PodGroup's counts are those of its pods, and it says Scheduled only if it has started.
+    """S13: a PodGroup's counts are those of its pods, and it says Scheduled only if it has started.
 
-    And at no time does a PodGroup say that it has started before minMember members were bound.
+    STATUS_S after the last change of its pods, where it and all pods' changes before it are told at
+    STATUS_CHANGES_PER_S; not until an undisturbed leader has led for HEALED_S; at rest in any case. At no
+    time does a PodGroup say that it has started before minMember members were bound, nor an event that a pod
+    was assigned to a node to which nobody has bound it.
     """
 
     name = "S13"
 
+    def __init__(self, scene: Scene, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._untold: dict[GangKey, float] = {}
+        self._all_told_at = 0.0
+        self._leader = ""
+        self._led_since = 0.0
+
     def on_change(self, change: Change) -> None:
+        changed = self.truth.changed_pod
+        if changed is not None:
+            self._all_told_at = max(self._all_told_at, self.now) + 1 / STATUS_CHANGES_PER_S
+            for pod in (changed.before, changed.after):
+                if pod is not None and pod.gang.kind == "group":
+                    self._untold[pod.gang] = self._all_told_at
         if change.entry.key.resource != GROUPS or change.type is ChangeType.DELETED:
             return
         now = change.entry.data.get("status") or {}
         before = (change.previous.data.get("status") or {}) if change.previous is not None else {}
-        key = change.entry.key
-        gang = self.truth.gangs.get(GangKey("group", key.namespace, key.name))
+        place = change.entry.key
+        key = GangKey("group", place.namespace, place.name)
+        if change.type is ChangeType.ADDED:
+            self._untold[key] = max(self._all_told_at, self.now)
+        gang = self.truth.gangs.get(key)
         if now.get("startedAt") and not before.get("startedAt") and gang is not None and not gang.has_started:
             needed = self.truth.min_member(gang.key)
-            self.violated(key.path, f"says that it has started with {gang.active} of {needed} members")
+            self.violated(place.path, f"says that it has started with {gang.active} of {needed} members")
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        if host != self._leader:
+            self._leader, self._led_since = host, self.now
+
+    def on_call(self, call: Call) -> None:
+        if call.stage is not Stage.SENT or call.resource != "events" or call.verb != "create":
+            return
+        if call.body.get("reason") != "Scheduled":
+            return
+        uid, node = call.body["regarding"]["uid"], call.body["note"].rpartition(" to ")[2]
+        versions = self.truth.pod_since(uid, 0)
+        is_known = any(pod is not None for pod in versions)
+        if is_known and all(pod is None or pod.node != node for pod in versions):
+            self.violated(call.body["regarding"]["name"], f"told that it was assigned to {node}")
+
+    def on_tick(self) -> None:
+        if min(self.now - self._led_since, self.truth.undisturbed_s(self._leader)) <= HEALED_S:
+            return
+        for key, at in list(self._untold.items()):
+            if self.now - at > STATUS_S:
+                del self._untold[key]
+                gang = self.truth.gangs.get(key)
+                if gang is not None:
+                    self._judge(gang)
 
     def at_rest(self) -> None:
         before = self.truth.revision_before(CONVERGED_S)
         for gang in self.truth.ours():
-            members = list(self.truth.members(gang.key))
-            if any(self.truth.pod_changed_at(pod.uid) > before for pod in members):
-                continue
-            group = self.truth.group_of(gang.key)
-            if group is not None and not group.controller and not group.is_deleting:
-                self._compare(gang, members)
+            if all(self.truth.pod_changed_at(pod.uid) <= before for pod in self.truth.members(gang.key)):
+                self._judge(gang)
+
+    def _judge(self, gang: GangFact) -> None:
+        members, group = list(self.truth.members(gang.key)), self.truth.group_of(gang.key)
+        if group is None or group.controller or group.is_deleting:
+            return
+        if any(pod.is_ours for pod in members):
+            self._compare(gang, members)
 
     def _compare(self, gang: GangFact, members: list[PodFact]) -> None:
         entry = self.scene.store.get(Key(GROUPS, gang.key.namespace, gang.key.name))

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from phalanx.limits import QUESTION_EFFORT_MIN, VICTIM_DETERMINISTIC_LIMIT
 from phalanx.solver.victims.bound import least_cost
-from phalanx.solver.victims.greedy import greedy
+from phalanx.solver.victims.greedy import greedy, most_for_the_cost
 from phalanx.solver.victims.problem import Choice, Chosen, VictimProblem
 from phalanx.solver.victims.room import Room
 from phalanx.solver.victims.scope import Scope, scopes_of
@@ -30,7 +30,16 @@ def choose(problem: VictimProblem, *, effort: float = VICTIM_DETERMINISTIC_LIMIT
     best = min((start.found for start in starts if start.found is not None), key=_order, default=None)
     if best is not None and best.cost == 0:
         return Chosen(best, 0.0)
-    return _refined(problem, starts, best, effort)
+    chosen = _refined(problem, starts, best, effort)
+    return chosen if chosen.choice is None or chosen.choice.proven else _reordered(problem, scopes, chosen)
+
+
+def _reordered(problem: VictimProblem, scopes: Sequence[Scope], chosen: Chosen) -> Chosen:
+    """Where nothing is proven: maybe the simple rule does better in its other order."""
+    assert chosen.choice is not None
+    others = [most_for_the_cost(problem, scope, is_eager=False) for scope in scopes]
+    best = min([chosen.choice, *(other for other in others if other is not None)], key=_order)
+    return Chosen(Choice(best.units, best.cost, min(best.cost, chosen.choice.bound)), chosen.spent)
 
 
 def _refined(problem: VictimProblem, starts: Sequence[_Start], best: Choice | None, effort: float) -> Chosen:

@@ -27,13 +27,14 @@ def cheapest_first(problem: VictimProblem, scope: Scope) -> Choice | None:
     return _second_look(problem, room)
 
 
-def most_for_the_cost(problem: VictimProblem, scope: Scope) -> Choice | None:
+def most_for_the_cost(problem: VictimProblem, scope: Scope, *, is_eager: bool = True) -> Choice | None:
     """The place is cleared that costs least for each pod that fits then, anywhere; again and again.
 
     Where places are cleared and allowances are not enough, whoever costs least goes until they are.
+    `is_eager`: places that became cheaper are seen at once. That is better more often than not, not always.
     """
     room = Room(problem, scope)
-    market = Market(problem, scope, room)
+    market = Market(problem, scope, room, is_eager=is_eager)
     while not room.has_places():
         gone = market.best()
         if gone is None:

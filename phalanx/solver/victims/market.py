@@ -1,6 +1,6 @@
 """What it costs to clear each place while units go: the prices of the rule `most_for_the_cost`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -25,10 +25,12 @@ class _Clearing(Struct, frozen=True):
 class Market:
     """Per place, what clears it, and the price of that: cost per pod that fits then, anywhere.
 
-    A price may be out of date when it is the lowest; then it is worked out anew.
+    A price may be out of date when it is the lowest; then it is worked out anew. `is_eager`: one that may
+    have fallen is worked out anew at once.
     """
 
-    def __init__(self, problem: VictimProblem, scope: Scope, room: Room) -> None:
+    def __init__(self, problem: VictimProblem, scope: Scope, room: Room, *, is_eager: bool) -> None:
+        self._is_eager = is_eager
         self._problem, self._scope, self._room = problem, scope, room
         self._on = {
             place: sorted(gives, key=lambda give: (problem.units[give[0]].cost, give[0]))
@@ -37,6 +39,7 @@ class Market:
         self._missing = room.missing()
         self._clearings: dict[int, _Clearing] = {}
         self._by_first: dict[int, set[int]] = {}
+        self._by_unit: dict[int, set[int]] = {}
         for place in scope.places:
             self._clear(place)
         self._prices: list[tuple[int, int]] = []
@@ -66,10 +69,21 @@ class Market:
 
     def look_again(self, gone: Sequence[int]) -> None:
         """These went: where they were, less is to be cleared."""
-        touched = {place for unit in gone for place, _ in self._scope.gives.get(unit, ())}
-        for place in sorted(touched):
+        touched = sorted({place for unit in gone for place, _ in self._scope.gives.get(unit, ())})
+        for place in touched:
             self._clear(place)
+        also = self._that_clear_too(touched) if self._is_eager else ()
+        for place in sorted({*touched, *also}):
             self._offer(place)
+
+    def _that_clear_too(self, places: Sequence[int]) -> Iterator[int]:
+        """Places whose clearing clears one of these as well: their price may be lower than before."""
+        for place in places:
+            clearing = self._clearings.get(place)
+            if clearing is not None:
+                for other in self._by_unit.get(min(clearing.units), ()):
+                    if clearing.units <= self._clearings[other].units:
+                        yield other
 
     def _look_at_what_is_missing(self) -> None:
         """Once a want has its room, places are cleared for the others."""
@@ -107,10 +121,14 @@ class Market:
         old = self._clearings.pop(place, None)
         if old is not None:
             self._by_first[min(old.units)].discard(place)
+            for unit in old.units:
+                self._by_unit[unit].discard(place)
         new = self._cheapest(place)
         if new is not None:
             self._clearings[place] = new
             self._by_first.setdefault(min(new.units), set()).add(place)
+            for unit in new.units:
+                self._by_unit.setdefault(unit, set()).add(place)
 
     def _cheapest(self, place: int) -> _Clearing | None:
         """Who goes, the cheapest first, so that more fit there of the first want that lacks room and can."""

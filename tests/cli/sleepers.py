@@ -1,0 +1,19 @@
+"""A command of which two workers sleep for two minutes: for tests of how it ends."""
+
+import os
+import signal
+import sys
+import time
+
+from phalanx.cli.workers import workers
+
+
+def sleep(worker: int) -> None:
+    os.write(sys.stdout.fileno(), f"{worker}\n".encode())  # at once: lines of two processes must not mix
+    time.sleep(120)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let jobs in the background ignore it
+    with workers(2) as pool:
+        list(pool.map(sleep, range(2)))

@@ -1,0 +1,80 @@
+"""Tenants have their turns, and none has all workers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from phalanx.kube.fair_queue import FairQueue
+
+
+class Desk:
+    """What was begun, in order; each piece ends when it is told to, or at once."""
+
+    def __init__(self, *, at_once: bool = True) -> None:
+        self.begun: list[str] = []
+        self.changed = asyncio.Event()
+        self._at_once = at_once
+        self._ends: dict[str, asyncio.Event] = {}
+
+    async def do(self, work: str) -> None:
+        self.begun.append(work)
+        self.changed.set()
+        if not self._at_once:
+            await self._ends.setdefault(work, asyncio.Event()).wait()
+
+    def end(self, work: str) -> None:
+        self._ends[work].set()
+
+    async def until(self, count: int) -> list[str]:
+        async with asyncio.timeout(30):
+            while len(self.begun) < count:
+                self.changed.clear()
+                await self.changed.wait()
+        return self.begun
+
+
+@asynccontextmanager
+async def running(queue: FairQueue[str]) -> AsyncIterator[None]:
+    task = asyncio.create_task(queue.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+def put(queue: FairQueue[str], *works: str) -> None:
+    """The first letter is the tenant."""
+    for work in works:
+        queue.put(work[0], work)
+
+
+async def test_tenants_take_turns_and_each_keeps_its_order() -> None:
+    desk = Desk()
+    queue = FairQueue(desk.do, workers=1, of_tenant=1)
+    put(queue, "a1", "a2", "a3", "b1", "c1", "b2")
+    async with running(queue):
+        assert await desk.until(6) == ["a1", "b1", "c1", "a2", "b2", "a3"]
+
+
+async def test_nobody_has_all_workers() -> None:
+    desk = Desk(at_once=False)
+    queue = FairQueue(desk.do, workers=3, of_tenant=2)
+    put(queue, "a1", "a2", "a3")
+    async with running(queue):
+        assert await desk.until(2) == ["a1", "a2"]
+        put(queue, "b1", "b2")
+        assert await desk.until(3) == ["a1", "a2", "b1"]
+        desk.end("a2")
+        assert await desk.until(4) == ["a1", "a2", "b1", "a3"]
+        desk.end("a1")
+        assert await desk.until(5) == ["a1", "a2", "b1", "a3", "b2"]
+
+
+async def test_what_waits_for_another_attempt_is_not_in_the_way() -> None:
+    desk = Desk()
+    queue = FairQueue(desk.do, workers=1, of_tenant=1)
+    queue.put_later("a", "a1", delay=0.01)
+    put(queue, "a2", "a3")
+    async with running(queue):
+        assert await desk.until(3) == ["a2", "a3", "a1"]

@@ -1,0 +1,89 @@
+"""The breaker, from the nodes to what is sent: schedulers, controllers and kubelets on a virtual clock."""
+
+import asyncio
+
+from phalanx.sim import workloads
+from phalanx.sim.invariants.all import ALL_CHECKS
+from phalanx.sim.limits import SIM_NODE_GRACE_S
+from phalanx.sim.network import Effect, Rule
+from phalanx.sim.world import World, WorldSettings, in_world
+
+NODES = 12
+GRACE_S = 10
+OLD_S = 200
+"""Seconds after which nodes have joined."""
+
+
+async def settled(world: World) -> set[str]:
+    """A gang with a member on each node; its pods' UIDs."""
+    world.create([workloads.node(f"n{number}", gpus=8) for number in range(NODES)])
+    world.start()
+    await asyncio.sleep(OLD_S)
+    recovery = {"onNodeLoss": "Replace", "gracePeriod": f"{GRACE_S}s"}
+    requests = {"nvidia.com/gpu": "8"}
+    world.create([workloads.pod_group("train", min_member=NODES, recovery=recovery)])
+    world.create([workloads.job("train", members=NODES, group="train", requests=requests, run_s=3600.0)])
+    await asyncio.sleep(10)
+    found = staying(world)
+    assert len(found) == NODES
+    return found
+
+
+def staying(world: World) -> set[str]:
+    """UIDs of pods that run and are not being deleted."""
+    found = [world.client.get(key) for key in world.client.keys("pods")]
+    return {
+        pod["metadata"]["uid"]
+        for pod in found
+        if pod is not None and pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def lose(world: World, *numbers: int) -> None:
+    """Their nodes are heard no more."""
+    for number in numbers:
+        world.controllers.kubelets.lose(f"n{number}")
+
+
+def test_a_new_leader_does_not_take_a_mass_fault_for_lost_nodes() -> None:
+    async def play(world: World) -> None:
+        before = await settled(world)
+        lose(world, *range(7))
+        await asyncio.sleep(SIM_NODE_GRACE_S - 5)
+        leader = world.leader()
+        assert leader is not None
+        leader.kill()
+        await asyncio.sleep(90)
+        assert world.leader() not in (None, leader)
+        assert staying(world) == before
+
+    world = in_world(WorldSettings(seed=1, checks=ALL_CHECKS), play)
+    assert world.violations.kept == []
+
+
+def test_what_was_decided_before_the_breaker_opened_is_not_sent() -> None:
+    async def play(world: World) -> None:
+        before = await settled(world)
+        rule = Rule(Effect.REFUSED, methods=("DELETE",), path_part="/pods/", status=503)
+        for replica in world.replicas:
+            assert replica.process is not None
+            replica.process.network.rules.append(rule)
+        lose(world, *range(5))
+        await asyncio.sleep(GRACE_S + 2)
+        lose(world, 5, 6)
+        await asyncio.sleep(SIM_NODE_GRACE_S)
+        assert told(world) == 5
+        await asyncio.sleep(4)
+        rule.times = 0
+        await asyncio.sleep(60)
+        assert staying(world) == before
+
+    world = in_world(WorldSettings(seed=1, replicas=1, checks=ALL_CHECKS), play)
+    assert world.violations.kept == []
+
+
+def told(world: World) -> int:
+    """How many pods say that they go."""
+    found = [world.client.get(key) for key in world.client.keys("pods")]
+    conditions = [(pod or {}).get("status", {}).get("conditions", []) for pod in found]
+    return sum(any(one["type"] == "DisruptionTarget" for one in each) for each in conditions)

@@ -1,0 +1,183 @@
+"""L13: who was told that its gang is restarted goes."""
+
+from typing import Any
+
+import pytest
+
+from phalanx.model.decisions import CycleResult, Evict
+from phalanx.sim.invariants.evictions import FewEvictions
+from phalanx.sim.invariants.restarts import RestartsEnd
+from phalanx.sim.network import Effect, Rule
+from phalanx.sim.workloads import node, pod, pod_group
+from tests.sim_invariants.stage import Actor, Stage, violations
+
+GROUPS = "podgroups.scheduling.phalanx.dev"
+RESTART = {"onMemberFailure": "Restart"}
+LONG_S = 100
+
+
+def member(name: str, **options: Any) -> dict[str, Any]:
+    made = pod(name, group="g", **options)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "job-uid", "controller": True}
+    made["metadata"]["ownerReferences"] = [owner]
+    return made
+
+
+async def running(stage: Stage, **spec: Any) -> Actor:
+    """A gang of two that has started, and a leader for whom nothing is wrong."""
+    stage.create(*(node(f"n{number}") for number in range(2)), pod_group("g", min_member=2, **spec))
+    host = await started(stage)
+    await stage.pass_time(LONG_S)
+    return host
+
+
+async def started(stage: Stage) -> Actor:
+    stage.create(*(member(f"a{number}") for number in range(2)))
+    host = await stage.leader()
+    for number in range(2):
+        await host.bind(f"a{number}", f"n{number}")
+    host.decided(CycleResult(cycle=1))
+    return host
+
+
+def tell(stage: Stage, name: str, *, status: str = "True", reason: str = "GangRestarted") -> None:
+    stage.status(name, condition={"type": "DisruptionTarget", "status": status, "reason": reason})
+
+
+def choose(stage: Stage, host: Actor, *names: str) -> None:
+    """A cycle that restarts the gang."""
+    group = stage.uid("g", GROUPS)
+    evictions = tuple(
+        Evict(stage.uid(name), "default", name, group, 1, "GangRestarted", "")  # type: ignore[arg-type]
+        for name in names
+    )
+    host.decided(CycleResult(cycle=2, evictions=evictions))
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(59, []), (71, ["L13"])])
+def test_who_was_told_goes_within_a_minute(seconds: int, expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        await running(stage, recovery=RESTART)
+        tell(stage, "a0")
+        await stage.pass_time(seconds)
+
+    assert violations(history, RestartsEnd) == expected
+
+
+async def _leaves(stage: Stage, _host: Actor) -> None:
+    stage.client.delete(stage.key("a0"), uid=stage.uid("a0"), grace_s=30)
+
+
+async def _ends(stage: Stage, _host: Actor) -> None:
+    stage.status("a0", phase="Failed")
+
+
+async def _is_taken_back(stage: Stage, _host: Actor) -> None:
+    tell(stage, "a0", status="False")
+
+
+async def _is_asked_for_no_more(stage: Stage, _host: Actor) -> None:
+    stage.change("g", GROUPS, recovery={"onMemberFailure": "Wait"})
+
+
+async def _group_is_made_anew(stage: Stage, _host: Actor) -> None:
+    stage.delete("g", GROUPS)
+    stage.create(pod_group("g", min_member=2, recovery=RESTART))
+    stage.status("a0", podIP="10.0.0.1")
+
+
+async def _finishes(stage: Stage, _host: Actor) -> None:
+    stage.status("a1", phase="Succeeded")
+
+
+async def _meets_a_bare_pod(stage: Stage, host: Actor) -> None:
+    stage.create(pod("bare", group="g"))
+    await host.bind("bare", "n1")
+
+
+async def _leader_dies(_stage: Stage, host: Actor) -> None:
+    host.process.task.done = lambda: True
+
+
+async def _deletion_fails(stage: Stage, host: Actor) -> None:
+    await stage.pass_time(30)
+    host.network.rules.append(Rule(Effect.REFUSED, status=500, times=1))
+    assert await host.evict("a0") == 500
+    host.network.rules.clear()
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        *(_leaves, _ends, _is_taken_back, _is_asked_for_no_more, _group_is_made_anew, _finishes),
+        *(_meets_a_bare_pod, _leader_dies, _deletion_fails),
+    ],
+)
+def test_or_there_is_a_reason_why_it_stays(then: Any) -> None:
+    async def history(stage: Stage) -> None:
+        host = await running(stage, recovery=RESTART)
+        tell(stage, "a0")
+        await then(stage, host)
+        await stage.pass_time(71 if then is not _deletion_fails else 50)
+
+    assert violations(history, RestartsEnd) == []
+
+
+def test_who_leaves_a_node_that_is_silent_and_is_chosen_again_is_on_its_way() -> None:
+    """The second choice was made before the deletion was heard of, and changes nothing more."""
+
+    async def history(stage: Stage) -> None:
+        host = await running(stage, recovery=RESTART)
+        choose(stage, host, "a0", "a1")
+        tell(stage, "a0")
+        stage.client.delete(stage.key("a0"), uid=stage.uid("a0"), grace_s=30)
+        choose(stage, host, "a0")
+        await stage.pass_time(LONG_S - 60)
+        stage.client.delete(stage.key("a1"), uid=stage.uid("a1"), grace_s=30)
+        await stage.pass_time(LONG_S)
+
+    assert violations(history, RestartsEnd) == []
+
+
+@pytest.mark.parametrize("reason", ["Preempted", "DeletionByTaintManager"])
+def test_others_may_tell_it_to_go(reason: str) -> None:
+    async def history(stage: Stage) -> None:
+        await running(stage, recovery=RESTART)
+        tell(stage, "a0", reason=reason)
+        await stage.pass_time(LONG_S)
+
+    assert violations(history, RestartsEnd) == []
+
+
+@pytest.mark.parametrize("then", ["nothing", "a disturbance", "a refusal"])
+def test_who_was_chosen_goes_too_while_nothing_disturbs_the_one_that_chose_it(then: str) -> None:
+    """Nobody else can know."""
+
+    async def history(stage: Stage) -> None:
+        host = await running(stage, recovery=RESTART)
+        choose(stage, host, "a0", "a1")
+        await stage.pass_time(1)
+        if then == "a disturbance":
+            host.process.task.done = lambda: True
+            await stage.pass_time(1)
+            host.process.task.done = lambda: False
+        if then == "a refusal":
+            await _deletion_fails(stage, host)
+        await stage.pass_time(2 * LONG_S)
+
+    assert violations(history, RestartsEnd) == (["L13", "L13"] if then == "nothing" else [])
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_restart_that_was_begun_may_be_finished_later(is_told: bool) -> None:
+    """Nothing is wrong with the gang any more."""
+
+    async def history(stage: Stage) -> None:
+        host = await running(stage, recovery=RESTART)
+        if is_told:
+            tell(stage, "a0")
+        await host.hear()
+        choose(stage, host, "a0", "a1")
+        await host.evict("a0")
+
+    assert violations(history, FewEvictions) == ([] if is_told else ["S7"])

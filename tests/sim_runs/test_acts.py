@@ -1,0 +1,93 @@
+"""Acts of the drills come to their end when the scheduler does its part, and not when it does not."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from msgspec.structs import replace
+
+from phalanx.actions import release, troubles
+from phalanx.sim.drills import acts
+from phalanx.sim.drills.acts import ACTS, GANG, cluster, running
+from phalanx.sim.drills.drill import Outcome, play
+from phalanx.sim.kubelet import CLOCK_OFF_SECONDS
+from phalanx.sim.network import Exchange
+from phalanx.sim.store import ChangeType, Object
+from phalanx.sim.world import World
+
+BY_NAME = {act.name: act for act in ACTS}
+RESTARTS = ("node-lost-restart", "member-failed-restart", "failed-member-removed")
+
+
+def outcome(name: str, arm: Callable[[World], None] = lambda _world: None) -> Outcome:
+    return play(BY_NAME[name], seed=1, arm=arm, checks=())
+
+
+def die_at_the_first_deletion(world: World) -> None:
+    """The leader has told all members that they go, and some are gone by then."""
+    leader = world.leader()
+    assert leader is not None
+
+    def hear(exchange: Exchange) -> None:
+        if exchange.method == "DELETE" and exchange.landed_at is not None and world.leader() is leader:
+            leader.kill()
+
+    world.observe(hear)
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("name", RESTARTS)
+def test_a_gang_that_does_not_ask_for_it_is_not_started_anew(name: str) -> None:
+    act = replace(BY_NAME[name], prepare=partial(running, recovery={"onNodeLoss": "Replace"}))
+    problem = play(act, seed=1, checks=()).problem
+    assert (problem is None) is (name == "failed-member-removed")
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_gang_that_is_not_released_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release, "PARTIAL_GANG_GRACE_MS", 3_600_000)
+    assert outcome("partial-release").problem == "not done after 300.0 s"
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_restart_that_a_dead_leader_left_half_done_is_finished(
+    monkeypatch: pytest.MonkeyPatch, is_finished: bool
+) -> None:
+    if not is_finished:
+        monkeypatch.setattr(troubles, "_is_told_to_restart", lambda _pod, _gang: False)
+    problem = outcome("failed-member-removed", die_at_the_first_deletion).problem
+    assert (problem is None) is is_finished
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("off_s", [-300, 300])
+def test_nodes_whose_clocks_are_off_make_a_gang_start_anew_once(
+    monkeypatch: pytest.MonkeyPatch, off_s: int
+) -> None:
+    """Under the leader that saw the member fail, and under the next one."""
+    made: list[str] = []
+
+    def cluster_with_clocks_off() -> list[Object]:
+        nodes = cluster()
+        for node in nodes:
+            node["metadata"]["annotations"] = {CLOCK_OFF_SECONDS: str(off_s)}
+        return nodes
+
+    async def prepare(world: World) -> None:
+        monkeypatch.setattr(acts, "cluster", cluster_with_clocks_off)
+        await running(world, recovery={"onMemberFailure": "Restart"})
+        world.client.subscribe("pods", lambda change: made.append(change.type))
+
+    async def afterwards(world: World) -> str | None:
+        leader = world.leader()
+        assert leader is not None
+        await asyncio.sleep(30)
+        leader.kill()
+        await asyncio.sleep(60)
+        count = made.count(ChangeType.ADDED)
+        return f"{count} pods were made" if count != GANG else None
+
+    act = replace(BY_NAME["member-failed-restart"], prepare=prepare, afterwards=afterwards)
+    assert play(act, seed=1, checks=()).problem is None

@@ -1,0 +1,95 @@
+"""Faults of the API meet requests that are sent, and a fault counts when it has hit something."""
+
+import asyncio
+from functools import cache
+
+import pytest
+from msgspec.structs import replace
+
+from phalanx.sim.drills.all import ALL_ACTS
+from phalanx.sim.faults.fault import Fault
+from phalanx.sim.faults.kinds import REQUESTS, WRITES
+from phalanx.sim.invariants.calls import Call, Stage
+from phalanx.sim.invariants.check import Check
+from phalanx.sim.scenarios import Request, scenario_of
+from phalanx.sim.simulation import simulate
+from phalanx.sim.workloads import queue
+from phalanx.sim.world import World, WorldSettings, in_world
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+ACT = next(act for act in ALL_ACTS if act.name == "node-lost-restart")
+QUIET = Request(seed=3, nodes=4, hours=0.01, faults="none", load=0.5)
+
+
+@cache
+def sent() -> frozenset[tuple[str, str]]:
+    """Methods and paths that schedulers send while a gang is restarted, and the paths that they watch."""
+    found: set[tuple[str, str]] = set()
+
+    class Listen(Check):
+        name = "listen"
+
+        def on_call(self, call: Call) -> None:
+            if call.stage is Stage.SENT:
+                found.add((call.exchange.method, call.exchange.path))
+
+        def at_rest(self) -> None:
+            for replica in self.scene.replicas:
+                assert replica.process is not None
+                found.update(("WATCH", f"/{kind}") for kind in replica.process.network.hearing.versions)
+
+    async def play(world: World) -> None:
+        await ACT.prepare(world)
+        world.create([queue("red")])
+        done = ACT.begin(world)
+        while not done():
+            await asyncio.sleep(1.0)
+        world.at_rest()
+
+    in_world(WorldSettings(seed=1, checks=(Listen,), config=ACT.config), play)
+    return frozenset(found)
+
+
+def fits(request: str, method: str, path: str) -> bool:
+    """As the network's rules fit."""
+    wanted, _, resource = request.partition(" ")
+    part = f"/{resource.rpartition('/')[2]}" if resource else ""
+    return wanted in ("", method) and part in path
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_what_faults_are_drawn_from_is_sent(request_: str) -> None:
+    assert any(fits(request_, *each) for each in sent())
+
+
+def test_every_sort_of_write_may_meet_a_fault() -> None:
+    writes = {(method, path) for method, path in sent() if method not in ("GET", "WATCH")}
+    missed = {each for each in writes if not any(fits(request, *each) for request in WRITES)}
+    assert {(method, path.rpartition("/")[2]) for method, path in missed} == {("POST", "leases")}
+
+
+def counted(*faults: Fault) -> dict[str, int]:
+    """Families and counts, of faults that are put into a short run."""
+    scenario = replace(scenario_of(QUIET, checks=()), faults=faults)
+    return dict(simulate(scenario).faults)
+
+
+HITS = (
+    Fault("F3", "api-slow", 1.0, seconds=20, settings={"request": "PATCH leases", "slow_ms": 10}),
+    Fault("F4", "watch-cut", 1.0, settings={"resource": "pods"}),
+    Fault("F5", "leader-kill", 1.0, settings={"replica": "leader"}),
+    Fault("F6", "node-lost", 1.0, ("n0001",), 5),
+    Fault("F9", "queue-loop", 1.0, seconds=5),
+)
+
+MISSES = (
+    Fault("F3", "api-slow", 1.0, seconds=20, settings={"request": "PUT leases", "slow_ms": 10}),
+    Fault("F4", "watch-cut", 1.0, settings={"resource": "secrets"}),
+    Fault("F6", "node-cordon", 1.0, ("no-such-node",), 5),
+    Fault("F8", "pod-stuck-terminating", 1.0, ("default/no-such-pod",), 5),
+)
+
+
+def test_faults_that_hit_count_and_others_do_not() -> None:
+    assert counted(*HITS, *MISSES) == {"F3": 1, "F4": 1, "F5": 1, "F6": 1, "F9": 1}

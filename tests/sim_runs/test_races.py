@@ -1,0 +1,31 @@
+"""Each race of the drill happens while the bind is on its way; one that does not is a failure."""
+
+import pytest
+from msgspec.structs import replace
+
+from phalanx.sim.drills.acts import ACTS
+from phalanx.sim.drills.races import RACES, Race, RacePlan
+from phalanx.sim.invariants.all import ALL_CHECKS
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+[LOST] = [act for act in ACTS if act.name == "member-lost"]
+
+
+def problem(race: Race, *, occurrence: int = 0) -> str | None:
+    return RacePlan(race.name, LOST, 1, race, occurrence).outcome(ALL_CHECKS).problem
+
+
+@pytest.mark.parametrize("race", RACES, ids=lambda race: race.name)
+def test_a_race_hits(race: Race) -> None:
+    assert problem(race) is None
+
+
+@pytest.mark.parametrize("race", RACES, ids=lambda race: race.name)
+def test_a_race_in_which_nothing_happens_fails(race: Race) -> None:
+    idle = replace(race, act=lambda _world, _bound: None)
+    assert problem(idle) == "the race missed: the bind landed as if nothing had happened"
+
+
+def test_a_race_at_a_bind_that_is_never_sent_fails() -> None:
+    assert problem(RACES[0], occurrence=1000) == "the race missed: the bind was never sent"
