@@ -23,6 +23,7 @@ from bench.harness import contenders
 from bench.harness.cluster import nodes_usable, served
 from bench.harness.dialects import LEASE_NAMESPACE
 from bench.harness.gangs import NAMESPACE, PODS_PATH
+from bench.record import record
 from phalanx.controlplane.controlplane import ControlPlane
 from phalanx.controlplane.fakes import create_many, fake_node, namespace
 from phalanx.model.names import API_VERSION
@@ -176,7 +177,7 @@ def main() -> int:
     }
     for name, value in result.items():
         print(f"{name:<20} {value}")
-    (RESULTS / "as_proven.json").write_text(json.dumps(result, indent=2) + "\n")
+    record(RESULTS / "as_proven.json", result)
     whole = {result[name] for name in ("placedOffline", "placedOnline", "sameCertificate", "provenOnline")}
     broken = result["gangsInSeveralRacks"] or result["overcommittedNodes"]
     return int(whole != {asked.gangs} or bool(broken))

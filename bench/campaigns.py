@@ -6,7 +6,6 @@ campaigns.json and campaigns.md to bench/results.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Mapping
 from itertools import product
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from bench.record import record
 from phalanx.cli.workers import workers
 from phalanx.observe.logs import configure_logs
 from phalanx.sim.invariants.all import ALL_CHECKS
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     table = _table(rows, twins)
     print(table)
     document = [_written(request, summary) for request, summary in rows]
-    (asked.out / "campaigns.json").write_text(json.dumps(document, indent=2) + "\n")
+    record(asked.out / "campaigns.json", document)
     (asked.out / "campaigns.md").write_text(table + "\n")
     return 1 if any(summary.violation_count for _, summary in rows) else 0
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from bench.record import record
 from phalanx.sim.simulation import Summary
 from phalanx.sim.totals import Adder
 
@@ -44,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{done} of {len(runs)} runs", file=sys.stderr, flush=True)
     summaries = [msgspec.json.decode(_file(seed, asked.keep).read_bytes(), type=Summary) for seed in SEEDS]
     result = _together(summaries)
-    (RESULTS / "cluster_year.json").write_text(json.dumps(result, indent=2) + "\n")
+    record(RESULTS / "cluster_year.json", result)
     print(json.dumps({name: value for name, value in result.items() if name != "decisionHashes"}, indent=2))
     return 1 if result["totals"]["violationCount"] else 0
 

@@ -19,6 +19,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.record import record
+
 RESULTS = Path(__file__).parent / "results"
 BY_NODES = [(nodes, 1_000, 10) for nodes in (100, 1_000, 10_000, 50_000)]
 BY_PODS = [(10_000, pods, 10) for pods in (1_000, 10_000, 100_000)]
@@ -80,7 +82,7 @@ def main() -> None:
         return
     print(f"{'nodes':>8} {'pods':>8} {'placed':>8} {'CPU s':>8} {'MiB':>8}")
     result = {"byNodes": _table(BY_NODES, "nodes"), "byPods": _table(BY_PODS, "pods")}
-    (RESULTS / "growth.json").write_text(json.dumps(result, indent=2) + "\n")
+    record(RESULTS / "growth.json", result)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ Each cycle is compared with one over the same objects, had nobody spoiled them, 
 import argparse
 import asyncio
 import gc
-import json
 import statistics
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from bench.record import record
 from tests.hostile import events
 from tests.hostile.commands import decided
 from tests.hostile.generator import Spoiled, spoiled
@@ -194,7 +194,7 @@ def main() -> None:
     print(file=sys.stderr)
     for name, value in report.items():
         print(f"{name:>52}  {value}")
-    arguments.out.write_text(json.dumps(report, indent=2) + "\n")
+    record(arguments.out, report)
     sys.exit(1 if tally.failures or tally.longest > LONGEST else 0)
 
 

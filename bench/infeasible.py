@@ -10,7 +10,6 @@ asked of the solver anew, with ten times the effort. Writes bench/results/infeas
 """
 
 import argparse
-import json
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from bench.instances import instance, workers
+from bench.record import record
 from bench.sweep import at
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT, SOLVE_DETERMINISTIC_LIMIT
 from phalanx.model.rules import Budget, Rule, SameDomain, SubgroupDomain, SubgroupSegments
@@ -167,7 +167,7 @@ def main() -> None:
     print(f"{'':<20}" + " ".join(f"{name:>15}" for name in table["all"]))
     for plant_name, row in table.items():
         print(f"{plant_name:<20}" + " ".join(f"{each!s:>15}" for each in row.values()))
-    (RESULTS / "infeasible.json").write_text(json.dumps(table, indent=2) + "\n")
+    record(RESULTS / "infeasible.json", table)
 
 
 if __name__ == "__main__":

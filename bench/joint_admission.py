@@ -14,7 +14,6 @@ the machine was.
 """
 
 import argparse
-import json
 import random
 import statistics
 import time
@@ -24,6 +23,7 @@ from pathlib import Path
 from msgspec import Struct, structs, to_builtins
 from ortools.sat.python import cp_model
 
+from bench.record import record
 from phalanx.model.names import NodeName
 from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
 from phalanx.solver.cpsat import one_worker
@@ -225,7 +225,7 @@ def main() -> None:
         results.append({"case": to_builtins(case), "runs": [to_builtins(run) for run in runs]})
     report = {"reference_seconds": reference, "cases": results}
     if not arguments.subgroups:
-        arguments.output.write_text(json.dumps(report, indent=1) + "\n")
+        record(arguments.output, report)
 
 
 if __name__ == "__main__":

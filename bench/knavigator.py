@@ -10,7 +10,6 @@ some seconds; writes bench/results/knavigator_real.json.
 
 import argparse
 import asyncio
-import json
 import sys
 from pathlib import Path
 from typing import Final
@@ -18,6 +17,7 @@ from typing import Final
 import msgspec
 
 from bench.knavigator_jobs import GPUS, NODES, RUN_S, Played, Times, ideal_s, played, sizes
+from bench.record import record
 from phalanx.observe.logs import configure_logs
 from phalanx.sim.invariants.all import ALL_CHECKS
 from phalanx.sim.store import Change, Object
@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
             f"{row.violations} violations"
         )
     name = "knavigator_real.json" if asked.real else "knavigator.json"
-    (RESULTS / name).write_text(json.dumps(msgspec.to_builtins(rows), indent=2) + "\n")
+    record(RESULTS / name, msgspec.to_builtins(rows))
     return 0 if all(row.finished == row.pods and not row.violations for row in rows) else 1
 
 

@@ -178,7 +178,7 @@ def main() -> None:
         if not source.exists():
             print(f"{source.name}: not there; python -m bench.{name} writes it")
             continue
-        figure = chart(json.loads(source.read_text()))
+        figure = chart(json.loads(source.read_text())["result"])
         figure.tight_layout()
         figure.savefig(to, dpi=110)
         print(to.name)

@@ -5,12 +5,12 @@ bench/results/sim_speed.json.
 """
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from bench.record import record
 from phalanx.observe.logs import configure_logs
 from phalanx.sim.invariants.all import ALL_CHECKS
 from phalanx.sim.scenarios import Request, scenario_of
@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     heads = ("nodes", "simulated h", "jobs", "cycles", "CPU s", "h/s", "violations")
     print("{:>6} {:>12} {:>6} {:>7} {:>7} {:>7} {:>11}".format(*heads))
     rows = [_row(nodes, asked.hours) for nodes in (64, 256, 1024)]
-    (RESULTS / "sim_speed.json").write_text(json.dumps(rows, indent=2) + "\n")
+    record(RESULTS / "sim_speed.json", rows)
     return 1 if any(row["violations"] for row in rows) else 0
 
 

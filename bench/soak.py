@@ -6,13 +6,13 @@ the seeds are of clusters with all that queues can do, without drills, in bench/
 
 import argparse
 import json
-import platform
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from bench.record import record
 from phalanx.sim.invariants.marks import missing
 from phalanx.sim.totals import added
 
@@ -47,14 +47,14 @@ def main(arguments: list[str] | None = None) -> int:
     unreached = missing(added([seeds["marks"], *(drill["marks"] for drill in drills)]))
     _tell(seeds, drills, unreached, minutes)
     result = {
-        "machine": f"{platform.machine()}, {asked.jobs} processes",
+        "processes": asked.jobs,
         "minutes": round(minutes, 1),
         "seeds": seeds,
         "drills": drills,
         "marksNotReached": unreached,
     }
     name = "soak" if is_plain else "soak_queues"
-    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
+    record(RESULTS / f"{name}.json", result)
     failed = seeds["violationCount"] or any(drill["failed"] for drill in drills) or (is_plain and unreached)
     return 1 if failed else 0
 

@@ -8,7 +8,6 @@ bench/results/solver_scale.json.
 """
 
 import argparse
-import json
 import random
 import statistics
 import time
@@ -19,6 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from bench.instances import greedy_score, helpers, instance, workers
+from bench.record import record
 from phalanx.model.rules import FewestDomains, Rule, SameDomain
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed, Problem, RoleDemand
@@ -125,7 +125,7 @@ def main() -> None:
     for case in CASES:
         rows.append(summary(case, [measured(case, seed) for seed in range(seeds)]))
         print(line(rows[-1]), flush=True)
-    (RESULTS / "solver_scale.json").write_text(json.dumps(rows, indent=2) + "\n")
+    record(RESULTS / "solver_scale.json", rows)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ without it drivers take all cores, and none ever gets an executor. Writes bench/
 
 import argparse
 import asyncio
-import json
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from bench.drivers import DRIVER, EXECUTOR, Drivers, Plan, query
+from bench.record import record
 from phalanx.model.names import LABEL_POD_GROUP, LABEL_ROLE
 from phalanx.observe.logs import configure_logs
 from phalanx.sim.invariants.all import ALL_CHECKS
@@ -159,7 +159,7 @@ def main(arguments: list[str] | None = None) -> int:
             f"beyond what running drivers need; {each.violations} violations"
         )
     rows = msgspec.to_builtins([with_room, without])
-    (RESULTS / "spark_drivers.json").write_text(json.dumps(rows, indent=2) + "\n")
+    record(RESULTS / "spark_drivers.json", rows)
     is_well = with_room.finished == asked.drivers and with_room.least_spare >= 0
     return 0 if is_well and not with_room.violations else 1
 

@@ -11,7 +11,6 @@ is not settled, whether the answer is proven, whether greedy search alone was wo
 """
 
 import argparse
-import json
 import random
 import statistics
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from bench.instances import greedy_score, helpers, instance, workers
+from bench.record import record
 from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
 from phalanx.solver.engine import place
 from phalanx.solver.objective import DOMAINS, UNPLACED
@@ -178,7 +178,7 @@ def main() -> None:
     print(f"{'':<14}" + " ".join(f"{name:>16}" for name in shown))
     for make, row in table.items():
         print(f"{make:<14}" + " ".join(f"{row[name]!s:>16}" for name in shown))
-    (RESULTS / "sweep.json").write_text(json.dumps(table, indent=2) + "\n")
+    record(RESULTS / "sweep.json", table)
 
 
 if __name__ == "__main__":

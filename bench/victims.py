@@ -14,7 +14,6 @@ rules of `bench/simple_victims.py`, as multiples of that. Times are CPU time of 
 """
 
 import argparse
-import json
 import random
 import statistics
 import time
@@ -24,6 +23,7 @@ from typing import TypeVar
 
 from msgspec import Struct, to_builtins
 
+from bench.record import record
 from bench.simple_victims import best_of, best_ratio_first, cheapest_first
 from phalanx.solver.victims.engine import choose
 from phalanx.solver.victims.problem import Choice, Place, Unit, Vector, VictimProblem, Want
@@ -277,7 +277,7 @@ def main() -> None:
         runs = [measured(case, seed) for seed in range(arguments.seeds)]
         print(line(case, runs), flush=True)
         results.append({"case": to_builtins(case), "runs": [to_builtins(run) for run in runs]})
-    arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+    record(arguments.output, results)
 
 
 if __name__ == "__main__":

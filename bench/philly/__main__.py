@@ -26,6 +26,7 @@ from bench.philly.play import Scheduler, play
 from bench.philly.product import Product
 from bench.philly.simple import PodByPod, StrictFifo
 from bench.philly.week import DAY_MS, Cluster, Week, busiest, cluster_for, week_of
+from bench.record import record
 from phalanx.sim.campaign.jobs import TraceError, read_trace
 
 RESULTS: Final = Path(__file__).parent.parent / "results"
@@ -145,7 +146,7 @@ def main(arguments: list[str] | None = None) -> int:
         *(first, asked.days, new, len(week.jobs) - new, round(week.wanted, 1), asked.period),
         *(asked.gpus_per_pod, runs),
     )
-    asked.output.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
+    record(asked.output, msgspec.to_builtins(report))
     asked.output.with_suffix(".md").write_text(table(runs) + "\n")
     print(table(runs))
     return int(any(each.policy in OURS and each.outcome.never_started for each in runs))

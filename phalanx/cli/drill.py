@@ -19,6 +19,9 @@ from phalanx.cli.workers import workers
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized
 
+    from phalanx.sim.drills.drill import Outcome
+    from phalanx.sim.drills.plan import Playable
+
 _LOOK_S: Final = 0.5
 
 Drill = Literal["crashes", "replies", "races", "views", "load"]
@@ -152,20 +155,24 @@ def _count_one() -> None:
 def _play_share(share: _Share) -> Tally:
     from phalanx.observe.logs import configure_logs
     from phalanx.sim.drills.all import plans_of
+    from phalanx.sim.drills.together import play_each
     from phalanx.sim.invariants.all import ALL_CHECKS
     from phalanx.sim.totals import added
 
     configure_logs(level="critical")
     tally = Tally(share.drill)
     plans = plans_of(share.drill, seed=share.seed, checks=ALL_CHECKS, full=share.full, acts=share.acts)
-    for plan in islice(plans, share.part * share.every, None, share.every * share.jobs):
+
+    def take(plan: "Playable", outcome: "Outcome") -> None:
         tally.played += 1
-        outcome = plan.outcome(ALL_CHECKS)
         _count_one()
         tally.marks = added((tally.marks, outcome.marks))
         if outcome.problem is not None:
             tally.failed[plan.name] = outcome.problem
             print(f"{plan.name}: {outcome.problem}", file=sys.stderr)
+
+    own = islice(plans, share.part * share.every, None, share.every * share.jobs)
+    play_each(own, checks=ALL_CHECKS, take=take)
     return tally
 
 

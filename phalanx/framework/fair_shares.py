@@ -194,7 +194,8 @@ def _beyond(wishes: Wishes, due: Resources) -> list[Resources]:
     for names in sorted(wishes, key=lambda names: (-len(names), sorted(names))):
         amounts = {name: amount for name, amount in wishes[names].items() if amount}
         covered = {name: min(amount, left.get(name, 0)) for name, amount in amounts.items()}
-        left = {name: amount - covered.get(name, 0) for name, amount in left.items()}
+        for name in covered:
+            left[name] = left.get(name, 0) - covered[name]
         part = max((Fraction(covered[name], amounts[name]) for name in amounts), default=Fraction(0))
         begun = {name: floor(amount * part) for name, amount in amounts.items()}
         beyond.append({name: begun[name] - covered[name] for name in amounts})

@@ -1,6 +1,5 @@
 """The whole bank at once: who is caught, by what, and how long that takes."""
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from bench.record import record
 from tests.bugbank.bank import Drilled, Mutant, Played, Simulated, words_of
 from tests.bugbank.children import ROOT, Answer, Children
 from tests.bugbank.seeds import SEEDS
@@ -87,8 +87,7 @@ def write(results: Sequence[Result], path: Path = RESULTS) -> None:
         "seedRangesThatCatch": sum(one.caught for one in by_seeds.values()),
         "bugs": [_written(one, by_seeds.get(one.mutant.name)) for one in own],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    record(path, document)
 
 
 def _written(one: Result, by_seeds: Result | None) -> dict[str, Any]:

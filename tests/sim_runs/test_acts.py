@@ -1,7 +1,6 @@
 """Acts of the drills come to their end when the scheduler does its part, and not when it does not."""
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -10,7 +9,7 @@ from msgspec.structs import replace
 from phalanx.actions import release, troubles
 from phalanx.sim.drills import acts
 from phalanx.sim.drills.acts import ACTS, GANG, cluster, running
-from phalanx.sim.drills.drill import Outcome, play
+from phalanx.sim.drills.drill import NO_FAULT, Fault, Outcome, play
 from phalanx.sim.kubelet import CLOCK_OFF_SECONDS
 from phalanx.sim.network import Exchange
 from phalanx.sim.store import ChangeType, Object
@@ -20,8 +19,8 @@ BY_NAME = {act.name: act for act in ACTS}
 RESTARTS = ("node-lost-restart", "member-failed-restart", "failed-member-removed")
 
 
-def outcome(name: str, arm: Callable[[World], None] = lambda _world: None) -> Outcome:
-    return play(BY_NAME[name], seed=1, arm=arm, checks=())
+def outcome(name: str, fault: Fault = NO_FAULT) -> Outcome:
+    return play(BY_NAME[name], seed=1, fault=fault, checks=())
 
 
 def die_at_the_first_deletion(world: World) -> None:
@@ -57,7 +56,7 @@ def test_a_restart_that_a_dead_leader_left_half_done_is_finished(
 ) -> None:
     if not is_finished:
         monkeypatch.setattr(troubles, "_is_told_to_restart", lambda _pod, _gang: False)
-    problem = outcome("failed-member-removed", die_at_the_first_deletion).problem
+    problem = outcome("failed-member-removed", Fault(die_at_the_first_deletion)).problem
     assert (problem is None) is is_finished
 
 

@@ -6,6 +6,9 @@ from typing import Final
 import pytest
 
 from phalanx.sim.drills.all import ACT_DRILLS, plans_of
+from phalanx.sim.drills.drill import Outcome
+from phalanx.sim.drills.plan import Playable
+from phalanx.sim.drills.together import play_each
 from phalanx.sim.invariants.all import ALL_CHECKS
 
 EVERY: Final = {"races": 10}
@@ -19,6 +22,11 @@ PARTS: Final = 2
 def test_every_act_comes_to_its_end(drill: str, part: int) -> None:
     every = EVERY.get(drill, 100)
     plans = islice(plans_of(drill, seed=1, checks=ALL_CHECKS), part * every, None, every * PARTS)
-    played = {plan.name: plan.outcome(ALL_CHECKS).problem for plan in plans}
+    played: dict[str, str | None] = {}
+
+    def take(plan: Playable, outcome: Outcome) -> None:
+        played[plan.name] = outcome.problem
+
+    play_each(plans, checks=ALL_CHECKS, take=take)
     assert len(played) > 10
     assert {name: problem for name, problem in played.items() if problem is not None} == {}

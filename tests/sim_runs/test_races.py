@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from phalanx.sim.drills.acts import ACTS
-from phalanx.sim.drills.races import RACES, Race, RacePlan
+from phalanx.sim.drills.drill import play
+from phalanx.sim.drills.races import RACES, Race, race_at
 from phalanx.sim.invariants.all import ALL_CHECKS
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def problem(race: Race, *, occurrence: int = 0) -> str | None:
-    return RacePlan(race.name, LOST, 1, race, occurrence).outcome(ALL_CHECKS).problem
+    return play(LOST, seed=1, fault=race_at(race, occurrence), checks=ALL_CHECKS).problem
 
 
 @pytest.mark.parametrize("race", RACES, ids=lambda race: race.name)

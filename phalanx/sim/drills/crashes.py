@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from phalanx.sim.drills.acts import Act
-from phalanx.sim.drills.drill import Arm, play
+from phalanx.sim.drills.drill import Fault, Strike, play
 from phalanx.sim.drills.plan import Plan
 from phalanx.sim.invariants.check import Check
 from phalanx.sim.replica import Process, Replica
@@ -24,25 +24,17 @@ def crash_plans(act: Act, *, seed: int, checks: tuple[type[Check], ...]) -> Iter
         raise RuntimeError(f"{act.name} without any fault: {undisturbed.problem}")
     for step in range(undisturbed.steps):
         for name, fail in _FAILURES.items():
-            yield Plan(f"{act.name}: {name} at step {step}", act, seed, _fail_at(step, fail))
+            yield Plan(f"{act.name}: {name} at step {step}", act, seed, Fault(_to_leader(fail), step))
 
 
-def _fail_at(step: int, fail: Callable[[Replica, Process], None]) -> Arm:
-    def arm(world: World) -> None:
+def _to_leader(fail: Callable[[Replica, Process], None]) -> Strike:
+    def strike(world: World) -> None:
         leader = world.leader()
         assert leader is not None
-        process = leader.process
-        assert process is not None
-        host, last = process.host, process.host.steps + step
+        assert leader.process is not None
+        fail(leader, leader.process)
 
-        def before_step(number: int) -> None:
-            if number >= last:
-                host.before_step = None
-                fail(leader, process)
-
-        host.before_step = before_step
-
-    return arm
+    return strike
 
 
 def _kill(leader: Replica, process: Process) -> None:

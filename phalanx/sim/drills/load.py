@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from phalanx.sim.drills import load_faults as faults
 from phalanx.sim.drills.acts import Act
-from phalanx.sim.drills.drill import Outcome, play
+from phalanx.sim.drills.drill import Fault, Outcome, play
 from phalanx.sim.drills.load_faults import LoadFault
 from phalanx.sim.drills.loads import Burst, Events, Listing, Load, Size
 from phalanx.sim.invariants.check import Check
@@ -43,10 +43,10 @@ class LoadPlan(Struct, frozen=True):
         within_s = load.size.seconds + _WITHIN_S
         act = Act(self.name, load.prepare, load.begin, within_s, afterwards=load.afterwards)
 
-        def arm(world: World) -> None:
+        def strike(world: World) -> None:
             load.meet(world.go(self.fault.program(world, load)))
 
-        outcome = play(act, seed=self.seed, arm=arm, checks=checks)
+        outcome = play(act, seed=self.seed, fault=Fault(strike), checks=checks)
         if outcome.problem is None and checks and self.fault.mark not in ("", *outcome.marks):
             return replace(outcome, problem=f"the fault has missed: {self.fault.mark} was not reached")
         return outcome

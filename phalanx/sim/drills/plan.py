@@ -5,7 +5,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from phalanx.sim.drills.acts import Act
-from phalanx.sim.drills.drill import Arm, Outcome, play
+from phalanx.sim.drills.drill import Fault, Outcome, play
 from phalanx.sim.invariants.check import Check
 
 
@@ -23,19 +23,13 @@ class Playable(Protocol):
 
 
 class Plan(Struct, frozen=True):
-    """One fault at one point of one act.
-
-    `name` says it in words; `arm` sets the fault up right before the act begins.
-
-    `watched_s`: simulated seconds for which the checks look on after the act has come to its end.
-    """
+    """One fault at one point of one act. `name` says it in words."""
 
     name: str
     act: Act
     seed: int
-    arm: Arm
-    watched_s: float = 0.0
+    fault: Fault
 
     def outcome(self, checks: tuple[type[Check], ...]) -> Outcome:
         """Play it once."""
-        return play(self.act, seed=self.seed, arm=self.arm, checks=checks, watched_s=self.watched_s)
+        return play(self.act, seed=self.seed, fault=self.fault, checks=checks)

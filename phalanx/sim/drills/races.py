@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from phalanx.sim.drills.acts import Act
-from phalanx.sim.drills.drill import Outcome, play
+from phalanx.sim.drills.drill import Fault, Missed, Strike, play
+from phalanx.sim.drills.plan import Plan
 from phalanx.sim.hosts import State
 from phalanx.sim.invariants.check import Check
 from phalanx.sim.invariants.facts import NodeFact, node_fact
@@ -54,45 +54,45 @@ class Race(Struct, frozen=True):
     seconds: float = _HELD_UP_S
 
 
-class RacePlan(Struct, frozen=True):
-    """One race at one bind of one act. `occurrence` counts the binds of the leader from 0."""
-
-    name: str
-    act: Act
-    seed: int
-    race: Race
-    occurrence: int
-
-    def outcome(self, checks: tuple[type[Check], ...]) -> Outcome:
-        """Play it once. A race that missed is a problem."""
-        held_up = _HeldUp(self.race, self.occurrence)
-        outcome = play(self.act, seed=self.seed, arm=held_up.arm, checks=checks, watched_s=self.race.seconds)
-        if outcome.problem is not None or held_up.has_hit:
-            return outcome
-        return replace(outcome, problem=f"the race missed: {held_up.missed}")
-
-
-def race_plans(act: Act, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[RacePlan]:
+def race_plans(act: Act, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
     """A plan for each bind of the act and each race."""
     requests = play(act, seed=seed, checks=checks).requests
     for occurrence in range(sum(path.endswith(_BINDING) for _, path in requests)):
         for race in RACES:
-            yield RacePlan(f"{act.name}: {race.name} #{occurrence}", act, seed, race, occurrence)
+            yield Plan(f"{act.name}: {race.name} #{occurrence}", act, seed, race_at(race, occurrence))
+
+
+def race_at(race: Race, occurrence: int) -> Fault:
+    """The race at one bind; `occurrence` counts the binds of the leader from 0. It may miss."""
+    return Fault(_hold_up(race, occurrence), watched_s=race.seconds)
+
+
+def _hold_up(race: Race, occurrence: int) -> Strike:
+    def strike(world: World) -> Missed:
+        held_up = _HeldUp(race, occurrence)
+        held_up.watch(world)
+        return held_up.missed
+
+    return strike
 
 
 class _HeldUp:
     """Holds one bind of the leader up, lets the race happen, and looks whether it has hit."""
 
     def __init__(self, race: Race, occurrence: int) -> None:
-        self.has_hit = False
-        self.missed = "the bind was never sent"
+        self._has_hit = False
+        self._seen = "the bind was never sent"
         self._race = race
         self._occurrence = occurrence
         self._left = occurrence
         self._exchange: Exchange | None = None
 
-    def arm(self, world: World) -> None:
-        """Right before the act begins."""
+    def missed(self) -> str | None:
+        """At the end: how, if it has."""
+        return None if self._has_hit else f"the race missed: {self._seen}"
+
+    def watch(self, world: World) -> None:
+        """Wait for the bind."""
         leader = world.leader()
         assert leader is not None
         process = leader.process
@@ -116,7 +116,7 @@ class _HeldUp:
             if exchange.landed_at is not None or exchange.told is not None:
                 return
             if not self._left:
-                self._exchange, self.missed = exchange, "the bind never landed"
+                self._exchange, self._seen = exchange, "the bind never landed"
                 later(_AFTER_S, lambda: self._race.act(world, _bound_by(exchange)))
             self._left -= 1
 
@@ -126,8 +126,8 @@ class _HeldUp:
         if exchange is not self._exchange:
             return
         self._exchange = None
-        self.has_hit = self._race.has_hit(world, _bound_by(exchange), exchange)
-        self.missed = "the bind landed as if nothing had happened"
+        self._has_hit = self._race.has_hit(world, _bound_by(exchange), exchange)
+        self._seen = "the bind landed as if nothing had happened"
 
 
 def _bound_by(exchange: Exchange) -> _Bound:

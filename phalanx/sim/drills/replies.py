@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.sim.drills.acts import Act
-from phalanx.sim.drills.drill import Arm, play
+from phalanx.sim.drills.drill import Fault, Strike, play
 from phalanx.sim.drills.plan import Plan
 from phalanx.sim.invariants.check import Check
 from phalanx.sim.network import WATCH, Effect, Rule
@@ -52,11 +52,11 @@ def reply_plans(act: Act, *, seed: int, checks: tuple[type[Check], ...]) -> Iter
             for reply in REPLIES:
                 for times in _IN_A_ROW:
                     name = f"{act.name}: {method} {part} #{occurrence} x{times}: {reply.name}"
-                    yield Plan(name, act, seed, _meet(method, part, occurrence, reply, times))
+                    yield Plan(name, act, seed, Fault(_meet(method, part, occurrence, reply, times)))
 
 
-def _meet(method: str, part: str, occurrence: int, reply: Reply, times: int) -> Arm:
-    def arm(world: World) -> None:
+def _meet(method: str, part: str, occurrence: int, reply: Reply, times: int) -> Strike:
+    def strike(world: World) -> None:
         for replica in world.replicas:
             if replica.process is not None:
                 rule = Rule(
@@ -73,7 +73,7 @@ def _meet(method: str, part: str, occurrence: int, reply: Reply, times: int) -> 
                 if method == WATCH:
                     replica.process.network.cut_watches(part)
 
-    return arm
+    return strike
 
 
 def _sort_of(path: str) -> str:

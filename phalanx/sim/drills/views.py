@@ -10,7 +10,7 @@ from typing import Final
 
 from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
 from phalanx.sim.drills.acts import Act
-from phalanx.sim.drills.drill import Arm
+from phalanx.sim.drills.drill import Fault, Strike
 from phalanx.sim.drills.plan import Plan
 from phalanx.sim.network import Network
 from phalanx.sim.world import World
@@ -43,14 +43,14 @@ def view_plans(act: Act, *, seed: int) -> Iterator[Plan]:
     for pattern, (begin, end) in _PATTERNS.items():
         for part, at_s, lasts_s in _EVENTS_TWICE if begin is _repeating else _GRID:
             name = f"{act.name}: {pattern} {part or 'everything'} from {at_s} s for {lasts_s} s"
-            yield Plan(name, act, seed, _disturb(begin, end, part, at_s, lasts_s))
+            yield Plan(name, act, seed, Fault(_disturb(begin, end, part, at_s, lasts_s)))
 
 
 Disturb = Callable[[Network, str, World], None]
 
 
-def _disturb(begin: Disturb, end: Disturb, part: str, at_s: float, lasts_s: float) -> Arm:
-    def arm(world: World) -> None:
+def _disturb(begin: Disturb, end: Disturb, part: str, at_s: float, lasts_s: float) -> Strike:
+    def strike(world: World) -> None:
         networks = [replica.process.network for replica in world.replicas if replica.process is not None]
 
         def each(act: Disturb) -> Callable[[], None]:
@@ -63,7 +63,7 @@ def _disturb(begin: Disturb, end: Disturb, part: str, at_s: float, lasts_s: floa
         world.loop.outside(world.loop.call_later, at_s, each(begin))
         world.loop.outside(world.loop.call_later, at_s + lasts_s, each(end))
 
-    return arm
+    return strike
 
 
 def _stale(network: Network, part: str, world: World) -> None:
