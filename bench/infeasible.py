@@ -1,12 +1,15 @@
 """Gangs that cannot be placed: whether the named rules are to blame, the advice helps, and how long it takes.
 
-    python -m bench.infeasible [--instances N]
+    python -m bench.infeasible [--instances N] [--sized N]
 
 Each instance plants one conflict in a cluster of 64 to 2,000 nodes: more pods than a rack holds, than a spine
-holds, than a queue's budget leaves, than the eligible nodes hold, than all nodes hold, or a subgroup or
-segments that no rack takes. The rules that the explanation names must be infeasible together and feasible
-after any one of them is dropped; the first change that it offers, applied, must make the gang fit. Both are
-asked of the solver anew, with ten times the effort. Writes bench/results/infeasible.json.
+holds, than a queue's budget leaves, than the eligible nodes hold, than all nodes hold, a subgroup or segments
+that no rack takes, or two roles of which each rack has the GPUs, but not on the right nodes. It is explained
+as a cycle does it: if the gang does not fit the same nodes with nothing on them, it is impossible, and that
+is explained; else it waits. The rules that the explanation names must be infeasible together and feasible
+after any one of them is dropped; the first change that it offers, applied, must make the gang fit; what is
+told as waiting must fit the empty nodes. All is asked of the solver anew, with ten times the effort of an
+answer. The last line is of other instances, all on 1,000 nodes. Writes bench/results/infeasible.json.
 """
 
 import argparse
@@ -23,7 +26,7 @@ from bench.sweep import at
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT, SOLVE_DETERMINISTIC_LIMIT
 from phalanx.model.rules import Budget, Rule, SameDomain, SubgroupDomain, SubgroupSegments
 from phalanx.solver.engine import place
-from phalanx.solver.explain import Explanation, explain, only
+from phalanx.solver.explain import Explanation, explain, fits_when_empty, only
 from phalanx.solver.feasibility import bare
 from phalanx.solver.problem import Placed, Problem, SolveLimits
 from phalanx.solver.relaxations import relaxed
@@ -38,10 +41,15 @@ _SPINE, _RACK = SameDomain("required spine", "spine"), SameDomain("required rack
 
 
 class Figures(Struct, frozen=True):
-    """One instance. `is_conflict`: infeasible together; `is_minimal`: feasible after any one was dropped."""
+    """One instance. `is_conflict`: infeasible together; `is_minimal`: feasible after any one was dropped.
+
+    `standing_is_right`: what was told as impossible or as waiting is so.
+    """
 
     plant: str
     nodes: int
+    is_impossible: bool
+    standing_is_right: bool
     claimed_irreducible: bool
     is_conflict: bool
     is_minimal: bool
@@ -99,6 +107,30 @@ def segment_too_large(rng: random.Random, nodes: int) -> Problem:
     return instance(rng, max(nodes, 400), [workers(36, subgroups=("ranks",))], rules)
 
 
+def odd_packing(rng: random.Random, nodes: int) -> Problem:
+    """Pods of 7 and of 2 GPUs that must share a rack, one of 2 more than the best rack takes.
+
+    As many of 7 as any rack takes: what those leave on nodes of 8 is of no use.
+    """
+    rules: list[Rule] = [_RACK, Budget("limit", {"nvidia.com/gpu": 8 * nodes})]
+    problem = instance(rng, max(nodes, 200), [workers(1, 7), workers(1, 2)], rules)
+    racks: dict[tuple[str, ...], list[int]] = {}
+    for group in problem.classes:
+        racks.setdefault(group.path, []).append(group.free[3])
+    large = max(sum(gpus >= 7 for gpus in each) for each in racks.values())
+    small = max(_beside(each, large) for each in racks.values()) + 1
+    return structs.replace(problem, roles=(workers(large, 7), workers(small, 2)))
+
+
+def _beside(free: Sequence[int], large: int) -> int:
+    """How many pods of 2 GPUs nodes with these GPUs take beside so many of 7, -1 if not even those."""
+    takers = sorted(gpus for gpus in free if gpus >= 7)
+    if len(takers) < large:
+        return -1
+    others = [gpus for gpus in free if gpus < 7]
+    return sum(gpus // 2 for gpus in (*others, *takers[large:]))
+
+
 PLANTS: tuple[Callable[[random.Random, int], Problem], ...] = (
     rack_too_small,
     spine_too_small,
@@ -107,22 +139,40 @@ PLANTS: tuple[Callable[[random.Random, int], Problem], ...] = (
     cluster_too_small,
     subgroup_too_large,
     segment_too_large,
+    odd_packing,
 )
 
 
-def measured(seed: int) -> Figures:
-    """One explanation, and whether it is true."""
+def vacant(problem: Problem) -> Problem:
+    """The same nodes with all cores and GPUs free, and nothing used of a queue's budget of 64 GPUs more."""
+    classes = tuple(
+        structs.replace(group, free=(180_000, group.free[1], group.free[2], 8)) for group in problem.classes
+    )
+    rules = tuple(_unused(rule) if isinstance(rule, Budget) else rule for rule in problem.rules)
+    return structs.replace(problem, classes=classes, rules=rules)
+
+
+def _unused(budget: Budget) -> Budget:
+    return structs.replace(budget, remaining={name: 64 + left for name, left in budget.remaining.items()})
+
+
+def measured(seed: int, nodes: int | None = None) -> Figures:
+    """One explanation, and whether it is true. `nodes`: of so many, where the plant does not need more."""
     rng = random.Random(seed)
     plant = PLANTS[seed % len(PLANTS)]
-    problem = plant(rng, rng.randint(64, 2000))
+    now = plant(rng, nodes or rng.randint(64, 2000))
+    empty = vacant(now)
     began = time.process_time()
-    facts = explain(problem, limits=_LIMITS)
+    is_impossible = fits_when_empty(empty, limits=_LIMITS) is False
+    facts = explain(empty, limits=_LIMITS) if is_impossible else explain(now, empty=empty, limits=_LIMITS)
     seconds = time.process_time() - began
-    core = bare(problem)
+    core = bare(empty if is_impossible else now)
     without = [[each for each in facts.conflict if each != name] for name in facts.conflict]
     return Figures(
         plant=plant.__name__,
-        nodes=len(problem.classes),
+        nodes=len(now.classes),
+        is_impossible=is_impossible,
+        standing_is_right=_fits(bare(empty)) is not is_impossible,
         claimed_irreducible=facts.irreducible,
         is_conflict=not _fits(only(core, facts.conflict)),
         is_minimal=bool(facts.conflict) and all(_fits(only(core, names)) for names in without),
@@ -144,6 +194,8 @@ def summary(runs: Sequence[Figures]) -> dict[str, object]:
     """What the table shows of these instances."""
     return {
         "instances": len(runs),
+        "impossible": sum(run.is_impossible for run in runs),
+        "standing": sum(run.standing_is_right for run in runs),
         "conflict": sum(run.is_conflict for run in runs),
         "minimal": sum(run.is_minimal for run in runs),
         "advice": sum(run.first_helps is not None for run in runs),
@@ -159,11 +211,15 @@ def main() -> None:
     """Print one line per plant and one for all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--instances", type=int, default=200)
-    runs = [measured(seed) for seed in range(parser.parse_args().instances)]
+    parser.add_argument("--sized", type=int, default=80, help="instances on 1,000 nodes")
+    asked = parser.parse_args()
+    runs = [measured(seed) for seed in range(asked.instances)]
+    sized = [measured(seed, 1000) for seed in range(asked.sized)]
     table = {
         plant.__name__: summary([run for run in runs if run.plant == plant.__name__]) for plant in PLANTS
     }
     table["all"] = summary(runs)
+    table["1,000 nodes"] = summary(sized)
     print(f"{'':<20}" + " ".join(f"{name:>15}" for name in table["all"]))
     for plant_name, row in table.items():
         print(f"{plant_name:<20}" + " ".join(f"{each!s:>15}" for each in row.values()))

@@ -127,7 +127,8 @@ QUANTITY_EXPONENT_MAX: Final = 30
 """Powers of ten in a quantity's exponent, either sign: 1e30 bytes and 1e-30 cores are beyond any machine."""
 
 EXPLANATION_DETERMINISTIC_LIMIT: Final = 0.2
-"""CP-SAT's deterministic time units, of which each question of an explanation gets a part."""
+"""CP-SAT's deterministic time units for whether a gang fits the empty cluster; each other question of an
+explanation gets a part."""
 
 GANG_PROBLEMS_MAX: Final = 8
 """Problems told of one gang: enough to correct it, however many of its pods are wrong."""
@@ -413,6 +414,9 @@ SHOWN_QUEUES: Final = 16
 
 SHOWN_DEFECTS: Final = 8
 """Wrong answers of the solver that one log line lists: the recorded cycle has them all."""
+
+UNSETTLED_KEPT_S: Final = 600.0
+"""Seconds until another cycle is kept in which the solver found neither a placement nor a proof."""
 
 IGNORED_HINTS_SHOWN: Final = 3
 """Hints that a verdict names as ignored: who wrote one wrongly wrote the others alike."""

@@ -3,24 +3,27 @@
 First come may take a rack that only a later gang could have used. Nothing is bound yet, so what one-by-one
 order placed may be moved, but never displaced: the joint answer counts only if it places all that and more.
 Those that are helped are of the highest rank that waits and would fit without the others; those that are
-moved are of the same rank or of a lower one.
+moved are of the same rank or of a lower one. In a queue that admits by value, one of its gangs that found
+room may be left out for others of the queue and of the same rank that are worth more.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from phalanx.actions.agenda import rank_of
 from phalanx.actions.demand import Demand, Stage, keeps_company
 from phalanx.actions.devices import has_shares, that_add_up, with_devices
 from phalanx.actions.failures import Failures
-from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT
+from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT, CYCLE_VALUE_QUEUES_MAX
 from phalanx.actions.other_subgroups import start_with_others
-from phalanx.actions.outcome import Outcome
+from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.placing import Placing, put, seats_of
 from phalanx.actions.problems import Problems
-from phalanx.actions.together import together, topology_of
+from phalanx.actions.together import Question, together, topology_of
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
+from phalanx.model.names import GangId, QueueName
+from phalanx.model.queues import Admission, Ordering
 from phalanx.solver.engine import GREEDY_ONLY, place
 from phalanx.solver.joint.engine import BY, admit
 from phalanx.solver.joint.field import unknown_gangs
@@ -31,11 +34,48 @@ _LIMITS = JointLimits(deterministic=CYCLE_JOINT_LIMIT)
 
 
 def execute(session: Session, outcome: Outcome, failures: Failures) -> bool:
-    """Place more of the starts that failed, if all that was placed can be kept; whether that was so."""
+    """Place more of the starts that failed, if all that was placed can be kept, then by value where wished.
+
+    Whether others are placed now than before.
+    """
+    is_other = _admit(session, outcome, failures, by_value=None, limits=_LIMITS)
+    queues = _queues_by_value(session, outcome)
+    for queue in queues:
+        limits = JointLimits(deterministic=CYCLE_JOINT_LIMIT / len(queues))
+        is_other |= _admit(session, outcome, failures, by_value=queue, limits=limits)
+    return is_other
+
+
+def _queues_by_value(session: Session, outcome: Outcome) -> list[QueueName]:
+    """The first queues with such a wish in which somebody waits."""
+    waiting = dict.fromkeys(failure.demand.gang.queue for failure in outcome.failures.values())
+    wishing = [name for name in waiting if _admission(session, name) is Admission.MOST_VALUE]
+    return wishing[:CYCLE_VALUE_QUEUES_MAX]
+
+
+def _admission(session: Session, name: QueueName) -> Admission:
+    queue = session.queues.get(name)
+    if queue is None or queue.ordering is not Ordering.PRIORITY_FIFO:
+        return Admission.IN_ORDER
+    wishes = (each.admission for each in session.queues.path(name))
+    return next((wish for wish in wishes if wish is not None), Admission.IN_ORDER)
+
+
+def _admit(
+    session: Session,
+    outcome: Outcome,
+    failures: Failures,
+    *,
+    by_value: QueueName | None,
+    limits: JointLimits,
+) -> bool:
+    """All that waits, beside all that was placed; or what waits in one queue, instead of some of it there."""
     waiting = [
         failure.demand
         for failure in outcome.failures.values()
-        if failure.is_new and _may_move(failure.demand, session, failures)
+        if failure.is_new
+        and by_value in (None, failure.demand.gang.queue)
+        and _may_move(failure.demand, session, failures)
     ][:CYCLE_JOINT_GANGS_MAX]
     movable = _movable(session, outcome, failures) if waiting else []
     if not movable:
@@ -45,10 +85,14 @@ def execute(session: Session, outcome: Outcome, failures: Failures) -> bool:
     _roll_back([statement for _, statement in outcome.steps[begin:]])
     loose = {index - begin for index in movable}
     fixed = [put(session, placing) for index, placing in enumerate(placings) if index not in loose]
-    arranged = _arranged(session, outcome, placings, sorted(loose), waiting)
+    arranged = _arranged(session, outcome, placings, sorted(loose), waiting, by_value, limits)
     _roll_back(fixed)
     outcome.steps[begin:] = [(placing, put(session, placing)) for placing in arranged]
-    return len(arranged) > len(placings)
+    return _gangs(arranged) != _gangs(placings)
+
+
+def _gangs(placings: Iterable[Placing]) -> set[GangId]:
+    return {placing.demand.gang.id for placing in placings}
 
 
 def _may_move(demand: Demand, session: Session, failures: Failures) -> bool:
@@ -85,35 +129,33 @@ def _arranged(
     placings: list[Placing],
     loose: Sequence[int],
     waiting: Sequence[Demand],
+    by_value: QueueName | None,
+    limits: JointLimits,
 ) -> list[Placing]:
-    """The placings, the loose ones maybe moved, and what is placed besides."""
+    """The placings, the loose ones maybe moved, and what is placed besides or instead."""
     problems = Problems(session)
     helped = _helped(session, problems, waiting)
-    if not helped:
-        return placings
-    moved = _moved(session, placings, loose, helped)
-    stay = [index for index in loose if index not in moved]
-    held = [put(session, placings[index]) for index in stay]
-    question = together(session, problems, [placings[index] for index in moved], helped)
-    unknown = unknown_gangs(question.problem)
-    if unknown:
-        fixed = [moved[index] for index in unknown if index < len(moved)]
+    moved = _moved(session, placings, loose, helped) if helped else []
+    while helped:
+        found = [placings[index] for index in moved]
+        optional = _optional(session, outcome, found, helped, by_value)
+        if by_value is not None and not optional:
+            break
+        stay = [placings[index] for index in loose if index not in moved]
+        held = [put(session, placing) for placing in stay]
+        question = together(session, problems, found, helped, optional)
+        unknown = unknown_gangs(question.problem)
+        demands = [*(placing.demand for placing in found), *helped]
+        anew = [] if unknown else _solved(session, outcome, question, demands, limits)
+        _roll_back(held)
+        if not unknown:
+            others = [*(placing for index, placing in enumerate(placings) if index not in loose), *stay]
+            left_out = _gangs(found) - _gangs(anew) if anew else set[GangId]()
+            _note_left_out(outcome, [each for each in found if each.demand.gang.id in left_out])
+            rest = [placing for placing in placings if placing.demand.gang.id not in left_out]
+            return _merged(rest, others, anew)
         helped = [demand for index, demand in enumerate(helped, len(moved)) if index not in unknown]
-        moved = [index for index in moved if index not in fixed]
-        held += [put(session, placings[index]) for index in fixed]
-        stay += fixed
-        if not helped:
-            _roll_back(held)
-            return placings
-        question = together(session, problems, [placings[index] for index in moved], helped)
-    answer = admit(question.problem, question.start, limits=_LIMITS)
-    if isinstance(answer, JointAnswer):
-        outcome.solves[BY] += 1
-        outcome.defects.extend(answer.defects)
-        others = [*(index for index in range(len(placings)) if index not in loose), *stay]
-        arranged = _taken_over(session, outcome, [placings[index] for index in moved], helped, answer)
-        placings = _merged(placings, others, arranged)
-    _roll_back(held)
+        moved = [step for index, step in enumerate(moved) if index not in unknown]
     return placings
 
 
@@ -138,6 +180,26 @@ def _moved(
     return [index for index, adds_up in zip(moved, add_up, strict=True) if adds_up]
 
 
+def _optional(
+    session: Session,
+    outcome: Outcome,
+    moved: Sequence[Placing],
+    helped: Sequence[Demand],
+    by_value: QueueName | None,
+) -> frozenset[GangId]:
+    """Those of the moved that may be left out: of the queue that goes by value, of the rank of the helped.
+
+    Not those for which room was made or a start was promised, nor those that started with other subgroups or
+    found no room for their surplus: what was placed is not all that they asked for.
+    """
+    memory = session.snapshot.memory
+    first = rank_of(helped[0].gang, session)
+    gangs = [placing.demand.gang for placing in moved if placing.demand.gang.queue == by_value]
+    equals = frozenset(gang.id for gang in gangs if rank_of(gang, session) == first)
+    kept = memory.nominations.keys() | memory.promised.keys() | outcome.chosen_anew | outcome.failures.keys()
+    return equals - kept
+
+
 def _helped(session: Session, problems: Problems, waiting: Sequence[Demand]) -> list[Demand]:
     """Those of the highest rank, and one topology, that would fit if what can move were not there.
 
@@ -160,18 +222,18 @@ def _helped(session: Session, problems: Problems, waiting: Sequence[Demand]) -> 
     return []
 
 
-def _taken_over(
-    session: Session,
-    outcome: Outcome,
-    moved: Sequence[Placing],
-    helped: Sequence[Demand],
-    answer: JointAnswer,
+def _solved(
+    session: Session, outcome: Outcome, question: Question, demands: Sequence[Demand], limits: JointLimits
 ) -> list[Placing]:
     """All that the joint answer places; empty where all stays as it was. Whoever is new has not failed.
 
     The session is without all these, and with all other ones.
     """
-    demands = [*(placing.demand for placing in moved), *helped]
+    answer = admit(question.problem, question.start, limits=limits)
+    if not isinstance(answer, JointAnswer):
+        return []
+    outcome.solves[BY] += 1
+    outcome.defects.extend(answer.defects)
     seated = []
     for one in answer.admitted or ():
         seats = seats_of(session, demands[one.gang], one.placed.assignments)
@@ -187,14 +249,20 @@ def _taken_over(
     return arranged
 
 
-def _merged(placings: list[Placing], others: Sequence[int], arranged: Sequence[Placing]) -> list[Placing]:
+def _note_left_out(outcome: Outcome, placings: Sequence[Placing]) -> None:
+    """They came before those that had found no room, and so they are tried again before them."""
+    left_out = {placing.demand.gang.id: Failure(placing.demand) for placing in placings}
+    outcome.failures = left_out | outcome.failures
+
+
+def _merged(placings: list[Placing], others: Sequence[Placing], arranged: Sequence[Placing]) -> list[Placing]:
     """The placings as they are put now: those arranged anew where they were, whoever is new last.
 
     Where devices were dealt, the others come first, as they were put before: which devices those get must
     not depend on the dealt ones.
     """
     if any(placing.devices for placing in arranged):
-        return [*(placings[index] for index in others), *arranged]
+        return [*others, *arranged]
     anew = {placing.demand.gang.id: placing for placing in arranged}
     kept = [anew.pop(placing.demand.gang.id, placing) for placing in placings]
     return [*kept, *anew.values()]

@@ -26,7 +26,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import Seated
 from phalanx.model.names import GangId, NodeName
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Answer, Placed
+from phalanx.solver.problem import Answer, Placed, Unplaceable
 
 _NOWHERE: Final[frozenset[NodeName]] = frozenset()
 
@@ -239,6 +239,8 @@ class _Attempts:
         self.outcome.defects.extend(answer.defects)
         if isinstance(answer, Placed) and answer.assignments:
             return answer
+        if isinstance(answer, Unplaceable) and not answer.proven:
+            self.outcome.unsettled += 1
         self._hopeless.add(posed.key)
         return None
 

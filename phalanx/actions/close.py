@@ -108,6 +108,7 @@ def _stats(session: Session, outcome: Outcome, failures: Failures) -> CycleStats
         pods_placed=sum(len(placement.binds) for placement in placements),
         solves=dict(sorted(outcome.solves.items())),
         defects=tuple(outcome.defects),
+        unsettled=outcome.unsettled,
         breaker=session.health.why_open,
         failure_scores={
             node: decayed(each.score, now - each.at, half_life) for node, each in failures.scores.items()

@@ -155,8 +155,15 @@ def _is_kept_away(case: Case) -> bool:
 
 
 def _dominant_rule(case: Case) -> Budget | SameDomain | SubgroupRule | CompanyRule | None:
-    """The rule of a conflict to name first: a limit, then a level of the gang, then that of some pods."""
+    """The rule of a conflict to name first: a limit, then a level of the gang, then that of some pods.
+
+    Where not all that is named is to blame, what would help by itself; a limit only if it would.
+    """
     named = [rule for rule in case.problem.rules if rule.name in case.facts.conflict]
+    if not case.facts.irreducible:
+        changed = {change.rule for change in case.facts.relaxations}
+        helping = [rule for rule in named if rule.name in changed]
+        named = helping or [rule for rule in named if not isinstance(rule, Budget)]
     for rule in named:
         if isinstance(rule, Budget):
             return rule

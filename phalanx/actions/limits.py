@@ -78,6 +78,9 @@ since all other placements of the cycle wait for it."""
 CYCLE_JOINT_GANGS_MAX: Final = 100
 """Gangs placed in a cycle that may be moved, and gangs that may be helped by it: all of them together."""
 
+CYCLE_VALUE_QUEUES_MAX: Final = 8
+"""Queues in which a cycle weighs the starts by value: they share one such effort, and each builds a model."""
+
 AVOID_MS: Final = 600_000
 """Milliseconds that a gang avoids a node which failed it: a GPU is reset in two minutes, and whether the node
 is good again others may find out first."""

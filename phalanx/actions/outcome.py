@@ -41,8 +41,11 @@ class Failure(Struct, frozen=True):
 class Outcome:
     """What step 3 did: at most one failure per gang, in the order of the agenda, and what it cost.
 
+    Those that admission by value left out come before all others.
+
     `steps`: what was placed, in order, each with the statement that did it. `reserved`: the starts that are
     promised to those which wait. `chosen_anew`: gangs that started with other subgroups than the first ones.
+    `unsettled`: questions to which the solver found neither a placement nor a proof that there is none.
     """
 
     def __init__(self) -> None:
@@ -53,6 +56,7 @@ class Outcome:
         self.tried = 0
         self.solves: Counter[str] = Counter()
         self.defects: list[str] = []
+        self.unsettled = 0
 
     @property
     def kept_waiting(self) -> list[Gang]:

@@ -1,7 +1,7 @@
 """Turns demands of many gangs, and where some of them lie so far, into one joint problem for the solver."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from phalanx.actions.placing import Placing
 from phalanx.actions.problems import Problems
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
-from phalanx.model.names import NodeName, ShapeKey
+from phalanx.model.names import GangId, NodeName, ShapeKey
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources, add
 from phalanx.solver.joint.problem import Arrangement, GangDemand, JointProblem, Kind, Part
@@ -24,20 +24,24 @@ _MILLION = 1_000_000
 
 
 class Question(Struct, frozen=True):
-    """The problem, and the arrangement of the gangs that must be admitted, which come first in it."""
+    """The problem, and the arrangement of the gangs that were placed, which come first in it."""
 
     problem: JointProblem
     start: Arrangement
 
 
 def together(
-    session: Session, problems: Problems, placed: Sequence[Placing], others: Sequence[Demand]
+    session: Session,
+    problems: Problems,
+    placed: Sequence[Placing],
+    others: Sequence[Demand],
+    optional: Collection[GangId] = (),
 ) -> Question:
-    """Admit as many of the others as add most value, and all that were placed.
+    """Admit as many of the others as add most value, and all that were placed but the `optional` ones.
 
     The session is without what was placed. Each demand is whole, from nothing, and in the same topology if in
     any. A gang is worth the share of the cluster that it takes, in millionths, of the resource where that is
-    largest.
+    largest; of answers that are worth as much, the one that keeps more of the placed ones is better.
     """
     demands = [*(placing.demand for placing in placed), *others]
     frames = [frame_of(session, demand.gang) for demand in demands]
@@ -58,8 +62,8 @@ def together(
                 for batch in demand.batches
             ),
             rules=frame.rules,
-            value=_value(demand, total),
-            must=index < len(placed),
+            value=_value(demand, total) * (len(demands) + 1) + (index < len(placed)),
+            must=index < len(placed) and demand.gang.id not in optional,
         )
         for index, (demand, frame) in enumerate(zip(demands, frames, strict=True))
     )

@@ -1,5 +1,6 @@
 """`phalanx drill`: acts of the scheduler, with a fault at every point where one can be; and under load."""
 
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
@@ -37,13 +38,17 @@ class Tally(Struct):
 
 
 class _Share(Struct, frozen=True):
-    """One process's part of the plans of a drill: one in `every`, and of these one in `jobs`."""
+    """One process's part of the plans of a drill: one in `every`, and of these one in `jobs`.
+
+    `plan`: of these only the one of this name.
+    """
 
     drill: str
     seed: int
     every: int
     full: bool
     acts: tuple[str, ...]
+    plan: str | None
     jobs: int
     part: int = 0
 
@@ -51,6 +56,7 @@ class _Share(Struct, frozen=True):
 def drill(
     *drills: Drill,
     act: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    plan: str | None = None,
     seed: int = 1,
     every: int = 1,
     full: bool = False,
@@ -75,6 +81,8 @@ def drill(
         Default: all.
     act
         Play this act only; repeat for several. load has none.
+    plan
+        Play this plan only, named as it is where it failed.
     seed
         The seed of every plan.
     every
@@ -93,7 +101,9 @@ def drill(
         raise BadInput("--full: only load has sizes, name it alone: phalanx drill load --full")
     _check_acts(act, drills)
     wanted = drills or tuple(name for name in get_args(Drill) if not act or name != "load")
-    tallies = [_played(_Share(name, seed, every, full, act, jobs)) for name in wanted]
+    tallies = [_played(_Share(name, seed, every, full, act, plan, jobs)) for name in wanted]
+    if plan is not None and not any(tally.played for tally in tallies):
+        raise BadInput(f"--plan: found no plan named {plan}")
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(tallies)).decode())
     else:
@@ -170,10 +180,22 @@ def _play_share(share: _Share) -> Tally:
         if outcome.problem is not None:
             tally.failed[plan.name] = outcome.problem
             print(f"{plan.name}: {outcome.problem}", file=sys.stderr)
+            again = command_of(plan, drill=share.drill, seed=share.seed, full=share.full)
+            print(f"  again: {again}", file=sys.stderr)
 
     own = islice(plans, share.part * share.every, None, share.every * share.jobs)
-    play_each(own, checks=ALL_CHECKS, take=take)
+    wanted = (each for each in own if share.plan in (None, each.name))
+    play_each(wanted, checks=ALL_CHECKS, take=take)
     return tally
+
+
+def command_of(plan: "Playable", *, drill: str, seed: int, full: bool) -> str:
+    """What plays this plan, and no other one."""
+    from phalanx.sim.drills.plan import Plan
+
+    act = ("--act", plan.act.name) if isinstance(plan, Plan) else ()
+    size = ("--full",) if full else ()
+    return shlex.join(["phalanx", "drill", drill, *size, *act, "--seed", str(seed), "--plan", plan.name])
 
 
 def _text(tallies: Iterable[Tally]) -> Iterator[str]:

@@ -79,7 +79,8 @@ def run(
     http
         Address of /healthz, /readyz and /metrics.
     debug
-        Address of /debug/snapshot and /debug/defect, which show cluster data: keep it on loopback.
+        Address of /debug/snapshot, /debug/defect and /debug/unsettled, which show cluster data: keep it on
+        loopback.
     lease_namespace
         Where the Lease of the replicas lies; $POD_NAMESPACE, else phalanx-system.
     identity
@@ -217,6 +218,9 @@ async def _serve(
     async def defect() -> bytes | None:
         return recorded(scheduler.defect)
 
+    async def unsettled() -> bytes | None:
+        return recorded(scheduler.unsettled)
+
     public = public_app(
         why_not_alive=scheduler.why_not_alive,
         why_not_ready=scheduler.why_not_ready,
@@ -225,7 +229,7 @@ async def _serve(
     ports = {}
     for name, app, address in (
         ("http", public, settings.http),
-        ("debug", debug_app(last=last, defect=defect), settings.debug),
+        ("debug", debug_app(last=last, defect=defect, unsettled=unsettled), settings.debug),
     ):
         try:
             server = serving(app, host=address.host, port=address.port)

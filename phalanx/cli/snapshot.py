@@ -12,6 +12,7 @@ from phalanx.limits import READ_TIMEOUT_S
 _DEBUG_ENDPOINT: Final = "http://127.0.0.1:8081"
 _LAST: Final = "/debug/snapshot"
 _DEFECT: Final = "/debug/defect"
+_UNSETTLED: Final = "/debug/unsettled"
 
 
 def snapshot(
@@ -19,6 +20,7 @@ def snapshot(
     output: Annotated[Path, Parameter(name=["--output", "-o"])],
     url: str = _DEBUG_ENDPOINT,
     defect: Annotated[bool, Parameter(negative="")] = False,
+    unsettled: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Save what a running scheduler knew and decided in its last cycle.
 
@@ -32,13 +34,18 @@ def snapshot(
         Where the scheduler's debug endpoint is.
     defect
         The last cycle in which an answer of the solver failed its check, to be reported as a bug.
+    unsettled
+        A late cycle in which the solver found neither a place for a gang nor a proof that there is none.
     """
     from urllib.error import HTTPError
 
     from phalanx.observe.recording import RecordingError, decode
 
+    if defect and unsettled:
+        raise BadInput("--defect, --unsettled: expected one of them")
+    path = _DEFECT if defect else _UNSETTLED if unsettled else _LAST
     try:
-        content = _fetch(url.rstrip("/") + (_DEFECT if defect else _LAST))
+        content = _fetch(url.rstrip("/") + path)
         recording = decode(content)
     except HTTPError as error:
         print(f"snapshot: {url}: {error.read().decode(errors='replace').strip()}", file=sys.stderr)

@@ -94,8 +94,9 @@ class CycleStats(Struct, frozen=True):
     """Counts of one cycle, for logs and metrics.
 
     `solves` counts by backend. `defects` are answers of backends that failed the check and were dropped:
-    bugs, to be logged and kept with their snapshot. `breaker` says why the breaker is open, empty while it is
-    closed. `failure_scores` are in thousandths of a failure, of nodes that have any.
+    bugs, to be logged and kept with their snapshot. `unsettled`: questions to which the solver found
+    neither a placement nor a proof that there is none. `breaker` says why the breaker is open, empty while
+    it is closed. `failure_scores` are in thousandths of a failure, of nodes that have any.
     """
 
     gangs_tried: int = 0
@@ -103,6 +104,7 @@ class CycleStats(Struct, frozen=True):
     pods_placed: int = 0
     solves: Mapping[str, int] = {}
     defects: tuple[str, ...] = ()
+    unsettled: int = 0
     breaker: str = ""
     failure_scores: Mapping[NodeName, int] = {}
 

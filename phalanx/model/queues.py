@@ -31,6 +31,16 @@ class Ordering(StrEnum):
     FAIR_USERS = "FairUsers"
 
 
+class Admission(StrEnum):
+    """Which gangs start when not all find room, of those of equal rank that start at once.
+
+    IN_ORDER: whoever comes first. MOST_VALUE: those that together take most of the cluster.
+    """
+
+    IN_ORDER = "InOrder"
+    MOST_VALUE = "MostValue"
+
+
 class QueueState(StrEnum):
     """HELD: work waits and none is started. CLOSED: the same, and for good. What runs goes on in both."""
 
@@ -86,8 +96,8 @@ class Queue(Struct, frozen=True):
 
     `namespace_selector` None allows every namespace. `problems` (cycle, unknown parent, a field that is not
     implemented yet) stop this queue's gangs and no others; a queue whose parent is unknown, or that is part
-    of a cycle, has no parent, so that walking up always ends. `objective` and `backfill` None: those of its
-    parent. `user_label`: the label of pods that names their user. `past`: what its status told last.
+    of a cycle, has no parent, so that walking up always ends. `objective`, `admission` and `backfill` None:
+    those of its parent. `user_label`: the label of pods that names their user. `past`: what its status told.
     """
 
     name: QueueName
@@ -100,6 +110,7 @@ class Queue(Struct, frozen=True):
     flavors: tuple[Flavor, ...] = ()
     cells: tuple[Cell, ...] = ()
     objective: Objective | None = None
+    admission: Admission | None = None
     ordering: Ordering = Ordering.PRIORITY_FIFO
     user_label: str = ""
     state: QueueState = QueueState.OPEN

@@ -48,6 +48,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._clock = clock
         self._declare_cycles()
+        self._declare_solver()
         self._declare_writes()
         self._declare_watches()
         self._declare_lease()
@@ -65,12 +66,6 @@ class Metrics:
         self._cycle_number = self._new_gauge("phalanx_cycle_number", "Number of the last cycle.")
         self._decisions = self._new_counter(
             "phalanx_decisions_total", "Decisions by kind: placement, bind, eviction, nomination.", "kind"
-        )
-        self._solves = self._new_counter(
-            "phalanx_solves_total", "Placement problems solved, by the backend that solved them.", "backend"
-        )
-        self._defects = self._new_counter(
-            "phalanx_solver_defects_total", "Answers of the solver that failed their check and were dropped."
         )
         self._move_plans = self._new_counter(
             "phalanx_move_plans_total",
@@ -114,6 +109,18 @@ class Metrics:
             "node",
         )
 
+    def _declare_solver(self) -> None:
+        self._solves = self._new_counter(
+            "phalanx_solves_total", "Placement problems solved, by the backend that solved them.", "backend"
+        )
+        self._defects = self._new_counter(
+            "phalanx_solver_defects_total", "Answers of the solver that failed their check and were dropped."
+        )
+        self._unsettled = self._new_counter(
+            "phalanx_solver_unsettled_total",
+            "Questions to which the solver found neither a placement nor a proof that there is none.",
+        )
+
     def cycle_ended(self, result: CycleResult, *, seconds: float) -> None:
         """See CycleReports. Gauges show this cycle: what is not in it any more is gone."""
         self._cycle_seconds.observe(seconds)
@@ -130,6 +137,7 @@ class Metrics:
         for backend, solves in result.stats.solves.items():
             self._solves.of(backend).inc(solves)
         self._defects.of().inc(len(result.stats.defects))
+        self._unsettled.of().inc(result.stats.unsettled)
         self._show_pending(result)
         self._show_queues(result)
         self._show_faults(result)

@@ -7,7 +7,13 @@ import structlog
 
 from phalanx.clock import Clock
 from phalanx.deciders.port import Decider
-from phalanx.limits import CYCLE_PERIOD_MIN_S, CYCLE_REST_MAX_S, CYCLE_STUCK_S, SHOWN_DEFECTS
+from phalanx.limits import (
+    CYCLE_PERIOD_MIN_S,
+    CYCLE_REST_MAX_S,
+    CYCLE_STUCK_S,
+    SHOWN_DEFECTS,
+    UNSETTLED_KEPT_S,
+)
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.observe.ports import CycleReports
@@ -21,8 +27,9 @@ CarryOut = Callable[[CycleResult], None]
 class Cycles:
     """Runs a cycle when something changed that could help, or when the last one asked to be woken.
 
-    `defect` is what the last cycle in which an answer of the solver failed its check saw and decided, and
-    `breaker` why the breaker was open in the last one, empty while it is closed.
+    `defect` is what the last cycle in which an answer of the solver failed its check saw and decided,
+    `unsettled` that of one in which the solver found neither a place nor a proof that there is none, at
+    most one in ten minutes, and `breaker` why the breaker was open in the last one, empty while it is closed.
     """
 
     def __init__(
@@ -37,6 +44,8 @@ class Cycles:
         self._deciding_since: float | None = None
         self.breaker = ""
         self.defect: tuple[Snapshot, CycleResult] | None = None
+        self.unsettled: tuple[Snapshot, CycleResult] | None = None
+        self._keeps_unsettled_from = 0.0
 
     def why_stuck(self) -> str | None:
         """A plain sentence when the present cycle takes longer than any cycle should."""
@@ -93,6 +102,8 @@ class Cycles:
             seconds=round(seconds, 3),
         )
         self._carry_out(result)
+        if result.stats.unsettled and self._clock.monotonic() >= self._keeps_unsettled_from:
+            await self._keep_unsettled(result)
 
     async def _keep_defect(self, result: CycleResult) -> None:
         """The wrong answer was dropped and another one found; the bug is still to be mended."""
@@ -102,6 +113,16 @@ class Cycles:
             cycle=result.cycle,
             wrong=result.stats.defects[:SHOWN_DEFECTS],
             count=len(result.stats.defects),
+        )
+
+    async def _keep_unsettled(self, result: CycleResult) -> None:
+        """Not with every such cycle: fetching one of a large cluster takes long, and the next is like it."""
+        self._keeps_unsettled_from = self._clock.monotonic() + UNSETTLED_KEPT_S
+        self.unsettled = await self._decider.last()
+        _log.warning(
+            "the solver found neither a place nor a proof; `phalanx snapshot --unsettled` saves the cycle",
+            cycle=result.cycle,
+            count=result.stats.unsettled,
         )
 
     def _tell_plans(self, result: CycleResult) -> None:

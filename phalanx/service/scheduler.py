@@ -131,6 +131,11 @@ class Scheduler:
         """The last cycle in which an answer of the solver failed its check."""
         return self._cycles.defect
 
+    @property
+    def unsettled(self) -> tuple[Snapshot, CycleResult] | None:
+        """A late cycle in which the solver found neither a placement nor a proof that there is none."""
+        return self._cycles.unsettled
+
     def why_not_alive(self) -> str | None:
         """A plain sentence when only a restart can help."""
         return self._cycles.why_stuck()

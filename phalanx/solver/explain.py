@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from phalanx.model.rules import Budget, CompanyRule, SameDomain, SubgroupRule
+from phalanx.solver.answers import ANSWERS
 from phalanx.solver.feasibility import Asker, bare
 from phalanx.solver.missing_room import homes, missing_room
 from phalanx.solver.problem import Assignment, Placed, Problem, SolveLimits
@@ -40,7 +41,6 @@ _KEPT_FOR_ROOM: Final = 12
 class Explanation(Struct, frozen=True):
     """Facts about a problem without a placement.
 
-    `possible_when_empty`: whether it fits on nodes with nothing on them; None when not asked or not known.
     `most`: per role, the most pods that fit now, all roles scaled down alike; `most_proven` if no more do.
     `best_domain`: that of the required level where they fit, empty where none is required or nothing fits.
     `conflict`: names of rules (and "eligibility", "capacity") that cannot be kept together; `irreducible`
@@ -48,7 +48,6 @@ class Explanation(Struct, frozen=True):
     `relaxations`: single changes, each of which makes it fit, in the order in which to offer them.
     """
 
-    possible_when_empty: bool | None
     most: tuple[int, ...]
     most_proven: bool
     conflict: tuple[str, ...]
@@ -68,15 +67,13 @@ class Most(Struct, frozen=True):
 def explain(
     problem: Problem, *, empty: Problem | None = None, limits: SolveLimits = DEFAULT_LIMITS
 ) -> Explanation:
-    """The facts. `empty` is the same problem with all that nodes can allocate free."""
+    """The facts. `empty`, the same problem with all that nodes can allocate free, tells where room may be."""
     asker = Asker(limits)
     core = bare(problem)
     vacant = bare(empty) if empty is not None else None
-    possible = asker.fits(vacant) if vacant is not None else None
     most = most_that_fits(core, asker)
     conflict, irreducible = _conflict(core, asker)
     return Explanation(
-        possible_when_empty=possible,
         most=most.minimums,
         most_proven=most.proven,
         conflict=conflict,
@@ -92,8 +89,14 @@ def _domain(core: Problem, placed: Sequence[Assignment]) -> tuple[str, ...]:
 
 
 def fits_when_empty(empty: Problem, *, limits: SolveLimits = DEFAULT_LIMITS) -> bool | None:
-    """Whether a problem whose nodes have nothing on them has a placement; None when not known."""
-    return Asker(limits).fits(bare(empty))
+    """Whether a problem whose nodes have nothing on them has a placement; None when not known.
+
+    All else that is told depends on it: it gets the whole effort of an explanation.
+    """
+    answer = ANSWERS.place(bare(empty), limits=limits)
+    if isinstance(answer, Placed):
+        return True
+    return False if answer.proven else None
 
 
 def most_that_fits(core: Problem, asker: Asker) -> Most:

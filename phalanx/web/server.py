@@ -35,11 +35,15 @@ Recorded = Callable[[], Awaitable[bytes | None]]
 """A cycle as a file that `phalanx replay` takes; None while there is none."""
 
 
-def debug_app(*, last: Recorded, defect: Recorded) -> web.Application:
-    """`/debug/snapshot`: the last cycle. `/debug/defect`: the last with a wrong answer. 404 without one."""
+def debug_app(*, last: Recorded, defect: Recorded, unsettled: Recorded) -> web.Application:
+    """`/debug/snapshot`: the last cycle. `/debug/defect`: the last with a wrong answer. 404 without one.
+
+    `/debug/unsettled`: a late one in which the solver found neither a placement nor a proof.
+    """
     app = web.Application()
     app.router.add_get("/debug/snapshot", _file(last, "no cycle has run yet\n"))
     app.router.add_get("/debug/defect", _file(defect, "no answer of the solver has failed its check\n"))
+    app.router.add_get("/debug/unsettled", _file(unsettled, "the solver has settled every question\n"))
     return app
 
 

@@ -5,8 +5,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from phalanx.actions.limits import CYCLE_VALUE_QUEUES_MAX
 from phalanx.model.gangs import SubgroupSpec
-from phalanx.model.queues import Flavor
+from phalanx.model.memory import Memory, Nomination, Promise
+from phalanx.model.names import GangId
+from phalanx.model.queues import Admission, Flavor, Ordering
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
 from tests.builders import Decided, Scenario
@@ -41,6 +44,92 @@ def test_whoever_was_placed_stays_placed_although_others_are_worth_more() -> Non
     for name in ("left", "right"):
         scenario.gang(name, 2, gpu=8, required="rack")
     assert sorted(scenario.decide().placed()) == ["first", "left"]
+
+
+def one_or_four(**fields: Any) -> Scenario:
+    """Racks a and b of two nodes. `first` takes one of a node; `left` and `right` each need a whole rack."""
+    scenario = Scenario("rack").nodes("a", 2, gpu=8, within="a").nodes("b", 2, gpu=8, within="b")
+    scenario.queue("default", **fields).gang("first", 1, gpu=8)
+    return scenario.gang("left", 2, gpu=8, required="rack").gang("right", 2, gpu=8, required="rack")
+
+
+def test_by_value_whoever_came_first_waits_for_those_that_are_worth_more() -> None:
+    result = one_or_four(admission=Admission.MOST_VALUE).decide()
+    assert sorted(result.placed()) == ["left", "right"]
+    assert result.reasons() == {"first": Reason.INSUFFICIENT_CAPACITY}
+
+
+def test_by_value_nobody_waits_for_others_that_are_worth_as_much() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=8).queue("default", admission=Admission.MOST_VALUE)
+    scenario.gang("first", 1, gpu=8).gang("second", 1, gpu=8)
+    assert scenario.decide().placed() == ["first"]
+
+
+def test_by_value_a_higher_rank_and_other_queues_stay() -> None:
+    scenario = one_or_four(admission=Admission.MOST_VALUE)
+    assert "first" in scenario.change("first", priority=5).decide().placed()
+    scenario = one_or_four(admission=Admission.MOST_VALUE).queue("other")
+    assert "first" in scenario.change("first", queue="other").decide().placed()
+
+
+def test_by_value_is_a_wish_that_children_have_and_other_orderings_ignore() -> None:
+    wish = {"admission": Admission.MOST_VALUE}
+    scenario = one_or_four(parent="above").queue("above", **wish)
+    assert sorted(scenario.decide().placed()) == ["left", "right"]
+    scenario = one_or_four(parent="above", admission=Admission.IN_ORDER).queue("above", **wish)
+    assert "first" in scenario.decide().placed()
+    assert "first" in one_or_four(ordering=Ordering.STRICT_FIFO, **wish).decide().placed()
+
+
+def test_by_value_nobody_is_left_out_without_need() -> None:
+    scenario = one_or_four(admission=Admission.MOST_VALUE).nodes("c", 1, gpu=8, within="c")
+    scenario.gang("late", 1, gpu=8)
+    assert sorted(scenario.decide().placed()) == ["first", "left", "right"]
+
+
+def test_by_value_whoever_came_later_does_not_replace_an_equal_beside_a_better_one() -> None:
+    """Six nodes are full with `large` instead of `second`, and beside it whoever takes two: `first` did."""
+    scenario = Scenario("rack").queue("default", admission=Admission.MOST_VALUE)
+    for rack, nodes in (("a", 1), ("b", 2), ("c", 3)):
+        scenario.nodes(rack, nodes, gpu=8, within=rack)
+    scenario.gang("first", 2, gpu=8).gang("second", 3, gpu=8)
+    scenario.gang("large", 4, gpu=8).gang("last", 2, gpu=8, required="rack")
+    assert sorted(scenario.decide().placed()) == ["first", "large"]
+
+
+def test_by_value_whoever_is_of_lower_rank_is_not_left_out_for_a_better_use_above() -> None:
+    scenario = Scenario("rack").queue("default", admission=Admission.MOST_VALUE)
+    scenario.nodes("a", 3, gpu=8, within="a").nodes("b", 3, gpu=8, within="b")
+    scenario.gang("first", 1, gpu=8, priority=5).gang("left", 3, gpu=8, required="rack", priority=5)
+    scenario.gang("right", 3, gpu=8, required="rack", priority=5).gang("low", 1, gpu=8)
+    placed = scenario.decide().placed()
+    assert len(placed) == 3
+    assert {"first", "low"} <= set(placed)
+
+
+def test_by_value_whoever_was_promised_a_start_or_had_room_made_is_not_left_out() -> None:
+    first = GangId("gang-first")
+    promise = Promise(given=(1, 0), start=0, held_from=0, seats={})
+    nomination = Nomination(seats={}, victims=(), until=1 << 60, attempts=1)
+    for memory in (Memory(promised={first: promise}), Memory(nominations={first: nomination})):
+        scenario = one_or_four(admission=Admission.MOST_VALUE)
+        scenario.memory = memory
+        assert "first" in scenario.decide().placed()
+
+
+def test_by_value_some_queues_are_looked_at_in_a_cycle() -> None:
+    """Each has two racks of its own, so that all could gain."""
+    scenario = Scenario("rack").queue("root", admission=Admission.MOST_VALUE)
+    for number in range(CYCLE_VALUE_QUEUES_MAX + 2):
+        own = {"queue": f"q{number}", "gpu": 8, "selector": {"of": str(number)}}
+        scenario.queue(f"q{number}", parent="root")
+        for rack in "ab":
+            scenario.nodes(f"{rack}{number}", 2, gpu=8, within=f"{rack}{number}", labels={"of": str(number)})
+        scenario.gang(f"first-{number}", 1, **own)
+        for side in ("left", "right"):
+            scenario.gang(f"{side}-{number}", 2, required="rack", **own)
+    first = [name for name in scenario.decide().placed() if name.startswith("first")]
+    assert len(first) == 2
 
 
 def test_nobody_is_moved_for_somebody_of_lower_rank() -> None:

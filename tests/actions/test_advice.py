@@ -31,7 +31,6 @@ def demand(scenario: Scenario) -> Demand:
 
 def facts(*relaxations: Relaxation) -> Explanation:
     return Explanation(
-        possible_when_empty=None,
         most=(),
         most_proven=True,
         conflict=(),

@@ -52,7 +52,8 @@ def endpoint(recording: Recording) -> Iterator[str]:
         return None
 
     async def serve() -> None:
-        async with serving(debug_app(last=content, defect=none), host="127.0.0.1", port=0) as bound:
+        app = debug_app(last=content, defect=none, unsettled=none)
+        async with serving(app, host="127.0.0.1", port=0) as bound:
             port.append(bound)
             ready.set()
             await stop.wait()
@@ -88,6 +89,13 @@ def test_without_a_defect_there_is_nothing_to_save(endpoint: str, phalanx: Phala
     done = phalanx("snapshot", "--defect", "--url", endpoint, "-o", tmp_path / "cycle.gz")
     assert done.code == 1
     assert done.err == f"snapshot: {endpoint}: no answer of the solver has failed its check\n"
+
+
+def test_of_the_other_cycles_one_is_asked_for(endpoint: str, phalanx: Phalanx, tmp_path: Path) -> None:
+    done = phalanx("snapshot", "--unsettled", "--url", endpoint, "-o", tmp_path / "cycle.gz")
+    assert done.err == f"snapshot: {endpoint}: the solver has settled every question\n"
+    done = phalanx("snapshot", "--unsettled", "--defect", "--url", endpoint, "-o", tmp_path / "cycle.gz")
+    assert (done.code, "expected one of them" in done.err) == (2, True)
 
 
 def test_the_same_recording_is_the_same_bytes(recording: Recording) -> None:

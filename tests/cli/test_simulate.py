@@ -8,7 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from phalanx.cli.app import main
+from phalanx.cli.drill import command_of
 from phalanx.cli.simulate import command
+from phalanx.sim.drills.all import plans_of
 from phalanx.sim.scenarios import Request
 
 
@@ -110,6 +112,20 @@ def test_one_act_of_a_drill_is_played(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["drill", "races", "--act", "member-lost", "-o", "json"]) == 0
     (tally,) = json.loads(capsys.readouterr().out)
     assert 0 < tally["played"] < 20
+
+
+def test_the_command_of_a_plan_plays_it_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = list(plans_of("races", seed=3, checks=(), acts=("member-lost",)))[1]
+    program, *words = shlex.split(command_of(plan, drill="races", seed=3, full=False))
+    assert program == "phalanx"
+    assert main([*words, "-o", "json"]) == 0
+    [tally] = json.loads(capsys.readouterr().out)
+    assert tally["played"] == 1
+
+
+def test_a_plan_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["drill", "races", "--act", "member-lost", "--plan", "dance"]) == 2
+    assert "--plan: found no plan named dance" in capsys.readouterr().err
 
 
 def test_a_part_of_a_drill_is_played(capsys: pytest.CaptureFixture[str]) -> None:

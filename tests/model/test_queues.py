@@ -72,6 +72,16 @@ def test_defaults() -> None:
             "spec.flavors[a].guarantee[cpu]",
         ),
         ({"weight": 0}, Reason.INVALID_OBJECT, "spec.weight"),
+        (
+            {"admission": "ByLot"},
+            Reason.INVALID_OBJECT,
+            "spec.admission: 'ByLot' is none of InOrder, ",
+        ),
+        (
+            {"admission": "MostValue", "ordering": "StrictFIFO"},
+            Reason.INVALID_OBJECT,
+            "spec.admission: MostValue needs ordering PriorityFIFO",
+        ),
         ({"objective": "Sideways"}, Reason.INVALID_OBJECT, "spec.objective"),
         (
             {"backfill": "Aggressive"},

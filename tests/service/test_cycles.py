@@ -5,7 +5,7 @@ import asyncio
 from phalanx.cache.cache import Cache
 from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
-from phalanx.limits import CYCLE_REST_MAX_S, CYCLE_STUCK_S, VERDICT_DELAY_S
+from phalanx.limits import CYCLE_REST_MAX_S, CYCLE_STUCK_S, UNSETTLED_KEPT_S, VERDICT_DELAY_S
 from phalanx.model.decisions import CycleResult, CycleStats
 from phalanx.model.snapshot import Snapshot
 from phalanx.observe.metrics import Metrics
@@ -24,11 +24,14 @@ class SlowDecider(InlineDecider):
         self.go = asyncio.Event()
         self.wake_at: int | None = None
         self.defects: tuple[str, ...] = ()
+        self.unsettled = 0
 
     async def decide(self, *, now_ms: int) -> CycleResult:
         self.asked.set()
         await self.go.wait()
-        self.result = CycleResult(cycle=1, wake_at=self.wake_at, stats=CycleStats(defects=self.defects))
+        self.unsettled += bool(self.unsettled)
+        stats = CycleStats(defects=self.defects, unsettled=self.unsettled)
+        self.result = CycleResult(cycle=1, wake_at=self.wake_at, stats=stats)
         return self.result
 
     async def last(self) -> tuple[Snapshot, CycleResult]:
@@ -128,3 +131,23 @@ async def test_a_cycle_with_a_wrong_answer_is_kept_and_the_next_good_one_does_no
             await asyncio.sleep(0.001)
     task.cancel()
     assert cycles.defect == (Snapshot(now=0, seed=0), results[0])
+
+
+async def test_a_cycle_without_an_answer_is_kept_for_a_while() -> None:
+    results: list[CycleResult] = []
+    decider, clock = SlowDecider(), StillClock()
+    cycles, view = cycles_of(decider, clock, results)
+    decider.go.set()
+    decider.unsettled = 1
+    task = asyncio.create_task(cycles.run())
+    kept = []
+    async with asyncio.timeout(10):
+        for seconds in (UNSETTLED_KEPT_S - 1, UNSETTLED_KEPT_S, 0.0):
+            while len(results) <= len(kept):
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)
+            kept.append(cycles.unsettled)
+            clock.seconds = seconds
+            view.reason.set()
+    task.cancel()
+    assert kept == [(Snapshot(now=0, seed=0), results[at]) for at in (0, 0, 2)]

@@ -9,7 +9,7 @@ def test_...():
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +23,7 @@ from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.events import Relisted
 from phalanx.model.memory import Memory, Seated
 from phalanx.model.names import API_GROUP, GangId, NodeName, ShapeKey
+from phalanx.model.nodes import Node, NodeState
 from phalanx.model.parts import Part
 from phalanx.model.pods import PodShape
 from phalanx.model.snapshot import Snapshot
@@ -215,8 +216,19 @@ class Actor:
         """One placement of these pods (dashes as underscores) on these nodes."""
         self.place({name.replace("_", "-"): node for name, node in targets.items()})
 
-    def place(self, targets: dict[str, str], *, gang: str = "", cause: str = "start", kept: int = 0) -> None:
-        """A cycle with one placement; `gang` is its UID, `kept` for how many others room is kept."""
+    def place(
+        self,
+        targets: dict[str, str],
+        *,
+        gang: str = "",
+        cause: str = "start",
+        kept: int = 0,
+        known: Sequence[str] = (),
+    ) -> None:
+        """A cycle with one placement; `gang` is its UID, `kept` for how many others room is kept.
+
+        `known`: nodes that it knows.
+        """
         binds = tuple(
             Bind(self._stage.uid(name), "default", name, node)  # type: ignore[arg-type]
             for name, node in targets.items()
@@ -225,10 +237,11 @@ class Actor:
         placement = Placement(gang, "default/g", self._cycle, cause, binds, _CERTIFICATE)  # type: ignore[arg-type]
         room = {NodeName("n1"): (Part("", PodShape(ShapeKey(""), {}), kept),)} if kept else {}
         memory = Memory(seated={GangId(gang): Seated((), room=room)})
-        self.decided(CycleResult(cycle=self._cycle, placements=(placement,), memory=memory))
+        self.decided(CycleResult(cycle=self._cycle, placements=(placement,), memory=memory), known=known)
 
-    def decided(self, result: CycleResult) -> None:
-        snapshot = Snapshot(now=self.clock.now_ms(), seed=0)
+    def decided(self, result: CycleResult, *, known: Sequence[str] = ()) -> None:
+        nodes = {NodeName(name): NodeState(Node(NodeName(name), name, {})) for name in known}
+        snapshot = Snapshot(now=self.clock.now_ms(), seed=0, nodes=nodes)
         self._stage.checks.on_cycle(self.name, snapshot, result)
 
 

@@ -272,6 +272,25 @@ def test_a_node_of_which_nobody_can_know_whether_it_failed_it_is_no_way_out(
     assert violations(history, FailedNodesAvoided) == expected
 
 
+@pytest.mark.parametrize(("known", "expected"), [(["n0"], []), ([], ["S16"])])
+def test_a_node_that_is_gone_is_known_as_it_was(known: list[str], expected: list[str]) -> None:
+    """Events of nodes are late: that the member is gone is seen, and not why."""
+
+    async def history(stage: Stage) -> None:
+        stage.create(*(node(f"n{number}") for number in range(4)), pod_group("g", min_member=1))
+        stage.create(owned("a0", requests=GPUS8), owned("a1", requests=GPUS8))
+        host = await stage.leader()
+        host.decided(CycleResult(cycle=1))
+        await host.bind("a0", "n0")
+        stage.delete("n0", "nodes")
+        stage.status("a0", phase="Failed")
+        stage.delete("a0")
+        await stage.pass_time(20)
+        host.place({"a1": "n0"}, known=known)
+
+    assert violations(history, FailedNodesAvoided) == expected
+
+
 def test_a_failure_of_its_own_is_not_the_nodes() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n0"), node("n1"), pod_group("g", min_member=1))

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from phalanx.model.rules import Budget, SameDomain, SubgroupSegments
 from phalanx.solver.engine import place
-from phalanx.solver.explain import Explanation, explain, only
+from phalanx.solver.explain import Explanation, explain, fits_when_empty, only
 from phalanx.solver.feasibility import bare
 from phalanx.solver.problem import NodeClass, Placed, Problem
 from phalanx.solver.relaxations import NEW_NODE, RelaxationKind, relaxed
@@ -37,7 +37,7 @@ def test_required_rack_that_no_rack_holds() -> None:
     )
     empty = structs.replace(problem, classes=tuple(structs.replace(c, free=(8,)) for c in problem.classes))
     found = explain(problem, empty=empty)
-    assert found.possible_when_empty
+    assert fits_when_empty(empty)
     assert found.most == (2,)
     assert found.most_proven
     assert set(found.conflict) == {"required", "capacity"}
@@ -62,7 +62,7 @@ def test_room_is_missing_on_a_node_that_is_not_there() -> None:
         classes=racks(("n1", "r1", 8), ("n2", "r1", 8)),
     )
     found = explain(problem, empty=problem)
-    assert found.possible_when_empty is False
+    assert fits_when_empty(problem) is False
     assert found.conflict == ("capacity",)
     assert kinds(found) == [RelaxationKind.LOWER_MINIMUM, RelaxationKind.ADD_ROOM]
     assert dict(found.relaxations[1].amounts) == {"nvidia.com/gpu": 8}

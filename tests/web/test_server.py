@@ -53,14 +53,22 @@ def recording_of(body: bytes | None) -> Callable[[], Awaitable[bytes | None]]:
 
 
 async def test_snapshot_is_not_found_before_the_first_cycle() -> None:
-    app = debug_app(last=recording_of(None), defect=recording_of(None))
+    app = debug_app(last=recording_of(None), defect=recording_of(None), unsettled=recording_of(None))
     assert await get(app, "/debug/snapshot") == (404, b"no cycle has run yet\n")
-    app = debug_app(last=recording_of(b"file"), defect=recording_of(None))
+    app = debug_app(last=recording_of(b"file"), defect=recording_of(None), unsettled=recording_of(None))
     assert await get(app, "/debug/snapshot") == (200, b"file")
 
 
 async def test_a_defect_is_not_found_before_there_is_one() -> None:
-    app = debug_app(last=recording_of(b"file"), defect=recording_of(None))
+    app = debug_app(last=recording_of(b"file"), defect=recording_of(None), unsettled=recording_of(None))
     assert await get(app, "/debug/defect") == (404, b"no answer of the solver has failed its check\n")
-    app = debug_app(last=recording_of(b"file"), defect=recording_of(b"wrong"))
+    app = debug_app(last=recording_of(b"file"), defect=recording_of(b"wrong"), unsettled=recording_of(None))
     assert await get(app, "/debug/defect") == (200, b"wrong")
+
+
+async def test_an_unsettled_cycle_is_not_found_before_there_is_one() -> None:
+    none = recording_of(None)
+    app = debug_app(last=none, defect=none, unsettled=none)
+    assert await get(app, "/debug/unsettled") == (404, b"the solver has settled every question\n")
+    app = debug_app(last=none, defect=none, unsettled=recording_of(b"hard"))
+    assert await get(app, "/debug/unsettled") == (200, b"hard")

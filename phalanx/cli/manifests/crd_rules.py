@@ -76,6 +76,10 @@ def _users_have_a_label(spec: dict[str, Any]) -> bool:
     return spec.get("ordering") != "FairUsers" or "userLabel" in spec
 
 
+def _value_goes_with_order(spec: dict[str, Any]) -> bool:
+    return spec.get("admission") != "MostValue" or spec.get("ordering", "PriorityFIFO") == "PriorityFIFO"
+
+
 def _guarantee_fits(amounts: dict[str, Any]) -> bool:
     limit = amounts.get("limit", {})
     guarantee = amounts.get("guarantee", {})
@@ -136,6 +140,7 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "estimate must not be longer than max": _estimate_fits,
     "a queue must not be its own parent": _not_own_parent,
     "ordering FairUsers needs userLabel, the pod label that names the user": _users_have_a_label,
+    "admission MostValue needs ordering PriorityFIFO, the others say who comes next": _value_goes_with_order,
     "guarantee must not be larger than limit": _guarantee_fits,
     VALUES_BY_OPERATOR: _values_fit_operator,
     ONE_NUMBER: _one_number,

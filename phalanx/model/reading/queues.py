@@ -14,6 +14,7 @@ from phalanx.model.pods import Requirement, Term
 from phalanx.model.quantities import InvalidQuantity, capacity_amount
 from phalanx.model.queues import (
     DEFAULT,
+    Admission,
     Backfill,
     Cell,
     Flavor,
@@ -53,6 +54,7 @@ def read_queue(written: WireQueue) -> Queue:
         flavors=_flavors(spec, problems),
         cells=_cells(spec, problems),
         objective=_known(Objective, spec.objective, "spec.objective", problems),
+        admission=_admission(spec, problems),
         ordering=_ordering(spec, problems),
         user_label=spec.user_label or "",
         state=_known(QueueState, spec.state, "spec.state", problems) or QueueState.OPEN,
@@ -102,6 +104,14 @@ def _ordering(spec: QueueSpec, problems: list[Problem]) -> Ordering:
         message = "spec.userLabel: ordering FairUsers needs it, the pod label that names the user"
         problems.append(Problem(Reason.INVALID_OBJECT, message))
     return ordering
+
+
+def _admission(spec: QueueSpec, problems: list[Problem]) -> Admission | None:
+    admission = _known(Admission, spec.admission, "spec.admission", problems)
+    if admission is Admission.MOST_VALUE and spec.ordering not in (None, Ordering.PRIORITY_FIFO):
+        message = "spec.admission: MostValue needs ordering PriorityFIFO, the others say who comes next"
+        problems.append(Problem(Reason.INVALID_OBJECT, message))
+    return admission
 
 
 def _known(kind: type[E], written: str | None, path: str, problems: list[Problem]) -> E | None:

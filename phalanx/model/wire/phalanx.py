@@ -198,6 +198,7 @@ class QueueSpec(Wire, frozen=True):
     ordering: str | None = None
     backfill: str | None = None
     objective: str | None = None
+    admission: str | None = None
     user_label: str | None = None
     state: str | None = None
     reclaim: Reclaim | None = None

@@ -12,7 +12,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import groupby
 
 import msgspec
@@ -51,10 +51,10 @@ def play_together(plans: Sequence[Plan], *, checks: tuple[type[Check], ...], tak
                 enters=branches.enters,
                 checks=checks,
             )
+            branches.leave_with(outcome)
         except BaseException:
             branches.leave_in_error()
             raise
-        branches.leave_with(outcome)
     if outcome.problem is not None:
         raise RuntimeError(f"{plans[0].act.name} without any fault: {outcome.problem}")
     if branches.played < len(plans):
@@ -102,7 +102,8 @@ class _Branches:
     def leave_with(self, outcome: Outcome) -> None:
         """End the child with this outcome; in the parent nothing happens."""
         if self._answers_to is not None:
-            with os.fdopen(self._answers_to, "wb") as pipe:
+            # Without a parent, which was interrupted, nobody wants to know.
+            with suppress(BrokenPipeError), os.fdopen(self._answers_to, "wb") as pipe:
                 pipe.write(msgspec.json.encode(outcome))
             os._exit(os.EX_OK)
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from phalanx.limits import NODE_LOSS_GRACE_MS
 from phalanx.model.decisions import CycleResult, Evict
+from phalanx.model.names import NodeName
 from phalanx.model.snapshot import Snapshot
 from phalanx.sim.api.objects import seconds_of
 from phalanx.sim.clocks import EPOCH_MS
@@ -246,7 +247,9 @@ class FailedNodesAvoided(Check):
     members that wait, in one domain where one is required. Only gangs that the oracle understands are judged,
     by a process that was there when it failed, and neither while a third of the nodes is bad nor while a
     broken gang may claim room, nor where room may have come after the look at the cluster. Nodes on which
-    room is kept for others are none of them. While the breaker may be open no fault counts.
+    room is kept for others are none of them. While the breaker may be open no fault counts. A node that is
+    gone counts for nothing while the process does not know it: its pods go in the moment in which they fail,
+    and it sees no more than that they are gone.
     """
 
     name = "S16"
@@ -287,7 +290,11 @@ class FailedNodesAvoided(Check):
                 continue
             failed = self._failed[first.gang]
             since = max(began, self.now - AVOID_S)
-            avoided = {name for name, at in failed.items() if since < at < self.now - CONVERGED_S}
+            avoided = {
+                name
+                for name, at in failed.items()
+                if since < at < self.now - CONVERGED_S and not self._is_gone_unseen(name, snapshot)
+            }
             used = sorted(avoided & {bind.node for bind in placement.binds})
             has_room_come = self.truth.has_room_come(DECIDED_S, but=avoided)
             if used and (has_room_come or any_claim(self.truth, self.now, but=gang.key)):
@@ -298,6 +305,9 @@ class FailedNodesAvoided(Check):
                 self.violated(gang, f"sent back to {used[0]}, which failed it")
             elif avoided:
                 self.saw("node-avoided" if not used else "failed-node-was-the-only-one")
+
+    def _is_gone_unseen(self, node: str, snapshot: Snapshot) -> bool:
+        return node not in self.truth.nodes and NodeName(node) in snapshot.nodes
 
 
 class Breaker(Check):
