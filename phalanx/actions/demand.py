@@ -118,7 +118,8 @@ def demands_of(gang: Gang) -> tuple[Demand, ...] | Problem:
     surplus = [pod for pod in inside if pod.uid not in ids]
     late = [name for name in parts.complete if name not in names]
     lost = max(0, gang.min_subgroups - len(names)) if started else 0
-    others = _candidates(gang, parts, counted) if len(parts.complete) > len(names) and not started else ()
+    is_choice = 0 < gang.min_subgroups < len(parts.complete) and not started
+    others = _candidates(gang, parts, counted) if is_choice else ()
     demands = (
         _minimum(gang, chosen, started=started, candidates=others),
         *(_part(gang, name, ready, Stage.REPAIR) for name in late[:lost]),

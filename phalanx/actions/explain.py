@@ -1,8 +1,9 @@
 """Why a demand finds no place: one dominant reason, its evidence, and what would change it.
 
 The solver is asked about the cluster as the cycle leaves it and about the same cluster with nothing running.
-What does not fit the empty cluster is impossible here; what does is waiting. The rules that conflict give the
-reason, the single changes that would make it fit, and the gangs whose end would, the next step.
+What does not fit the empty cluster is impossible here; what does, or may start with other subgroups that do,
+is waiting. The rules that conflict give the reason; the single changes that would make it fit, and the gangs
+whose end would, the next step.
 """
 
 from collections.abc import Hashable, Iterable
@@ -15,6 +16,7 @@ from phalanx.actions import evidence, findings
 from phalanx.actions.demand import Batch, Demand, alone, keeps_company
 from phalanx.actions.endings import Endings
 from phalanx.actions.findings import Case, Finding
+from phalanx.actions.other_subgroups import start_with_others
 from phalanx.actions.problems import Problems
 from phalanx.actions.questions import Questions
 from phalanx.actions.whatif import WhatIf
@@ -23,8 +25,8 @@ from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Reason, Standing
 from phalanx.model.rules import Budget, CompanyRule, SameDomain, SubgroupRule
-from phalanx.solver.explain import Explanation, explain, fits_when_empty
-from phalanx.solver.problem import SolveLimits
+from phalanx.solver.explain import Explanation, explain, fits_when_empty, place_when_empty
+from phalanx.solver.problem import Placed, SolveLimits
 from phalanx.solver.relaxations import ELIGIBILITY, Relaxation, RelaxationKind
 
 _OF_ROOM: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.NO_DOMAIN_FITS)
@@ -60,7 +62,7 @@ class Explainer:
         """
         wanted = smallest(demand)
         spared = self._own_room(demand)
-        key = (self._problems.key(wanted), spared)
+        key = (self._problems.key(wanted), spared, wanted.candidates and wanted.gang.id)
         if key not in self._known and may_think:
             self._known[key] = self._find(wanted, spared)
         return self._known.get(key)
@@ -109,11 +111,18 @@ class Explainer:
             return findings.no_eligible_node(demand, nowhere, self._session)
         question = self._questions.ask(demand)
         if fits_when_empty(question.empty, limits=_LIMITS) is False:
+            other = start_with_others(demand, self._place_when_empty)
+            if other is not None:
+                return self._find_in_cluster(other[0], spared)
             facts = explain(question.empty, limits=_LIMITS)
             return _impossible(Case(demand, question.empty, facts, self._session))
         facts = explain(question.now, empty=question.empty, limits=_LIMITS)
         ending = self._endings.find(demand, spared=spared, room=_missing_room(facts))
         return _waiting(Case(demand, question.now, facts, self._session, ending))
+
+    def _place_when_empty(self, demand: Demand) -> Placed | None:
+        answer = place_when_empty(self._questions.ask(demand).empty, limits=_LIMITS)
+        return answer if isinstance(answer, Placed) else None
 
 
 def _missing_room(facts: Explanation) -> Relaxation | None:

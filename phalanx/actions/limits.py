@@ -43,8 +43,8 @@ FRAGMENT_CORES_MAX: Final = 1 << 24
 FRAGMENT_DEVICES_MAX: Final = 256
 """Devices of a node that make a difference to fragmentation: no server has as many."""
 
-SUBGROUPS_TRIED_MAX: Final = 16
-"""Subgroups tried one after the other where the first choice of those to start with finds no room: problems
+SUBGROUP_CHOICES_MAX: Final = 32
+"""Choices of subgroups that are tried where the first choice of those to start with finds no room: problems
 to solve for one gang, each as large as the gang's minimum at most. A cycle may solve as many above its own
 bounds, once."""
 

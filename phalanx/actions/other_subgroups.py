@@ -3,24 +3,35 @@
 from collections.abc import Callable
 
 from phalanx.actions.demand import Demand, start_of
-from phalanx.actions.limits import SUBGROUPS_TRIED_MAX
+from phalanx.actions.limits import SUBGROUP_CHOICES_MAX
 from phalanx.solver.problem import Placed
 
 
 def start_with_others(
     demand: Demand, fits: Callable[[Demand], Placed | None]
 ) -> tuple[Demand, Placed] | None:
-    """A start of subgroups that fit together, and where: one after the other, without those with no room.
+    """A start of subgroups that fit together, and where.
 
-    Goes through all that may be tried, though the cycle be exhausted by that: a gang that is cut short again
-    and again would never come to the last ones, and nobody behind it to anything.
+    One after the other, without those that find no room; where that is not enough, without the last one that
+    did, and so on back: what does not fit does not fit with more either. Goes through all that may be tried,
+    though the cycle be exhausted by that: a gang that is cut short again and again would never come to the
+    last ones, and nobody behind it to anything.
     """
-    kept: list[str] = []
-    for name in demand.candidates[:SUBGROUPS_TRIED_MAX]:
-        trial, is_enough = start_of(demand.gang, [*kept, name])
+    names, least = demand.candidates, demand.gang.min_subgroups
+    kept: list[int] = []
+    index = tried = 0
+    while tried < SUBGROUP_CHOICES_MAX:
+        if len(kept) + len(names) - index < least or index == len(names):
+            if not kept:
+                return None
+            index = kept.pop() + 1
+            continue
+        tried += 1
+        trial, is_enough = start_of(demand.gang, [names[each] for each in (*kept, index)])
         answer = fits(trial) if trial.batches else None
-        if answer is not None or not trial.batches:
-            kept.append(name)
         if answer is not None and is_enough:
             return trial, answer
+        if answer is not None or not trial.batches:
+            kept.append(index)
+        index += 1
     return None

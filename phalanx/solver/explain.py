@@ -14,7 +14,7 @@ from phalanx.model.rules import Budget, CompanyRule, SameDomain, SubgroupRule
 from phalanx.solver.answers import ANSWERS
 from phalanx.solver.feasibility import Asker, bare
 from phalanx.solver.missing_room import homes, missing_room
-from phalanx.solver.problem import Assignment, Placed, Problem, SolveLimits
+from phalanx.solver.problem import Answer, Assignment, Placed, Problem, SolveLimits
 from phalanx.solver.relaxations import (
     CAPACITY,
     ELIGIBILITY,
@@ -89,14 +89,19 @@ def _domain(core: Problem, placed: Sequence[Assignment]) -> tuple[str, ...]:
 
 
 def fits_when_empty(empty: Problem, *, limits: SolveLimits = DEFAULT_LIMITS) -> bool | None:
-    """Whether a problem whose nodes have nothing on them has a placement; None when not known.
-
-    All else that is told depends on it: it gets the whole effort of an explanation.
-    """
-    answer = ANSWERS.place(bare(empty), limits=limits)
+    """Whether a problem whose nodes have nothing on them has a placement; None when not known."""
+    answer = place_when_empty(empty, limits=limits)
     if isinstance(answer, Placed):
         return True
     return False if answer.proven else None
+
+
+def place_when_empty(empty: Problem, *, limits: SolveLimits = DEFAULT_LIMITS) -> Answer:
+    """A placement of its minimums on nodes that have nothing on them.
+
+    All else that is told depends on it: it gets the whole effort of an explanation.
+    """
+    return ANSWERS.place(bare(empty), limits=limits)
 
 
 def most_that_fits(core: Problem, asker: Asker) -> Most:

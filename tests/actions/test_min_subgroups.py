@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from phalanx.actions.demand import Demand, Stage, demands_of, start_of
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied
-from phalanx.model.gangs import Gang
+from phalanx.model.gangs import Gang, SubgroupSpec
 from phalanx.model.memory import Memory
-from phalanx.model.reasons import Problem
+from phalanx.model.reasons import Problem, Reason
+from tests.builders import Scenario
 from tests.model.written import label, pod, pod_group
 
 BOUND = {"nodeName": "n", "status": {"phase": "Running"}}
@@ -172,3 +173,41 @@ def test_the_minimum_of_a_role_is_asked_for_when_the_subgroups_are_enough() -> N
     both, is_enough = start_of(found, ["a", "b"])
     assert is_enough
     assert both.count >= 5
+
+
+def choice(scenario: Scenario, minimum: int, parts: Mapping[str, tuple[int, int]]) -> Scenario:
+    """A gang of which two of these subgroups must start: pods, and GPUs of each."""
+    specs = tuple(SubgroupSpec(name, pods) for name, (pods, _) in parts.items())
+    (_, (first, gpus)), *others = parts.items()
+    scenario.gang("g", first, min=minimum, gpu=gpus, subgroups=specs, min_subgroups=2)
+    for name, (pods, gpus) in others:
+        scenario.role("g", pods, gpu=gpus, role=name)
+    own = [name for name, (pods, _) in parts.items() for _ in range(pods)]
+    members = zip(scenario.members("g"), own, strict=True)
+    return scenario.change(
+        "g", members=tuple(replace(each, role="", subgroup=name) for each, name in members)
+    )
+
+
+def test_a_subgroup_of_few_pods_that_leaves_no_room_for_another_is_left_out() -> None:
+    """The one pod of `a` takes all GPUs."""
+    scenario = choice(Scenario().nodes("n", 1, gpu=8), 3, {"a": (1, 8), "b": (2, 1), "c": (2, 1)})
+    binds = scenario.decide().binds
+    started = {pod.subgroup for pod in scenario.members("g") if pod.uid in binds}
+    assert started == {"b", "c"}
+
+
+def test_fewer_subgroups_with_more_members_start_where_not_all_fit() -> None:
+    """`a` and `b` have five members, six are needed; all three are eight, and seven have room."""
+    scenario = choice(Scenario().nodes("n", 1, gpu=7), 6, {"a": (2, 1), "b": (3, 1), "c": (3, 1)})
+    binds = scenario.decide().binds
+    started = {pod.subgroup for pod in scenario.members("g") if pod.uid in binds}
+    assert started == {"b", "c"}
+
+
+def test_what_may_start_with_other_subgroups_is_not_told_as_impossible() -> None:
+    parts = {"a": (1, 8), "b": (2, 1), "c": (2, 1)}
+    scenario = choice(Scenario().nodes("n", 1, gpu=8).foreign("busy", "n-0", gpu=6), 3, parts)
+    assert scenario.decide().verdict("g").reason is Reason.INSUFFICIENT_CAPACITY
+    scenario = choice(Scenario().nodes("n", 1, gpu=3).foreign("busy", "n-0", gpu=1), 3, parts)
+    assert scenario.decide().verdict("g").reason is Reason.ABOVE_CLUSTER_CAPACITY
