@@ -35,8 +35,13 @@ _BLOCK: Final = "network.topology.nvidia.com/block"
 _RACK: Final = "cloud.provider.com/topology-rack"
 GPUS_PER_NODE: Final = 8
 
+_LARGE: Final = 32
+"""From so many nodes on racks and blocks are of usual size; smaller clusters have small ones, and several."""
+
 _NODES_PER_RACK: Final = 8
 _RACKS_PER_BLOCK: Final = 4
+_SMALL_RACKS: Final = 4
+_SMALL_RACKS_PER_BLOCK: Final = 2
 _TOPOLOGIES: Final[tuple[dict[str, str] | None, ...]] = (
     None,
     None,
@@ -51,6 +56,9 @@ _RECOVERIES: Final[tuple[dict[str, str] | None, ...]] = (
     {"onNodeLoss": "Restart", "onMemberFailure": "Restart", "gracePeriod": "30s"},
     {"onNodeLoss": "Wait", "onMemberFailure": "Wait"},
 )
+
+_IGNORES_DISRUPTION: Final = 0.5
+"""The part of the Jobs that do not count pods which were disrupted against their retries."""
 
 _IN_PAIRS: Final = 0.15
 """The part of the gangs of an even number that lie in pairs."""
@@ -87,14 +95,14 @@ def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenari
     """Everything else comes from the seed. Raises KeyError for faults that are not in FAULTS."""
     if request.workload == "queues":
         return _with_queues(request, checks)
-    nodes = _nodes(request, _NODES_PER_RACK)
+    nodes = _nodes(request, _nodes_per_rack(request.nodes))
     jobs = _jobs(request, nodes)
     faults = _faults(request, nodes)
     return Scenario(
         seed=request.seed,
         seconds=request.hours * 3600,
         cluster=(*nodes, *priority_classes(jobs), *_queues(request, jobs)),
-        submissions=_submissions(jobs, _random(request, "wishes"), _random(request, "company")),
+        submissions=_submissions(request, jobs),
         faults=faults,
         checks=checks,
         config=SchedulerConfig(),
@@ -131,13 +139,18 @@ def _random(request: Request, purpose: str) -> Random:
     return Random(f"{request.seed}/{purpose}")
 
 
+def _nodes_per_rack(nodes: int) -> int:
+    return _NODES_PER_RACK if nodes >= _LARGE else max(2, nodes // _SMALL_RACKS)
+
+
 def _nodes(request: Request, per_rack: int) -> tuple[Object, ...]:
     """Servers of eight GPUs in racks of so many; no two have the same memory, as in life."""
     random = _random(request, "nodes")
+    per_block = _RACKS_PER_BLOCK if request.nodes >= _LARGE else _SMALL_RACKS_PER_BLOCK
     made = []
     for number in range(request.nodes):
         rack = number // per_rack
-        labels = {_BLOCK: f"b{rack // _RACKS_PER_BLOCK}", _RACK: f"r{rack % _RACKS_PER_BLOCK}"}
+        labels = {_BLOCK: f"b{rack // per_block}", _RACK: f"r{rack % per_block}"}
         memory = f"{(1 << 30) * 1000 - random.randrange(1 << 24)}"
         made.append(node(f"n{number:04d}", gpus=GPUS_PER_NODE, labels=labels, memory=memory, cpu="128"))
     return tuple(made)
@@ -169,10 +182,24 @@ def _queues(request: Request, jobs: Iterable[TraceJob]) -> Iterator[Object]:
         yield {**made, "spec": {**made["spec"], **given}}
 
 
-def _submissions(jobs: Iterable[TraceJob], random: Random, company: Random) -> tuple[Submission, ...]:
+def _submissions(request: Request, jobs: Iterable[TraceJob]) -> tuple[Submission, ...]:
+    wishes, company, retries = (_random(request, purpose) for purpose in ("wishes", "company", "retries"))
     return tuple(
-        Submission(job.submit_s, _in_company(_wishing(job, random), company.choice(_COMPANY))) for job in jobs
+        Submission(
+            job.submit_s, _retrying(_in_company(_wishing(job, wishes), company.choice(_COMPANY)), retries)
+        )
+        for job in jobs
     )
+
+
+def _retrying(made: tuple[Object, ...], random: Random) -> tuple[Object, ...]:
+    """Some Jobs do not count disrupted pods as failures."""
+    if random.random() >= _IGNORES_DISRUPTION:
+        return made
+    job = deepcopy(made[-1])
+    rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    job["spec"]["podFailurePolicy"] = {"rules": [rule]}
+    return (*made[:-1], job)
 
 
 def _in_company(made: tuple[Object, ...], wish: str) -> tuple[Object, ...]:
