@@ -56,6 +56,13 @@ class _Source(importlib.machinery.SourceFileLoader):
         return compile(self._editor.edited(Path(self.path).read_text()), self.path, "exec")
 
 
+def put_in(mutant: Mutant) -> None:
+    """Make it part of this process. Raises EditMisfit."""
+    assert mutant.module not in sys.modules, "it is edited while it is imported"
+    sys.meta_path.insert(0, _Editor(mutant))
+    importlib.import_module(mutant.module)
+
+
 def seen_by(catcher: Simulated | Drilled | Played) -> str | None:
     """What the catcher sees first, None when all is well."""
     from phalanx.observe.logs import configure_logs
@@ -127,11 +134,8 @@ def main(arguments: list[str]) -> int:
     catchers = [SEEDS[name] if by_seeds else mutants[name].caught_by for name in names]
     if "--sound" in arguments:
         return _told(_first_seen(catchers))
-    mutant = mutants[names[0]]
-    assert mutant.module not in sys.modules, "it is edited while it is imported"
-    sys.meta_path.insert(0, _Editor(mutant))
     try:
-        importlib.import_module(mutant.module)
+        put_in(mutants[names[0]])
         return _told(seen_by(catchers[0]))
     except EditMisfit as misfit:
         print(misfit)

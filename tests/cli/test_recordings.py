@@ -98,6 +98,30 @@ def test_of_the_other_cycles_one_is_asked_for(endpoint: str, phalanx: Phalanx, t
     assert (done.code, "expected one of them" in done.err) == (2, True)
 
 
+SECRETIVE = """
+apiVersion: v1
+kind: Pod
+metadata:
+  name: a
+  annotations: {example.com/note: hunter2}
+spec:
+  schedulerName: phalanx
+  containers:
+    - name: main
+      args: [--password=hunter2]
+      env: [{name: PASSWORD, value: hunter2}]
+      resources: {requests: {cpu: 4}}
+"""
+
+
+def test_a_recording_holds_nothing_of_what_containers_are_told(phalanx: Phalanx, tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text(SECRETIVE)
+    assert b"hunter2" not in gzip.decompress(encode(recording_of(path)))
+    done = phalanx("decide", "-f", path)
+    assert "hunter2" not in done.out + done.err
+
+
 def test_the_same_recording_is_the_same_bytes(recording: Recording) -> None:
     assert encode(recording) == encode(decode(encode(recording)))
 

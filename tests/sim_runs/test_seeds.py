@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from phalanx.sim.invariants.all import ALL_CHECKS
+from phalanx.sim.invariants.marks import MARKS
 from phalanx.sim.scenarios import Request, scenario_of
 from phalanx.sim.simulation import Summary, simulate
 
@@ -20,7 +21,7 @@ PROFILES: Final = (
     *("network", "leaders", "nodes", "pods", "objects") * 2,
     *("correlated", "rivals"),
 )
-"""The heavier `storm` is for `make soak`."""
+"""The heavier `storm`, and clusters in which more is checked by size, are for `make soak`."""
 
 
 def run(seed: int) -> Summary:
@@ -36,7 +37,10 @@ def test_no_check_is_violated(first: int, record_property: Callable[[str, object
     summaries = [run(seed) for seed in range(first, first + TOGETHER)]
     assert [(one.seed, one.violations[0]) for one in summaries if one.violations] == []
     faults: Counter[str] = Counter()
+    paths: Counter[str] = Counter()
     for each in summaries:
         faults.update(each.faults)
+        paths.update({mark: count for mark, count in each.marks.items() if mark in MARKS})
+    record_property("rare paths", dict(paths))
     record_property("faults by family", dict(faults))
     record_property("runs", {"seeds": len(summaries), "hours under faults": len(summaries) * HOURS})

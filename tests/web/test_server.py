@@ -72,3 +72,12 @@ async def test_an_unsettled_cycle_is_not_found_before_there_is_one() -> None:
     assert await get(app, "/debug/unsettled") == (404, b"the solver has settled every question\n")
     app = debug_app(last=none, defect=none, unsettled=recording_of(b"hard"))
     assert await get(app, "/debug/unsettled") == (200, b"hard")
+
+
+async def test_whoever_asks_may_only_read() -> None:
+    none = recording_of(None)
+    app = debug_app(last=none, defect=none, unsettled=none)
+    async with serving(app, host="127.0.0.1", port=0) as port, aiohttp.ClientSession() as session:
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            async with session.request(method, f"http://127.0.0.1:{port}/debug/snapshot") as answer:
+                assert answer.status == 405

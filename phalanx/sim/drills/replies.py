@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
 from phalanx.sim.drills.acts import Act
 from phalanx.sim.drills.drill import Fault, Strike, play
 from phalanx.sim.drills.plan import Plan
@@ -84,5 +85,5 @@ def _sort_of(path: str) -> str:
     return next((kind for kind in _WRITTEN if kind in path), path)
 
 
-_WATCHED: Final = ("/pods", "/nodes", "/podgroups", "/queues", "/namespaces", "/priorityclasses")
+_WATCHED: Final = tuple(f"/{KINDS[name].plural}" for name in WATCHED_KINDS if not KINDS[name].optional)
 _WRITTEN: Final = ("/leases", "/events", "/podgroups", "/queues", "/pods", "/nodes")
