@@ -20,6 +20,7 @@ from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.placing import Placing, put, seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.together import Question, together, topology_of
+from phalanx.actions.unharmed import answered
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
 from phalanx.model.names import GangId, QueueName
@@ -85,7 +86,7 @@ def _admit(
     _roll_back([statement for _, statement in outcome.steps[begin:]])
     loose = {index - begin for index in movable}
     fixed = [put(session, placing) for index, placing in enumerate(placings) if index not in loose]
-    arranged = _arranged(session, outcome, placings, sorted(loose), waiting, by_value, limits)
+    arranged = _unharmed(session, outcome, placings, sorted(loose), waiting, by_value, limits)
     _roll_back(fixed)
     outcome.steps[begin:] = [(placing, put(session, placing)) for placing in arranged]
     return _gangs(arranged) != _gangs(placings)
@@ -123,6 +124,27 @@ def _roll_back(statements: Sequence[Statement]) -> None:
         statement.roll_back()
 
 
+def _unharmed(
+    session: Session,
+    outcome: Outcome,
+    placings: list[Placing],
+    loose: Sequence[int],
+    waiting: Sequence[Demand],
+    by_value: QueueName | None,
+    limits: JointLimits,
+) -> list[Placing]:
+    """As below; after an error all stays as it was."""
+    failures, chosen_anew = dict(outcome.failures), set(outcome.chosen_anew)
+    arranged = answered(
+        lambda: _arranged(session, outcome, placings, loose, waiting, by_value, limits),
+        about=BY,
+        defects=outcome.defects,
+    )
+    if arranged is None:
+        outcome.failures, outcome.chosen_anew = failures, chosen_anew
+    return placings if arranged is None else arranged
+
+
 def _arranged(
     session: Session,
     outcome: Outcome,
@@ -143,11 +165,13 @@ def _arranged(
             break
         stay = [placings[index] for index in loose if index not in moved]
         held = [put(session, placing) for placing in stay]
-        question = together(session, problems, found, helped, optional)
-        unknown = unknown_gangs(question.problem)
-        demands = [*(placing.demand for placing in found), *helped]
-        anew = [] if unknown else _solved(session, outcome, question, demands, limits)
-        _roll_back(held)
+        try:
+            question = together(session, problems, found, helped, optional)
+            unknown = unknown_gangs(question.problem)
+            demands = [*(placing.demand for placing in found), *helped]
+            anew = [] if unknown else _solved(session, outcome, question, demands, limits)
+        finally:
+            _roll_back(held)
         if not unknown:
             others = [*(placing for index, placing in enumerate(placings) if index not in loose), *stay]
             left_out = _gangs(found) - _gangs(anew) if anew else set[GangId]()

@@ -31,12 +31,17 @@ def while_waiting(
     demand: Demand, problem: Problem, facts: Explanation, session: Session, ending: Ending = ()
 ) -> str:
     """What to wait for, and in a second sentence what would let it start at once."""
-    changes = {change.kind: change for change in facts.relaxations}
+    changes = _first_of_each_kind(facts)
     events = " or ".join(_events(changes, session, ending))
     awaited = f"Fits when {events}" if events else "Wait for work to end"
     asked = _Asked(demand, problem, session)
     at_once = list(_changes(asked, changes, but=RelaxationKind.ADD_ROOM))[:CHANGES_MAX]
     return f"{awaited}. To start now, {', or '.join(at_once)}" if at_once else awaited
+
+
+def _first_of_each_kind(facts: Explanation) -> dict[RelaxationKind, Relaxation]:
+    """The explanation has them in the order in which to offer them."""
+    return {change.kind: change for change in reversed(facts.relaxations)}
 
 
 def _events(changes: Mapping[RelaxationKind, Relaxation], session: Session, ending: Ending) -> Iterator[str]:
@@ -89,7 +94,7 @@ def _excess(room: Relaxation, session: Session) -> Resources:
 
 def when_impossible(demand: Demand, problem: Problem, facts: Explanation, session: Session) -> str:
     """What must be changed: the gang, a limit, or the cluster."""
-    changes = {change.kind: change for change in facts.relaxations}
+    changes = _first_of_each_kind(facts)
     ways = list(_changes(_Asked(demand, problem, session), changes, but=None))[:CHANGES_MAX]
     text = ", or ".join(ways) or "make the gang smaller, or add nodes"
     return text[:1].upper() + text[1:]

@@ -27,6 +27,7 @@ from phalanx.actions.moves import Moves, kind_of
 from phalanx.actions.nominations import Nominations, nominate
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.preempt import Preempted
+from phalanx.actions.unharmed import answered
 from phalanx.actions.victims import assume_left
 from phalanx.framework.config import ActionName
 from phalanx.framework.preempted import MOVED_REASON
@@ -125,7 +126,7 @@ class _Consolidation:
                 break
             tried += 1
             self._sought[gang.id] = self._now + self._config.interval_ms
-            made = self._plan(failure.demand, planner)
+            made = self._plan_unharmed(failure.demand, planner)
             if made is None:
                 continue
             self._tell(failure.demand, made)
@@ -173,6 +174,13 @@ class _Consolidation:
         return all(
             amount <= sum(max(0, self._session.free(node).get(name, 0)) for node in self._session.nodes)
             for name, amount in asked.items()
+        )
+
+    def _plan_unharmed(self, demand: Demand, planner: MovePlanner) -> MadeByMoves | None:
+        return answered(
+            lambda: self._plan(demand, planner),
+            about=f"moves for {demand.gang}",
+            defects=self._outcome.defects,
         )
 
     def _plan(self, demand: Demand, planner: MovePlanner) -> MadeByMoves | None:

@@ -54,6 +54,8 @@ class Explainer:
         self._endings = Endings(session, limits=_LIMITS)
         self._partial = frozenset(demand.gang.id for demand in failed if not demand.is_whole)
         self._known: dict[Hashable, Finding] = {}
+        self.count = 0
+        """How many distinct demands were looked at so far."""
 
     def explain(self, demand: Demand, *, may_think: bool) -> Finding | None:
         """Why not even the smallest useful part of the demand fits; None when that is not known yet.
@@ -64,6 +66,7 @@ class Explainer:
         spared = self._own_room(demand)
         key = (self._problems.key(wanted), spared, wanted.candidates and wanted.gang.id)
         if key not in self._known and may_think:
+            self.count += 1
             self._known[key] = self._find(wanted, spared)
         return self._known.get(key)
 
@@ -77,11 +80,6 @@ class Explainer:
             return self._partial
         holds = self._session.seats_of(demand.gang) or any(pod.holds_node for pod in demand.gang.members)
         return frozenset((demand.gang.id,)) if holds else frozenset()
-
-    @property
-    def count(self) -> int:
-        """How many distinct demands were explained so far."""
-        return len(self._known)
 
     def _find(self, demand: Demand, spared: frozenset[GangId]) -> Finding:
         finding = self._find_in_cluster(demand, spared)

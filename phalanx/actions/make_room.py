@@ -78,12 +78,16 @@ _NO_LIMITS: Final = EvictionLimits(())
 
 
 class RoomMaker:
-    """Answers for the demands of one session while its statements assume that others have ended."""
+    """Answers for the demands of one session while its statements assume that others have ended.
+
+    `defects`: what was wrong with choices of the solver that were dropped.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._problems = Problems(session, may_grow=True)
         self._effort = CYCLE_VICTIMS_LIMIT
+        self.defects: list[str] = []
 
     def key(self, demand: Demand) -> Hashable:
         """Equal for demands that differ by nothing but the names of their pods."""
@@ -144,6 +148,7 @@ class RoomMaker:
     def _chosen(self, problem: VictimProblem, search: Search) -> Choice | None:
         answer = choose(problem, effort=min(self._effort, search.effort))
         self._effort -= answer.spent
+        self.defects.extend(f"victims: {each}" for each in answer.defects)
         return answer.choice
 
     def _tried(self, demand: Demand, search: Search, problem: VictimProblem, choice: Choice) -> Made | None:

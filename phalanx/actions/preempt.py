@@ -26,6 +26,7 @@ from phalanx.actions.moves import Moves
 from phalanx.actions.nominations import Nominations, charged, nominate
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.prey import Prey
+from phalanx.actions.unharmed import answered
 from phalanx.actions.victims import Leaving, VictimPool, assume_left, leaving, room_of
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.preempted import EVICTION_REASON, MOVED_REASON
@@ -127,6 +128,7 @@ class _Preemption:
                     limits = limits or limits_of(self._session, self._victims_of_others())
                     self._try(failure.demand, maker, limits, what_if)
             what_if.roll_back()
+        self._outcome.defects.extend(maker.defects if maker is not None else ())
         for demand, made in self._made.values():
             victims = ((victim.gang, pod) for victim in made.victims for pod in victim.pods)
             self._evict(victims, demand.gang)
@@ -157,8 +159,13 @@ class _Preemption:
         )
 
     def _ends(self, nominations: dict[GangId, Nomination]) -> Iterator[int]:
-        """When room is kept no longer, somebody may look for victims again, or one should be on its way."""
-        now = self._session.snapshot.now
+        """When room is kept no longer, somebody may look for victims again, or one should be on its way.
+
+        At once where room was kept in this cycle and is no more: others may have been refused for it.
+        """
+        now, before = self._session.snapshot.now, self._session.snapshot.memory.nominations
+        if any(before[gang].seats and not each.seats for gang, each in nominations.items() if gang in before):
+            yield now
         yield from self._postponed.values()
         for each in nominations.values():
             if each.seats:
@@ -231,7 +238,7 @@ class _Preemption:
         taken = self._victims_of_others()
         victims = [each for each in choosable.victims if not any(pod.uid in taken for pod in each.pods)]
         search = Search(victims, self._floors(beneficiary), limits)
-        made, spared = self._made_beside_reservations(demand, search, maker) if victims else (None, ())
+        made, spared = (victims and self._made_unharmed(demand, search, maker)) or (None, ())
         if made is not None:
             self._made[gang.id] = (demand, made)
             for victim in made.victims:
@@ -257,6 +264,15 @@ class _Preemption:
         """Room that came to nothing was held for it in this cycle, and must not be in its own way."""
         seats = self._known.open[gang.id].seats
         what_if.end(queue=gang.queue, used=seats, booked=charged(seats))
+
+    def _made_unharmed(
+        self, demand: Demand, search: Search, maker: RoomMaker
+    ) -> tuple[Made | None, tuple[Evidence, ...]] | None:
+        return answered(
+            lambda: self._made_beside_reservations(demand, search, maker),
+            about=f"victims for {demand.gang}",
+            defects=self._outcome.defects,
+        )
 
     def _made_beside_reservations(
         self, demand: Demand, search: Search, maker: RoomMaker

@@ -15,6 +15,7 @@ from phalanx.actions.findings import Finding
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.refusals import Refusals
+from phalanx.actions.unharmed import answered
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
@@ -53,7 +54,8 @@ def execute(
             verdict = starts.would_delay(gang, failure.kept_for, session.snapshot.now)
         else:
             refusal = _with_evidence(
-                _judge(failure, explainer, fingerprints), _spared(failure, spared.get(gang.id))
+                _judge(failure, explainer, fingerprints, outcome.defects),
+                _spared(failure, spared.get(gang.id)),
             )
             verdict = refusal.verdict
             if failure.tried and failure.because is None:
@@ -99,7 +101,7 @@ def _is_settled(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:
     return failure.tried and refusals[failure.demand.gang.id].explained
 
 
-def _judge(failure: Failure, explainer: Explainer, fingerprints: Refusals) -> Refusal:
+def _judge(failure: Failure, explainer: Explainer, fingerprints: Refusals, defects: list[str]) -> Refusal:
     gang = failure.demand.gang
     if failure.because is not None:
         return Refusal(fingerprint="", verdict=verdict_of(gang, failure.because))
@@ -107,12 +109,19 @@ def _judge(failure: Failure, explainer: Explainer, fingerprints: Refusals) -> Re
         return failure.carried
     if not failure.tried:
         return Refusal(fingerprint="", verdict=_not_tried(gang), explained=False)
-    finding = explainer.explain(failure.demand, may_think=explainer.count < CYCLE_EXPLANATIONS_MAX)
-    verdict = _explained(failure.demand, finding) if finding else _not_explained(gang)
+    known, may_think = len(defects), explainer.count < CYCLE_EXPLANATIONS_MAX
+    finding = answered(
+        lambda: explainer.explain(failure.demand, may_think=may_think),
+        about=f"why {gang} waits",
+        defects=defects,
+    )
+    has_failed = len(defects) > known
     return Refusal(
         fingerprint=fingerprints.fingerprint(failure.demand),
-        verdict=verdict,
-        explained=finding is not None,
+        verdict=_explained(failure.demand, finding)
+        if finding
+        else _not_explained(gang, has_failed=has_failed),
+        explained=finding is not None or has_failed,
     )
 
 
@@ -134,7 +143,13 @@ def _absent(demand: Demand) -> Iterator[Evidence]:
         yield Evidence(f"role {role}", f"{words.pods(count)} to come, for which room is to be reserved")
 
 
-def _not_explained(gang: Gang) -> Verdict:
+def _not_explained(gang: Gang, *, has_failed: bool) -> Verdict:
+    """After an error it is not asked again until something changes."""
+    if has_failed:
+        return _pending(
+            gang,
+            "no place was found; an error of the scheduler, which its log tells, kept it from saying why",
+        )
     return _pending(gang, "no place was found; why is worked out in one of the next cycles")
 
 

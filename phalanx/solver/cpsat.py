@@ -139,14 +139,11 @@ class _Solve:
             self._bound = max(self._bound, proven + floor[index + 1 :])
 
     def _confirmed_empty(self) -> bool:
-        """Whether a second configuration agrees that there is no placement."""
-        self._model.cp.clear_objective()  # type: ignore[no-untyped-call]
-        solver = one_worker(self._table.rows.problem.seed + 1, self._question.effort)
-        solver.parameters.linearization_level = 0
-        solver.parameters.cp_model_probing_level = 0
-        status = solver.solve(self._model.cp)
-        self._spent += solver.deterministic_time
-        return bool(status == cp_model.INFEASIBLE)
+        agrees, spent = confirmed_empty(
+            self._model.cp, seed=self._table.rows.problem.seed, effort=self._question.effort
+        )
+        self._spent += spent
+        return agrees
 
 
 def one_worker(seed: int, effort: float) -> cp_model.CpSolver:
@@ -157,3 +154,16 @@ def one_worker(seed: int, effort: float) -> cp_model.CpSolver:
     solver.parameters.random_seed = seed % (1 << 31)
     solver.parameters.max_deterministic_time = max(effort, 0.0)
     return solver
+
+
+def confirmed_empty(model: cp_model.CpModel, *, seed: int, effort: float) -> tuple[bool, float]:
+    """Whether a second configuration agrees that a model has no solution, and what that took.
+
+    The model loses its goal.
+    """
+    model.clear_objective()  # type: ignore[no-untyped-call]
+    solver = one_worker(seed + 1, effort)
+    solver.parameters.linearization_level = 0
+    solver.parameters.cp_model_probing_level = 0
+    status = solver.solve(model)
+    return bool(status == cp_model.INFEASIBLE), solver.deterministic_time

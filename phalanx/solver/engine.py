@@ -69,12 +69,12 @@ def _sound(backend: Backend, asked: _Asked) -> Answer | None:
     """
     try:
         answer = backend(asked.posed)
+        wrong = check(asked.problem, answer) if isinstance(answer, Placed) else ()
     except TooLarge:
         return None
     except Exception as error:
         asked.defects.append(f"{getattr(backend, '__name__', 'search')}: {error!r}")
         return None
-    wrong = check(asked.problem, answer) if isinstance(answer, Placed) else ()
     if wrong and isinstance(answer, Placed):
         asked.defects.append(f"{answer.certificate.by}: {'; '.join(wrong)}")
         return None

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from phalanx.actions.limits import EVICTION_CHECK_MS, NOMINATION_MS
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.model.gangs import Disruption, DisruptionMode
+from phalanx.model.memory import Memory, Nomination
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Controller
 from phalanx.model.reasons import Reason
@@ -312,3 +313,16 @@ def test_all_roles_that_share_a_node_have_their_room_kept() -> None:
     assert {node: sorted(pods) for node, pods in kept.members.items()} == {
         "a-0": sorted(pod.uid for pod in scenario.members("high"))
     }
+
+
+def test_when_room_is_given_up_others_are_tried_at_once() -> None:
+    """Nobody is evicted for `high` any more, and it still does not fit: in this cycle the room was kept."""
+    scenario = Scenario().nodes("n", 1, gpu=8).gang("high", 2, gpu=8, priority=5).gang("small", 1, gpu=1)
+    kept = Nomination(seats={NodeName("n-0"): {GPU: 8}}, victims=(), until=scenario.now + 60_000, attempts=1)
+    scenario.memory = Memory(nominations={GangId("gang-high"): kept})
+    decided = scenario.decide()
+    assert decided.placed() == []
+    assert decided.result.wake_at == scenario.now
+    decided = scenario.take(decided).decide()
+    assert decided.placed() == ["small"]
+    assert decided.result.wake_at != scenario.now

@@ -141,6 +141,22 @@ def test_a_new_leader_cannot_know_that_it_has_started(on_record: bool, expected:
     assert violations(history, FewEvictions) == expected
 
 
+@pytest.mark.parametrize(("left", "expected"), [([], []), (["a0"], ["S7", "S7"])])
+def test_a_gang_of_which_nobody_is_left_begins_anew(left: list[str], expected: list[str]) -> None:
+    """A bind that was on its way lands when the others are gone: one of three has a node."""
+
+    async def history(stage: Stage) -> None:
+        host = await bound(stage, 3)
+        for name in {"a0", "a1", "a2"} - set(left):
+            stage.delete(name)
+        stage.create(owned("b0"), owned("b1"))
+        await host.bind("b0", "n3")
+        await stage.pass_time(40)
+        await evict(stage, host, *left, "b0")
+
+    assert violations(history, FewEvictions) == expected
+
+
 @pytest.mark.parametrize(("ago_s", "expected"), [(0, []), (10, ["S7"])])
 def test_a_member_that_has_just_moved_to_another_gang(ago_s: float, expected: list[str]) -> None:
     """Into one that is finishing, while its own is restarted."""

@@ -9,9 +9,19 @@ from hypothesis import strategies as st
 
 from phalanx.solver.victims.bound import least_cost
 from phalanx.solver.victims.engine import choose
-from phalanx.solver.victims.exact import cheapest
+from phalanx.solver.victims.exact import Found, cheapest
 from phalanx.solver.victims.greedy import cheapest_first, most_for_the_cost
-from phalanx.solver.victims.problem import Allowance, Floor, Place, Unit, VictimProblem, Want, Wish
+from phalanx.solver.victims.problem import (
+    Allowance,
+    Choice,
+    Floor,
+    Place,
+    Unit,
+    VictimProblem,
+    Want,
+    Wish,
+    wrong,
+)
 from phalanx.solver.victims.reduced import useful
 from phalanx.solver.victims.scope import scopes_of, whole
 from tests.examples import holds
@@ -314,3 +324,38 @@ def test_floors_hold_for_what_clears_a_node() -> None:
     for choice in (most_for_the_cost(problem, whole(problem)), choose(problem).choice):
         assert choice is not None
         assert choice.units == (2,)
+
+
+TWO = VictimProblem(
+    wants=(Want((8,), 1),),
+    places=(Place((0,), (1,)),),
+    units=(Unit(1, ((0, (4,)),), needs=(1,)), Unit(2, ((0, (4,)),))),
+    floors=(Floor((5,), ((0, (3,)), (1, (3,)))),),
+)
+"""Unit 0 goes with unit 1 only; a floor lets one of them go."""
+
+
+@pytest.mark.parametrize(
+    ("choice", "says"),
+    [
+        (Choice((1,), 2, 2), []),
+        (Choice((0,), 1, 1), ["unit 0 goes without those that must go with it"]),
+        (Choice((0, 1), 3, 3), ["more is taken than floor 0 allows"]),
+        (Choice((1,), 1, 1), ["costs 2, and 1 is said"]),
+    ],
+)
+def test_what_is_wrong_with_a_choice(choice: Choice, says: list[str]) -> None:
+    assert list(wrong(TWO, choice)) == says
+
+
+def test_a_wrong_choice_of_the_search_is_dropped_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three victims of 4 the two cheapest are enough; the search says that one is."""
+    units = tuple(Unit(cost, ((0, (4,)),)) for cost in (3, 2, 2))
+    problem = VictimProblem((Want((4,), 2),), (Place((0,), (2,)),), units, floors=(Floor((1,), ()),))
+    found = Found(Choice((0,), 1, 1), 1, 0.1)
+    monkeypatch.setattr("phalanx.solver.victims.exact.cheapest", lambda *_, **__: found)
+    monkeypatch.setattr("phalanx.solver.victims.engine.least_cost", lambda *_: 0)
+    chosen = choose(problem)
+    assert chosen.defects == ("costs 3, and 1 is said",)
+    assert chosen.choice is not None
+    assert (chosen.choice.units, chosen.choice.proven) == ((1, 2), False)

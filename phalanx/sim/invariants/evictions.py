@@ -60,9 +60,10 @@ class FewEvictions(Check):
     is evicted. Budgets are not asked: a release answers a fault. What is evicted for another
     gang is looked at by S22; the rest of a gang of which somebody once evicted a part for another may follow.
 
-    A gang that has started, of which the API does not say so yet, may be treated either way: its leader has
-    seen it start, a new one cannot know. A pod whose label has just moved it to another gang may still be
-    judged as a member of the one in which it was when that was decided.
+    A gang of which no member is left begins anew, as one that never started. A gang that has started, of
+    which the API does not say so yet, may be treated either way: its leader has seen it start, a new one
+    cannot know. A pod whose label has just moved it to another gang may still be judged as a member of the
+    one in which it was when that was decided.
     """
 
     name = "S7"
@@ -143,7 +144,7 @@ class FewEvictions(Check):
             if isinstance(known, PodFact) and known.phase == "Succeeded":
                 return f"{other.name} has succeeded: the gang is finishing"
         is_broken = gang.key in self.truth.partial or self._broke_lately(gang)
-        if is_broken and not (gang.has_started and self._is_on_record(gang)):
+        if is_broken and (gang.begins_anew or not (gang.has_started and self._is_on_record(gang))):
             return ""
         if not gang.has_started:
             return "nothing is wrong with its gang"

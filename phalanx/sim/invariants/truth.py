@@ -39,7 +39,8 @@ class GangFact:
     """One gang as it is: all pods that look for it, members or not. `active` members count for minMember.
 
     `succeeded`: how many of the pods have. `has_started`: minMember was reached once, for this PodGroup, or
-    any member was bound where that reserves room for the others.
+    any member was bound where that reserves room for the others. `begins_anew`: no member was left since
+    then, and minMember has not been reached again.
     `partial_since`: since when some but too few are bound.
     """
 
@@ -50,6 +51,7 @@ class GangFact:
         self.active = 0
         self.succeeded = 0
         self.has_started = False
+        self.begins_anew = False
         self.partial_since: float | None = None
 
     def count(self, pod: PodFact, times: int) -> None:
@@ -210,6 +212,7 @@ class Truth:
         if not gang.has_started and needed > 0 and (reserves or not is_short):
             gang.has_started = True
             self._started[uid] = None
+        gang.begins_anew = gang.has_started and is_short and (gang.begins_anew or not gang.active)
         self._look_whether_broken(gang, is_short=is_short)
         if gang.active > 0 and is_short and not gang.has_started:
             if gang.partial_since is None:

@@ -7,7 +7,7 @@ from msgspec import Struct
 from ortools.sat.python import cp_model
 
 from phalanx.limits import VICTIM_AMOUNTS_MAX
-from phalanx.solver.cpsat import ROUNDING, one_worker
+from phalanx.solver.cpsat import ROUNDING, confirmed_empty, one_worker
 from phalanx.solver.moves.problem import MoveProblem, Part, Plan, Planned, Seats, grouped, price
 
 Count = cp_model.IntVar
@@ -53,7 +53,11 @@ class _Search:
             self.best = self._model.plan(solver)
             self._model.hint(self.best)
         if status == cp_model.INFEASIBLE:
-            return at_most or 0, True
+            agrees, spent = confirmed_empty(
+                self._model.cp, seed=self._problem.seed, effort=self._effort - self.spent
+            )
+            self.spent += spent
+            return (at_most or 0, True) if agrees else (0, False)
         if status == cp_model.UNKNOWN:
             return 0, False
         return max(0, math.ceil(solver.best_objective_bound - ROUNDING)), status == cp_model.OPTIMAL

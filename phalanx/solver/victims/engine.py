@@ -7,7 +7,7 @@ from msgspec import Struct
 from phalanx.limits import QUESTION_EFFORT_MIN, VICTIM_DETERMINISTIC_LIMIT
 from phalanx.solver.victims.bound import least_cost
 from phalanx.solver.victims.greedy import greedy, most_for_the_cost
-from phalanx.solver.victims.problem import Choice, Chosen, VictimProblem
+from phalanx.solver.victims.problem import Choice, Chosen, VictimProblem, wrong
 from phalanx.solver.victims.room import Room
 from phalanx.solver.victims.scope import Scope, scopes_of
 
@@ -39,12 +39,14 @@ def _reordered(problem: VictimProblem, scopes: Sequence[Scope], chosen: Chosen) 
     assert chosen.choice is not None
     others = [most_for_the_cost(problem, scope, is_eager=False) for scope in scopes]
     best = min([chosen.choice, *(other for other in others if other is not None)], key=_order)
-    return Chosen(Choice(best.units, best.cost, min(best.cost, chosen.choice.bound)), chosen.spent)
+    choice = Choice(best.units, best.cost, min(best.cost, chosen.choice.bound))
+    return Chosen(choice, chosen.spent, chosen.defects)
 
 
 def _refined(problem: VictimProblem, starts: Sequence[_Start], best: Choice | None, effort: float) -> Chosen:
     """Exact search in each domain that may hold something cheaper, the most promising first."""
     bounds: list[int] = []
+    defects: list[str] = []
     left = effort
     for start in sorted(starts, key=lambda start: (start.found is None, start.least, start.scope.places)):
         if best is not None and start.least >= best.cost:
@@ -56,11 +58,15 @@ def _refined(problem: VictimProblem, starts: Sequence[_Start], best: Choice | No
 
         answer = cheapest(problem, start.scope, below=None if best is None else best.cost, effort=left)
         left -= max(answer.spent, QUESTION_EFFORT_MIN)
+        if answer.choice is not None and (found := [*wrong(problem, answer.choice)]):
+            defects += found
+            bounds.append(start.least)
+            continue
         best = best if answer.choice is None else answer.choice
         if answer.bound is not None:
             bounds.append(max(answer.bound, start.least))
-    spent = effort - left
-    return Chosen(best and Choice(best.units, best.cost, min([best.cost, *bounds])), spent)
+    choice = best and Choice(best.units, best.cost, min([best.cost, *bounds]))
+    return Chosen(choice, effort - left, tuple(defects))
 
 
 def _may_do(problem: VictimProblem, scope: Scope) -> bool:

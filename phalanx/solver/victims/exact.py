@@ -13,7 +13,7 @@ from msgspec import Struct
 from ortools.sat.python import cp_model
 
 from phalanx.limits import VICTIM_AMOUNTS_MAX
-from phalanx.solver.cpsat import one_worker
+from phalanx.solver.cpsat import confirmed_empty, one_worker
 from phalanx.solver.victims.problem import Choice, Place, Vector, VictimProblem
 from phalanx.solver.victims.reduced import useful
 from phalanx.solver.victims.room import pods_within
@@ -25,7 +25,8 @@ ROUNDING = 1e-6
 class Found(Struct, frozen=True):
     """What one search found: a choice cheaper than what was known, if any, and the least cost of all.
 
-    `bound` None: there is no cheaper choice, so what was known is the best. `spent` in deterministic units.
+    `bound` None: there is no cheaper choice, as two configurations of the solver say. `spent`: deterministic
+    units.
     """
 
     choice: Choice | None
@@ -44,7 +45,8 @@ def cheapest(problem: VictimProblem, scope: Scope, *, below: int | None, effort:
     solver = one_worker(problem.seed, effort)
     status = solver.solve(model.cp)
     if status == cp_model.INFEASIBLE:
-        return Found(choice=None, bound=None, spent=solver.deterministic_time)
+        agrees, spent = confirmed_empty(model.cp, seed=problem.seed, effort=effort)
+        return Found(choice=None, bound=None if agrees else 0, spent=solver.deterministic_time + spent)
     bound = solver.best_objective_bound
     least = max(0, math.ceil(bound - ROUNDING)) if math.isfinite(bound) else 0
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

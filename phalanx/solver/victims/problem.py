@@ -1,6 +1,6 @@
 """The choice of victims as data. The solver knows no policy: actions say who may go and what that costs."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
@@ -102,7 +102,26 @@ class Choice(Struct, frozen=True):
 
 
 class Chosen(Struct, frozen=True):
-    """The cheapest choice found, None where nobody's end is enough, and the effort that it took."""
+    """The cheapest choice found, None where nobody's end is enough, and the effort that it took.
+
+    `defects`: what was wrong with choices that were dropped.
+    """
 
     choice: Choice | None
     spent: float
+    defects: tuple[str, ...] = ()
+
+
+def wrong(problem: VictimProblem, choice: Choice) -> Iterator[str]:
+    """What the choice breaks: who stays alone, what may not be taken, what it says that it costs."""
+    chosen = frozenset(choice.units)
+    for unit in choice.units:
+        if not chosen.issuperset(problem.units[unit].needs):
+            yield f"unit {unit} goes without those that must go with it"
+    for number, floor in enumerate(problem.floors):
+        taken = [vector for unit, vector in floor.takes if unit in chosen]
+        totals = [sum(amounts) for amounts in zip(*taken, strict=True)] if taken else []
+        if any(total > max(0, room) for total, room in zip(totals, floor.room, strict=bool(taken))):
+            yield f"more is taken than floor {number} allows"
+    if choice.cost != problem.cost_of(choice.units):
+        yield f"costs {problem.cost_of(choice.units)}, and {choice.cost} is said"

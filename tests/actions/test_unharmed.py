@@ -1,0 +1,47 @@
+"""Errors in what is asked about one gang: the others are placed and told, and the error is a defect."""
+
+from typing import Any
+
+import pytest
+
+from phalanx.model.reasons import Reason
+from tests.builders import Scenario
+
+
+def broken(*_: Any, **__: Any) -> Any:
+    raise ZeroDivisionError("a bug")
+
+
+def test_a_verdict_says_so_where_the_explanation_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phalanx.actions.explain.explain", broken)
+    scenario = Scenario().nodes("n", 1, gpu=8).gang("large", 2, gpu=8).gang("small", 1, gpu=8)
+    decided = scenario.decide()
+    assert decided.placed() == ["small"]
+    assert decided.verdict("large").reason is Reason.NOT_TRIED_YET
+    assert "an error of the scheduler" in decided.verdict("large").message
+    assert decided.result.stats.defects == ("why team/large waits: ZeroDivisionError('a bug')",)
+    scenario.take(decided)
+    assert scenario.decide().result.stats.defects == (), "nothing has changed: it is not asked again"
+
+
+def test_a_choice_of_victims_that_fails_evicts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = (
+        Scenario().nodes("n", 1, gpu=8).gang("low", 1, gpu=8, on=("n-0",)).gang("high", 1, gpu=8, priority=5)
+    )
+    assert scenario.decide().evicted() != []
+    monkeypatch.setattr("phalanx.actions.make_room.choose", broken)
+    decided = scenario.decide()
+    assert decided.evicted() == []
+    assert decided.verdict("high").reason is Reason.INSUFFICIENT_CAPACITY
+    assert decided.result.stats.defects == ("victims for team/high: ZeroDivisionError('a bug')",)
+
+
+def test_joint_admission_that_fails_leaves_all_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = Scenario("rack").nodes("a", 4, gpu=8, within="a").nodes("c", 2, gpu=8, within="c")
+    scenario.gang("first", 2, gpu=8).gang("left", 4, gpu=8, required="rack")
+    assert sorted(scenario.decide().placed()) == ["first", "left"]
+    monkeypatch.setattr("phalanx.actions.admit.seats_of", broken)
+    decided = scenario.decide()
+    assert decided.placed() == ["first"]
+    assert decided.verdict("left").reason is Reason.NO_DOMAIN_FITS
+    assert decided.result.stats.defects == ("joint: ZeroDivisionError('a bug')",)
