@@ -1,6 +1,6 @@
 """`python -m bench.soak`: a thousand seeds and simulated hours of faults, and every drill; `make soak`.
 
-Writes bench/results/soak.json. Takes about 45 minutes on two cores. Six in ten seeds are of all faults
+Writes bench/results/soak.json. Takes about 45 minutes on two cores. Half of the seeds are of all faults
 together, the others of a storm or of some families alone: where nobody else binds or deletes pods, more can
 be checked. With `--workload queues` the seeds are of clusters with all that queues can do, under all faults,
 without drills, in bench/results/soak_queues.json.
@@ -27,9 +27,9 @@ HOURS = "0.41"
 NODES = "12"
 
 FAULTS = {
-    "all": 600,
-    "storm": 50,
-    **dict.fromkeys(("network", "leaders", "nodes", "correlated", "pods", "objects", "rivals"), 50),
+    "all": 510,
+    "storm": 35,
+    **dict.fromkeys(("network", "leaders", "nodes", "correlated", "pods", "objects", "rivals"), 65),
 }
 """Seeds of each profile, of a thousand."""
 
