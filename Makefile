@@ -35,7 +35,7 @@ micro: .venv/installed-bench ## CPU time of each step of a pod's way, against it
 	$(BIN)/python -m bench.micro $(ARGS)
 
 .PHONY: soak
-soak: .venv/installed ## a thousand seeds and simulated hours, and the drills: about an hour on two cores
+soak: .venv/installed ## a thousand seeds and simulated hours, and the drills: about 45 minutes on two cores
 	$(BIN)/python -m bench.soak $(ARGS)
 
 .PHONY: properties

@@ -1,8 +1,14 @@
 """Fixtures for every test, and what a failing test shows."""
 
+from hypothesis import HealthCheck, settings
+
 from tests.controlplane_fixture import control_plane, pytest_runtest_makereport
 from tests.embedded_fixture import embedded_api
 from tests.measured_report import pytest_terminal_summary
 from tests.quiet_fixture import quiet
 
 __all__ = ["control_plane", "embedded_api", "pytest_runtest_makereport", "pytest_terminal_summary", "quiet"]
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
+"""A slow or busy machine fails no property."""

@@ -40,8 +40,11 @@ def while_waiting(
 
 
 def _first_of_each_kind(facts: Explanation) -> dict[RelaxationKind, Relaxation]:
-    """The explanation has them in the order in which to offer them."""
-    return {change.kind: change for change in reversed(facts.relaxations)}
+    """In the order in which to offer them, as the explanation has them."""
+    changes: dict[RelaxationKind, Relaxation] = {}
+    for change in facts.relaxations:
+        changes.setdefault(change.kind, change)
+    return changes
 
 
 def _events(changes: Mapping[RelaxationKind, Relaxation], session: Session, ending: Ending) -> Iterator[str]:

@@ -68,15 +68,19 @@ class Nominations:
         return until if self._session.snapshot.now < until else None
 
     def hold_what_is_free(self, gang: Gang, statement: Statement) -> None:
-        """Take the part of its room that nobody holds any more."""
+        """Take the part of its room that nobody holds any more, and keep apart who must be."""
         self._hold(gang, statement, beyond)
+        statement.keep_apart(self.coming(gang))
+
+    def coming(self, gang: Gang) -> Seats:
+        """Where pods of the gang are to come."""
+        waiting = {pod.uid: pod for pod in gang.members if pod.is_waiting}
+        members = self.open[gang.id].members.items()
+        return [(node, [waiting[uid] for uid in uids if uid in waiting]) for node, uids in members]
 
     def hold_the_rest(self, gang: Gang, statement: Statement) -> None:
         """Take the part that its victims hold, after their end was assumed, as if its pods were there."""
-        waiting = {pod.uid: pod for pod in gang.members if pod.is_waiting}
-        members = self.open[gang.id].members.items()
-        coming = [(node, [waiting[uid] for uid in uids if uid in waiting]) for node, uids in members]
-        self._hold(gang, statement, _common, coming)
+        self._hold(gang, statement, _common, self.coming(gang))
 
     def beside(self, gangs: Iterable[GangId]) -> dict[NodeName, Resources]:
         """What is free already of the room of these gangs, as negative changes."""

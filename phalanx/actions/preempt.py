@@ -264,6 +264,7 @@ class _Preemption:
         """Room that came to nothing was held for it in this cycle, and must not be in its own way."""
         seats = self._known.open[gang.id].seats
         what_if.end(queue=gang.queue, used=seats, booked=charged(seats))
+        what_if.keep_apart(self._known.coming(gang), -1)
 
     def _made_unharmed(
         self, demand: Demand, search: Search, maker: RoomMaker

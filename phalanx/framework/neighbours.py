@@ -61,6 +61,7 @@ class Neighbours:
         self._serial = itertools.count(1)
         self._unique: dict[str, bool] = {}
         self._shapes: dict[Company, PodShape] = {}
+        self._wished: set[int] = set()
         self.serials: dict[int, int] = {}
         self.matching: list[list[Counts]] = [[{} for _ in terms] for terms in self.terms]
         self.avoiding: list[Counts] = [{} for _ in self.terms]
@@ -97,9 +98,24 @@ class Neighbours:
         self, company: Company, node: NodeName, by: int = 1
     ) -> Iterator[tuple[dict[Any, int], object, int]]:
         """Tables, keys and values that say that the node has one more pod with this company, or one less."""
-        for table, value in self._tables(company.matches, company.apart, node):
+        yield from self._changes(company.matches, company.apart, node, by)
+
+    def changes_of_absent(
+        self, company: Company, node: NodeName, by: int = 1
+    ) -> Iterator[tuple[dict[Any, int], object, int]]:
+        """The same for a pod that is yet to come: whoever must be apart from it stays away.
+
+        Nobody goes there to be near it: terms by which somebody looks for company do not mean it.
+        """
+        matches = [number for number in company.matches if number not in self._wished]
+        yield from self._changes(matches, company.apart, node, by)
+
+    def _changes(
+        self, matches: Sequence[int], apart: Sequence[int], node: NodeName, by: int
+    ) -> Iterator[tuple[dict[Any, int], object, int]]:
+        for table, value in self._tables(matches, apart, node):
             yield table, value, table.get(value, 0) + by
-        for number in (*company.matches, *company.apart):
+        for number in (*matches, *apart):
             yield self.serials, number, next(self._serial)
 
     def homes(self, number: int) -> list[frozenset[str]]:
@@ -141,6 +157,8 @@ class Neighbours:
         if not (matches or shape.affinity or shape.anti_affinity):
             return None
         near = self._numbers.get(shape.affinity) if shape.affinity and pod.is_waiting else None
+        if near is not None:
+            self._wished.add(near)
         apart = self._numbers_of((term,) for term in shape.anti_affinity)
         return Company(plain=shape.key, near=near, apart=apart, matches=matches)
 

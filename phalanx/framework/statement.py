@@ -169,6 +169,15 @@ class Statement:
             for pod in pods:
                 self._neighbour(pod, node, 1)
 
+    def keep_apart(self, absent: Seats, by: int = 1) -> None:
+        """Pods that must be apart from these stay away from where they are to come; with -1 no more."""
+        for node, pods in absent:
+            for pod in pods:
+                company, neighbours = pod.shape.company, self._session.neighbours
+                if neighbours is not None and company is not None:
+                    for table, key, value in neighbours.changes_of_absent(company, node, by):
+                        self._set(table, key, value)
+
     def evict(
         self, *, gang: Gang, pods: Sequence[Pod], reason: str, message: str, beneficiary: str = ""
     ) -> None:

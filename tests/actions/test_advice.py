@@ -60,6 +60,10 @@ def test_room_is_told_with_its_nodes_while_they_are_few() -> None:
     )
 
 
+def test_of_several_changes_of_a_kind_the_first_is_told() -> None:
+    assert waiting(room("a-0"), room("b-0")) == "Fits when 1 more nvidia.com/gpu are free on a-0"
+
+
 def test_every_missing_amount_is_told() -> None:
     change = Relaxation(
         RelaxationKind.ADD_ROOM,

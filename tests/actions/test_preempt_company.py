@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from phalanx.model.pods import Device
+from phalanx.model.names import PodUid
+from phalanx.model.pods import Device, PodPhase
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
 from tests.builders import Scenario, numa, term
@@ -148,3 +149,21 @@ def test_another_zone_is_free_for_others_while_the_victims_hold_all_of_theirs() 
     second = scenario.decide()
     assert second.placed() == ["early"]
     assert second.reasons() == {"high": Reason.ROOM_BEING_MADE}
+
+
+def test_nobody_takes_a_place_from_which_those_to_come_must_be_apart() -> None:
+    """One victim is made anew before the other has ended: there is room on its old node, but not beside."""
+    noisy = {"labels": {"app": "noisy"}, "apart": [term(app="noisy")]}
+    scenario = Scenario().nodes("n", 2, gpu=8)
+    for index in (0, 1):
+        scenario.gang(f"low-{index}", 1, gpu=2, on=[f"n-{index}"], **noisy)
+    decided = scenario.gang("high", 2, gpu=2, priority=5, **noisy).decide()
+    assert sorted(decided.evicted()) == ["low-0-0", "low-1-0"]
+    scenario.dying(decided)
+    (pod,) = scenario.members("low-0")
+    fresh = replace(pod, uid=PodUid("again"), node=None, phase=PodPhase.PENDING, deleting=False)
+    scenario.change("low-0", members=(fresh,), started=False)
+    decided = scenario.decide()
+    assert decided.placed() == []
+    scenario.remove("low-1").memory = decided.result.memory
+    assert scenario.decide().placed() == ["high"]
