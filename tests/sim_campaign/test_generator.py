@@ -117,6 +117,14 @@ def test_a_correlated_fault_takes_a_whole_block_within_a_minute(years: list[tupl
     assert all(len({name.rpartition("-")[0] for name in fault.targets}) == 1 for fault in found)
 
 
+def test_a_power_feed_takes_a_block_and_a_switch_a_rack() -> None:
+    keys = ("network.topology.nvidia.com/block", "cloud.provider.com/topology-rack", "kubernetes.io/hostname")
+    nodes = tree_of_nodes(dict(zip(keys, (4, 4, 4), strict=True)))
+    faults = campaign(random=seeded_random(1), nodes=nodes, hours=YEAR_H, scale=10)
+    found = [fault for fault in faults if fault.settings[CAUSE] == CORRELATED_CAUSE]
+    assert {(fault.kind, len(fault.targets)) for fault in found} == {("switch-out", 4), ("power-out", 16)}
+
+
 def test_one_repair_in_ten_is_followed_by_flapping(years: list[tuple[Fault, ...]]) -> None:
     flaps = [fault for year in years for fault in year if fault.settings[CAUSE] == FLAP_CAUSE]
     skipped = (CORRELATED_CAUSE, FALSE_POSITIVE_CAUSE)

@@ -146,8 +146,8 @@ def _fault(arrival: _Arrival, outcome: Outcome, cause: str, random: Random) -> F
 
 
 def _correlated(arrival: _Arrival, site: Site, random: Random) -> Fault:
-    """A switch takes all nodes of the narrowest domain with it, a power feed those of the widest."""
-    kind, depth = random.choice((("switch-out", -1), ("power-out", 0)))
+    """A switch takes all nodes of the narrowest domain with it, a power feed those of a block."""
+    kind, depth = random.choice((("switch-out", -1), ("power-out", site.depth_of("power", "block"))))
     targets = site.domain_of(arrival.node, depth)
     settings: dict[str, Setting] = {CAUSE: CORRELATED_CAUSE, "each": "node-lost", "within_s": _WITHIN_S}
     return Fault(

@@ -35,6 +35,12 @@ class Site(Struct, frozen=True):
             return self.nodes
         return random.choice(levels[min(depth, len(levels) - 1)])
 
+    def depth_of(self, *names: str) -> int:
+        """The level whose label tells of the first of these names that is found; the narrowest if none is."""
+        words = [_WORDS.findall(key.rpartition("/")[2].lower()) for key in self.levels]
+        found = (depth for name in names for depth, each in enumerate(words) if name in each)
+        return next(found, -1)
+
     def domain_of(self, node: str, depth: int) -> tuple[str, ...]:
         """The domain in which a node lies; the node alone where it lies in none. `depth` as in `domain`."""
         levels = list(self.levels.values())
