@@ -58,8 +58,7 @@ def _admission(session: Session, name: QueueName) -> Admission:
     queue = session.queues.get(name)
     if queue is None or queue.ordering is not Ordering.PRIORITY_FIFO:
         return Admission.IN_ORDER
-    wishes = (each.admission for each in session.queues.path(name))
-    return next((wish for wish in wishes if wish is not None), Admission.IN_ORDER)
+    return session.queues.wish(name, lambda each: each.admission) or Admission.IN_ORDER
 
 
 def _admit(
@@ -86,7 +85,14 @@ def _admit(
     _roll_back([statement for _, statement in outcome.steps[begin:]])
     loose = {index - begin for index in movable}
     fixed = [put(session, placing) for index, placing in enumerate(placings) if index not in loose]
-    arranged = _unharmed(session, outcome, placings, sorted(loose), waiting, by_value, limits)
+    before, chosen_anew = dict(outcome.failures), set(outcome.chosen_anew)
+    arranged = answered(
+        lambda: _arranged(session, outcome, placings, sorted(loose), waiting, by_value, limits),
+        about=BY,
+        defects=outcome.defects,
+    )
+    if arranged is None:
+        arranged, outcome.failures, outcome.chosen_anew = placings, before, chosen_anew
     _roll_back(fixed)
     outcome.steps[begin:] = [(placing, put(session, placing)) for placing in arranged]
     return _gangs(arranged) != _gangs(placings)
@@ -122,27 +128,6 @@ def _movable(session: Session, outcome: Outcome, failures: Failures) -> list[int
 def _roll_back(statements: Sequence[Statement]) -> None:
     for statement in reversed(statements):
         statement.roll_back()
-
-
-def _unharmed(
-    session: Session,
-    outcome: Outcome,
-    placings: list[Placing],
-    loose: Sequence[int],
-    waiting: Sequence[Demand],
-    by_value: QueueName | None,
-    limits: JointLimits,
-) -> list[Placing]:
-    """As below; after an error all stays as it was."""
-    failures, chosen_anew = dict(outcome.failures), set(outcome.chosen_anew)
-    arranged = answered(
-        lambda: _arranged(session, outcome, placings, loose, waiting, by_value, limits),
-        about=BY,
-        defects=outcome.defects,
-    )
-    if arranged is None:
-        outcome.failures, outcome.chosen_anew = failures, chosen_anew
-    return placings if arranged is None else arranged
 
 
 def _arranged(

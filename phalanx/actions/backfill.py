@@ -219,8 +219,7 @@ class Reservations:
 
 def _mode_of(session: Session, queue: QueueName) -> Backfill:
     """The queue's own, else that of its nearest ancestor which has one."""
-    modes = (each.backfill for each in session.queues.path(queue))
-    return next((mode for mode in modes if mode is not None), Backfill.NONE)
+    return session.queues.wish(queue, lambda each: each.backfill) or Backfill.NONE
 
 
 def _may_be_promised(failure: Failure) -> bool:

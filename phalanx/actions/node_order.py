@@ -28,8 +28,7 @@ def objective_of(session: Session, demand: Demand) -> Objective:
 
     The least fragmentation is what a single pod leaves; where several are placed together they are packed.
     """
-    queues = session.queues.path(demand.gang.queue)
-    wished = next((queue.objective for queue in queues if queue.objective is not None), Objective.PACK)
+    wished = session.queues.wish(demand.gang.queue, lambda queue: queue.objective) or Objective.PACK
     if wished is Objective.LEAST_FRAGMENTATION and demand.count != 1:
         return Objective.PACK
     return wished

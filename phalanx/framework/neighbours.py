@@ -95,27 +95,17 @@ class Neighbours:
         return tuple([self.serials.get(each, 0) for each in (*near, *company.apart, *company.matches)])
 
     def changes(
-        self, company: Company, node: NodeName, by: int = 1
+        self, company: Company, node: NodeName, by: int = 1, *, is_absent: bool = False
     ) -> Iterator[tuple[dict[Any, int], object, int]]:
-        """Tables, keys and values that say that the node has one more pod with this company, or one less."""
-        yield from self._changes(company.matches, company.apart, node, by)
+        """Tables, keys and values that say that the node has one more pod with this company, or one less.
 
-    def changes_of_absent(
-        self, company: Company, node: NodeName, by: int = 1
-    ) -> Iterator[tuple[dict[Any, int], object, int]]:
-        """The same for a pod that is yet to come: whoever must be apart from it stays away.
-
-        Nobody goes there to be near it: terms by which somebody looks for company do not mean it.
+        `is_absent`: it is yet to come. Whoever must be apart from it stays away, but nobody goes there to be
+        near it: terms by which somebody looks for company do not mean it.
         """
-        matches = [number for number in company.matches if number not in self._wished]
-        yield from self._changes(matches, company.apart, node, by)
-
-    def _changes(
-        self, matches: Sequence[int], apart: Sequence[int], node: NodeName, by: int
-    ) -> Iterator[tuple[dict[Any, int], object, int]]:
-        for table, value in self._tables(matches, apart, node):
+        matches = [each for each in company.matches if not is_absent or each not in self._wished]
+        for table, value in self._tables(matches, company.apart, node):
             yield table, value, table.get(value, 0) + by
-        for number in (*matches, *apart):
+        for number in (*matches, *company.apart):
             yield self.serials, number, next(self._serial)
 
     def homes(self, number: int) -> list[frozenset[str]]:

@@ -1,9 +1,12 @@
 """The tree of queues. One in a cycle, or with an unknown parent, counts as a root."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.queues import DEFAULT, Queue, QueueState
+
+T = TypeVar("T")
 
 
 class QueueTree:
@@ -25,6 +28,11 @@ class QueueTree:
     def path(self, name: QueueName) -> tuple[Queue, ...]:
         """The queue and its ancestors, itself first, its root last; empty for an unknown queue."""
         return self._paths.get(name, ())
+
+    def wish(self, name: QueueName, of: Callable[[Queue], T | None]) -> T | None:
+        """What the queue itself wishes, else its nearest ancestor that has such a wish; None if none has."""
+        wishes = map(of, self.path(name))
+        return next((wish for wish in wishes if wish is not None), None)
 
     def not_open(self, name: QueueName) -> Queue | None:
         """The queue, from this one up to its root, for which nothing is started: closed, or else held."""

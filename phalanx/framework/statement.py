@@ -173,10 +173,7 @@ class Statement:
         """Pods that must be apart from these stay away from where they are to come; with -1 no more."""
         for node, pods in absent:
             for pod in pods:
-                company, neighbours = pod.shape.company, self._session.neighbours
-                if neighbours is not None and company is not None:
-                    for table, key, value in neighbours.changes_of_absent(company, node, by):
-                        self._set(table, key, value)
+                self._neighbour(pod, node, by, is_absent=True)
 
     def evict(
         self, *, gang: Gang, pods: Sequence[Pod], reason: str, message: str, beneficiary: str = ""
@@ -291,11 +288,11 @@ class Statement:
             if clash:
                 raise NoRoom(clash)
 
-    def _neighbour(self, pod: Pod, node: NodeName, by: int) -> None:
-        """One more of this pod is on the node, or one less."""
+    def _neighbour(self, pod: Pod, node: NodeName, by: int, *, is_absent: bool = False) -> None:
+        """One more of this pod is on the node, or is to come there while it is absent; or one less."""
         neighbours, company = self._session.neighbours, pod.shape.company
         if neighbours is not None and company is not None:
-            for table, key, value in neighbours.changes(company, node, by):
+            for table, key, value in neighbours.changes(company, node, by, is_absent=is_absent):
                 self._set(table, key, value)
 
     def _check_zones(self, seats: Seats) -> None:

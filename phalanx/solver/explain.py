@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from phalanx.model.rules import Budget, CompanyRule, SameDomain, SubgroupRule
 from phalanx.solver.answers import ANSWERS
-from phalanx.solver.feasibility import Asker, bare
+from phalanx.solver.feasibility import Asker, bare, is_possible
 from phalanx.solver.missing_room import homes, missing_room
 from phalanx.solver.problem import Answer, Assignment, Placed, Problem, SolveLimits
 from phalanx.solver.relaxations import (
@@ -90,10 +90,7 @@ def _domain(core: Problem, placed: Sequence[Assignment]) -> tuple[str, ...]:
 
 def fits_when_empty(empty: Problem, *, limits: SolveLimits = DEFAULT_LIMITS) -> bool | None:
     """Whether a problem whose nodes have nothing on them has a placement; None when not known."""
-    answer = place_when_empty(empty, limits=limits)
-    if isinstance(answer, Placed):
-        return True
-    return False if answer.proven else None
+    return is_possible(place_when_empty(empty, limits=limits))
 
 
 def place_when_empty(empty: Problem, *, limits: SolveLimits = DEFAULT_LIMITS) -> Answer:

@@ -30,9 +30,14 @@ class Asker:
     def fits(self, problem: Problem) -> bool | None:
         """Whether a placement exists; None when that is not known."""
         answer = self.answer(problem)
-        if isinstance(answer, Placed):
-            return True
-        return False if answer is not None and answer.proven else None
+        return None if answer is None else is_possible(answer)
+
+
+def is_possible(answer: Answer) -> bool | None:
+    """Whether a placement exists, as far as an answer tells; None when that is not known."""
+    if isinstance(answer, Placed):
+        return True
+    return False if answer.proven else None
 
 
 def bare(problem: Problem) -> Problem:

@@ -37,7 +37,7 @@ class Site(Struct, frozen=True):
 
     def depth_of(self, *names: str) -> int:
         """The level whose label tells of the first of these names that is found; the narrowest if none is."""
-        words = [_WORDS.findall(key.rpartition("/")[2].lower()) for key in self.levels]
+        words = [_words_of(key) for key in self.levels]
         found = (depth for name in names for depth, each in enumerate(words) if name in each)
         return next(found, -1)
 
@@ -67,9 +67,13 @@ def _order(key: str) -> tuple[int, str]:
     return _rank(key), key
 
 
+def _words_of(key: str) -> list[str]:
+    return _WORDS.findall(key.rpartition("/")[2].lower())
+
+
 def _rank(key: str) -> int:
     """The place of a label's level, or behind all where it tells of none."""
-    words = _WORDS.findall(key.rpartition("/")[2].lower())
+    words = _words_of(key)
     return next((rank for rank, level in enumerate(_LEVELS) if level in words), len(_LEVELS))
 
 

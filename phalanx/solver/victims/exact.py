@@ -13,13 +13,11 @@ from msgspec import Struct
 from ortools.sat.python import cp_model
 
 from phalanx.limits import VICTIM_AMOUNTS_MAX
-from phalanx.solver.cpsat import confirmed_empty, one_worker
+from phalanx.solver.cpsat import ROUNDING, confirmed_empty, one_worker
 from phalanx.solver.victims.problem import Choice, Place, Vector, VictimProblem
 from phalanx.solver.victims.reduced import useful
 from phalanx.solver.victims.room import pods_within
 from phalanx.solver.victims.scope import Scope
-
-ROUNDING = 1e-6
 
 
 class Found(Struct, frozen=True):
