@@ -135,7 +135,7 @@ CYCLE_SEARCHES_MAX: Final = 16
 
 CYCLE_EXPLANATIONS_MAX: Final = 10
 """Refusals explained in one cycle at most: each takes about 30 ms on 1,000 nodes. Later cycles explain the
-others."""
+others, those first that wait longest for it."""
 
 EVICTION_CHECK_MS: Final = 10_000
 """Milliseconds after an eviction until a cycle looks whether it came to pass: a pod that is not deleted then,

@@ -39,13 +39,12 @@ def execute(
     spared: Mapping[GangId, tuple[Evidence, ...]] = _NOBODY,
     notes: Mapping[GangId, tuple[Evidence, ...]] = _NOBODY,
 ) -> Explained:
-    """Explain failures in the order of the agenda, as many as one cycle may; the others follow later.
+    """Explain as many failures as one cycle may, those first that have waited for it in most cycles.
 
     `spared`: why nobody is evicted for a gang, where limits are why; it stays in the verdict that is kept.
     `notes`: evidence to be added to the verdicts of gangs.
     """
-    explainer = Explainer(session, [failure.demand for failure in outcome.failures.values()])
-    fingerprints = Refusals(session)
+    judged = _judge_all(session, outcome)
     promised = {each.gang: each for each in outcome.reserved}
     refusals: dict[GangId, Refusal] = {}
     for failure in outcome.failures.values():
@@ -53,10 +52,7 @@ def execute(
         if failure.kept_for is not None:
             verdict = starts.would_delay(gang, failure.kept_for, session.snapshot.now)
         else:
-            refusal = _with_evidence(
-                _judge(failure, explainer, fingerprints, outcome.defects),
-                _spared(failure, spared.get(gang.id)),
-            )
+            refusal = _with_evidence(judged[gang.id], _spared(failure, spared.get(gang.id)))
             verdict = refusal.verdict
             if failure.tried and failure.because is None:
                 refusals[gang.id] = refusal
@@ -65,6 +61,24 @@ def execute(
             session.refuse(gang, starts.with_start(noted, promised.get(gang.id)))
     complete = all(_is_settled(failure, refusals) for failure in outcome.failures.values())
     return Explained(refusals=refusals, is_complete=complete and not _is_passable(outcome, refusals))
+
+
+def _judge_all(session: Session, outcome: Outcome) -> dict[GangId, Refusal]:
+    """By gang; in a cluster that never rests everybody's turn to be explained comes all the same."""
+    explainer = Explainer(session, [failure.demand for failure in outcome.failures.values()])
+    fingerprints = Refusals(session)
+    past = session.snapshot.memory.refusals
+    found: dict[GangId, Refusal] = {}
+
+    def due(failure: Failure) -> int:
+        before = past.get(failure.demand.gang.id)
+        return session.cycle if before is None or before.due is None else before.due
+
+    for failure in sorted(outcome.failures.values(), key=due):
+        if failure.kept_for is None:
+            refusal = _judge(failure, explainer, fingerprints, outcome.defects, due=due(failure))
+            found[failure.demand.gang.id] = refusal
+    return found
 
 
 def _spared(failure: Failure, found: tuple[Evidence, ...] | None) -> tuple[Evidence, ...]:
@@ -101,14 +115,16 @@ def _is_settled(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:
     return failure.tried and refusals[failure.demand.gang.id].explained
 
 
-def _judge(failure: Failure, explainer: Explainer, fingerprints: Refusals, defects: list[str]) -> Refusal:
+def _judge(
+    failure: Failure, explainer: Explainer, fingerprints: Refusals, defects: list[str], *, due: int
+) -> Refusal:
     gang = failure.demand.gang
     if failure.because is not None:
         return Refusal(fingerprint="", verdict=verdict_of(gang, failure.because))
     if failure.carried is not None and failure.carried.explained:
         return failure.carried
     if not failure.tried:
-        return Refusal(fingerprint="", verdict=_not_tried(gang), explained=False)
+        return Refusal(fingerprint="", verdict=_not_tried(gang), due=due)
     known, may_think = len(defects), explainer.count < CYCLE_EXPLANATIONS_MAX
     finding = answered(
         lambda: explainer.explain(failure.demand, may_think=may_think),
@@ -121,7 +137,7 @@ def _judge(failure: Failure, explainer: Explainer, fingerprints: Refusals, defec
         verdict=_explained(failure.demand, finding)
         if finding
         else _not_explained(gang, has_failed=has_failed),
-        explained=finding is not None or has_failed,
+        due=None if finding is not None or has_failed else due,
     )
 
 

@@ -16,12 +16,18 @@ from phalanx.model.resources import Resources
 class Refusal(Struct, frozen=True):
     """A negative result: not solved again while `fingerprint` stays the same. Rebuilt from the cluster.
 
-    `explained` is False while the verdict does not tell the reason yet: that cycle had explained enough.
+    `due`: number of the cycle since which the verdict should tell the reason and does not, because each cycle
+    had explained enough; None where it tells it.
     """
 
     fingerprint: str
     verdict: Verdict
-    explained: bool = True
+    due: int | None = None
+
+    @property
+    def explained(self) -> bool:
+        """Whether the verdict tells the reason."""
+        return self.due is None
 
 
 class TroubleKind(StrEnum):

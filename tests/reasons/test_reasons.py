@@ -278,6 +278,20 @@ def test_not_tried_yet() -> None:
     assert second.result.stats.solves == {}
 
 
+def test_everybody_is_explained_in_turn_though_every_cycle_changes_the_cluster() -> None:
+    scenario = roomy()
+    gangs = [f"g{size}" for size in range(CYCLE_EXPLANATIONS_MAX + 3)]
+    for size, gang in enumerate(gangs):
+        scenario.gang(gang, 40 + size, gpu=1)
+    told = set[str]()
+    for turn in range(2):
+        scenario.nodes(f"new{turn}", 1, gpu=1).capacity_version += 1
+        result = scenario.decide()
+        scenario.take(result)
+        told |= {each for each in gangs if result.verdict(each).reason is not Reason.NOT_TRIED_YET}
+    assert told == set(gangs)
+
+
 def test_held_after_failure() -> None:
     scenario = roomy().gang("other", 3, gpu=8, on=["n-1", "m-0", "m-1"])
     scenario.gang("g", 2, gpu=8, bound=1, controller=None)
