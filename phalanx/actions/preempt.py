@@ -27,7 +27,7 @@ from phalanx.actions.nominations import Nominations, charged, nominate
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.prey import Prey
 from phalanx.actions.unharmed import answered
-from phalanx.actions.victims import Leaving, VictimPool, assume_left, leaving, room_of
+from phalanx.actions.victims import Leaving, VictimPool, assume_left, leaving, may_go_still, room_of
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.preempted import EVICTION_REASON, MOVED_REASON
 from phalanx.framework.session import Session
@@ -176,11 +176,19 @@ class _Preemption:
     # --- who is helped --------------------------------------------------------------------------------------
 
     def _is_coming(self, gang_id: GangId, going: Sequence[Leaving]) -> bool:
-        """Whether its victims have not ended, or others that leave its seats anyway."""
-        if self._known.victims_left(gang_id):
-            return True
+        """Whether its victims have not ended and may go still, or others leave its seats anyway."""
+        left = self._known.victims_left(gang_id)
+        if left:
+            return all(self._may_go(pod, self._session.gangs[gang_id]) for pod in left)
         seats = self._known.open[gang_id].seats
         return any(not each.used.keys().isdisjoint(seats) for each in going)
+
+    def _may_go(self, victim: Pod, beneficiary: Gang) -> bool:
+        """Whether it goes already, or could be chosen still: priorities are edited, gangs finish."""
+        session, gang = self._session, self._known.gang_of(victim)
+        if session.pod_state(victim) is not PodState.BOUND or self._moves.is_moving(gang.id):
+            return True
+        return may_go_still(gang, beneficiary, session)
 
     def _still_nominated(self) -> list[GangId]:
         """Those for whom room is being made, and who still wait for it."""
@@ -195,7 +203,9 @@ class _Preemption:
         due = self._session.snapshot.memory.postponed.get(gang.id)
         self._prey[gang.id] = prey.of(failure.demand)
         known = self._session.snapshot.memory.prey.get(gang.id, self._prey[gang.id])
-        is_new = not set(known).issuperset(self._prey[gang.id])
+        before = self._session.snapshot.memory.nominations.get(gang.id)
+        lost_its_room = before is not None and bool(before.seats)
+        is_new = lost_its_room or not set(known).issuperset(self._prey[gang.id])
         if failure.carried is not None and not is_new and (due is None or due > now):
             if due is not None:
                 self._postponed[gang.id] = due
@@ -337,7 +347,7 @@ class _Preemption:
         if gang_id in self._made:
             made = self._made[gang_id][1]
             pods, bound = [pod for victim in made.victims for pod in victim.pods], made.price
-        elif gang_id in self._known.open:
+        elif gang_id in self._still_nominated():
             pods = self._known.victims_left(gang_id)
         if gang is None or not pods or gang_id in self._session.verdicts:
             return
@@ -366,7 +376,7 @@ class _Preemption:
             if gang is None or gang_id in placed:
                 continue
             stays = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
-            if not stays or by in nominations:
+            if not stays or (by in nominations and nominations[by].seats):
                 found[gang_id] = by
         found.update(self._begun)
         for beneficiary, (_, made) in self._made.items():

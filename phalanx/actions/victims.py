@@ -132,6 +132,19 @@ def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
     return any(right.may_evict(gang, beneficiary, session) for right in rights)
 
 
+def may_go_still(gang: Gang, beneficiary: Gang, session: Session) -> bool:
+    """Whether a gang that was chosen as a victim, and has not been told, may be evicted for the other one.
+
+    Between queues it is shares that count, of which the victims are a part: there the choice stands.
+    """
+    shields = session.plugins.shields
+    if gang.is_finishing or any(each.spared_until(gang, beneficiary, session) >= NEVER for each in shields):
+        return False
+    anyone = Beneficiary(gang=beneficiary, asked={})
+    rights = session.plugins.eviction_rights
+    return gang.queue != beneficiary.queue or any(each.may_evict(gang, anyone, session) for each in rights)
+
+
 def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
     holders = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
     if not holders or any(pod.assumed or not _is_ours(pod, session) for pod in holders):

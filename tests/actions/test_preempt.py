@@ -1,5 +1,7 @@
 """Preemption inside a queue: who goes, for whom, and what becomes of the room."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -196,6 +198,34 @@ def test_an_eviction_that_was_lost_is_decided_again() -> None:
     scenario.now += EVICTION_CHECK_MS
     again = scenario.decide()
     assert sorted(again.evicted()) == sorted(first.evicted())
+
+
+def test_whose_room_is_on_a_node_that_is_cordoned_gets_other_room_at_once() -> None:
+    """Nothing was freed since the first try, so for no other reason would it be tried again."""
+    scenario = Scenario().nodes("a", 2, gpu=8)
+    for index in (0, 1):
+        scenario.gang(f"low-{index}", 1, gpu=8, on=[f"a-{index}"])
+    first = scenario.gang("high", 1, gpu=8, priority=10).decide()
+    assert first.evicted() == ["low-0-0"]
+    scenario.memory = first.result.memory
+    scenario._nodes[NodeName("a-0")] = replace(scenario._nodes[NodeName("a-0")], unschedulable=True)
+    scenario.now += 1000
+    assert scenario.decide().evicted() == ["low-1-0"]
+
+
+@pytest.mark.parametrize("edit", [{"priority": 10}, {"disruption": Disruption(preemptible=False)}])
+def test_an_eviction_that_was_lost_is_not_decided_again_for_whom_it_may_not_be(edit: dict[str, Any]) -> None:
+    scenario = _full()
+    scenario.memory = scenario.decide().result.memory
+    scenario.now += EVICTION_CHECK_MS
+    for name in ("low-0", "low-1"):
+        scenario.change(name, **edit)
+    second = scenario.decide()
+    assert second.evicted() == []
+    assert second.result.memory.nominations[GangId("gang-high")].seats == {}
+    assert second.result.memory.preempted == {}
+    assert second.reasons()["high"] is Reason.INSUFFICIENT_CAPACITY
+    assert second.result.wake_at == scenario.now
 
 
 def test_who_was_evicted_claims_nothing_and_evicts_nobody() -> None:
