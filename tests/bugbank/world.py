@@ -3,6 +3,7 @@
 from typing import Final
 
 from tests.bugbank.bank import Mutant
+from tests.bugbank.world_evictions import EVICTIONS
 from tests.bugbank.world_input import INPUT
 from tests.bugbank.world_nodes import NODES
 from tests.bugbank.world_queues import QUEUES
@@ -11,4 +12,13 @@ from tests.bugbank.world_tolerance import TOLERANCE
 from tests.bugbank.world_topology import TOPOLOGY
 from tests.bugbank.world_usage import USAGE
 
-WORLD: Final[tuple[Mutant, ...]] = (*NODES, *USAGE, *TOPOLOGY, *QUEUES, *INPUT, *STATUS, *TOLERANCE)
+WORLD: Final[tuple[Mutant, ...]] = (
+    *NODES,
+    *USAGE,
+    *TOPOLOGY,
+    *QUEUES,
+    *EVICTIONS,
+    *INPUT,
+    *STATUS,
+    *TOLERANCE,
+)
