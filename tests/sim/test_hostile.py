@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,6 +100,12 @@ def read_everything(server: ApiServer, path: str) -> None:
     server.watch(Request("GET", path, {"resourceVersion": "0", "labelSelector": "!a"}), lines.append)
     for line in b"".join(lines).splitlines():
         json.loads(line)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b'{"metadata": {"name": "\xff"}}', b"[" * 100_000])
+def test_a_body_that_is_no_json_is_a_bad_request(body: bytes) -> None:
+    server = ApiServer(clock=SystemClock())
+    assert server.handle(Request("POST", "/api/v1/nodes", body=body)).status == 400
 
 
 @settings(max_examples=200, deadline=None)

@@ -44,13 +44,16 @@ class Request(Struct, frozen=True):
         found = self.any_json()
         if not isinstance(found, dict):
             raise bad_request("the body of the request must be a JSON object")
-        return _without_nulls(found) if b"null" in self.body else found
+        try:
+            return _without_nulls(found) if b"null" in self.body else found
+        except RecursionError:
+            raise bad_request("the object provided is nested too deeply") from None
 
     def any_json(self) -> object:
         """The body as JSON. Raises ApiError 400."""
         try:
             return msgspec.json.decode(self.body)
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise bad_request(f"the object provided is unrecognized: {error}") from None
 
 

@@ -23,9 +23,9 @@ class _Shape(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class _Owner(_Shape, frozen=True, kw_only=True):
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
+    kind: str
+    name: str
+    uid: str
     controller: bool = False
 
 
@@ -150,8 +150,14 @@ class _NodeStatus(_Status, frozen=True, kw_only=True):
     allocatable: dict[str, Any] = {}
 
 
+class _Taint(_Shape, frozen=True, kw_only=True):
+    key: str
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
 class _NodeSpec(_Shape, frozen=True, kw_only=True):
-    taints: list[_Toleration] = []
+    taints: list[_Taint] = []
     unschedulable: bool = False
 
 

@@ -1,0 +1,98 @@
+"""Hostile objects in whole worlds, with two schedulers, controllers and kubelets.
+
+The embedded server lets in more of them than a real one, since it looks at no schema.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from itertools import islice
+from typing import Final
+
+import pytest
+
+from phalanx.model.wire.kinds import KINDS
+from phalanx.sim import workloads
+from phalanx.sim.api.requests import Request
+from phalanx.sim.world import World, WorldSettings, in_world
+from tests.hostile.generator import Spoiled, spoiled
+from tests.hostile.valid import NAMESPACES
+
+OBJECTS: Final = 400
+GANGS: Final = 4
+MEMBERS: Final = 4
+PAUSE_S: Final = 0.5
+REST_S: Final = 120
+LABEL: Final = "healthy"
+SAFE: Final = "example.com/healthy"
+"""The resource that healthy pods ask for: nothing hostile has or wants it."""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_schedulers_live_and_healthy_gangs_run(seed: int) -> None:
+    taken = Counter[str]()
+
+    async def play(world: World) -> None:
+        world.create(
+            [
+                workloads.queue(LABEL),
+                workloads.priority_class(LABEL, 0),
+                *map(workloads.namespace, NAMESPACES),
+            ]
+        )
+        world.create(workloads.node(f"{LABEL}-{n}", gpus=0, **{SAFE: "8"}) for n in range(4))
+        world.start()
+        for number, item in enumerate(islice(spoiled(seed), OBJECTS)):
+            taken[item.kind] += written(world, item)
+            if number % (OBJECTS // GANGS) == 0:
+                add_gang(world, f"{LABEL}-{number}")
+            await asyncio.sleep(PAUSE_S)
+        await asyncio.sleep(REST_S)
+        assert running(world) == GANGS * MEMBERS
+        assert [replica.starts for replica in world.replicas] == [1, 1]
+        world.at_rest()
+
+    in_world(WorldSettings(seed=seed, single_writer=False), play)
+    assert taken.total() > OBJECTS // 4
+    assert all(taken[kind] for kind in ("Pod", "Node", "PodGroup", "Queue", "Topology"))
+
+
+def written(world: World, item: Spoiled) -> bool:
+    """Whether the server took it; then its status too, where it takes that."""
+    kind = KINDS[item.kind]
+    namespace = json.loads(item.sound)["metadata"].get("namespace", "")
+    body = _as_its_author_wrote_it(item.body)
+    if world.server.handle(Request("POST", kind.path(namespace=namespace), body=body)).status != 201:
+        return False
+    one = kind.path(namespace=namespace, name=item.name, subresource="status")
+    patch = json.dumps({"status": json.loads(body).get("status")}).encode()
+    world.server.handle(Request("PATCH", one, body=patch, content_type="application/merge-patch+json"))
+    return True
+
+
+def _as_its_author_wrote_it(body: bytes) -> bytes:
+    """Without what servers add; without owners, as garbage collection takes what has none left."""
+    try:
+        document = json.loads(body)
+        for field in ("uid", "resourceVersion", "creationTimestamp", "ownerReferences"):
+            document["metadata"].pop(field, None)
+        spec = document.get("spec", {})
+        spec.pop("priority", None)
+        for container in spec.get("containers", ()):
+            container.setdefault("image", "train:1")
+        return json.dumps(document).encode()
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return body
+
+
+def add_gang(world: World, name: str) -> None:
+    """A gang that the healthy nodes have room for."""
+    world.create([workloads.pod_group(name, min_member=MEMBERS, queue=LABEL)])
+    options = {"requests": {SAFE: "1"}, "run_s": 3600.0, "priorityClassName": LABEL}
+    world.create([workloads.job(name, members=MEMBERS, group=name, **options)])
+
+
+def running(world: World) -> int:
+    """Healthy members that run."""
+    found = [world.client.get(key) for key in world.client.keys("pods") if key.name.startswith(LABEL)]
+    return sum(pod is not None and pod["status"].get("phase") == "Running" for pod in found)
