@@ -1,0 +1,71 @@
+"""Another scheduler takes the same nodes, pod by pod, from a view of the cluster that lags behind."""
+
+import asyncio
+from typing import Final
+
+import pytest
+
+from phalanx.sim import workloads
+from phalanx.sim.client import Client
+from phalanx.sim.invariants.all import ALL_CHECKS
+from phalanx.sim.podbypod import SCHEDULER_NAME, PodByPodScheduler
+from phalanx.sim.world import World, WorldSettings, in_world
+
+NODES: Final = 4
+GANGS: Final = 4
+MEMBERS: Final = 8
+RIVALS: Final = 40
+LAG_S: Final = 4.0
+PER_SECOND: Final = 2.0
+RUN_S: Final = 40.0
+LONG_ENOUGH_S: Final = 900
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gangs_start_whole_beside_a_rival_scheduler(seed: int) -> None:
+    rejected = set[str]()
+
+    async def play(world: World) -> None:
+        world.create(workloads.node(f"n{number}", gpus=8) for number in range(NODES))
+        world.start()
+        rival = PodByPodScheduler(
+            Client(world.server), seed=seed, rate=PER_SECOND, view_delay_s=LAG_S, strategy="MostAllocated"
+        )
+        world.client.subscribe("pods", lambda change: rejected.update(rejection(change.entry.data)))
+        await asyncio.sleep(5)
+        world.create(
+            workloads.pod(f"rival-{number}", scheduler=SCHEDULER_NAME, run_s=RUN_S)
+            for number in range(RIVALS)
+        )
+        for number in range(GANGS):
+            await asyncio.sleep(LAG_S / 2)
+            name = f"gang-{number}"
+            world.create([workloads.pod_group(name, min_member=MEMBERS)])
+            world.create([workloads.job(name, members=MEMBERS, group=name, run_s=RUN_S)])
+        await asyncio.sleep(LONG_ENOUGH_S)
+        assert [succeeded(world, f"gang-{number}") for number in range(GANGS)] == [MEMBERS] * GANGS
+        assert ended(world, "rival-") == RIVALS
+        world.at_rest()
+        rival.close()
+
+    world = in_world(WorldSettings(seed=seed, checks=ALL_CHECKS, single_writer=False), play)
+    assert world.violations.kept == []
+    assert rejected, "nobody took what somebody else had taken"
+
+
+def rejection(pod: workloads.Manifest) -> list[str]:
+    """The pod's UID, if its kubelet refused it for want of a free GPU."""
+    is_refused = pod.get("status", {}).get("reason") == "UnexpectedAdmissionError"
+    return [pod["metadata"]["uid"]] if is_refused else []
+
+
+def ended(world: World, prefix: str) -> int:
+    """How many pods with such names have ended, well or not."""
+    found = [world.client.get(key) for key in world.client.keys("pods") if key.name.startswith(prefix)]
+    return sum((each or {}).get("status", {}).get("phase") in ("Succeeded", "Failed") for each in found)
+
+
+def succeeded(world: World, job: str) -> int:
+    """How many of the Job's pods have."""
+    found = [world.client.get(key) for key in world.client.keys("jobs.batch") if key.name == job]
+    return sum((each or {}).get("status", {}).get("succeeded", 0) for each in found)
