@@ -72,6 +72,10 @@ class Nominations:
         self._hold(gang, statement, beyond)
         statement.keep_apart(self.coming(gang))
 
+    def held(self, gang: Gang) -> tuple[Usage, Usage]:
+        """The part of its room that nobody holds any more, and what of it is on its queue's account."""
+        return self._part(gang, beyond)
+
     def coming(self, gang: Gang) -> Seats:
         """Where pods of the gang are to come."""
         waiting = {pod.uid: pod for pod in gang.members if pod.is_waiting}
@@ -94,11 +98,14 @@ class Nominations:
         self, gang: Gang, statement: Statement, part: Callable[[Usage, Usage], Usage], coming: Seats = ()
     ) -> None:
         """The part of its seats against what its victims hold, and on its account those of its own queue."""
+        room, booked = self._part(gang, part)
+        statement.hold(queue=gang.queue, room=room, booked=booked, coming=coming)
+
+    def _part(self, gang: Gang, part: Callable[[Usage, Usage], Usage]) -> tuple[Usage, Usage]:
         left = self.victims_left(gang.id)
         own = _held_by(pod for pod in left if self.gang_of(pod).queue == gang.queue)
         seats = self.open[gang.id].seats
-        booked = charged(part(seats, own))
-        statement.hold(queue=gang.queue, room=part(seats, _held_by(left)), booked=booked, coming=coming)
+        return part(seats, _held_by(left)), charged(part(seats, own))
 
     @cached_property
     def _holders(self) -> dict[PodUid, tuple[Gang, Pod]]:

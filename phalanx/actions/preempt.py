@@ -29,7 +29,7 @@ from phalanx.actions.prey import Prey
 from phalanx.actions.unharmed import answered
 from phalanx.actions.victims import Leaving, VictimPool, assume_left, leaving, may_go_still, room_of
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
-from phalanx.framework.preempted import EVICTION_REASON, MOVED_REASON
+from phalanx.framework.preempted import EVICTION_REASON, MOVED_REASON, is_told
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
 from phalanx.framework.states import PodState
@@ -84,6 +84,12 @@ class _Preemption:
         self._tried = 0
         placed = {placement.gang for placement in session.placements}
         going = leaving(session) if nominations.open else []
+        self._withdrawn = {
+            gang
+            for gang in filter(self._is_to_be_checked, nominations.open)
+            if not all(self._may_go(pod, session.gangs[gang]) for pod in nominations.victims_left(gang))
+        }
+        """Of which some victim has not been told to go, and may not be told any more."""
         self._waiting = [
             gang
             for gang in nominations.open
@@ -96,10 +102,7 @@ class _Preemption:
 
     def evict_again(self) -> None:
         """Whose eviction was decided and has not come to pass: it may have been lost on the way."""
-        decided_by = self._session.snapshot.now - EVICTION_CHECK_MS
-        for gang_id in self._still_nominated():
-            if self._known.open[gang_id].until - NOMINATION_MS > decided_by:
-                continue
+        for gang_id in filter(self._is_to_be_checked, self._still_nominated()):
             gang = self._session.gangs[gang_id]
             left = [
                 pod
@@ -179,16 +182,20 @@ class _Preemption:
         """Whether its victims have not ended and may go still, or others leave its seats anyway."""
         left = self._known.victims_left(gang_id)
         if left:
-            return all(self._may_go(pod, self._session.gangs[gang_id]) for pod in left)
+            return gang_id not in self._withdrawn
         seats = self._known.open[gang_id].seats
         return any(not each.used.keys().isdisjoint(seats) for each in going)
 
     def _may_go(self, victim: Pod, beneficiary: Gang) -> bool:
         """Whether it goes already, or could be chosen still: priorities are edited, gangs finish."""
         session, gang = self._session, self._known.gang_of(victim)
-        if session.pod_state(victim) is not PodState.BOUND or self._moves.is_moving(gang.id):
-            return True
-        return may_go_still(gang, beneficiary, session)
+        is_going = is_told(victim) or session.pod_state(victim) is not PodState.BOUND
+        return is_going or self._moves.is_moving(gang.id) or may_go_still(gang, beneficiary, session)
+
+    def _is_to_be_checked(self, gang_id: GangId) -> bool:
+        """Whether what was decided should have come to pass by now; before that it may be on its way."""
+        decided = self._known.open[gang_id].until - NOMINATION_MS
+        return decided <= self._session.snapshot.now - EVICTION_CHECK_MS
 
     def _still_nominated(self) -> list[GangId]:
         """Those for whom room is being made, and who still wait for it."""
@@ -272,8 +279,8 @@ class _Preemption:
 
     def _give_up_its_room(self, gang: Gang, what_if: Statement) -> None:
         """Room that came to nothing was held for it in this cycle, and must not be in its own way."""
-        seats = self._known.open[gang.id].seats
-        what_if.end(queue=gang.queue, used=seats, booked=charged(seats))
+        used, booked = self._known.held(gang)
+        what_if.end(queue=gang.queue, used=used, booked=booked)
         what_if.keep_apart(self._known.coming(gang), -1)
 
     def _made_unharmed(
@@ -376,7 +383,7 @@ class _Preemption:
             if gang is None or gang_id in placed:
                 continue
             stays = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
-            if not stays or (by in nominations and nominations[by].seats):
+            if not stays or (by in nominations and by not in self._withdrawn):
                 found[gang_id] = by
         found.update(self._begun)
         for beneficiary, (_, made) in self._made.items():

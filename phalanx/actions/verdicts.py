@@ -101,12 +101,17 @@ def _is_passable(outcome: Outcome, refusals: Mapping[GangId, Refusal]) -> bool:
     """Whether some wait behind one that was found impossible only now: the next cycle lets them pass."""
     behind = {each.demand.gang.queue for each in outcome.failures.values() if each.because is not None}
     return any(
-        failure.is_new
-        and failure.kept_for is None
+        _is_explained_now(failure, refusals)
         and failure.demand.gang.queue in behind
         and refusals[gang].verdict.reason.standing is Standing.IMPOSSIBLE
         for gang, failure in outcome.failures.items()
     )
+
+
+def _is_explained_now(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:
+    found = refusals.get(failure.demand.gang.id)
+    is_known = failure.carried is not None and failure.carried.explained
+    return found is not None and found.explained and not is_known
 
 
 def _is_settled(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:

@@ -240,7 +240,7 @@ def test_no_more_are_moved_than_the_budget_allows() -> None:
 
 def test_nothing_is_moved_while_a_node_has_just_turned_bad() -> None:
     scenario = _alone().nodes("c", 1, gpu=1)
-    scenario.memory = scenario.decide().result.memory
+    scenario.memory = scenario.decide(SchedulerConfig(actions=(ActionName.RELEASE,))).result.memory
     bad = replace(scenario._nodes[NodeName("c-0")], conditions={"Ready": "False"})
     scenario._nodes[NodeName("c-0")] = bad
     decided = scenario.decide(ON)

@@ -213,13 +213,29 @@ def test_whose_room_is_on_a_node_that_is_cordoned_gets_other_room_at_once() -> N
     assert scenario.decide().evicted() == ["low-1-0"]
 
 
+def test_room_that_its_victim_still_holds_is_nobodys_when_it_is_given_up() -> None:
+    scenario = Scenario().nodes("a", 2, gpu=8)
+    for index in (0, 1):
+        scenario.gang(f"low-{index}", 1, gpu=8, on=[f"a-{index}"])
+    first = scenario.gang("high", 1, gpu=8, priority=10).decide()
+    assert first.evicted() == ["low-0-0"]
+    scenario.memory = first.result.memory
+    scenario.change("low-0", disruption=Disruption(preemptible=False))
+    scenario.now += EVICTION_CHECK_MS
+    second = scenario.gang("late", 2, gpu=8, priority=5).decide()
+    assert second.evicted() == ["low-1-0"]
+    assert second.reasons()["high"] is Reason.ROOM_BEING_MADE
+    assert second.reasons()["late"] is not Reason.ROOM_BEING_MADE
+
+
 @pytest.mark.parametrize("edit", [{"priority": 10}, {"disruption": Disruption(preemptible=False)}])
 def test_an_eviction_that_was_lost_is_not_decided_again_for_whom_it_may_not_be(edit: dict[str, Any]) -> None:
     scenario = _full()
     scenario.memory = scenario.decide().result.memory
-    scenario.now += EVICTION_CHECK_MS
     for name in ("low-0", "low-1"):
         scenario.change(name, **edit)
+    assert scenario.decide().reasons()["high"] is Reason.ROOM_BEING_MADE
+    scenario.now += EVICTION_CHECK_MS
     second = scenario.decide()
     assert second.evicted() == []
     assert second.result.memory.nominations[GangId("gang-high")].seats == {}

@@ -26,9 +26,9 @@ class PreemptionsHelp(Check):
 
     A victim is of lower priority in the same queue, or of another queue, whose use stays at its guarantee;
     one that is moved is of no higher priority, and room is kept for it too. It may be preempted, and is not
-    finishing. Of its gang all go, or those that stay are its minimum. On each
-    node where the other gang will go, what is free, what is being deleted and what is evicted are enough for
-    it and for all others for whom room is made there.
+    finishing; but who was told to go is evicted whatever was edited since. Of its gang all go, or those that
+    stay are its minimum. On each node where the other gang will go, what is free, what is being deleted and
+    what is evicted are enough for it and for all others for whom room is made there.
     """
 
     name = "S22"
@@ -66,13 +66,14 @@ class PreemptionsHelp(Check):
         if victim is None or not helped:
             self.violated(eviction.name, f"evicted for {eviction.beneficiary}, and one of them is not there")
             return
-        if not victim.disruption.preemptible or victim.is_finishing:
+        is_told = any(pod.uid == eviction.pod and pod.disruption for pod in victim.members)
+        if not is_told and (not victim.disruption.preemptible or victim.is_finishing):
             self.violated(eviction.name, f"evicted although {victim} is finishing or not preemptible")
         allows = _may_move if eviction.reason == MOVED else _may_evict
         moving = {*snapshot.memory.moves, *result.memory.moves}
         if eviction.reason == MOVED and eviction.gang not in moving:
             self.violated(eviction.name, f"evicted to be moved, and no room is kept for {victim}")
-        if not any(allows(gang, victim) for gang in helped):
+        if not is_told and not any(allows(gang, victim) for gang in helped):
             self.violated(eviction.name, f"{eviction.beneficiary} may not evict {victim}")
 
     def _check_rest(self, gang: Gang, gone: set[PodUid]) -> None:
