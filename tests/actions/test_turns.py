@@ -1,5 +1,6 @@
 """Who is next in a queue by its ordering, and what its state lets start."""
 
+from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.model.queues import Ordering, QueueState
 from phalanx.model.reasons import Reason, Standing
 from phalanx.model.resources import GPU
@@ -49,6 +50,19 @@ def test_surplus_does_not_pass_the_first_in_a_strict_fifo() -> None:
 def test_a_gang_that_lacks_members_is_not_the_first() -> None:
     scenario = strict(4).gang("lacks", 1, min=2, gpu=1, queue="q").gang("next", 1, gpu=1, queue="q")
     assert scenario.decide().placed() == ["next"]
+
+
+def test_who_is_behind_one_that_is_explained_a_cycle_later_passes_at_once() -> None:
+    scenario = strict(4)
+    for size in range(CYCLE_EXPLANATIONS_MAX):
+        scenario.gang(f"g{size}", 20 + size, gpu=1, priority=5)
+    scenario.gang("never", 9, gpu=1, queue="q").gang("next", 4, gpu=1, queue="q")
+    first = scenario.decide()
+    assert first.reasons()["never"] is Reason.NOT_TRIED_YET
+    second = scenario.take(first).decide()
+    assert second.reasons()["never"].standing is Standing.IMPOSSIBLE
+    assert second.result.wake_at == scenario.now
+    assert scenario.take(second).decide().placed() == ["next"]
 
 
 def test_what_is_proven_impossible_blocks_until_then_and_no_longer() -> None:
