@@ -91,15 +91,6 @@ def _claim(gang: Gang, claim: Seated, demands: Iterable[Demand]) -> Iterator[Dem
         yield demand
 
 
-def _objection(gang: Gang, session: Session) -> Problem | None:
-    """The first objection that a plugin has."""
-    for plugin in session.plugins.checks:
-        problem = plugin.refuse_gang(gang, session)
-        if problem is not None:
-            return problem
-    return None
-
-
 def _eviction(gang: Gang, session: Session) -> Problem | None:
     """What is made anew of a gang that was evicted waits until all of the old one is being deleted.
 
