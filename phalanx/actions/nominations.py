@@ -72,9 +72,11 @@ class Nominations:
         self._hold(gang, statement, beyond)
         statement.keep_apart(self.coming(gang))
 
-    def held(self, gang: Gang) -> tuple[Usage, Usage]:
-        """The part of its room that nobody holds any more, and what of it is on its queue's account."""
-        return self._part(gang, beyond)
+    def give_up(self, gang: Gang, statement: Statement) -> None:
+        """Give back what `hold_what_is_free` took: room that came to nothing must not be in its own way."""
+        room, booked = self._part(gang, beyond)
+        statement.end(queue=gang.queue, used=room, booked=booked)
+        statement.keep_apart(self.coming(gang), -1)
 
     def coming(self, gang: Gang) -> Seats:
         """Where pods of the gang are to come."""

@@ -173,15 +173,14 @@ class _Preemption:
         for each in nominations.values():
             if each.seats:
                 yield each.until
-                check = each.until - NOMINATION_MS + EVICTION_CHECK_MS
+                check = _checked_at(each)
                 yield check if check > now else each.until
 
     # --- who is helped --------------------------------------------------------------------------------------
 
     def _is_coming(self, gang_id: GangId, going: Sequence[Leaving]) -> bool:
         """Whether its victims have not ended and may go still, or others leave its seats anyway."""
-        left = self._known.victims_left(gang_id)
-        if left:
+        if self._known.victims_left(gang_id):
             return gang_id not in self._withdrawn
         seats = self._known.open[gang_id].seats
         return any(not each.used.keys().isdisjoint(seats) for each in going)
@@ -194,8 +193,7 @@ class _Preemption:
 
     def _is_to_be_checked(self, gang_id: GangId) -> bool:
         """Whether what was decided should have come to pass by now; before that it may be on its way."""
-        decided = self._known.open[gang_id].until - NOMINATION_MS
-        return decided <= self._session.snapshot.now - EVICTION_CHECK_MS
+        return _checked_at(self._known.open[gang_id]) <= self._session.snapshot.now
 
     def _still_nominated(self) -> list[GangId]:
         """Those for whom room is being made, and who still wait for it."""
@@ -243,7 +241,7 @@ class _Preemption:
     def _try(self, demand: Demand, maker: RoomMaker, limits: EvictionLimits, what_if: Statement) -> None:
         gang, now = demand.gang, self._session.snapshot.now
         if gang.id in self._known.open:
-            self._give_up_its_room(gang, what_if)
+            self._known.give_up(gang, what_if)
         evictor = self._session.preempted.get(gang.id)
         key = (maker.key(demand), rank_of(gang, self._session), gang.preemption_policy, evictor)
         if key in self._hopeless:
@@ -276,12 +274,6 @@ class _Preemption:
         taken.update(pod.uid for each in self._still_nominated() for pod in self._known.victims_left(each))
         taken.update(each.pod for each in self._session.evictions)
         return taken
-
-    def _give_up_its_room(self, gang: Gang, what_if: Statement) -> None:
-        """Room that came to nothing was held for it in this cycle, and must not be in its own way."""
-        used, booked = self._known.held(gang)
-        what_if.end(queue=gang.queue, used=used, booked=booked)
-        what_if.keep_apart(self._known.coming(gang), -1)
 
     def _made_unharmed(
         self, demand: Demand, search: Search, maker: RoomMaker
@@ -393,3 +385,8 @@ class _Preemption:
     def _nominated(self) -> Iterator[Nominate]:
         for _, made in self._made.values():
             yield from nominate(made.seats, self._session.cycle)
+
+
+def _checked_at(nomination: Nomination) -> int:
+    """When (ms) it is looked whether what was decided has come to pass."""
+    return nomination.until - NOMINATION_MS + EVICTION_CHECK_MS

@@ -76,8 +76,8 @@ def _judge_all(session: Session, outcome: Outcome) -> dict[GangId, Refusal]:
 
     for failure in sorted(outcome.failures.values(), key=due):
         if failure.kept_for is None:
-            refusal = _judge(failure, explainer, fingerprints, outcome.defects, due=due(failure))
-            found[failure.demand.gang.id] = refusal
+            gang = failure.demand.gang
+            found[gang.id] = _judge(failure, explainer, fingerprints, outcome.defects, due=due(failure))
     return found
 
 
@@ -109,9 +109,8 @@ def _is_passable(outcome: Outcome, refusals: Mapping[GangId, Refusal]) -> bool:
 
 
 def _is_explained_now(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:
-    found = refusals.get(failure.demand.gang.id)
-    is_known = failure.carried is not None and failure.carried.explained
-    return found is not None and found.explained and not is_known
+    found, before = refusals.get(failure.demand.gang.id), failure.carried
+    return found is not None and found.explained and not (before is not None and before.explained)
 
 
 def _is_settled(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:

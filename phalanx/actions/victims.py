@@ -73,8 +73,7 @@ class VictimPool:
             if seats or any(pod.assumed for pod in gang.members):
                 later.append(session.snapshot.now + FRESH_VICTIMS_MS)
                 continue
-            shields = session.plugins.shields
-            until = max((each.spared_until(gang, beneficiary.gang, session) for each in shields), default=0)
+            until = _spared_until(gang, beneficiary.gang, session)
             if until <= session.snapshot.now:
                 found.extend(self._units_of(gang))
             elif until < NEVER:
@@ -128,8 +127,7 @@ def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
         return False
     if session.preempted.get(beneficiary.gang.id) == gang.id:
         return False
-    rights = session.plugins.eviction_rights
-    return any(right.may_evict(gang, beneficiary, session) for right in rights)
+    return _has_right(beneficiary, gang, session)
 
 
 def may_go_still(gang: Gang, beneficiary: Gang, session: Session) -> bool:
@@ -137,12 +135,18 @@ def may_go_still(gang: Gang, beneficiary: Gang, session: Session) -> bool:
 
     Between queues it is shares that count, of which the victims are a part: there the choice stands.
     """
-    shields = session.plugins.shields
-    if gang.is_finishing or any(each.spared_until(gang, beneficiary, session) >= NEVER for each in shields):
+    if gang.is_finishing or _spared_until(gang, beneficiary, session) >= NEVER:
         return False
-    anyone = Beneficiary(gang=beneficiary, asked={})
-    rights = session.plugins.eviction_rights
-    return gang.queue != beneficiary.queue or any(each.may_evict(gang, anyone, session) for each in rights)
+    return gang.queue != beneficiary.queue or _has_right(Beneficiary(beneficiary, asked={}), gang, session)
+
+
+def _spared_until(gang: Gang, beneficiary: Gang, session: Session) -> int:
+    shields = session.plugins.shields
+    return max((each.spared_until(gang, beneficiary, session) for each in shields), default=0)
+
+
+def _has_right(beneficiary: Beneficiary, gang: Gang, session: Session) -> bool:
+    return any(right.may_evict(gang, beneficiary, session) for right in session.plugins.eviction_rights)
 
 
 def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:

@@ -27,6 +27,17 @@ def _full(**fields: object) -> Scenario:
     return scenario.gang("high", 4, gpu=2, priority=10)
 
 
+def _room_being_made() -> Scenario:
+    """Of two nodes, each full of one pod, the first is being freed for a more important one."""
+    scenario = Scenario().nodes("a", 2, gpu=8)
+    for index in (0, 1):
+        scenario.gang(f"low-{index}", 1, gpu=8, on=[f"a-{index}"])
+    first = scenario.gang("high", 1, gpu=8, priority=10).decide()
+    assert first.evicted() == ["low-0-0"]
+    scenario.memory = first.result.memory
+    return scenario
+
+
 def _gone(scenario: Scenario) -> Scenario:
     """What was being deleted is gone and made anew."""
     for name, gang in scenario._gangs.items():
@@ -202,24 +213,14 @@ def test_an_eviction_that_was_lost_is_decided_again() -> None:
 
 def test_whose_room_is_on_a_node_that_is_cordoned_gets_other_room_at_once() -> None:
     """Nothing was freed since the first try, so for no other reason would it be tried again."""
-    scenario = Scenario().nodes("a", 2, gpu=8)
-    for index in (0, 1):
-        scenario.gang(f"low-{index}", 1, gpu=8, on=[f"a-{index}"])
-    first = scenario.gang("high", 1, gpu=8, priority=10).decide()
-    assert first.evicted() == ["low-0-0"]
-    scenario.memory = first.result.memory
+    scenario = _room_being_made()
     scenario._nodes[NodeName("a-0")] = replace(scenario._nodes[NodeName("a-0")], unschedulable=True)
     scenario.now += 1000
     assert scenario.decide().evicted() == ["low-1-0"]
 
 
 def test_room_that_its_victim_still_holds_is_nobodys_when_it_is_given_up() -> None:
-    scenario = Scenario().nodes("a", 2, gpu=8)
-    for index in (0, 1):
-        scenario.gang(f"low-{index}", 1, gpu=8, on=[f"a-{index}"])
-    first = scenario.gang("high", 1, gpu=8, priority=10).decide()
-    assert first.evicted() == ["low-0-0"]
-    scenario.memory = first.result.memory
+    scenario = _room_being_made()
     scenario.change("low-0", disruption=Disruption(preemptible=False))
     scenario.now += EVICTION_CHECK_MS
     second = scenario.gang("late", 2, gpu=8, priority=5).decide()

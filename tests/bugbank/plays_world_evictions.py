@@ -13,20 +13,17 @@ _HIGH = 9
 _LONG_AGO = "2026-01-01T00:00:00Z"
 
 
-def _pod(name: str, *, on: str = "", gpus: int = 8, labels: Any = None, **spec: Any) -> Any:
+def _pod(name: str, *, on: str = "", gpus: int = 8, **rest: Any) -> Any:
     """Of the controller `name`; it runs where it is `on` a node."""
     where = {"nodeName": on} if on else {}
     status = {"phase": "Running", "startTime": _LONG_AGO} if on else {"phase": "Pending"}
-    return written.pod(name, owner=name, requests={GPU: gpus}, labels=labels, status=status, **where, **spec)
+    return written.pod(name, owner=name, requests={GPU: gpus}, status=status, **where, **rest)
 
 
-def _leaves(pod: Any) -> Any:
-    """The same pod, being deleted."""
+def _leaving(name: str, *, on: str) -> Any:
+    """A pod that runs and is being deleted."""
     meta = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30}
-    spec = {"nodeName": pod.spec.node_name}
-    status = {"phase": "Running", "startTime": _LONG_AGO}
-    name = pod.metadata.name
-    return written.pod(name, owner=name, requests={GPU: 8}, meta=meta, status=status, **spec)
+    return _pod(name, on=on, meta=meta)
 
 
 def _unready(name: str) -> Any:
@@ -109,40 +106,42 @@ def _guarded(*, allowed: int) -> Still:
 
 def who_leaves_is_not_evicted_again() -> str | None:
     """Its grace period is longer than the time after which evictions are checked."""
-    still = _two_nodes()
-    gone = _evicted(still.cycle())
-    still.put(_leaves(_pod(gone[0], on=f"n{gone[0][-1]}")))
+    still = _one_of_two_is_leaving()
     still.now += EVICTION_CHECK_MS
-    more = [name for _ in range(3) for name in _evicted(still.cycle())]
-    return f"evicted are {gone}, then {more}" if more else None
+    more = _evicted_in_three(still)
+    return f"evicted are {more}" if more else None
 
 
 def room_is_looked_for_anew_when_its_node_dies() -> str | None:
     """The kubelet that should end the victim is heard no more."""
-    still = _two_nodes()
-    gone = _evicted(still.cycle())
-    victim, other = gone[0], "low1" if gone[0] == "low0" else "low0"
-    still.put(_leaves(_pod(victim, on=f"n{victim[-1]}")), _unready(f"n{victim[-1]}"))
-    more = [name for _ in range(3) for name in _evicted(still.cycle())]
-    return None if more == [other] else f"evicted are {gone}, then {more}"
+    still = _one_of_two_is_leaving()
+    still.put(_unready("n0"))
+    more = _evicted_in_three(still)
+    return None if more == ["low1"] else f"evicted are {more}"
 
 
 def room_that_never_comes_is_looked_for_elsewhere() -> str | None:
     """The victim does not end in all the time that one has."""
-    still = _two_nodes()
-    gone = _evicted(still.cycle())
-    victim, other = gone[0], "low1" if gone[0] == "low0" else "low0"
-    still.put(_leaves(_pod(victim, on=f"n{victim[-1]}")))
+    still = _one_of_two_is_leaving()
     still.cycle()
     still.now += NOMINATION_MS
-    more = [name for _ in range(3) for name in _evicted(still.cycle())]
-    return None if more == [other] else f"evicted are {gone}, then {more}"
+    more = _evicted_in_three(still)
+    return None if more == ["low1"] else f"evicted are {more}"
 
 
-def _two_nodes() -> Still:
-    """Full of pods of low priority, and one waits that is more important."""
+def _one_of_two_is_leaving() -> Still:
+    """Of two nodes, each full of one pod, the first is being freed for a more important one."""
     nodes = [written.node(f"n{n}") for n in range(2)]
-    return Still(*nodes, *(_pod(f"low{n}", on=f"n{n}") for n in range(2)), _pod("high", priority=_HIGH))
+    lows = [_pod(f"low{n}", on=f"n{n}") for n in range(2)]
+    still = Still(*nodes, *lows, _pod("high", priority=_HIGH))
+    gone = _evicted(still.cycle())
+    assert gone == ["low0"], gone
+    still.put(_leaving("low0", on="n0"))
+    return still
+
+
+def _evicted_in_three(still: Still) -> list[str]:
+    return [name for _ in range(3) for name in _evicted(still.cycle())]
 
 
 def what_was_freed_is_not_for_others() -> str | None:
@@ -154,7 +153,11 @@ def what_was_freed_is_not_for_others() -> str | None:
     still = Still(*nodes, *lows, written.pod_group("g", minMember=2), *gang)
     gone = _evicted(still.cycle())
     still.gone(lows[0])
-    still.put(_leaves(lows[1]), _pod("passer-by", labels={_QUEUE: "other"}), written.named("Queue", "other"))
+    still.put(
+        _leaving("low1", on="n1"),
+        _pod("passer-by", labels={_QUEUE: "other"}),
+        written.named("Queue", "other"),
+    )
     placed = seats(still.cycle())
     return f"evicted were {gone}, placed is {placed}" if placed or gone != ["low0", "low1"] else None
 

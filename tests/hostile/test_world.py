@@ -16,6 +16,7 @@ from phalanx.sim import workloads
 from phalanx.sim.api.requests import Request
 from phalanx.sim.world import World, WorldSettings, in_world
 from tests.hostile.generator import Spoiled, spoiled
+from tests.hostile.harness import SAFE
 from tests.hostile.valid import NAMESPACES
 
 OBJECTS: Final = 400
@@ -24,8 +25,6 @@ MEMBERS: Final = 4
 PAUSE_S: Final = 0.5
 REST_S: Final = 120
 LABEL: Final = "healthy"
-SAFE: Final = "example.com/healthy"
-"""The resource that healthy pods ask for: nothing hostile has or wants it."""
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -50,9 +49,8 @@ def test_the_schedulers_live_and_healthy_gangs_run(seed: int) -> None:
         await asyncio.sleep(REST_S)
         assert running(world) == GANGS * MEMBERS
         assert [replica.starts for replica in world.replicas] == [1, 1]
-        world.at_rest()
 
-    in_world(WorldSettings(seed=seed, single_writer=False), play)
+    in_world(WorldSettings(seed=seed), play)
     assert taken.total() > OBJECTS // 4
     assert all(taken[kind] for kind in ("Pod", "Node", "PodGroup", "Queue", "Topology"))
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from phalanx.framework.preempted import is_told
 from phalanx.framework.statement import total_requests
 from phalanx.model.decisions import CycleResult, Evict
 from phalanx.model.gangs import Gang
@@ -66,14 +67,14 @@ class PreemptionsHelp(Check):
         if victim is None or not helped:
             self.violated(eviction.name, f"evicted for {eviction.beneficiary}, and one of them is not there")
             return
-        is_told = any(pod.uid == eviction.pod and pod.disruption for pod in victim.members)
-        if not is_told and (not victim.disruption.preemptible or victim.is_finishing):
+        was_told = any(pod.uid == eviction.pod and is_told(pod) for pod in victim.members)
+        if not was_told and (not victim.disruption.preemptible or victim.is_finishing):
             self.violated(eviction.name, f"evicted although {victim} is finishing or not preemptible")
         allows = _may_move if eviction.reason == MOVED else _may_evict
         moving = {*snapshot.memory.moves, *result.memory.moves}
         if eviction.reason == MOVED and eviction.gang not in moving:
             self.violated(eviction.name, f"evicted to be moved, and no room is kept for {victim}")
-        if not is_told and not any(allows(gang, victim) for gang in helped):
+        if not was_told and not any(allows(gang, victim) for gang in helped):
             self.violated(eviction.name, f"{eviction.beneficiary} may not evict {victim}")
 
     def _check_rest(self, gang: Gang, gone: set[PodUid]) -> None:
