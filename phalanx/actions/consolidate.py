@@ -248,6 +248,7 @@ class _Consolidation:
         nomination = Nomination(
             seats=made.usage,
             victims=tuple(pod.uid for each in made.moved for pod in each.unit.pods),
+            decided=self._now,
             until=self._now + NOMINATION_MS,
             attempts=self._nominations.attempts(gang) + 1,
         )

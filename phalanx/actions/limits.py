@@ -18,7 +18,10 @@ PREEMPTORS_PER_CYCLE_MAX: Final = 16
 """Gangs for which one cycle evicts; the others' turn comes in the next one."""
 
 NOMINATION_MS: Final = 900_000
-"""Milliseconds for which room is kept for whom it was made: longer than grace periods usually are."""
+"""Milliseconds for which room is kept for whom it was made; from the end of its victims' grace periods on."""
+
+GRACE_PERIOD_MS_MAX: Final = 14_400_000
+"""Milliseconds that are waited for that end; room that takes longer to come is not kept."""
 
 NOMINATION_ATTEMPTS_MAX: Final = 3
 """Times that room is made for a gang in a row; what comes to nothing so often will again."""

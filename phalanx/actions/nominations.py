@@ -4,14 +4,21 @@ A nomination says what the gang will use on which nodes, and who was evicted for
 the gang comes before all others, but for work of higher rank in its queue; and what is free already of its
 room is held, so that nobody else takes it. It is forgotten when the gang is placed, when all have ended, with
 others that were leaving there anyway, and it still does not fit, when one of its nodes is out of service, or
-after its time.
+after its time, which begins anew when the last victim's grace period has ended.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
+from msgspec.structs import replace
+
 from phalanx.actions.holders import seated_on_nodes, usage_of
-from phalanx.actions.limits import NOMINATION_ATTEMPTS_MAX, NOMINATION_REST_MS
+from phalanx.actions.limits import (
+    GRACE_PERIOD_MS_MAX,
+    NOMINATION_ATTEMPTS_MAX,
+    NOMINATION_MS,
+    NOMINATION_REST_MS,
+)
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Statement, Usage
 from phalanx.model.decisions import Nominate
@@ -53,6 +60,13 @@ class Nominations:
     def gang_of(self, victim: Pod) -> Gang:
         """The gang of a victim that still holds its node."""
         return self._holders[victim.uid][0]
+
+    def prolonged(self, gang: GangId) -> Nomination:
+        """With the time that victims have which were told to go, however long before that is."""
+        each = self.open[gang]
+        ends = max((pod.ended for pod in self.victims_left(gang) if pod.deleting), default=0)
+        until = min(ends * 1000, each.decided + GRACE_PERIOD_MS_MAX) + NOMINATION_MS
+        return replace(each, until=max(each.until, until))
 
     def attempts(self, gang: GangId) -> int:
         """How often in a row room was made for it in vain; after a rest they are counted anew."""

@@ -27,7 +27,17 @@ from phalanx.actions.nominations import Nominations, charged, nominate
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.prey import Prey
 from phalanx.actions.unharmed import answered
-from phalanx.actions.victims import Leaving, VictimPool, assume_left, leaving, may_go_still, room_of
+from phalanx.actions.victim_problem import floors_of
+from phalanx.actions.victims import (
+    Leaving,
+    Victim,
+    VictimPool,
+    assume_left,
+    leaving,
+    may_go_still,
+    room_of,
+    victim_of,
+)
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.preempted import EVICTION_REASON, MOVED_REASON, is_told
 from phalanx.framework.session import Session
@@ -76,6 +86,7 @@ class _Preemption:
         self._outcome = outcome
         self._known = nominations
         self._made: dict[GangId, tuple[Demand, Made]] = {}
+        self._causes: dict[tuple[GangId, GangId], str] = {}
         self._begun: dict[GangId, GangId] = {}
         self._postponed: dict[GangId, int] = {}
         self._hopeless: dict[Hashable, tuple[Evidence, ...]] = {}
@@ -85,9 +96,7 @@ class _Preemption:
         placed = {placement.gang for placement in session.placements}
         going = leaving(session) if nominations.open else []
         self._withdrawn = {
-            gang
-            for gang in filter(self._is_to_be_checked, nominations.open)
-            if not all(self._may_go(pod, session.gangs[gang]) for pod in nominations.victims_left(gang))
+            gang for gang in filter(self._is_to_be_checked, nominations.open) if not self._may_all_go(gang)
         }
         """Of which some victim has not been told to go, and may not be told any more."""
         self._waiting = [
@@ -109,6 +118,7 @@ class _Preemption:
                 for pod in self._known.victims_left(gang_id)
                 if not pod.assumed and self._session.pod_state(pod) is PodState.BOUND
             ]
+            self._note_causes(map(self._known.gang_of, left), self._outcome.failures[gang_id].demand)
             self._evict(((self._known.gang_of(pod), pod) for pod in left), gang)
 
     def finish_what_was_begun(self) -> None:
@@ -139,13 +149,14 @@ class _Preemption:
     def close(self) -> Preempted:
         """What was decided, and what of the old is still true."""
         now = self._session.snapshot.now
-        nominations = {gang: self._known.open[gang] for gang in self._still_nominated()}
+        nominations = {gang: self._known.prolonged(gang) for gang in self._still_nominated()}
         nominations.update(self._resting())
         for gang_id, (_, made) in self._made.items():
             nominations[gang_id] = Nomination(
                 seats=made.usage,
                 members={node: tuple(pod.uid for pod in pods) for node, pods in made.members.items()},
                 victims=tuple(pod.uid for victim in made.victims for pod in victim.pods),
+                decided=now,
                 until=now + NOMINATION_MS,
                 attempts=self._known.attempts(gang_id) + 1,
             )
@@ -185,11 +196,31 @@ class _Preemption:
         seats = self._known.open[gang_id].seats
         return any(not each.used.keys().isdisjoint(seats) for each in going)
 
-    def _may_go(self, victim: Pod, beneficiary: Gang) -> bool:
-        """Whether it goes already, or could be chosen still: priorities are edited, gangs finish."""
-        session, gang = self._session, self._known.gang_of(victim)
-        is_going = is_told(victim) or session.pod_state(victim) is not PodState.BOUND
-        return is_going or self._moves.is_moving(gang.id) or may_go_still(gang, beneficiary, session)
+    def _may_all_go(self, gang_id: GangId) -> bool:
+        """Whether its victims go already, or could be chosen still: priorities are edited, gangs finish."""
+        gang = self._session.gangs[gang_id]
+        by_gang: dict[GangId, list[Pod]] = {}
+        for pod in self._known.victims_left(gang_id):
+            victim = self._known.gang_of(pod).id
+            is_going = is_told(pod) or self._session.pod_state(pod) is not PodState.BOUND
+            if not is_going and not self._moves.is_moving(victim):
+                by_gang.setdefault(victim, []).append(pod)
+        victims = [
+            victim_of(self._session.gangs[victim], pods, self._session) for victim, pods in by_gang.items()
+        ]
+        return all(may_go_still(each.gang, gang, self._session) for each in victims) and (
+            self._keeps_guarantees(victims, gang)
+        )
+
+    def _keeps_guarantees(self, victims: Sequence[Victim], beneficiary: Gang) -> bool:
+        """Whether no queue gets below its own when these go as well: they are raised while evictions wait."""
+        if all(each.queue == beneficiary.queue for each in victims):
+            return True
+        with self._session.statement() as what_if:
+            assume_left(self._session, what_if)
+            floors = floors_of(self._session, self._floors(Beneficiary(beneficiary, asked={})), victims)
+            what_if.roll_back()
+        return all(floor.keeps(range(len(victims))) for floor in floors)
 
     def _is_to_be_checked(self, gang_id: GangId) -> bool:
         """Whether what was decided should have come to pass by now; before that it may be on its way."""
@@ -256,6 +287,7 @@ class _Preemption:
         made, spared = (victims and self._made_unharmed(demand, search, maker)) or (None, ())
         if made is not None:
             self._made[gang.id] = (demand, made)
+            self._note_causes([victim.gang for victim in made.victims], demand)
             for victim in made.victims:
                 limits.take(pod.uid for pod in victim.pods)
                 what_if.end(queue=victim.queue, used=victim.used, booked=victim.booked, gone=victim.pods)
@@ -327,16 +359,24 @@ class _Preemption:
                     gang=gang,
                     pods=pods,
                     reason=MOVED_REASON if self._moves.is_moving(gang_id) else EVICTION_REASON,
-                    message=f"{message}: {self._why(gang, beneficiary)}",
+                    message=f"{message}: {self._causes[beneficiary.id, gang_id]}",
                     beneficiary=str(beneficiary),
                 )
 
-    def _why(self, victim: Gang, beneficiary: Gang) -> str:
+    def _note_causes(self, victims: Iterable[Gang], demand: Demand) -> None:
+        """As it is now: what is decided for others in this cycle changes shares."""
+        beneficiary = beneficiary_of(demand)
+        for victim in {gang.id: gang for gang in victims}.values():
+            self._causes[demand.gang.id, victim.id] = self._cause(victim, beneficiary)
+
+    def _cause(self, victim: Gang, beneficiary: Beneficiary) -> str:
+        """In words. What is decided again was somebody's right when it was first."""
         if self._moves.is_moving(victim.id):
             return "it starts again in room kept for it"
-        if victim.queue == beneficiary.queue:
-            return f"its priority is {beneficiary.priority}, that of {victim} is {victim.priority}"
-        return f"queue {victim.queue} has more than its guarantee"
+        for right in self._session.plugins.eviction_rights:
+            if right.may_evict(victim, beneficiary, self._session):
+                return right.why_evicted(victim, beneficiary, self._session)
+        return "that was decided before"
 
     def _tell(self, gang_id: GangId) -> None:
         """The verdict of a gang for which room is being made."""
@@ -389,4 +429,4 @@ class _Preemption:
 
 def _checked_at(nomination: Nomination) -> int:
     """When (ms) it is looked whether what was decided has come to pass."""
-    return nomination.until - NOMINATION_MS + EVICTION_CHECK_MS
+    return nomination.decided + EVICTION_CHECK_MS

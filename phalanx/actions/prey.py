@@ -9,9 +9,9 @@ from phalanx.actions.demand import Demand
 from phalanx.actions.make_room import beneficiary_of
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
-from phalanx.model.names import QueueName
+from phalanx.model.names import QueueName, ShapeKey
 
-_Key = tuple[QueueName, bool, tuple[tuple[str, int], ...]]
+_Key = tuple[QueueName, bool, tuple[tuple[str, int], ...], frozenset[ShapeKey]]
 
 
 class Prey:
@@ -28,7 +28,8 @@ class Prey:
         if not others:
             return ()
         beneficiary = beneficiary_of(demand)
-        key = (gang.queue, gang.may_preempt, tuple(sorted(beneficiary.asked.items())))
+        shapes = frozenset(batch.pods[0].shape.key for batch in demand.batches)
+        key = (gang.queue, gang.may_preempt, tuple(sorted(beneficiary.asked.items())), shapes)
         if key not in self._known:
             rights = self._session.plugins.eviction_rights
             self._known[key] = tuple(

@@ -75,7 +75,7 @@ def problem_of(
         places=places,
         units=units,
         allowances=_allowances(session, frame, victims, resources),
-        floors=(*_floors(session, bounds.floors, victims), *map(_floor, firm)),
+        floors=(*floors_of(session, bounds.floors, victims), *map(_floor, firm)),
         wishes=tuple(Wish(each.most, each.takes) for each in soft),
         breach=1 + sum(victim.cost for victim in victims),
         seed=session.snapshot.seed,
@@ -137,10 +137,10 @@ def _rejected(session: Session, demand: Demand, victims: Sequence[Victim]) -> li
     return [before.keys() & after.keys() for before, after in zip(now, later, strict=True)]
 
 
-def _floors(
+def floors_of(
     session: Session, floors: Sequence[EvictionFloor], victims: Sequence[Victim]
 ) -> tuple[Floor, ...]:
-    """Those that bound anything."""
+    """Those that bound anything, with the victims by index."""
     paths = {victim.queue: {queue.name for queue in session.queues.path(victim.queue)} for victim in victims}
     found = []
     for floor in floors:
@@ -151,7 +151,7 @@ def _floors(
             if floor.queue in paths[victim.queue]
         )
         if names and takes:
-            found.append(Floor(vector_of(floor.room, names), takes))
+            found.append(Floor(vector_of(floor.room, names), takes, floor.but_largest))
     return tuple(found)
 
 

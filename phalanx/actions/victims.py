@@ -157,9 +157,9 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
     names = {pod.uid for pod in alone}
     together = [pod for pod in holders if pod.uid not in names]
     for pod in alone:
-        yield _victim(gang, [pod], session, whole=len(holders) == 1)
+        yield victim_of(gang, [pod], session, whole=len(holders) == 1)
     if together:
-        yield _victim(gang, together, session, whole=True)
+        yield victim_of(gang, together, session)
 
 
 def _surplus(gang: Gang, holders: Sequence[Pod]) -> list[Pod]:
@@ -180,7 +180,8 @@ def _is_ours(pod: Pod, session: Session) -> bool:
     return pod.scheduler_name == session.config.scheduler_name
 
 
-def _victim(gang: Gang, pods: Sequence[Pod], session: Session, *, whole: bool) -> Victim:
+def victim_of(gang: Gang, pods: Sequence[Pod], session: Session, *, whole: bool = True) -> Victim:
+    """These of its pods as one unit."""
     used, booked = room_of(pods, session)
     prices = session.plugins.eviction_prices
     return Victim(

@@ -21,14 +21,12 @@ from phalanx.model.gangs import Gang, missing_by_role
 from phalanx.model.names import NodeName, QueueName, ShapeKey
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
-from phalanx.model.queues import Flavor, Queue
+from phalanx.model.queues import Flavor, Queue, Selector
 from phalanx.model.reasons import Problem, Reason, Standing
 from phalanx.model.resources import Resources, fits, subtract, sum_of
 
 if TYPE_CHECKING:
     from phalanx.framework.session import Session
-
-Selector = tuple[tuple[str, str], ...]
 
 
 class _Part(Struct, frozen=True):
@@ -48,17 +46,12 @@ class FairShares:
         self._has_place: dict[tuple[ShapeKey, Selector | None], bool] = {}
         self._short: dict[tuple[str, QueueName | None], bool] = {}
 
-    def of(self, queue: QueueName, flavor: str = "") -> QueueShare:
-        """The share of a queue over all nodes, or over those of this flavor of it; nothing if unknown."""
-        known = self._session.queues.get(queue)
-        selectors = {each.name: each.node_selector for each in known.flavors} if known is not None else {}
-        if flavor and flavor not in selectors:
-            return QueueShare()
-        selector = selectors[flavor] if flavor else None
+    def of(self, queue: QueueName, selector: Selector | None = None) -> QueueShare:
+        """The share of a queue over all nodes, or over those of a flavor; nothing for an unknown queue."""
         if selector not in self._divided:
             nodes: Mapping[NodeName, NodeState] = self._session.nodes
-            if flavor:
-                names = self._session.ledger.flavor_nodes(queue, flavor)
+            if selector is not None:
+                names = self._session.ledger.nodes_of(selector)
                 nodes = {name: state for name, state in nodes.items() if name in names}
             self._divided[selector] = self._divide(_Part(selector, nodes))
         return self._divided[selector].get(queue, QueueShare())
@@ -94,7 +87,7 @@ class FairShares:
         """What the queue guarantees beyond what can be kept."""
         found = [*_cut(queue.guarantee, self.of(queue.name).guarantee, "spec.guarantee")]
         for flavor in queue.flavors:
-            kept = self.of(queue.name, flavor.name).guarantee
+            kept = self.of(queue.name, flavor.node_selector).guarantee
             found.extend(_cut(flavor.guarantee, kept, f"spec.flavors[{flavor.name}].guarantee"))
         return tuple(found)
 

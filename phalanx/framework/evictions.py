@@ -17,12 +17,14 @@ class Beneficiary(Struct, frozen=True):
 class EvictionFloor(Struct, frozen=True):
     """Of this queue and its descendants at most `room` is evicted. `nodes` None means wherever it is.
 
-    A resource that is absent has no floor.
+    A resource that is absent has no floor. `but_largest`: of each resource, the victim that holds most of it
+    is not counted.
     """
 
     queue: QueueName
     room: Resources
     nodes: frozenset[NodeName] | None = None
+    but_largest: bool = False
 
 
 class EvictionLimit(Struct, frozen=True):

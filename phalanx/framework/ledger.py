@@ -1,7 +1,8 @@
 """What queues and their descendants use, over all nodes and per flavor. Plugins read it, statements write.
 
-An account is (queue, flavor name), or (queue, None) for all nodes. Amounts are immutable mappings, replaced
-as a whole, so that a statement can put an old one back.
+An account is (queue, node selector of a flavor), or (queue, None) for all nodes. A queue has those of its
+descendants' flavors too. Amounts are immutable mappings, replaced as a whole, so that a statement can put an
+old one back.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from phalanx.framework.queue_tree import QueueTree
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.nodes import NodeState
+from phalanx.model.queues import Selector
 from phalanx.model.resources import NONE, Resources
 from phalanx.model.snapshot import Snapshot
 
-Account = tuple[QueueName, str | None]
+Account = tuple[QueueName, Selector | None]
 
 
 class Ledger:
@@ -21,22 +23,24 @@ class Ledger:
     def __init__(self, snapshot: Snapshot, tree: QueueTree) -> None:
         self._plain: dict[QueueName, tuple[Account, ...]] = {}
         self._flavored: dict[QueueName, tuple[tuple[Account, frozenset[NodeName]], ...]] = {}
-        self._flavor_nodes: dict[Account, frozenset[NodeName]] = {}
-        for queue in tree:
-            for flavor in queue.flavors:
-                nodes = _nodes_with_labels(snapshot.nodes, flavor.node_selector)
-                self._flavor_nodes[queue.name, flavor.name] = nodes
+        selectors = {flavor.node_selector for queue in tree for flavor in queue.flavors}
+        self._nodes = {each: _nodes_with_labels(snapshot.nodes, each) for each in sorted(selectors)}
+        self._selectors = _selectors(tree)
         for queue in tree:
             self._list_accounts(queue.name, tree)
         self.amounts: dict[Account, Resources] = self._sum_up(snapshot.queue_usage)
 
-    def usage(self, queue: QueueName, flavor: str | None = None) -> Resources:
+    def usage(self, queue: QueueName, selector: Selector | None = None) -> Resources:
         """What the queue and its descendants use now, over all nodes or over those of one flavor."""
-        return self.amounts.get((queue, flavor), NONE)
+        return self.amounts.get((queue, selector), NONE)
 
-    def flavor_nodes(self, queue: QueueName, flavor: str) -> frozenset[NodeName]:
-        """The nodes that this flavor of this queue counts."""
-        return self._flavor_nodes[queue, flavor]
+    def selectors(self, queue: QueueName) -> tuple[Selector, ...]:
+        """The node selectors of all flavors of the queue and its descendants, sorted."""
+        return self._selectors.get(queue, ())
+
+    def nodes_of(self, selector: Selector) -> frozenset[NodeName]:
+        """The nodes that flavors with this node selector count."""
+        return self._nodes[selector]
 
     def accounts(self, queue: QueueName, node: NodeName) -> Iterable[Account]:
         """Every account that a pod of this queue on this node is booked on; none for an unknown queue."""
@@ -50,9 +54,9 @@ class Ledger:
         path = tree.path(queue)
         self._plain[queue] = tuple((each.name, None) for each in path)
         self._flavored[queue] = tuple(
-            ((each.name, flavor.name), self._flavor_nodes[each.name, flavor.name])
+            ((each.name, selector), self._nodes[selector])
             for each in path
-            for flavor in each.flavors
+            for selector in self._selectors[each.name]
         )
 
     def _sum_up(self, usage: Mapping[QueueName, Mapping[NodeName, Resources]]) -> dict[Account, Resources]:
@@ -66,9 +70,15 @@ class Ledger:
         return dict(totals)
 
 
-def _nodes_with_labels(
-    nodes: Mapping[NodeName, NodeState], selector: tuple[tuple[str, str], ...]
-) -> frozenset[NodeName]:
+def _selectors(tree: QueueTree) -> dict[QueueName, tuple[Selector, ...]]:
+    found: dict[QueueName, set[Selector]] = {queue.name: set() for queue in tree}
+    for queue in tree:
+        for above in tree.path(queue.name):
+            found[above.name].update(flavor.node_selector for flavor in queue.flavors)
+    return {name: tuple(sorted(selectors)) for name, selectors in found.items()}
+
+
+def _nodes_with_labels(nodes: Mapping[NodeName, NodeState], selector: Selector) -> frozenset[NodeName]:
     return frozenset(
         name
         for name, state in nodes.items()

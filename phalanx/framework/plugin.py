@@ -116,9 +116,11 @@ class OrdersQueues(Protocol):
 
 @runtime_checkable
 class AllowsEvictions(Protocol):
-    """Says who may be evicted for whom; it is enough that one plugin says so."""
+    """Says who may be evicted for whom; it is enough that one plugin says so. And why, of whom it may be."""
 
     def may_evict(self, victim: Gang, beneficiary: Beneficiary, session: "Session") -> bool: ...
+
+    def why_evicted(self, victim: Gang, beneficiary: Beneficiary, session: "Session") -> str: ...
 
 
 @runtime_checkable

@@ -19,7 +19,7 @@ from phalanx.framework.plugin import Plugins
 from phalanx.framework.preempted import preempted
 from phalanx.framework.queue_tree import QueueTree
 from phalanx.framework.registry import load_plugins
-from phalanx.framework.statement import Changes, Kept, Statement, total_requests
+from phalanx.framework.statement import Changes, Kept, Statement
 from phalanx.framework.states import GangState, PodState, check_gang, first_state
 from phalanx.framework.topology import Topologies
 from phalanx.model.decisions import Evict, Placement
@@ -176,18 +176,6 @@ class Session:
     def largest_allocatable(self) -> Resources:
         """Per resource, the most that may ever be free on one node."""
         return largest(state.node.allocatable for state in self.nodes.values())
-
-    @cached_property
-    def largest_gangs(self) -> Mapping[QueueName, Resources]:
-        """Per queue, and per resource, the most that one gang of it or of its descendants holds."""
-        found: dict[QueueName, dict[str, int]] = {}
-        for gang in self.gangs.values():
-            held = total_requests([pod for pod in gang.members if pod.holds_node])
-            for queue in self.queues.path(gang.queue) if held else ():
-                known = found.setdefault(queue.name, {})
-                for name, amount in held.items():
-                    known[name] = max(known.get(name, 0), amount)
-        return found
 
     @cached_property
     def zoned(self) -> tuple[ZoneLayout, ...]:

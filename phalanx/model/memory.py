@@ -70,9 +70,9 @@ class Nomination(Struct, frozen=True):
     """Room that is being made for a gang by evicting others.
 
     `seats`: what the gang will hold per node, devices of shares and NUMA zones among it; `members`: which of
-    its pods will be there. `victims`: the pods that were evicted for it. It holds until then (ms); one
-    without seats holds nothing, and only tells of the past. `attempts`: how often room was made for the gang
-    since it waits.
+    its pods will be there. `victims`: the pods that were evicted for it. It was `decided` then (ms) and holds
+    until then (ms); one without seats holds nothing, and only tells of the past. `attempts`: how often room
+    was made for the gang since it waits.
     """
 
     seats: Mapping[NodeName, Resources]
@@ -80,6 +80,7 @@ class Nomination(Struct, frozen=True):
     until: int
     attempts: int
     members: Mapping[NodeName, tuple[PodUid, ...]] = {}
+    decided: int = 0
 
 
 class NodeScore(Struct, frozen=True):

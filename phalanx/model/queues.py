@@ -74,11 +74,15 @@ def past_unit(resource: str) -> int:
     return 1 if resource == CPU else 1000
 
 
+Selector = tuple[tuple[str, str], ...]
+"""Labels with their values, sorted, all of which a node carries."""
+
+
 class Flavor(Struct, frozen=True):
     """A part of the cluster that a queue accounts for separately: the nodes that carry these labels."""
 
     name: str
-    node_selector: tuple[tuple[str, str], ...] = ()
+    node_selector: Selector = ()
     limit: Resources = NONE
     guarantee: Resources = NONE
 

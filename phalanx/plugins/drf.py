@@ -71,9 +71,9 @@ def _in_thousandths(amounts: Resources) -> Resources:
 def _guaranteed_part(queue: Queue, session: Session) -> Fraction | None:
     """The smallest part that it uses of a guarantee it is below; None when it is below none."""
     parts = []
-    for flavor in ("", *(flavor.name for flavor in queue.flavors if flavor.guarantee)):
-        share = session.fair_shares.of(queue.name, flavor)
-        used = session.ledger.usage(queue.name, flavor or None)
+    for selector in (None, *session.ledger.selectors(queue.name)):
+        share = session.fair_shares.of(queue.name, selector)
+        used = session.ledger.usage(queue.name, selector)
         ratios = [Fraction(used.get(name, 0), share.guarantee[name]) for name in _waited_for(share)]
         if ratios and max(ratios) < 1:
             parts.append(max(ratios))

@@ -64,16 +64,16 @@ def _gets_members_back(gang: Gang, session: Session) -> bool:
 def _budgets_of(queue: Queue, used: Booked, session: Session) -> Iterator[Rule]:
     for flavor in (None, *queue.flavors):
         asked = queue.guarantee if flavor is None else flavor.guarantee
-        name = flavor.name if flavor is not None else ""
-        kept = session.fair_shares.of(queue.name, name).guarantee
-        mine = used.get((queue.name, name or None), NONE)
+        selector = None if flavor is None else flavor.node_selector
+        kept = session.fair_shares.of(queue.name, selector).guarantee
+        mine = used.get((queue.name, selector), NONE)
         remaining = {each: kept.get(each, 0) - mine.get(each, 0) for each, amount in asked.items() if amount}
         if remaining:
-            of_flavor = f" of flavor {name}" if name else ""
+            of_flavor = f" of flavor {flavor.name}" if flavor is not None else ""
             yield Budget(
                 name=f"guarantee of queue {queue.name}{of_flavor} for gangs that are not preemptible",
                 remaining=remaining,
-                nodes=session.ledger.flavor_nodes(queue.name, name) if name else None,
+                nodes=None if selector is None else session.ledger.nodes_of(selector),
             )
 
 

@@ -19,3 +19,7 @@ class PriorityPreemption:
         """Whether the priorities allow it."""
         gang = beneficiary.gang
         return gang.may_preempt and victim.queue == gang.queue and victim.priority < gang.priority
+
+    def why_evicted(self, victim: Gang, beneficiary: Beneficiary, session: Session) -> str:
+        """Both priorities."""
+        return f"its priority is {beneficiary.gang.priority}, that of {victim} is {victim.priority}"

@@ -33,8 +33,8 @@ def _budgets_of(queue: Queue, session: Session) -> list[Rule]:
         budgets.append(_budget(f"limit of queue {queue.name}", queue, queue.limit, used))
     for flavor in queue.flavors:
         if flavor.limit:
-            used = session.ledger.usage(queue.name, flavor.name)
-            nodes = session.ledger.flavor_nodes(queue.name, flavor.name)
+            used = session.ledger.usage(queue.name, flavor.node_selector)
+            nodes = session.ledger.nodes_of(flavor.node_selector)
             name = f"limit of queue {queue.name} for flavor {flavor.name}"
             budgets.append(_budget(name, queue, flavor.limit, used, nodes))
     return budgets

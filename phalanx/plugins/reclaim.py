@@ -5,7 +5,8 @@ and of those above it up to there, may take whatever others use beyond their gua
 the fair shares takes from queues above theirs, until they are not: the last gang that goes may bring a queue
 below its fair share, never below its guarantee. So whoever lost a gang this way may not take it back, as that
 would be more than its share again. Fair shares count of resources that are short: of which more is asked for
-than there is, or than its limit or one above allows. Guarantees of flavors are kept on their nodes.
+than there is, or than its limit or one above allows. Guarantees of flavors are kept on their nodes, and count
+for gangs that can run nowhere else.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,8 +17,8 @@ from phalanx.framework.fair_shares import IGNORED
 from phalanx.framework.kept_room import usage_of_nobody
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
-from phalanx.model.names import NodeName, QueueName
-from phalanx.model.queues import Queue
+from phalanx.model.names import QueueName
+from phalanx.model.queues import Queue, Selector
 from phalanx.model.resources import NONE, Resources, subtract
 
 
@@ -37,6 +38,12 @@ class Reclaim:
         if victim.queue not in self._known:
             self._known[victim.queue] = _may_take_from(victim.queue, beneficiary, session, self._nobodys)
         return self._known[victim.queue]
+
+    def why_evicted(self, victim: Gang, beneficiary: Beneficiary, session: Session) -> str:
+        """Of what its queue has too much."""
+        mine = _apart(beneficiary.gang.queue, victim.queue, session)
+        is_guaranteed = all(_is_within_guarantee(queue, beneficiary, session) for queue in mine)
+        return f"queue {victim.queue} has more than its {'guarantee' if is_guaranteed else 'fair share'}"
 
     def eviction_floors(self, beneficiary: Beneficiary, session: Session) -> tuple[EvictionFloor, ...]:
         """One for each queue beside the path of the beneficiary's."""
@@ -76,22 +83,20 @@ def _floors_of(
 ) -> Iterator[EvictionFloor]:
     due = session.fair_shares.of(queue.name)
     evictable = _evictable(queue, session, nobodys)
-    room = _beyond(evictable, due.guarantee)
     mine = _apart(beneficiary.gang.queue, queue.name, session)
     if not all(_is_within_guarantee(each, beneficiary, session) for each in mine):
-        largest = session.largest_gangs.get(queue.name, NONE)
-        for name, amount in evictable.items():
-            if beneficiary.asked.get(name, 0) and _counts(name, queue, session):
-                over = amount - due.fair_share.get(name, 0)
-                to_share = over + largest.get(name, 0) - 1
-                if over > 0:
-                    room[name] = min(room.get(name, to_share), to_share)
-    yield EvictionFloor(queue.name, room)
-    for flavor in queue.flavors:
-        kept = session.fair_shares.of(queue.name, flavor.name).guarantee
-        used = session.ledger.usage(queue.name, flavor.name)
-        nodes: frozenset[NodeName] = session.ledger.flavor_nodes(queue.name, flavor.name)
-        yield EvictionFloor(queue.name, _beyond(used, kept), nodes)
+        to_share = {
+            name: amount - due.fair_share.get(name, 0) - 1
+            for name, amount in evictable.items()
+            if beneficiary.asked.get(name, 0) and _counts(name, queue, session)
+        }
+        above = {name: amount for name, amount in to_share.items() if amount >= 0}
+        yield EvictionFloor(queue.name, above, but_largest=True)
+    yield EvictionFloor(queue.name, _beyond(evictable, due.guarantee))
+    for selector in session.ledger.selectors(queue.name):
+        kept = session.fair_shares.of(queue.name, selector).guarantee
+        used = session.ledger.usage(queue.name, selector)
+        yield EvictionFloor(queue.name, _beyond(used, kept), session.ledger.nodes_of(selector))
 
 
 def _beyond(used: Resources, kept: Resources) -> dict[str, int]:
@@ -105,17 +110,34 @@ def _apart(queue: QueueName, other: QueueName, session: Session) -> list[Queue]:
 
 
 def _is_within_guarantee(queue: Queue, beneficiary: Beneficiary, session: Session) -> bool:
-    """Of every resource that it asks for and that the queue guarantees.
+    """That over all nodes, or that of a flavor if no other nodes can take its pods."""
+    if _is_within(queue, None, beneficiary, session):
+        return True
+    return any(
+        _is_within(queue, selector, beneficiary, session) and _is_confined(beneficiary, selector, session)
+        for selector in session.ledger.selectors(queue.name)
+    )
+
+
+def _is_within(queue: Queue, selector: Selector | None, beneficiary: Beneficiary, session: Session) -> bool:
+    """Of every resource that it asks for and that the queue guarantees there.
 
     There must be one, and a device where it asks for any: cores that are guaranteed bring no GPUs.
     """
-    kept = session.fair_shares.of(queue.name).guarantee
-    used = session.ledger.usage(queue.name)
+    kept = session.fair_shares.of(queue.name, selector).guarantee
+    used = session.ledger.usage(queue.name, selector)
     named = [name for name, amount in beneficiary.asked.items() if amount and kept.get(name)]
     asks_for_device = any(amount and "/" in name for name, amount in beneficiary.asked.items())
     if not named or (asks_for_device and not any("/" in name for name in named)):
         return False
     return all(used.get(name, 0) + beneficiary.asked[name] <= kept[name] for name in named)
+
+
+def _is_confined(beneficiary: Beneficiary, selector: Selector, session: Session) -> bool:
+    """Whether none of the pods it waits with may go to another node."""
+    others = session.nodes.keys() - session.ledger.nodes_of(selector)
+    shapes = {pod.shape.key: pod for pod in beneficiary.gang.members if pod.is_waiting}
+    return all(others <= session.eligibility(pod).rejected.keys() for pod in shapes.values())
 
 
 def _is_within_fair_share(queue: Queue, beneficiary: Beneficiary, session: Session) -> bool:

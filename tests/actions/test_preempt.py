@@ -324,6 +324,24 @@ def test_room_is_not_kept_for_ever() -> None:
     assert sorted(decided.evicted()) == [f"low-1-{i}" for i in range(4)]
 
 
+def test_room_is_kept_for_as_long_as_its_victims_may_take_to_end() -> None:
+    """An hour of grace: whoever comes meanwhile, and is as important, does not take it piece by piece."""
+    scenario = _full()
+    scenario.dying(scenario.decide())
+    hour = scenario.now // 1000 + 3600
+    dying = tuple(replace(pod, ended=hour) for pod in scenario.members("low-0"))
+    scenario.change("low-0", members=dying)
+    scenario.memory = scenario.decide().result.memory
+    scenario.now = hour * 1000
+    scenario.change("low-0", members=dying[1:]).gang("small", 1, gpu=2, priority=10)
+    waiting = scenario.decide()
+    assert waiting.nodes("small") == []
+    assert waiting.reasons()["high"] is Reason.ROOM_BEING_MADE
+    scenario.memory = waiting.result.memory
+    scenario.now += NOMINATION_MS
+    assert scenario.decide().nodes("small") == ["a-0"]
+
+
 def test_an_eviction_that_is_decided_again_makes_room_only_once() -> None:
     """Another gang needs other victims in the same cycle."""
     scenario = _full()

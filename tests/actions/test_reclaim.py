@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from phalanx.actions.limits import EVICTION_CHECK_MS
+from phalanx.model.gangs import Disruption
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU
@@ -43,7 +45,11 @@ def test_another_guarantee_is_not_touched() -> None:
 
 def test_a_fair_share_comes_back() -> None:
     scenario = tenants(a={}, b={})
-    assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b")) == 2
+    decided = scenario.gang("b", 4, gpu=2, queue="b").decide()
+    assert len({each.gang for each in decided.result.evictions}) == 2
+    assert {each.message for each in decided.result.evictions} == {
+        "evicted so that team/b of queue b can start: queue a has more than its fair share"
+    }
 
 
 def test_more_than_a_fair_share_does_not() -> None:
@@ -115,6 +121,58 @@ def test_the_guarantee_of_a_flavor_is_kept_on_its_nodes() -> None:
     flavor = Flavor("fast", (("group", "n"),), guarantee={GPU: 16})
     scenario = tenants(a={"flavors": [flavor]}, b={"guarantee": {GPU: 8}})
     assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b")) == 0
+
+
+@pytest.mark.parametrize(("selector", "gone"), [({"group": "n"}, 2), ({}, 0)])
+@pytest.mark.parametrize("parent", [None, "org"])
+def test_the_guarantee_of_a_flavor_comes_back(
+    selector: dict[str, str], gone: int, parent: str | None
+) -> None:
+    """To a gang that can run nowhere else; a parent guarantees what its children do."""
+    flavor = Flavor("fast", (("group", "n"),), guarantee={GPU: 8})
+    scenario = tenants(a={"weight": 1000}, org={}, b={"flavors": [flavor], "parent": parent})
+    scenario.nodes("m", 1, gpu=1)
+    decided = scenario.gang("b", 4, gpu=2, queue="b", selector=selector).decide()
+    assert len({each.gang for each in decided.result.evictions}) == gone
+    assert all(each.message.endswith("more than its guarantee") for each in decided.result.evictions)
+
+
+def test_the_guarantee_of_a_flavor_is_used_up_by_what_its_parent_uses_there() -> None:
+    flavor = Flavor("fast", (("group", "n"),), guarantee={GPU: 8})
+    scenario = tenants(
+        a={"weight": 1000},
+        org={},
+        b={"flavors": [flavor], "parent": "org"},
+        c={"parent": "org", "reclaim_min_runtime_ms": 1 << 50},
+    )
+    scenario.remove("a0").gang("c", 1, gpu=4, queue="c", on=["n-0"], disruption=Disruption(preemptible=False))
+    assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b", selector={"group": "n"})) == 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "gone"), [((4,), 1), ((1, 3), 2), ((2, 2), 0), ((1, 1, 2), 0), ((1, 1, 1, 1), 0)]
+)
+def test_only_the_last_gang_that_goes_may_be_more_than_is_beyond_the_share(
+    sizes: tuple[int, ...], gone: int
+) -> None:
+    """Queue a is two devices above its share, and a whole node is asked for. The largest may not go."""
+    scenario = Scenario().queue("a").queue("b").nodes("n", 2, gpu=8)
+    scenario.gang("large", 1, gpu=6, queue="a", on=["n-0"], disruption=Disruption(preemptible=False))
+    for index, gpu in enumerate(sizes):
+        scenario.gang(f"a{index}", 1, gpu=gpu, queue="a", on=["n-1"])
+    assert gangs_gone(scenario.gang("b", 1, gpu=8, queue="b")) == gone
+
+
+def test_an_eviction_that_was_lost_is_not_decided_again_below_a_guarantee_raised_since() -> None:
+    scenario = tenants(a={}, b={})
+    first = scenario.gang("b", 4, gpu=2, queue="b").decide()
+    assert len(first.evicted()) == 4
+    scenario.memory = first.result.memory
+    scenario.queue("a", guarantee={GPU: 16})
+    scenario.now += EVICTION_CHECK_MS
+    second = scenario.decide()
+    assert second.evicted() == []
+    assert second.reasons()["b"] is not Reason.ROOM_BEING_MADE
 
 
 @pytest.mark.parametrize(("guarantee", "gone"), [(4, 1), (8, 2), (3, 0)])

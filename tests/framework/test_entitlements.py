@@ -14,7 +14,7 @@ from phalanx.framework.fair_shares import QueueShare
 from phalanx.framework.session import Session
 from phalanx.model.decisions import CycleResult
 from phalanx.model.names import QueueName
-from phalanx.model.queues import Flavor
+from phalanx.model.queues import Flavor, Selector
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU
 from tests.builders import Decided, Scenario
@@ -24,12 +24,12 @@ A100 = (("group", "a100"),)
 H100 = (("group", "h100"),)
 
 
-def share(scenario: Scenario, queue: str, flavor: str = "") -> QueueShare:
+def share(scenario: Scenario, queue: str, flavor: Selector | None = None) -> QueueShare:
     session = Session(scenario.snapshot(), SchedulerConfig())
     return session.fair_shares.of(QueueName(queue), flavor)
 
 
-def due(scenario: Scenario, *queues: str, flavor: str = "") -> list[int]:
+def due(scenario: Scenario, *queues: str, flavor: Selector | None = None) -> list[int]:
     """How many devices each queue is due."""
     return [share(scenario, queue, flavor).fair_share.get(GPU, 0) for queue in queues]
 
@@ -105,16 +105,28 @@ def test_flavors_are_divided_by_themselves() -> None:
     scenario.queue("a", flavors=[fast, Flavor("slow", A100)]).queue("b", flavors=[same])
     scenario.gang("x", 12, gpu=1, queue="a").gang("y", 12, gpu=1, queue="b")
     assert due(scenario, "a", "b") == [6, 6]
-    assert due(scenario, "a", flavor="slow") == [4]
-    assert due(scenario, "a", flavor="fast") + due(scenario, "b", flavor="other-name") == [3, 0]
-    assert due(scenario, "a", flavor="unknown") == [0]
+    assert due(scenario, "a", "b", flavor=A100) == [4, 4]
+    assert due(scenario, "a", "b", flavor=H100) == [3, 0]
+    assert due(scenario, "unknown", flavor=H100) == [0]
+
+
+def test_a_parent_has_the_flavors_of_its_children() -> None:
+    """What they guarantee there, it does; and what any queue below it uses there is booked on it."""
+    scenario = Scenario().nodes("a100", 1, gpu=8).nodes("h100", 1, gpu=8).queue("org").queue("other")
+    fast = Flavor("fast", H100, guarantee={GPU: 3})
+    scenario.queue("a", parent="org", flavors=[fast]).queue("b", parent="org")
+    scenario.gang("x", 2, gpu=1, queue="b", on=["a100-0", "h100-0"])
+    assert share(scenario, "org", H100).guarantee == {GPU: 3}
+    ledger = Session(scenario.snapshot(), SchedulerConfig()).ledger
+    assert [ledger.selectors(QueueName(name)) for name in ("org", "b", "other")] == [(H100,), (), ()]
+    assert [ledger.usage(QueueName("org"), each)[GPU] for each in (None, H100)] == [2, 1]
 
 
 def test_what_may_not_run_on_the_nodes_of_a_flavor_is_no_demand_there() -> None:
     scenario = Scenario().nodes("a100", 1, gpu=8).nodes("h100", 1, gpu=4)
     scenario.queue("a", flavors=[Flavor("h", H100)]).queue("b", flavors=[Flavor("h", H100)])
     scenario.gang("x", 4, gpu=1, queue="a", selector={"group": "a100"}).gang("y", 4, gpu=1, queue="b")
-    assert due(scenario, "a", "b", flavor="h") == [0, 4]
+    assert due(scenario, "a", "b", flavor=H100) == [0, 4]
 
 
 def test_queues_in_a_circle_are_roots() -> None:
@@ -190,5 +202,5 @@ def test_what_is_booked_step_by_step_is_what_is_counted_anew(gangs: list[tuple[s
     scenario.take(Decided(CycleResult(cycle=1, placements=session.placements)))
     anew = Session(scenario.snapshot(), SchedulerConfig()).ledger
     for queue in session.queues:
-        for flavor in (None, *(each.name for each in queue.flavors)):
-            assert session.ledger.usage(queue.name, flavor) == anew.usage(queue.name, flavor)
+        for selector in (None, *session.ledger.selectors(queue.name)):
+            assert session.ledger.usage(queue.name, selector) == anew.usage(queue.name, selector)

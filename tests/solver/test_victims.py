@@ -47,6 +47,12 @@ def _is_enough(problem: VictimProblem, chosen: set[int]) -> bool:
         taken = [
             sum(vector[i] for unit, vector in floor.takes if unit in chosen) for i in range(len(floor.room))
         ]
+        if floor.but_largest:
+            largest = [
+                max((vector[i] for unit, vector in floor.takes if unit in chosen), default=0)
+                for i in range(len(floor.room))
+            ]
+            taken = [total - amount for total, amount in zip(taken, largest, strict=True)]
         if any(amount > most for amount, most in zip(taken, floor.room, strict=True)):
             return False
     for allowance in problem.allowances:
@@ -131,7 +137,7 @@ def problems(draw: st.DrawFn, *, wants: int = 1) -> VictimProblem:
         unique_by=lambda e: e[0],
     )
     allowances = [Allowance((0,), (draw(st.integers(0, 6)),), tuple(draw(some)))] if units else []
-    floors = [Floor((draw(st.integers(0, 8)),), tuple(draw(some)))] if units else []
+    floors = [Floor((draw(st.integers(0, 8)),), tuple(draw(some)), draw(st.booleans()))] if units else []
     counts = st.dictionaries(st.integers(0, max(0, len(units) - 1)), st.integers(1, 4), max_size=4)
     wish = st.builds(
         Wish, most=st.integers(0, 3), takes=counts.map(lambda takes: tuple(sorted(takes.items())))
@@ -324,6 +330,20 @@ def test_floors_hold_for_what_clears_a_node() -> None:
     for choice in (most_for_the_cost(problem, whole(problem)), choose(problem).choice):
         assert choice is not None
         assert choice.units == (2,)
+
+
+def test_of_a_floor_but_the_largest_only_the_last_one_is_not_counted() -> None:
+    """Two units of 3 may go together where 3 may be taken, three may not; nor does a large one that stays."""
+    large, small = Unit(1, ((0, (6,)),)), Unit(1, ((1, (3,)),))
+    for pods, units in ((2, 2), (3, None)):
+        problem = VictimProblem(
+            wants=(Want((3,), pods),),
+            places=(Place((0,), (0,)), Place((0,), (9,))),
+            units=(large, small, small, small),
+            floors=(Floor((3,), ((0, (6,)), (1, (3,)), (2, (3,)), (3, (3,))), but_largest=True),),
+        )
+        choice = choose(problem).choice
+        assert (len(choice.units) if choice is not None else None) == units
 
 
 TWO = VictimProblem(

@@ -102,8 +102,21 @@ class _Model:
         for floor in self._problem.floors:
             for position, room in enumerate(floor.room):
                 terms = [(self.units[u], vector[position]) for u, vector in floor.takes if u in self.units]
+                if floor.but_largest:
+                    terms += [(largest, -amount) for largest, amount in self._largest_of(terms)]
                 variables, amounts = [each for each, _ in terms], [amount for _, amount in terms]
                 self.cp.add(cp_model.LinearExpr.weighted_sum(variables, amounts) <= max(0, room))
+
+    def _largest_of(self, terms: Sequence[tuple[cp_model.IntVar, int]]) -> list[tuple[cp_model.IntVar, int]]:
+        """Per amount, whether one that goes and takes as much is left out; at most one is."""
+        of_amount: dict[int, list[cp_model.IntVar]] = {}
+        for variable, amount in terms:
+            of_amount.setdefault(amount, []).append(variable)
+        largest = [(self.cp.new_bool_var(""), amount) for amount in of_amount]
+        for (variable, _), units in zip(largest, of_amount.values(), strict=True):
+            self.cp.add_bool_or([*units, ~variable])
+        self.cp.add_at_most_one([variable for variable, _ in largest])
+        return largest
 
     def _fits(self, scope: Scope) -> None:
         """Places that no unit frees count together where they are alike: for several wants a relaxation."""

@@ -48,10 +48,22 @@ class Allowance(Struct, frozen=True):
 
 
 class Floor(Struct, frozen=True):
-    """What may be evicted at most of these units together: `room`, of vectors of its own."""
+    """What may be evicted at most of these units together: `room`, of vectors of its own.
+
+    `but_largest`: of each resource, the unit that takes most of it is not counted.
+    """
 
     room: Vector
     takes: tuple[tuple[int, Vector], ...]
+    but_largest: bool = False
+
+    def keeps(self, chosen: Collection[int]) -> bool:
+        """Whether no more is taken when these units go."""
+        taken = [vector for unit, vector in self.takes if unit in chosen]
+        return not taken or all(
+            sum(amounts) - (max(amounts) if self.but_largest else 0) <= max(0, room)
+            for amounts, room in zip(zip(*taken, strict=True), self.room, strict=True)
+        )
 
 
 class Wish(Struct, frozen=True):
@@ -119,9 +131,7 @@ def wrong(problem: VictimProblem, choice: Choice) -> Iterator[str]:
         if not chosen.issuperset(problem.units[unit].needs):
             yield f"unit {unit} goes without those that must go with it"
     for number, floor in enumerate(problem.floors):
-        taken = [vector for unit, vector in floor.takes if unit in chosen]
-        totals = [sum(amounts) for amounts in zip(*taken, strict=True)] if taken else []
-        if any(total > max(0, room) for total, room in zip(totals, floor.room, strict=bool(taken))):
+        if not floor.keeps(chosen):
             yield f"more is taken than floor {number} allows"
     if choice.cost != problem.cost_of(choice.units):
         yield f"costs {problem.cost_of(choice.units)}, and {choice.cost} is said"

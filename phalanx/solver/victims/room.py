@@ -3,10 +3,11 @@
 What is known of a place is worked out anew only when units have come or gone there.
 """
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from phalanx.solver.victims.problem import Vector, VictimProblem
+from phalanx.solver.victims.problem import Floor, Vector, VictimProblem
 from phalanx.solver.victims.scope import Scope, whole
 
 
@@ -123,8 +124,7 @@ class _Budgets:
     """What is gone of each floor, and what has come back to each allowance."""
 
     def __init__(self, problem: VictimProblem) -> None:
-        self._floors = [each.room for each in problem.floors]
-        self._taken = [[0] * len(room) for room in self._floors]
+        self._floors = [_Taken(each) for each in problem.floors]
         self._takes = _by_unit([each.takes for each in problem.floors])
         self._back = _by_unit([each.gives for each in problem.allowances])
         self._lacking = [
@@ -141,27 +141,47 @@ class _Budgets:
 
     def move(self, unit: int, sign: int) -> None:
         for floor, vector in self._takes.get(unit, ()):
-            taken = self._taken[floor]
-            for position, amount in enumerate(vector):
-                taken[position] += sign * amount
+            self._floors[floor].move(vector, sign)
         for allowance, vector in self._back.get(unit, ()):
             lacking = self._lacking[allowance]
             for position, amount in enumerate(vector):
                 lacking[position] -= sign * amount
 
     def keep_floors(self, more: Sequence[int]) -> bool:
-        """Those that are broken already keep nobody who takes nothing of them."""
-        taken: dict[int, list[int]] = {}
+        taken: dict[int, list[Vector]] = {}
         for unit in more:
             for floor, vector in self._takes.get(unit, ()):
-                total = taken.setdefault(floor, list(self._taken[floor]))
-                for position, amount in enumerate(vector):
-                    total[position] += amount
-        return all(
-            amount <= most or amount == before
-            for floor, total in taken.items()
-            for amount, most, before in zip(total, self._floors[floor], self._taken[floor], strict=True)
-        )
+                taken.setdefault(floor, []).append(vector)
+        return all(self._floors[floor].may_take(vectors) for floor, vectors in taken.items())
+
+
+class _Taken:
+    """What is gone of one floor, and per resource the amounts in order where the largest does not count."""
+
+    def __init__(self, floor: Floor) -> None:
+        self._room = floor.room
+        self._total = [0] * len(floor.room)
+        self._amounts: list[list[int]] | None = [[] for _ in floor.room] if floor.but_largest else None
+
+    def move(self, vector: Vector, sign: int) -> None:
+        for position, amount in enumerate(vector):
+            self._total[position] += sign * amount
+            if self._amounts is not None:
+                if sign > 0:
+                    insort(self._amounts[position], amount)
+                else:
+                    self._amounts[position].remove(amount)
+
+    def may_take(self, vectors: Sequence[Vector]) -> bool:
+        """One that is broken already keeps nobody who takes nothing of it."""
+        for position, room in enumerate(self._room):
+            more = [vector[position] for vector in vectors]
+            counted = self._total[position] + sum(more)
+            if self._amounts is not None:
+                counted -= max([*more, *self._amounts[position][-1:]])
+            if counted > room and any(more):
+                return False
+        return True
 
 
 def pods_within(free: Sequence[int], request: Vector, most: int) -> int:
