@@ -140,6 +140,10 @@ CYCLE_EXPLANATIONS_MAX: Final = 10
 """Refusals explained in one cycle at most: each takes about 30 ms on 1,000 nodes. Later cycles explain the
 others, those first that wait longest for it."""
 
+PREY_LOOK_MS: Final = 10_000
+"""Milliseconds between two looks for victims while nothing changes but what may be taken of other queues:
+that changes with whatever they start."""
+
 EVICTION_CHECK_MS: Final = 10_000
 """Milliseconds after an eviction until a cycle looks whether it came to pass: a pod that is not deleted then,
 whatever the API server answered, is evicted again. Deleting takes well under a second."""

@@ -25,7 +25,7 @@ from phalanx.actions.make_room import Made, RoomMaker, Search, beneficiary_of
 from phalanx.actions.moves import Moves
 from phalanx.actions.nominations import Nominations, charged, nominate
 from phalanx.actions.outcome import Failure, Outcome
-from phalanx.actions.prey import Prey
+from phalanx.actions.prey import PreyFinder, looks_again_at
 from phalanx.actions.unharmed import answered
 from phalanx.actions.victim_problem import floors_of
 from phalanx.actions.victims import (
@@ -45,8 +45,8 @@ from phalanx.framework.statement import Statement
 from phalanx.framework.states import PodState
 from phalanx.model.decisions import Nominate
 from phalanx.model.gangs import Gang
-from phalanx.model.memory import Nomination
-from phalanx.model.names import GangId, PodUid, QueueName
+from phalanx.model.memory import Nomination, Prey
+from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence, Reason, Verdict
 
@@ -60,7 +60,7 @@ class Preempted(Struct, frozen=True):
     nominations: dict[GangId, Nomination] = {}
     preempted: dict[GangId, GangId] = {}
     postponed: dict[GangId, int] = {}
-    prey: dict[GangId, tuple[QueueName, ...]] = {}
+    prey: dict[GangId, Prey] = {}
     nominated: tuple[Nominate, ...] = ()
     spared: dict[GangId, tuple[Evidence, ...]] = {}
     wake_at: int | None = None
@@ -91,7 +91,7 @@ class _Preemption:
         self._postponed: dict[GangId, int] = {}
         self._hopeless: dict[Hashable, tuple[Evidence, ...]] = {}
         self._spared: dict[GangId, tuple[Evidence, ...]] = {}
-        self._prey: dict[GangId, tuple[QueueName, ...]] = {}
+        self._prey: dict[GangId, Prey] = {}
         self._tried = 0
         placed = {placement.gang for placement in session.placements}
         going = leaving(session) if nominations.open else []
@@ -134,7 +134,7 @@ class _Preemption:
             self._moves.keep_coming(what_if)
             maker: RoomMaker | None = None
             limits: EvictionLimits | None = None
-            prey = Prey(self._session)
+            prey = PreyFinder(self._session)
             for failure in self._outcome.failures.values():
                 if self._may_try(failure, prey):
                     maker = maker or RoomMaker(self._session)
@@ -230,19 +230,14 @@ class _Preemption:
         """Those for whom room is being made, and who still wait for it."""
         return [gang for gang in self._waiting if gang not in self._made]
 
-    def _may_try(self, failure: Failure, prey: Prey) -> bool:
+    def _may_try(self, failure: Failure, prey: PreyFinder) -> bool:
         gang, now = failure.demand.gang, self._session.snapshot.now
         if failure.because is not None or self._moves.is_served(gang.id):
             return False
         if failure.demand.stage is Stage.SURPLUS or gang.id in self._still_nominated():
             return False
-        due = self._session.snapshot.memory.postponed.get(gang.id)
-        self._prey[gang.id] = prey.of(failure.demand)
-        known = self._session.snapshot.memory.prey.get(gang.id, self._prey[gang.id])
-        before = self._session.snapshot.memory.nominations.get(gang.id)
-        lost_its_room = before is not None and bool(before.seats)
-        is_new = lost_its_room or not set(known).issuperset(self._prey[gang.id])
-        if failure.carried is not None and not is_new and (due is None or due > now):
+        due = self._looks_again_at(failure, prey.prey_of(failure.demand))
+        if due is None or due > now:
             if due is not None:
                 self._postponed[gang.id] = due
             return False
@@ -255,6 +250,21 @@ class _Preemption:
             self._postponed[gang.id] = rests_until
             return False
         return True
+
+    def _looks_again_at(self, failure: Failure, prey: Prey) -> int | None:
+        """From when on (ms) victims are looked for, None while nothing is new since it found none."""
+        gang, memory = failure.demand.gang.id, self._session.snapshot.memory
+        before = memory.nominations.get(gang)
+        lost_its_room = before is not None and bool(before.seats)
+        if failure.carried is None or lost_its_room:
+            self._prey[gang] = prey
+            return 0
+        known = memory.prey.get(gang, prey)
+        dues = [memory.postponed.get(gang), looks_again_at(prey, known)]
+        due = min((each for each in dues if each is not None), default=None)
+        is_due = due is not None and due <= self._session.snapshot.now
+        self._prey[gang] = prey if is_due else known
+        return due
 
     def _resting(self) -> dict[GangId, Nomination]:
         """Of those whose room came to nothing, how often that was; while they wait."""

@@ -1,43 +1,68 @@
 """Which queues a gang might evict from: whoever found no victims looks again when there is another one.
 
 Neither shares nor use of others are part of what a refusal rests on, as they change with each placement.
+Where more may be taken of the same queues than before, it looks again too, but not in every cycle.
 """
 
+from collections.abc import Iterable
 from functools import cached_property
 
 from phalanx.actions.demand import Demand
+from phalanx.actions.limits import PREY_LOOK_MS
 from phalanx.actions.make_room import beneficiary_of
+from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
+from phalanx.model.memory import Prey
 from phalanx.model.names import QueueName, ShapeKey
 
 _Key = tuple[QueueName, bool, tuple[tuple[str, int], ...], frozenset[ShapeKey]]
 
 
-class Prey:
+class PreyFinder:
     """Answers for one session as it is when it is asked first; equal demands share an answer."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._known: dict[_Key, tuple[QueueName, ...]] = {}
+        self._known: dict[_Key, Prey] = {}
 
-    def of(self, demand: Demand) -> tuple[QueueName, ...]:
+    def prey_of(self, demand: Demand) -> Prey:
         """Other queues of which some gang may be evicted for this demand, by one gang of each, sorted."""
         gang = demand.gang
         others = [each for queue, each in self._holders.items() if queue != gang.queue]
         if not others:
-            return ()
+            return Prey()
         beneficiary = beneficiary_of(demand)
         shapes = frozenset(batch.pods[0].shape.key for batch in demand.batches)
         key = (gang.queue, gang.may_preempt, tuple(sorted(beneficiary.asked.items())), shapes)
         if key not in self._known:
             rights = self._session.plugins.eviction_rights
-            self._known[key] = tuple(
+            queues = [
                 each.queue
                 for each in others
                 if any(right.may_evict(each, beneficiary, self._session) for right in rights)
-            )
+            ]
+            beyond = self._beyond(queues, beneficiary)
+            self._known[key] = Prey(tuple(queues), beyond, at=self._session.snapshot.now)
         return self._known[key]
+
+    def _beyond(
+        self, queues: Iterable[QueueName], beneficiary: Beneficiary
+    ) -> dict[QueueName, tuple[int, ...]]:
+        """Also of those above them up to where their paths and the beneficiary's part."""
+        tree = self._session.queues
+        shared = {queue.name for queue in tree.path(beneficiary.gang.queue)}
+        names = {above.name for queue in queues for above in tree.path(queue)} - shared
+        resources = sorted(name for name, amount in beneficiary.asked.items() if amount)
+        return {name: self._beyond_of(name, resources) for name in sorted(names)}
+
+    def _beyond_of(self, queue: QueueName, resources: Iterable[str]) -> tuple[int, ...]:
+        share, used = self._session.fair_shares.of(queue), self._session.ledger.usage(queue)
+        return tuple(
+            max(0, used.get(name, 0) - due.get(name, 0))
+            for name in resources
+            for due in (share.guarantee, share.fair_share)
+        )
 
     @cached_property
     def _holders(self) -> dict[QueueName, Gang]:
@@ -47,3 +72,16 @@ class Prey:
             if gang.queue not in found and gang.disruption.preemptible and gang.nodes:
                 found[gang.queue] = gang
         return dict(sorted(found.items()))
+
+
+def looks_again_at(prey: Prey, before: Prey) -> int | None:
+    """From when on (ms) to look again: at once for a queue that is new; None where no more may be taken."""
+    if not set(before.queues).issuperset(prey.queues):
+        return 0
+    known = before.beyond
+    grown = any(
+        amount > then
+        for queue, amounts in prey.beyond.items()
+        for amount, then in zip(amounts, known.get(queue, amounts), strict=True)
+    )
+    return before.at + PREY_LOOK_MS if grown else None

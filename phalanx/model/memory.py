@@ -83,6 +83,17 @@ class Nomination(Struct, frozen=True):
     decided: int = 0
 
 
+class Prey(Struct, frozen=True):
+    """Other queues of which some gang might have been evicted, when that was last looked at (ms).
+
+    `beyond`: per such queue, and those above it, what it used beyond its guarantee and its fair share then.
+    """
+
+    queues: tuple[QueueName, ...] = ()
+    beyond: Mapping[QueueName, tuple[int, ...]] = {}
+    at: int = 0
+
+
 class NodeScore(Struct, frozen=True):
     """Thousandths of a failure at this time (ms); it decays from then on."""
 
@@ -125,8 +136,7 @@ class Memory(Struct, frozen=True):
 
     `nominations`: for whom room is being made; lost, whoever is first in order takes what becomes free.
     `preempted`: gangs that were evicted, and for which one; until they are placed again they claim nothing.
-    `prey`: for gangs that found no room, the other queues from which they might have evicted; lost, they look
-    once more.
+    `prey`: for gangs that found no victims, whose they might have been; lost, they look once more.
     `postponed`: from when on (ms) a gang may look for victims again though nothing changed. Lost, a gang at
     worst claims room that it need not, or looks in vain.
 
@@ -152,7 +162,7 @@ class Memory(Struct, frozen=True):
     avoided: Mapping[GangId, Mapping[NodeName, Avoided]] = {}
     nominations: Mapping[GangId, Nomination] = {}
     preempted: Mapping[GangId, GangId] = {}
-    prey: Mapping[GangId, tuple[QueueName, ...]] = {}
+    prey: Mapping[GangId, Prey] = {}
     postponed: Mapping[GangId, int] = {}
     moves: Mapping[GangId, Move] = {}
     sought: Mapping[GangId, int] = {}

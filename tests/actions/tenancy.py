@@ -99,7 +99,7 @@ def step(scenario: Scenario) -> Decided:
         note(f"minute {scenario.now // MINUTE}: {name} on {decided.nodes(name)}")
     scenario.take(decided)
     _begin(scenario)
-    scenario.capacity_version += 1
+    scenario.capacity_version += bool(decided.evicted())
     scenario.now += MINUTE
     return decided
 

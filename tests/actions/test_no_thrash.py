@@ -20,7 +20,7 @@ def run(scenario: Scenario, cycles: int = 12) -> list[Decided]:
         decided = scenario.decide()
         told.append(decided)
         scenario.take(decided)
-        scenario.capacity_version += 1
+        scenario.capacity_version += bool(decided.evicted())
         scenario.now += 60_000
     return told
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from phalanx.actions.limits import EVICTION_CHECK_MS
+from phalanx.actions.limits import EVICTION_CHECK_MS, PREY_LOOK_MS
 from phalanx.model.gangs import Disruption
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Reason
@@ -235,6 +235,27 @@ def test_who_found_nobody_looks_again_when_another_queue_takes_more() -> None:
         gone += decided.evicted()
         scenario.take(decided)
     assert gone == ["a0-0"]
+
+
+def test_who_found_nobody_looks_again_when_more_may_be_taken_of_the_same_queue() -> None:
+    """A third queue wants its part, so that less is due to the one that is above its share already."""
+    scenario = (
+        Scenario().queue("a").queue("b", weight=10).queue("c").nodes("n", 2, gpu=8).nodes("m", 1, gpu=8)
+    )
+    for index, node in enumerate(("n-0", "n-0", "n-1", "n-1", "m-0")):
+        scenario.gang(f"a{index}", 1, gpu=4, queue="a", on=[node])
+    scenario.gang("b", 1, gpu=8, queue="b", selector={"group": "n"})
+    scenario.gang("a5", 1, gpu=8, queue="a", selector={"group": "n"})
+    for _ in range(2):
+        decided = scenario.decide()
+        assert decided.evicted() == []
+        scenario.take(decided)
+    scenario.gang("c", 1, gpu=8, queue="c", selector={"group": "m"}, preemption_policy="Never")
+    soon = scenario.decide()
+    assert (soon.evicted(), soon.result.wake_at) == ([], scenario.now + PREY_LOOK_MS)
+    scenario.take(soon)
+    scenario.now += PREY_LOOK_MS
+    assert gangs_gone(scenario) == 2
 
 
 def test_pods_that_are_stuck_in_deletion_are_no_part_of_a_guarantee() -> None:

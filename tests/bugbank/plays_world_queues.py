@@ -64,11 +64,11 @@ def flavors_that_overlap_count_both() -> str | None:
         written.node("old", labels={"size": "large", "age": "old"}),
     ]
     flavors = [
-        {"name": "large", "nodeSelector": {"size": "large"}, "limit": {GPU: 16}},
-        {"name": "new", "nodeSelector": {"age": "new"}, "limit": {GPU: 4}},
+        {"name": "large", "nodeSelector": {"size": "large"}, "limit": {GPU: 4}},
+        {"name": "new", "nodeSelector": {"age": "new"}, "limit": {GPU: 16}},
     ]
     running = _pod("a", "q", gpus=4, nodeName="both")
-    late = _pod("b", "q", gpus=4, nodeSelector={"age": "new"})
+    late = _pod("b", "q", gpus=4, nodeSelector={"size": "large"})
     still = Still(*nodes, _queue("q", flavors=flavors), running, late)
     return "the limit of a flavor is exceeded" if seats(still.cycle()) else None
 

@@ -87,7 +87,7 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         name="a queue takes what another is guaranteed",
         issues=("Kueue #13662",),
         module="phalanx.plugins.reclaim",
-        edits={"room = _beyond(evictable, due.guarantee)": "room: dict[str, int] = {}"},
+        edits={"_beyond(evictable, due.guarantee)": "{}"},
         caught_by=_play("a_guarantee_is_kept"),
     ),
     Mutant(
