@@ -40,6 +40,7 @@ BUILT_IN: Final = MappingProxyType(
         "disruption": "phalanx.plugins.disruption:DisruptionWishes",
         "disruption-budgets": "phalanx.plugins.disruption_budgets:DisruptionBudgets",
         "run-time-lost": "phalanx.plugins.run_time_lost:RunTimeLost",
+        "spread-evictions": "phalanx.plugins.spread_evictions:SpreadEvictions",
         "priority": "phalanx.plugins.priority:Priority",
         "start-by": "phalanx.plugins.start_by:StartBy",
         "fifo": "phalanx.plugins.fifo:Fifo",
