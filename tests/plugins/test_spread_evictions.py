@@ -11,7 +11,7 @@ from tests.builders import Scenario
 
 
 def tenants(first: int, second: int) -> Scenario:
-    """Of twelve GPUs two queues hold so many in gangs of one; a third wants some, and four are due to each."""
+    """Of twelve GPUs two queues hold so many in gangs of one; a third wants some. Four are due to each."""
     scenario = Scenario().nodes("n", 1, gpu=12)
     for name, count in (("a", first), ("b", second)):
         scenario.queue(name)
