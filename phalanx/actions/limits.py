@@ -17,6 +17,9 @@ SHOWN_VICTIMS: Final = 5
 PREEMPTORS_PER_CYCLE_MAX: Final = 16
 """Gangs for which one cycle evicts; the others' turn comes in the next one."""
 
+SOON_MS: Final = 60_000
+"""Milliseconds for which a gang runs at least of which nobody knows how long that is: many fail at once."""
+
 NOMINATION_MS: Final = 900_000
 """Milliseconds for which room is kept for whom it was made; from the end of its victims' grace periods on."""
 

@@ -16,6 +16,7 @@ _HOW: Final = {
     Method.MAXIMUM: "by its maximum run time",
     Method.ESTIMATE: "by an estimate",
     Method.OBSERVED: "as earlier gangs did",
+    Method.ASSUMED: "if it runs as long as is assumed",
 }
 
 

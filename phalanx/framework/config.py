@@ -70,6 +70,21 @@ class FairnessConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="ca
         return (self.usage_half_life_minutes or 0) * 60_000
 
 
+class BackfillConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """How starts are promised in queues with backfill.
+
+    A gang of which nobody knows how long it runs is planned with so many minutes; with null it never ends,
+    and nobody who waits for it is promised anything.
+    """
+
+    assumed_runtime_minutes: Positive | None = 24 * 60
+
+    @property
+    def assumed_runtime_ms(self) -> int | None:
+        """The same in milliseconds."""
+        return self.assumed_runtime_minutes * 60_000 if self.assumed_runtime_minutes is not None else None
+
+
 class ConsolidationConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """How the action `consolidate` moves gangs so that others find room.
 
@@ -107,6 +122,7 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     default_topology: str | None = None
     tolerance: ToleranceConfig = ToleranceConfig()
     fairness: FairnessConfig = FairnessConfig()
+    backfill: BackfillConfig = BackfillConfig()
     consolidation: ConsolidationConfig = ConsolidationConfig()
     seed: int = 0
 

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from phalanx.framework.config import BackfillConfig, SchedulerConfig
 from phalanx.model.gangs import Runtime
 from phalanx.model.names import GangId
 from phalanx.model.pods import PodPhase
@@ -158,8 +159,22 @@ def test_the_order_of_the_input_does_not_matter() -> None:
     assert len(timeline.scenario.memory.promised) > 2
 
 
-def test_gangs_that_say_nothing_never_end() -> None:
+def test_gangs_that_say_nothing_are_expected_to_end_some_day() -> None:
+    """In time for that, whoever says when it ends may pass; who says nothing is not taken at that."""
     timeline = Timeline(2, 8, EASY).add(Work("run", 1, 8, arrives=-10, on=("n-0",)), Work("big", 2, 8))
+    message = timeline.step().verdict("big").message
+    assert message.endswith(
+        "expected to start at 1971-11-27T10:30:00Z, between 1971-11-26T10:46:00Z and "
+        "1971-11-28T10:30:00Z (assumed run times)"
+    )
+    decided = timeline.add(Work("late", 1, 4), Work("short", 1, 4, max=23 * 60)).step()
+    assert decided.placed() == ["short"]
+    assert decided.reasons()["late"] is Reason.WOULD_DELAY
+
+
+def test_gangs_that_say_nothing_never_end_if_the_configuration_says_so() -> None:
+    timeline = Timeline(2, 8, EASY, SchedulerConfig(backfill=BackfillConfig(assumed_runtime_minutes=None)))
+    timeline.add(Work("run", 1, 8, arrives=-10, on=("n-0",)), Work("big", 2, 8))
     timeline.step()
     decided = timeline.add(Work("late", 1, 4)).step()
     assert decided.placed() == ["late"]

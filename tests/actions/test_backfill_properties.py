@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from phalanx.model.queues import Backfill
 from tests.actions.timeline import Timeline, Work
+from tests.examples import holds
 
 DEVICES = 4
 
 minutes = st.integers(1, 12)
-quick = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+any_size = {"suppress_health_check": list(HealthCheck)}
 
 
 @st.composite
@@ -61,7 +62,7 @@ def strict_start(works: list[Work], head: Work, nodes: int) -> int:
     raise AssertionError("it never fits")
 
 
-@quick
+@holds(30, **any_size)
 @given(st.data(), st.sampled_from([Backfill.EASY, Backfill.CONSERVATIVE]), st.integers(1, 3))
 def test_the_first_in_line_starts_no_later_than_if_nobody_passed(
     data: st.DataObject, mode: Backfill, nodes: int
@@ -78,17 +79,18 @@ def test_the_first_in_line_starts_no_later_than_if_nobody_passed(
     assert timeline.started["head"] == strict
 
 
-@quick
+@holds(30, **any_size)
 @given(st.data(), st.sampled_from([Backfill.EASY, Backfill.CONSERVATIVE]), st.integers(1, 3))
 def test_a_promise_is_kept_or_bettered(data: st.DataObject, mode: Backfill, nodes: int) -> None:
     timeline = Timeline(nodes, DEVICES, mode).add(*data.draw(running(nodes)), *data.draw(arriving([0])))
     timeline.run(until=60)
     for name, starts in timeline.promised.items():
-        assert timeline.started[name] <= starts[0]
-        assert starts == sorted(starts, reverse=True)
+        if starts[0] <= 60:
+            assert timeline.started[name] <= starts[0]
+            assert starts == sorted(starts, reverse=True)
 
 
-@settings(quick, max_examples=15)
+@holds(15, **any_size)
 @given(st.data(), st.integers(1, 2), st.integers(1, 12))
 def test_wrong_estimates_do_not_let_it_starve(data: st.DataObject, nodes: int, longest: int) -> None:
     """Everybody says one minute. Who runs when the start was due delays it, and nobody who comes later."""

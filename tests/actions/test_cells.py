@@ -2,7 +2,7 @@
 
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.framework.config import SchedulerConfig
@@ -11,6 +11,7 @@ from phalanx.model.queues import Cell
 from phalanx.model.reasons import Reason
 from tests.actions.test_consolidate import config, rested
 from tests.builders import Scenario
+from tests.examples import holds
 
 RACK = (Cell("rack", 1),)
 
@@ -159,7 +160,7 @@ def busy(draw: st.DrawFn) -> tuple[Scenario, dict[str, dict[str, int]]]:
 
 
 @given(busy())
-@settings(max_examples=80, deadline=None)
+@holds(80)
 def test_afterwards_as_many_cells_can_be_kept_as_before(
     case: tuple[Scenario, dict[str, dict[str, int]]],
 ) -> None:

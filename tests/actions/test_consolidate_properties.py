@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.model.gangs import GangKind
@@ -11,6 +11,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.resources import GPU
 from tests.actions.test_consolidate import anew, config, rested
 from tests.builders import Scenario
+from tests.examples import holds
 
 ON, DRY = config(), config(dry_run=True)
 NODE = 4
@@ -101,7 +102,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
 
 @given(clusters())
-@settings(max_examples=60, deadline=None)
+@holds(60)
 def test_as_few_pods_move_as_brute_force_finds(cluster: Cluster) -> None:
     decided, fewest = cluster.scenario().decide(ON), cluster.fewest()
     assert ("large" in decided.placed()) == (fewest == 0)
@@ -114,7 +115,7 @@ def test_as_few_pods_move_as_brute_force_finds(cluster: Cluster) -> None:
 
 
 @given(clusters(), st.integers(1, 2))
-@settings(max_examples=60, deadline=None)
+@holds(60)
 def test_all_is_well_when_the_moves_are_done(cluster: Cluster, most: int) -> None:
     """Whoever was moved runs again, the gang has started, and somebody who came meanwhile took nothing."""
     setting = config(moves_max=most)
@@ -139,7 +140,7 @@ def test_all_is_well_when_the_moves_are_done(cluster: Cluster, most: int) -> Non
 
 
 @given(clusters())
-@settings(max_examples=40, deadline=None)
+@holds(40)
 def test_a_dry_run_writes_nothing(cluster: Cluster) -> None:
     scenario = cluster.scenario()
     dry, off = scenario.decide(DRY).result, scenario.decide(config(moves_max=1)).result

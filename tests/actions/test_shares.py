@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -23,6 +23,7 @@ from phalanx.model.reading.shapes import shape_requesting
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.shares import ANYWHERE, GPU_MEMORY, GPU_SHARE, device_name, free_devices
 from tests.builders import GI, Decided, Scenario
+from tests.examples import holds
 
 PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
 
@@ -379,7 +380,7 @@ def cluster(nodes: Nodes) -> Scenario:
     return scenario
 
 
-@settings(max_examples=150, deadline=None)
+@holds(150)
 @given(
     clusters,
     st.sampled_from([(100, 200, 600), (150, 300), (250, 500, 1000), (300, 900), (400,)]),
@@ -397,7 +398,7 @@ def test_shares_of_multiples_are_placed_exactly_when_they_fit(
     _check_devices(decided, nodes)
 
 
-@settings(max_examples=100, deadline=None)
+@holds(100)
 @given(
     clusters,
     st.dictionaries(

@@ -42,7 +42,10 @@ WITHOUT_EVICTIONS = SchedulerConfig(actions=())
 class Timeline:
     """`started`: in which minute each work began. `promised`: each start that a cycle promised it."""
 
-    def __init__(self, nodes: int, gpu: int, mode: Backfill | None) -> None:
+    def __init__(
+        self, nodes: int, gpu: int, mode: Backfill | None, config: SchedulerConfig = WITHOUT_EVICTIONS
+    ) -> None:
+        self._config = config
         self.scenario = Scenario().nodes("n", nodes, gpu=gpu)
         self.scenario.queue("q", backfill=mode)
         self.started: dict[str, int] = {}
@@ -82,7 +85,7 @@ class Timeline:
         while self._coming and self._coming[0].arrives <= self.minute:
             self._arrive(self._coming.pop(0))
         self.scenario.now = BEGIN + self.minute * MINUTE
-        decided = self.scenario.decide(WITHOUT_EVICTIONS)
+        decided = self.scenario.decide(self._config)
         self.scenario.take(decided)
         for name in decided.placed():
             self.started[name] = self.minute

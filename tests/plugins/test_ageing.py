@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
 from tests.actions.timeline import BEGIN, MINUTE, Timeline, Work
 from tests.builders import Scenario
+from tests.examples import holds
 
 MINUTE_S = 60
 NOW_S = 1_000_000
@@ -192,7 +193,7 @@ def test_age_changes_nothing_about_who_may_be_evicted_for_whom(running: Gangs, w
         assert priorities[f"team/{each.gang.removeprefix('gang-')}"] < priorities[each.beneficiary]
 
 
-@settings(max_examples=15)
+@holds(15)
 @given(st.integers(0, 5), st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3), min_size=8))
 def test_no_stream_of_higher_priority_keeps_a_gang_waiting_for_ever(
     low: int, stream: list[list[int]]

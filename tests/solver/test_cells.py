@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.solver.cells import Choice, Option, Wish, choose
+from tests.examples import holds
 
 
 def _most(wishes: Sequence[Wish], taken: frozenset[int] = frozenset()) -> int:
@@ -51,7 +52,7 @@ def trees(draw: st.DrawFn) -> list[Wish]:
 
 
 @given(trees())
-@settings(max_examples=200, deadline=None)
+@holds(200)
 def test_as_many_cells_are_kept_as_brute_force_finds_and_none_overlap(wishes: list[Wish]) -> None:
     choice = choose(wishes)
     nodes = _nodes(wishes, choice)

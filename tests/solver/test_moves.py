@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.solver.moves.engine import plan_moves
 from phalanx.solver.moves.greedy import greedy
 from phalanx.solver.moves.problem import MoveProblem, Part, Plan, Unit, wrong
+from tests.examples import holds
 
 Free = tuple[tuple[int, ...], ...]
 
@@ -94,7 +95,7 @@ def problems(draw: st.DrawFn) -> MoveProblem:
 
 
 @given(problems())
-@settings(max_examples=250, deadline=None)
+@holds(250)
 def test_the_fewest_pods_are_moved_at_the_least_cost_and_the_proof_agrees(problem: MoveProblem) -> None:
     planned, best = plan_moves(problem), _fewest(problem)
     if best is None:
@@ -106,7 +107,7 @@ def test_the_fewest_pods_are_moved_at_the_least_cost_and_the_proof_agrees(proble
 
 
 @given(problems())
-@settings(max_examples=250, deadline=None)
+@holds(250)
 def test_what_the_simple_rules_find_is_possible(problem: MoveProblem) -> None:
     plan = greedy(problem)
     if plan is not None:
