@@ -118,6 +118,12 @@ OBSERVED_RUNS_MIN: Final = 3
 OBSERVED_RUNS_MAX: Final = 8
 """Gangs of a kind, the last ones, that count: what was long ago may have been other work."""
 
+FEWEST_VICTIMS_LIMIT: Final = 0.1
+"""Deterministic units to prove how many victims are needed at least: a tenth of a second or two."""
+
+FEWEST_VICTIMS_UNITS_MAX: Final = 1_000
+"""Units that may be evicted, up to which that is worked out."""
+
 CYCLE_VICTIMS_LIMIT: Final = 2.0
 """Deterministic units that one cycle may spend on choosing victims; beyond it simple rules choose."""
 

@@ -14,7 +14,13 @@ from msgspec.structs import replace
 
 from phalanx.actions.demand import Batch, Demand, keeps_company
 from phalanx.actions.eviction_limits import EvictionLimits
-from phalanx.actions.limits import CYCLE_VICTIMS_LIMIT, VICTIM_PRIORITIES_MAX, VICTIM_TRIALS_MAX
+from phalanx.actions.limits import (
+    CYCLE_VICTIMS_LIMIT,
+    FEWEST_VICTIMS_LIMIT,
+    FEWEST_VICTIMS_UNITS_MAX,
+    VICTIM_PRIORITIES_MAX,
+    VICTIM_TRIALS_MAX,
+)
 from phalanx.actions.placing import seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.victim_problem import Bounds, problem_of
@@ -30,7 +36,7 @@ from phalanx.model.reasons import Evidence
 from phalanx.model.shares import NO_DEVICES, Devices, asks_for_share, total_held
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed
-from phalanx.solver.victims.engine import choose
+from phalanx.solver.victims.engine import choose, fewest
 from phalanx.solver.victims.problem import Choice, VictimProblem
 from phalanx.solver.victims.room import Room
 
@@ -40,7 +46,7 @@ class Made(Struct, frozen=True):
 
     victims: tuple[Victim, ...]
     seats: Seats
-    price: str
+    proof: str
     devices: Devices = NO_DEVICES
 
     @property
@@ -157,7 +163,7 @@ class RoomMaker:
         seats = self._seats(demand, chosen)
         if seats is None:
             return None
-        return self._made(demand, chosen, seats, _price(problem, choice.units, choice.bound))
+        return self._made(demand, chosen, seats, self._proof(problem, choice.units, choice.bound))
 
     def _by_trial(
         self, demand: Demand, victims: Sequence[Victim], problem: VictimProblem, choice: Choice
@@ -179,7 +185,16 @@ class RoomMaker:
             return None
         units, seats = self._without_needless(demand, victims, order[:count], seats)
         chosen = [victims[unit] for unit in units]
-        return self._made(demand, chosen, seats, _price(problem, units, choice.bound))
+        return self._made(demand, chosen, seats, self._proof(problem, units, choice.bound))
+
+    def _proof(self, problem: VictimProblem, units: Sequence[int], bound: int) -> str:
+        """How many victims any choice has at least, and what it costs at least."""
+        least = 1
+        if len(units) > 1 and len(problem.units) <= FEWEST_VICTIMS_UNITS_MAX:
+            answer = fewest(problem, effort=min(self._effort, FEWEST_VICTIMS_LIMIT))
+            self._effort -= answer.spent
+            least = answer.choice.bound if answer.choice is not None else least
+        return f"{_count(len(units), least)}; {_price(problem, units, bound)}"
 
     def _without_needless(
         self, demand: Demand, victims: Sequence[Victim], units: Sequence[int], seats: Seats
@@ -205,16 +220,16 @@ class RoomMaker:
                     start += size
         return units, seats
 
-    def _made(self, demand: Demand, ended: Sequence[Victim], seats: Seats, price: str) -> Made:
+    def _made(self, demand: Demand, ended: Sequence[Victim], seats: Seats, proof: str) -> Made:
         """With the devices that shares of GPUs get on these seats when the victims have ended."""
         if not any(asks_for_share(batch.pods[0].shape.requests) for batch in demand.batches):
-            return Made(tuple(ended), seats, price)
+            return Made(tuple(ended), seats, proof)
         with self._session.statement() as what_if:
             self._end(ended, what_if)
             what_if.keep(gang=demand.gang, seats=seats)
             devices = self._session.kept[-1].devices
             what_if.roll_back()
-        return Made(tuple(ended), seats, price, devices)
+        return Made(tuple(ended), seats, proof, devices)
 
     def _seats(self, demand: Demand, ended: Sequence[Victim]) -> Seats | None:
         """Where the whole demand goes when these have ended."""
@@ -277,6 +292,12 @@ def _is_closed(victims: Sequence[Victim]) -> bool:
 
 def _holders_left(gang: Gang, gone: Collection[PodUid]) -> bool:
     return any(pod.holds_node and not pod.deleting and pod.uid not in gone for pod in gang.members)
+
+
+def _count(victims: int, least: int) -> str:
+    """A victim is a gang, or a member of one that may go alone."""
+    proof = "no fewer would do" if victims <= least else f"{least} at least would be needed"
+    return f"{victims} victim{'s' * (victims > 1)}, {proof}"
 
 
 def _price(problem: VictimProblem, units: Sequence[int], bound: int) -> str:

@@ -395,7 +395,7 @@ class _Preemption:
         bound = ""
         if gang_id in self._made:
             made = self._made[gang_id][1]
-            pods, bound = [pod for victim in made.victims for pod in victim.pods], made.price
+            pods, bound = [pod for victim in made.victims for pod in victim.pods], made.proof
         elif gang_id in self._still_nominated():
             pods = self._known.victims_left(gang_id)
         if gang is None or not pods or gang_id in self._session.verdicts:

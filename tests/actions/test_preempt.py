@@ -324,6 +324,19 @@ def test_room_is_not_kept_for_ever() -> None:
     assert sorted(decided.evicted()) == [f"low-1-{i}" for i in range(4)]
 
 
+def test_the_verdict_says_how_many_victims_are_needed_at_least() -> None:
+    """The two gangs of four members are cheaper together than the one that has run for a day."""
+    scenario = Scenario().nodes("a", 2, gpu=8)
+    scenario.now = 60_000_000_000
+    scenario.gang("old", 1, gpu=8, on=["a-0"])
+    (pod,) = scenario.members("old")
+    scenario.change("old", members=(replace(pod, running_since=scenario.now // 1000 - 86_400),))
+    scenario.gang("low-0", 2, gpu=2, on=["a-1"] * 2).gang("low-1", 2, gpu=2, on=["a-1"] * 2)
+    verdict = scenario.gang("high", 1, gpu=8, priority=10).decide().verdict("high")
+    (proof,) = [each.finding for each in verdict.evidence if each.subject == "choice of victims"]
+    assert proof == "2 victims, 1 at least would be needed; costs 2070, proven to be the least"
+
+
 def test_room_is_kept_for_as_long_as_its_victims_may_take_to_end() -> None:
     """An hour of grace: whoever comes meanwhile, and is as important, does not take it piece by piece."""
     scenario = _full()

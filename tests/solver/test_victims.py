@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.solver.victims.bound import least_cost
-from phalanx.solver.victims.engine import choose
+from phalanx.solver.victims.engine import choose, fewest
 from phalanx.solver.victims.exact import Found, cheapest
 from phalanx.solver.victims.greedy import cheapest_first, most_for_the_cost
 from phalanx.solver.victims.problem import (
@@ -108,6 +108,15 @@ def _has_place(problem: VictimProblem, free: list[tuple[int, ...]], takes: list[
     return go(0, tuple(free), tuple((0,) * len(problem.wants) for _ in free))
 
 
+def _fewest(problem: VictimProblem) -> int | None:
+    """The least number of units whose end is enough."""
+    for count in range(len(problem.units) + 1):
+        for chosen in combinations(range(len(problem.units)), count):
+            if _is_enough(problem, set(chosen)):
+                return count
+    return None
+
+
 @st.composite
 def problems(draw: st.DrawFn, *, wants: int = 1) -> VictimProblem:
     """Up to four places in one or two domains, and up to six units, some of which need another."""
@@ -178,6 +187,13 @@ def test_one_want_gets_the_cheapest_victims_and_the_proof_agrees(problem: Victim
     assert choice.cost == least
     assert choice.proven
     assert _is_enough(problem, set(choice.units))
+
+
+@given(problems())
+@holds(100)
+def test_how_few_victims_are_enough_is_proven_too(problem: VictimProblem) -> None:
+    choice, least = fewest(problem, effort=1.0).choice, _fewest(problem)
+    assert (choice.bound if choice is not None else None) == least
 
 
 @given(problems(wants=2))

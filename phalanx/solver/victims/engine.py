@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.limits import QUESTION_EFFORT_MIN, VICTIM_DETERMINISTIC_LIMIT
 from phalanx.solver.victims.bound import least_cost
@@ -32,6 +33,12 @@ def choose(problem: VictimProblem, *, effort: float = VICTIM_DETERMINISTIC_LIMIT
         return Chosen(best, 0.0)
     chosen = _refined(problem, starts, best, effort)
     return chosen if chosen.choice is None or chosen.choice.proven else _reordered(problem, scopes, chosen)
+
+
+def fewest(problem: VictimProblem, *, effort: float) -> Chosen:
+    """A choice of as few units as can be found, whatever they cost; its bound is how many go at least."""
+    units = tuple(replace(unit, cost=1) for unit in problem.units)
+    return choose(replace(problem, units=units, wishes=(), breach=0), effort=effort)
 
 
 def _reordered(problem: VictimProblem, scopes: Sequence[Scope], chosen: Chosen) -> Chosen:
