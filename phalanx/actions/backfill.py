@@ -153,9 +153,10 @@ class Reservations:
         gang = placing.demand.gang
         if self._reserved.pop(gang.id, None) is not None:
             self._version += 1
-        if self._known_leaving is not None and self._run_times.end_of(gang) is not None:
+        if self._known_leaving is not None and (end := self._run_times.end_of(gang)) is not None:
             self._known_leaving.update(self._leaving_of((gang,)))
-            self._withheld.clear()
+            if any(end.at < each.start or each.end is not None for each in self._reserved.values()):
+                self._withheld.clear()
 
     def failed(self, failure: Failure) -> None:
         """A demand has found no room: promise it a start, if its queue asks for that and it is its turn."""

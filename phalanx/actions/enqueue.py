@@ -40,7 +40,7 @@ def execute(
     if kept:
         session.circumstances.append(kept)
     if nominations.open:
-        session.circumstances.append(sorted(nominations.open.items()))
+        session.circumstances.append(nominations.content())
     if moves.open:
         session.circumstances.append(sorted(moves.open.items()))
     return Agenda(session, demands, ahead=nominations.open, then=moves.open)

@@ -121,6 +121,9 @@ OBSERVED_RUNS_MAX: Final = 8
 FEWEST_VICTIMS_LIMIT: Final = 0.1
 """Deterministic units to prove how many victims are needed at least: a tenth of a second or two."""
 
+CYCLE_FEWEST_VICTIMS_LIMIT: Final = 0.3
+"""Deterministic units for all such proofs of one cycle."""
+
 FEWEST_VICTIMS_UNITS_MAX: Final = 1_000
 """Units that may be evicted, up to which that is worked out."""
 
@@ -149,7 +152,7 @@ CYCLE_EXPLANATIONS_MAX: Final = 10
 """Refusals explained in one cycle at most: each takes about 30 ms on 1,000 nodes. Later cycles explain the
 others, those first that wait longest for it."""
 
-PREY_LOOK_MS: Final = 10_000
+PREY_LOOK_MS: Final = 30_000
 """Milliseconds between two looks for victims while nothing changes but what may be taken of other queues:
 that changes with whatever they start."""
 

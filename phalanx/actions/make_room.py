@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from phalanx.actions.demand import Batch, Demand, keeps_company
 from phalanx.actions.eviction_limits import EvictionLimits
 from phalanx.actions.limits import (
+    CYCLE_FEWEST_VICTIMS_LIMIT,
     CYCLE_VICTIMS_LIMIT,
     FEWEST_VICTIMS_LIMIT,
     FEWEST_VICTIMS_UNITS_MAX,
@@ -93,6 +94,7 @@ class RoomMaker:
         self._session = session
         self._problems = Problems(session, may_grow=True)
         self._effort = CYCLE_VICTIMS_LIMIT
+        self._effort_to_count = CYCLE_FEWEST_VICTIMS_LIMIT
         self.defects: list[str] = []
 
     def key(self, demand: Demand) -> Hashable:
@@ -140,11 +142,10 @@ class RoomMaker:
             return None
         made = self._tried(demand, search, problem, choice)
         if made is None and keeps_company(demand):
-            others = self._problem(demand, search, parts=False)
-            other = self._chosen(others, search)
+            other = self._chosen(self._problem(demand, search, parts=False), search)
             if other is not None:
-                made = self._tried(demand, search, others, replace(other, bound=choice.bound))
-        return made or self._by_trial(demand, search.victims, problem, choice)
+                made = self._tried(demand, search, problem, replace(other, bound=choice.bound))
+        return made or self._by_trial(demand, search, problem, choice)
 
     def _problem(self, demand: Demand, search: Search, *, parts: bool = True) -> VictimProblem:
         limits = search.limits.on(search.victims)
@@ -163,12 +164,13 @@ class RoomMaker:
         seats = self._seats(demand, chosen)
         if seats is None:
             return None
-        return self._made(demand, chosen, seats, self._proof(problem, choice.units, choice.bound))
+        return self._made(demand, chosen, seats, self._proof(problem, choice.units, choice.bound, search))
 
     def _by_trial(
-        self, demand: Demand, victims: Sequence[Victim], problem: VictimProblem, choice: Choice
+        self, demand: Demand, search: Search, problem: VictimProblem, choice: Choice
     ) -> Made | None:
         """Twice as many each time, then without those that turn out to be needless."""
+        victims = search.victims
         room = Room(problem)
         room.remove(choice.units)
         order = list(choice.units)
@@ -185,14 +187,14 @@ class RoomMaker:
             return None
         units, seats = self._without_needless(demand, victims, order[:count], seats)
         chosen = [victims[unit] for unit in units]
-        return self._made(demand, chosen, seats, self._proof(problem, units, choice.bound))
+        return self._made(demand, chosen, seats, self._proof(problem, units, choice.bound, search))
 
-    def _proof(self, problem: VictimProblem, units: Sequence[int], bound: int) -> str:
-        """How many victims any choice has at least, and what it costs at least."""
+    def _proof(self, problem: VictimProblem, units: Sequence[int], bound: int, search: Search) -> str:
+        """How many of these victims any choice has at least, and what it costs at least."""
         least = 1
-        if len(units) > 1 and len(problem.units) <= FEWEST_VICTIMS_UNITS_MAX:
-            answer = fewest(problem, effort=min(self._effort, FEWEST_VICTIMS_LIMIT))
-            self._effort -= answer.spent
+        if len(units) > 1 and len(problem.units) <= FEWEST_VICTIMS_UNITS_MAX and search.effort:
+            answer = fewest(problem, effort=min(self._effort_to_count, FEWEST_VICTIMS_LIMIT))
+            self._effort_to_count -= answer.spent
             least = answer.choice.bound if answer.choice is not None else least
         return f"{_count(len(units), least)}; {_price(problem, units, bound)}"
 
@@ -250,7 +252,7 @@ class RoomMaker:
 def beneficiary_of(demand: Demand) -> Beneficiary:
     """For whom room is made, and what it asks for."""
     asked = total_requests([pod for batch in demand.batches for pod in batch.pods])
-    return Beneficiary(demand.gang, asked)
+    return Beneficiary(demand.gang, asked, tuple(batch.pods[0] for batch in demand.batches))
 
 
 def _is_meant(pod: Pod, terms: Collection[int | None]) -> bool:

@@ -13,12 +13,8 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from phalanx.actions.holders import seated_on_nodes, usage_of
-from phalanx.actions.limits import (
-    GRACE_PERIOD_MS_MAX,
-    NOMINATION_ATTEMPTS_MAX,
-    NOMINATION_MS,
-    NOMINATION_REST_MS,
-)
+from phalanx.actions.limits import NOMINATION_ATTEMPTS_MAX, NOMINATION_MS, NOMINATION_REST_MS
+from phalanx.actions.victims import gone_by
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Statement, Usage
 from phalanx.model.decisions import Nominate
@@ -61,12 +57,15 @@ class Nominations:
         """The gang of a victim that still holds its node."""
         return self._holders[victim.uid][0]
 
+    def content(self) -> list[tuple[GangId, Nomination]]:
+        """What others may rest an answer on: for whom what is kept, not until when."""
+        return [(gang, replace(each, until=0)) for gang, each in sorted(self.open.items())]
+
     def prolonged(self, gang: GangId) -> Nomination:
         """With the time that victims have which were told to go, however long before that is."""
         each = self.open[gang]
-        ends = max((pod.ended for pod in self.victims_left(gang) if pod.deleting), default=0)
-        until = min(ends * 1000, each.decided + GRACE_PERIOD_MS_MAX) + NOMINATION_MS
-        return replace(each, until=max(each.until, until))
+        ends = [gone_by(pod) for pod in self.victims_left(gang) if pod.deleting]
+        return replace(each, until=max([each.until, *(end + NOMINATION_MS for end in ends)]))
 
     def attempts(self, gang: GangId) -> int:
         """How often in a row room was made for it in vain; after a rest they are counted anew."""

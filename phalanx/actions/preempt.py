@@ -5,7 +5,7 @@ under all of its rules, and of those the cheapest set. Nothing is evicted unless
 becomes free is kept for whom it was made (`nominations.py`).
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -39,6 +39,7 @@ from phalanx.actions.victims import (
     victim_of,
 )
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
+from phalanx.framework.plugin import ExplainsEvictions
 from phalanx.framework.preempted import EVICTION_REASON, MOVED_REASON, is_told
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
@@ -86,7 +87,7 @@ class _Preemption:
         self._outcome = outcome
         self._known = nominations
         self._made: dict[GangId, tuple[Demand, Made]] = {}
-        self._causes: dict[tuple[GangId, GangId], str] = {}
+        self._causes: dict[GangId, dict[GangId, str]] = {}
         self._begun: dict[GangId, GangId] = {}
         self._postponed: dict[GangId, int] = {}
         self._hopeless: dict[Hashable, tuple[Evidence, ...]] = {}
@@ -118,8 +119,9 @@ class _Preemption:
                 for pod in self._known.victims_left(gang_id)
                 if not pod.assumed and self._session.pod_state(pod) is PodState.BOUND
             ]
-            self._note_causes(map(self._known.gang_of, left), self._outcome.failures[gang_id].demand)
-            self._evict(((self._known.gang_of(pod), pod) for pod in left), gang)
+            self._evict(
+                ((self._known.gang_of(pod), pod) for pod in left), gang, self._known.open[gang_id].causes
+            )
 
     def finish_what_was_begun(self) -> None:
         """Gangs of which only a part went: by a leader before us, or because writes came to nothing."""
@@ -144,7 +146,7 @@ class _Preemption:
         self._outcome.defects.extend(maker.defects if maker is not None else ())
         for demand, made in self._made.values():
             victims = ((victim.gang, pod) for victim in made.victims for pod in victim.pods)
-            self._evict(victims, demand.gang)
+            self._evict(victims, demand.gang, self._causes[demand.gang.id])
 
     def close(self) -> Preempted:
         """What was decided, and what of the old is still true."""
@@ -157,6 +159,7 @@ class _Preemption:
                 members={node: tuple(pod.uid for pod in pods) for node, pods in made.members.items()},
                 victims=tuple(pod.uid for victim in made.victims for pod in victim.pods),
                 decided=now,
+                causes=self._causes[gang_id],
                 until=now + NOMINATION_MS,
                 attempts=self._known.attempts(gang_id) + 1,
             )
@@ -198,18 +201,17 @@ class _Preemption:
 
     def _may_all_go(self, gang_id: GangId) -> bool:
         """Whether its victims go already, or could be chosen still: priorities are edited, gangs finish."""
-        gang = self._session.gangs[gang_id]
+        session, gang = self._session, self._session.gangs[gang_id]
         by_gang: dict[GangId, list[Pod]] = {}
         for pod in self._known.victims_left(gang_id):
             victim = self._known.gang_of(pod).id
-            is_going = is_told(pod) or self._session.pod_state(pod) is not PodState.BOUND
-            if not is_going and not self._moves.is_moving(victim):
+            if session.pod_state(pod) is PodState.BOUND and not self._moves.is_moving(victim):
                 by_gang.setdefault(victim, []).append(pod)
-        victims = [
-            victim_of(self._session.gangs[victim], pods, self._session) for victim, pods in by_gang.items()
-        ]
-        return all(may_go_still(each.gang, gang, self._session) for each in victims) and (
-            self._keeps_guarantees(victims, gang)
+        victims = [victim_of(session.gangs[victim], pods, session) for victim, pods in by_gang.items()]
+        untold = [each.gang for each in victims if not all(map(is_told, each.pods))]
+        return not untold or (
+            all(may_go_still(victim, gang, session) for victim in untold)
+            and self._keeps_guarantees(victims, gang)
         )
 
     def _keeps_guarantees(self, victims: Sequence[Victim], beneficiary: Gang) -> bool:
@@ -297,7 +299,9 @@ class _Preemption:
         made, spared = (victims and self._made_unharmed(demand, search, maker)) or (None, ())
         if made is not None:
             self._made[gang.id] = (demand, made)
-            self._note_causes([victim.gang for victim in made.victims], demand)
+            self._causes[gang.id] = {
+                each.gang.id: self._cause(each.gang, beneficiary) for each in made.victims
+            }
             for victim in made.victims:
                 limits.take(pod.uid for pod in victim.pods)
                 what_if.end(queue=victim.queue, used=victim.used, booked=victim.booked, gone=victim.pods)
@@ -356,8 +360,10 @@ class _Preemption:
 
     # --- what is done and told ------------------------------------------------------------------------------
 
-    def _evict(self, victims: Iterable[tuple[Gang, Pod]], beneficiary: Gang) -> None:
-        """The pods of one gang together."""
+    def _evict(
+        self, victims: Iterable[tuple[Gang, Pod]], beneficiary: Gang, causes: Mapping[GangId, str]
+    ) -> None:
+        """The pods of one gang together; one that is moved starts again in room kept for it."""
         by_gang: dict[GangId, list[Pod]] = {}
         for gang, pod in victims:
             by_gang.setdefault(gang.id, []).append(pod)
@@ -369,24 +375,17 @@ class _Preemption:
                     gang=gang,
                     pods=pods,
                     reason=MOVED_REASON if self._moves.is_moving(gang_id) else EVICTION_REASON,
-                    message=f"{message}: {self._causes[beneficiary.id, gang_id]}",
+                    message=f"{message}: {causes.get(gang_id, 'it starts again in room kept for it')}",
                     beneficiary=str(beneficiary),
                 )
 
-    def _note_causes(self, victims: Iterable[Gang], demand: Demand) -> None:
-        """As it is now: what is decided for others in this cycle changes shares."""
-        beneficiary = beneficiary_of(demand)
-        for victim in {gang.id: gang for gang in victims}.values():
-            self._causes[demand.gang.id, victim.id] = self._cause(victim, beneficiary)
-
     def _cause(self, victim: Gang, beneficiary: Beneficiary) -> str:
-        """In words. What is decided again was somebody's right when it was first."""
-        if self._moves.is_moving(victim.id):
-            return "it starts again in room kept for it"
-        for right in self._session.plugins.eviction_rights:
-            if right.may_evict(victim, beneficiary, self._session):
-                return right.why_evicted(victim, beneficiary, self._session)
-        return "that was decided before"
+        """In words, as it is now: what is decided for others in this cycle changes shares."""
+        session = self._session
+        for right in session.plugins.eviction_rights:
+            if isinstance(right, ExplainsEvictions) and right.may_evict(victim, beneficiary, session):
+                return right.why_evicted(victim, beneficiary, session)
+        return "a plugin allows it"
 
     def _tell(self, gang_id: GangId) -> None:
         """The verdict of a gang for which room is being made."""

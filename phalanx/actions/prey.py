@@ -4,17 +4,21 @@ Neither shares nor use of others are part of what a refusal rests on, as they ch
 Where more may be taken of the same queues than before, it looks again too, but not in every cycle.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 
 from phalanx.actions.demand import Demand
 from phalanx.actions.limits import PREY_LOOK_MS
 from phalanx.actions.make_room import beneficiary_of
 from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.fair_shares import IGNORED
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Prey
 from phalanx.model.names import QueueName, ShapeKey
+
+Amounts = tuple[int, ...]
+"""Per resource that counts, what is beyond the guarantee and beyond the fair share."""
 
 _Key = tuple[QueueName, bool, tuple[tuple[str, int], ...], frozenset[ShapeKey]]
 
@@ -25,6 +29,7 @@ class PreyFinder:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: dict[_Key, Prey] = {}
+        self._amounts: dict[Hashable, Mapping[QueueName, Amounts]] = {}
 
     def prey_of(self, demand: Demand) -> Prey:
         """Other queues of which some gang may be evicted for this demand, by one gang of each, sorted."""
@@ -33,7 +38,7 @@ class PreyFinder:
         if not others:
             return Prey()
         beneficiary = beneficiary_of(demand)
-        shapes = frozenset(batch.pods[0].shape.key for batch in demand.batches)
+        shapes = frozenset(pod.shape.key for pod in beneficiary.kinds)
         key = (gang.queue, gang.may_preempt, tuple(sorted(beneficiary.asked.items())), shapes)
         if key not in self._known:
             rights = self._session.plugins.eviction_rights
@@ -46,23 +51,28 @@ class PreyFinder:
             self._known[key] = Prey(tuple(queues), beyond, at=self._session.snapshot.now)
         return self._known[key]
 
-    def _beyond(
-        self, queues: Iterable[QueueName], beneficiary: Beneficiary
-    ) -> dict[QueueName, tuple[int, ...]]:
+    def _beyond(self, queues: Sequence[QueueName], beneficiary: Beneficiary) -> Mapping[QueueName, Amounts]:
         """Also of those above them up to where their paths and the beneficiary's part."""
-        tree = self._session.queues
-        shared = {queue.name for queue in tree.path(beneficiary.gang.queue)}
-        names = {above.name for queue in queues for above in tree.path(queue)} - shared
-        resources = sorted(name for name, amount in beneficiary.asked.items() if amount)
-        return {name: self._beyond_of(name, resources) for name in sorted(names)}
+        tree, asked = self._session.queues, beneficiary.asked
+        names = sorted(name for name, amount in asked.items() if amount and name not in IGNORED)
+        resources = tuple([name for name in names if "/" in name] or names)
+        key = (beneficiary.gang.queue, tuple(queues), resources)
+        if key not in self._amounts:
+            shared = {queue.name for queue in tree.path(beneficiary.gang.queue)}
+            theirs = {above.name for queue in queues for above in tree.path(queue)} - shared
+            self._amounts[key] = {queue: self._beyond_of(queue, resources) for queue in sorted(theirs)}
+        return self._amounts[key]
 
-    def _beyond_of(self, queue: QueueName, resources: Iterable[str]) -> tuple[int, ...]:
-        share, used = self._session.fair_shares.of(queue), self._session.ledger.usage(queue)
-        return tuple(
-            max(0, used.get(name, 0) - due.get(name, 0))
-            for name in resources
-            for due in (share.guarantee, share.fair_share)
-        )
+    def _beyond_of(self, queue: QueueName, resources: Sequence[str]) -> Amounts:
+        shares = self._session.fair_shares
+        share, used = shares.of(queue), self._session.ledger.usage(queue)
+        found: list[int] = []
+        for name in resources:
+            beyond = [
+                max(0, used.get(name, 0) - due.get(name, 0)) for due in (share.guarantee, share.fair_share)
+            ]
+            found += beyond if shares.is_short(name, queue) else [beyond[0], 0]
+        return tuple(found)
 
     @cached_property
     def _holders(self) -> dict[QueueName, Gang]:

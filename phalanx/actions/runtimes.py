@@ -6,11 +6,12 @@ then four times, and so on: so a wrong run time moves an expected end, but never
 Whoever says nothing is expected to run as long as the last gangs of its kind that have succeeded and whose
 pods are still there: of the same queue, namespace, minMember and name or controller, but for a number at the
 end of that. For others that run a time is assumed, a day unless the configuration says otherwise: of the jobs
-of Microsoft's Philly trace (msr-fiddle/philly-traces) 97 % ended within one. Nobody is let in front of others
-for a time that is only assumed.
+of Microsoft's Philly trace (msr-fiddle/philly-traces) 97 % ended within one. Not so for pods that are
+restarted whenever they end, and for those of other schedulers. Nobody is let in front of others for a time
+that is only assumed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 
@@ -20,6 +21,7 @@ from phalanx.actions.limits import DELETION_EXPECTED_MS, OBSERVED_RUNS_MAX, OBSE
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang, GangKind, Runtime
 from phalanx.model.names import QueueName
+from phalanx.model.pods import Pod
 
 Kind = tuple[GangKind, str, QueueName, str, int]
 """What makes the run times of two gangs alike."""
@@ -97,7 +99,7 @@ class RunTimes:
         if holding and all(pod.deleting for pod in holding):
             soon = self._now + DELETION_EXPECTED_MS
             return End(soon, soon, soon, Method.ESTIMATE)
-        return self._end(gang, self._expected(gang) or self._assumed)
+        return self._end(gang, self._expected(gang) or self._assumed_of(holding))
 
     def end_if_placed(self, gang: Gang) -> End | None:
         """When members that got a node now would end, together with those that have one.
@@ -112,6 +114,11 @@ class RunTimes:
         left = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
         known = [pod.running_since * 1000 for pod in left if pod.running_since]
         return end_of_run(expected, begun=min([self._now, *known]), now=self._now)
+
+    def _assumed_of(self, pods: Sequence[Pod]) -> Expected | None:
+        ours = self._session.config.scheduler_name
+        may_end = all(pod.scheduler_name == ours and not pod.runs_for_ever for pod in pods)
+        return self._assumed if may_end else None
 
     def end_after(self, gang: Gang, start: int) -> int | None:
         """When a gang that starts then would end."""

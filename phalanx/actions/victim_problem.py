@@ -142,6 +142,7 @@ def floors_of(
 ) -> tuple[Floor, ...]:
     """Those that bound anything, with the victims by index."""
     paths = {victim.queue: {queue.name for queue in session.queues.path(victim.queue)} for victim in victims}
+    gangs = {gang: index for index, gang in enumerate(dict.fromkeys(victim.gang.id for victim in victims))}
     found = []
     for floor in floors:
         names = sorted(floor.room)
@@ -151,7 +152,8 @@ def floors_of(
             if floor.queue in paths[victim.queue]
         )
         if names and takes:
-            found.append(Floor(vector_of(floor.room, names), takes, floor.but_largest))
+            groups = tuple(gangs[victims[position].gang.id] for position, _ in takes)
+            found.append(Floor(vector_of(floor.room, names), takes, groups if floor.but_largest else ()))
     return tuple(found)
 
 

@@ -10,7 +10,12 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from phalanx.actions.holders import Seated, total_of, usage_of
-from phalanx.actions.limits import FRESH_VICTIMS_MS, NOMINATION_MS, SURPLUS_UNITS_MAX
+from phalanx.actions.limits import (
+    FRESH_VICTIMS_MS,
+    GRACE_PERIOD_MS_MAX,
+    NOMINATION_MS,
+    SURPLUS_UNITS_MAX,
+)
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.plugin import NEVER
 from phalanx.framework.session import Session
@@ -100,7 +105,7 @@ class Leaving(Struct, frozen=True):
 
 def leaving(session: Session) -> list[Leaving]:
     """All of them, by gang; `pods` are those that are not stuck."""
-    oldest = (session.snapshot.now - NOMINATION_MS) // 1000
+    stuck_before = session.snapshot.now - NOMINATION_MS
     found = []
     evicted = {each.gang for each in session.evictions}
     changed = {gang.id for gang in session.unsettled} | evicted
@@ -109,11 +114,16 @@ def leaving(session: Session) -> list[Leaving]:
             pod for pod in gang.members if pod.holds_node and session.pod_state(pod) is PodState.RELEASING
         ]
         if pods:
-            ending = tuple(pod for pod in pods if not pod.deleting or pod.ended > oldest)
+            ending = tuple(pod for pod in pods if not pod.deleting or gone_by(pod) > stuck_before)
             used, _ = room_of(ending, session)
             _, booked = room_of(pods, session)
             found.append(Leaving(gang.queue, ending, used, booked))
     return found
+
+
+def gone_by(pod: Pod) -> int:
+    """When (ms) the grace period of a pod that is being deleted has ended, of which some hours count."""
+    return min(pod.ended * 1000 + GRACE_PERIOD_MS_MAX, (pod.ended + pod.grace) * 1000)
 
 
 def assume_left(session: Session, what_if: Statement) -> None:

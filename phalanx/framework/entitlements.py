@@ -44,6 +44,7 @@ class FairShares:
         self._divided: dict[Selector | None, dict[QueueName, QueueShare]] = {}
         self._minimums: dict[QueueName, list[list[Pod]]] | None = None
         self._has_place: dict[tuple[ShapeKey, Selector | None], bool] = {}
+        self._has_other_place: dict[tuple[ShapeKey, Selector], bool] = {}
         self._short: dict[tuple[str, QueueName | None], bool] = {}
 
     def of(self, queue: QueueName, selector: Selector | None = None) -> QueueShare:
@@ -82,6 +83,15 @@ class FairShares:
     def capacity(self) -> Resources:
         """What is divided of all nodes."""
         return _capacity(self._session, self._session.nodes)
+
+    def may_go_elsewhere(self, selector: Selector, pod: Pod) -> bool:
+        """Whether a node that a flavor does not count could take the pod if nothing else ran."""
+        key = (pod.shape.key, selector)
+        if key not in self._has_other_place:
+            theirs = self._session.ledger.nodes_of(selector)
+            others = ((name, state) for name, state in self._session.nodes.items() if name not in theirs)
+            self._has_other_place[key] = self._has_room(pod, others)
+        return self._has_other_place[key]
 
     def problems(self, queue: Queue) -> tuple[Problem, ...]:
         """What the queue guarantees beyond what can be kept."""
@@ -132,12 +142,14 @@ class FairShares:
         """Whether a node there could take the pod if nothing else ran."""
         key = (pod.shape.key, part.selector)
         if key not in self._has_place:
-            rejected = self._session.eligibility(pod).rejected
-            self._has_place[key] = any(
-                name not in rejected and fits(pod.shape.requests, state.node.allocatable)
-                for name, state in part.nodes.items()
-            )
+            self._has_place[key] = self._has_room(pod, part.nodes.items())
         return self._has_place[key]
+
+    def _has_room(self, pod: Pod, nodes: Iterable[tuple[NodeName, NodeState]]) -> bool:
+        rejected = self._session.eligibility(pod).rejected
+        return any(
+            name not in rejected and fits(pod.shape.requests, state.node.allocatable) for name, state in nodes
+        )
 
 
 def _capacity(session: "Session", nodes: Mapping[NodeName, NodeState]) -> dict[str, int]:

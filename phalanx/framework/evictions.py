@@ -4,21 +4,23 @@ from msgspec import Struct
 
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, PodUid, QueueName
+from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 
 
 class Beneficiary(Struct, frozen=True):
-    """For whom room would be made, and what it asks for in all."""
+    """For whom room would be made, what it asks for in all, and one pod of each kind for which it does."""
 
     gang: Gang
     asked: Resources
+    kinds: tuple[Pod, ...] = ()
 
 
 class EvictionFloor(Struct, frozen=True):
     """Of this queue and its descendants at most `room` is evicted. `nodes` None means wherever it is.
 
-    A resource that is absent has no floor. `but_largest`: of each resource, the victim that holds most of it
-    is not counted.
+    A resource that is absent has no floor. `but_largest`: of each resource, the gang that loses most of it is
+    not counted.
     """
 
     queue: QueueName

@@ -116,9 +116,14 @@ class OrdersQueues(Protocol):
 
 @runtime_checkable
 class AllowsEvictions(Protocol):
-    """Says who may be evicted for whom; it is enough that one plugin says so. And why, of whom it may be."""
+    """Says who may be evicted for whom; it is enough that one plugin says so."""
 
     def may_evict(self, victim: Gang, beneficiary: Beneficiary, session: "Session") -> bool: ...
+
+
+@runtime_checkable
+class ExplainsEvictions(AllowsEvictions, Protocol):
+    """Says in words why one whom it allows to be evicted may be."""
 
     def why_evicted(self, victim: Gang, beneficiary: Beneficiary, session: "Session") -> str: ...
 

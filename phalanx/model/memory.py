@@ -72,7 +72,7 @@ class Nomination(Struct, frozen=True):
     `seats`: what the gang will hold per node, devices of shares and NUMA zones among it; `members`: which of
     its pods will be there. `victims`: the pods that were evicted for it. It was `decided` then (ms) and holds
     until then (ms); one without seats holds nothing, and only tells of the past. `attempts`: how often room
-    was made for the gang since it waits.
+    was made for the gang since it waits. `causes`: why each gang that loses some may.
     """
 
     seats: Mapping[NodeName, Resources]
@@ -81,6 +81,7 @@ class Nomination(Struct, frozen=True):
     attempts: int
     members: Mapping[NodeName, tuple[PodUid, ...]] = {}
     decided: int = 0
+    causes: Mapping[GangId, str] = {}
 
 
 class Prey(Struct, frozen=True):

@@ -181,14 +181,15 @@ class Pod(Struct, frozen=True, gc=False):
     `created` is in seconds since the epoch. `min_member` is the label's value, None without the label.
     `owners` are the UIDs of all owner references. `problems` are those of its labels and metadata. `ended` is
     when it failed or began to be deleted, and `running_since` when a running one was taken by its kubelet, in
-    seconds since the epoch, 0 when nobody tells. `stand_in`: it does not exist; room is kept for one like it.
-    `ran` is when one that has succeeded began and ended, in seconds too, None when nobody tells. `disruption`
-    is the reason of its condition DisruptionTarget where that is true: it is to be deleted; `disrupted` is
-    when it became so, in seconds too, 0 when nobody tells. `device` is where its share of a GPU is, on its
-    node; None while it has neither, or when nobody tells. `labels` are those that it may share with the
-    others of its workload, `own_labels` those that tell it from them. `checkpointed` is when its work was
-    last saved, in seconds too, 0 when nobody tells. `ignored` says what is wrong with a hint that counts for
-    nothing.
+    seconds since the epoch, 0 when nobody tells. `grace`: seconds that it then has to end, if it is deleted.
+    `stand_in`: it does not exist; room is kept for one like it. `ran` is when one that has succeeded began
+    and ended, in seconds too, None when nobody tells. `disruption` is the reason of its condition
+    DisruptionTarget where that is true: it is to be deleted; `disrupted` is when it became so, in seconds
+    too, 0 when nobody tells. `device` is where its share of a GPU is, on its node; None while it has neither,
+    or when nobody tells. `labels` are those that it may share with the others of its workload, `own_labels`
+    those that tell it from them. `checkpointed` is when its work was last saved, in seconds too, 0 when
+    nobody tells. `ignored` says what is wrong with a hint that counts for nothing. `runs_for_ever`: its
+    kubelet restarts it whenever it ends.
     """
 
     uid: PodUid
@@ -218,6 +219,7 @@ class Pod(Struct, frozen=True, gc=False):
     disruption: str = ""
     disrupted: int = 0
     ended: int = 0
+    grace: int = 0
     running_since: int = 0
     ran: tuple[int, int] | None = None
     device: Device | None = None
@@ -226,6 +228,7 @@ class Pod(Struct, frozen=True, gc=False):
     own_labels: PodLabels = NO_LABELS
     checkpointed: int = 0
     ignored: str = ""
+    runs_for_ever: bool = False
     stand_in: bool = False
 
     @property

@@ -134,10 +134,8 @@ def _is_within(queue: Queue, selector: Selector | None, beneficiary: Beneficiary
 
 
 def _is_confined(beneficiary: Beneficiary, selector: Selector, session: Session) -> bool:
-    """Whether none of the pods it waits with may go to another node."""
-    others = session.nodes.keys() - session.ledger.nodes_of(selector)
-    shapes = {pod.shape.key: pod for pod in beneficiary.gang.members if pod.is_waiting}
-    return all(others <= session.eligibility(pod).rejected.keys() for pod in shapes.values())
+    """Whether no other node could take any of its pods if nothing else ran."""
+    return not any(session.fair_shares.may_go_elsewhere(selector, pod) for pod in beneficiary.kinds)
 
 
 def _is_within_fair_share(queue: Queue, beneficiary: Beneficiary, session: Session) -> bool:

@@ -2,7 +2,8 @@
 
 So tenants give back in proportion to what they borrowed, and not whoever's work is cheapest each time. The
 queue that is furthest beyond pays nothing more, others pay by how much smaller the part of their use is that
-is beyond. Only what is short counts, as where a reclaim compares shares.
+is beyond. Only what is short counts, as where a reclaim compares shares; all as the cycle began. Who is moved
+is chosen by the same prices.
 """
 
 from collections.abc import Sequence
@@ -33,23 +34,24 @@ class SpreadEvictions:
 
     def __init__(self, arguments: SpreadEvictionsArguments) -> None:
         self._most = arguments.most
-        self._beyond: dict[QueueName, int] = {}
+        self._prices: dict[QueueName, int] = {}
 
     def eviction_price(self, gang: Gang, pods: Sequence[Pod], session: Session) -> int:
         """The price of evicting something of the gang's queue."""
-        if not self._beyond:
-            self._beyond = {queue.name: _beyond(queue.name, session) for queue in session.queues}
-        furthest = max(self._beyond.values())
-        return self._most * (furthest - self._beyond.get(gang.queue, furthest)) // _WHOLE
+        if not self._prices:
+            beyond = {queue.name: _beyond(queue.name, session) for queue in session.queues}
+            furthest = max(beyond.values())
+            self._prices = {name: self._most * (furthest - part) // _WHOLE for name, part in beyond.items()}
+        return self._prices.get(gang.queue, 0)
 
 
 def _beyond(queue: QueueName, session: Session) -> int:
     """Thousandths of what it uses that are beyond its share, of the resource of which most is."""
-    due = session.fair_shares.of(queue).fair_share
+    share = session.fair_shares.of(queue)
     return max(
         (
-            max(0, amount - due.get(name, 0)) * _WHOLE // amount
-            for name, amount in session.ledger.usage(queue).items()
+            max(0, amount - share.fair_share.get(name, 0)) * _WHOLE // amount
+            for name, amount in share.used.items()
             if amount > 0 and name not in IGNORED and session.fair_shares.is_short(name, queue)
         ),
         default=0,

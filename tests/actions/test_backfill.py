@@ -172,10 +172,14 @@ def test_gangs_that_say_nothing_are_expected_to_end_some_day() -> None:
     assert decided.reasons()["late"] is Reason.WOULD_DELAY
 
 
-def test_gangs_that_say_nothing_never_end_if_the_configuration_says_so() -> None:
-    timeline = Timeline(2, 8, EASY, SchedulerConfig(backfill=BackfillConfig(assumed_runtime_minutes=None)))
-    timeline.add(Work("run", 1, 8, arrives=-10, on=("n-0",)), Work("big", 2, 8))
-    timeline.step()
+@pytest.mark.parametrize("service", [False, True])
+def test_gangs_never_end_that_are_always_restarted_or_of_which_nothing_is_assumed(*, service: bool) -> None:
+    assumed = BackfillConfig(assumed_runtime_minutes=24 * 60 if service else None)
+    timeline = Timeline(2, 8, EASY, SchedulerConfig(actions=(), backfill=assumed))
+    timeline.add(Work("run", 1, 8, arrives=-10, on=("n-0",))).step()
+    pods = tuple(replace(pod, runs_for_ever=service) for pod in timeline.scenario.members("run"))
+    timeline.scenario.change("run", members=pods)
+    timeline.add(Work("big", 2, 8)).step()
     decided = timeline.add(Work("late", 1, 4)).step()
     assert decided.placed() == ["late"]
     assert decided.result.memory.promised == {}

@@ -342,7 +342,7 @@ def test_room_is_kept_for_as_long_as_its_victims_may_take_to_end() -> None:
     scenario = _full()
     scenario.dying(scenario.decide())
     hour = scenario.now // 1000 + 3600
-    dying = tuple(replace(pod, ended=hour) for pod in scenario.members("low-0"))
+    dying = tuple(replace(pod, grace=3600) for pod in scenario.members("low-0"))
     scenario.change("low-0", members=dying)
     scenario.memory = scenario.decide().result.memory
     scenario.now = hour * 1000
@@ -353,6 +353,20 @@ def test_room_is_kept_for_as_long_as_its_victims_may_take_to_end() -> None:
     scenario.memory = waiting.result.memory
     scenario.now += NOMINATION_MS
     assert scenario.decide().nodes("small") == ["a-0"]
+
+
+def test_others_are_not_asked_again_because_room_is_kept_for_longer() -> None:
+    scenario = _full().gang("vast", 3, gpu=8, priority=5)
+    scenario.dying(scenario.decide())
+    dying = tuple(replace(pod, grace=3600) for pod in scenario.members("low-0"))
+    scenario.change("low-0", members=dying)
+    told = []
+    for _ in range(2):
+        scenario.memory = scenario.decide().result.memory
+        told.append(scenario.memory)
+    kept = [each.nominations[GangId("gang-high")].until for each in told]
+    assert kept == [scenario.now + 3_600_000 + NOMINATION_MS] * 2
+    assert len({each.refusals[GangId("gang-vast")].fingerprint for each in told}) == 1
 
 
 def test_an_eviction_that_is_decided_again_makes_room_only_once() -> None:

@@ -131,7 +131,7 @@ def test_the_guarantee_of_a_flavor_comes_back(
     """To a gang that can run nowhere else; a parent guarantees what its children do."""
     flavor = Flavor("fast", (("group", "n"),), guarantee={GPU: 8})
     scenario = tenants(a={"weight": 1000}, org={}, b={"flavors": [flavor], "parent": parent})
-    scenario.nodes("m", 1, gpu=1)
+    scenario.nodes("m", 1, gpu=2).nodes("o", 1)
     decided = scenario.gang("b", 4, gpu=2, queue="b", selector=selector).decide()
     assert len({each.gang for each in decided.result.evictions}) == gone
     assert all(each.message.endswith("more than its guarantee") for each in decided.result.evictions)
@@ -161,6 +161,13 @@ def test_only_the_last_gang_that_goes_may_be_more_than_is_beyond_the_share(
     for index, gpu in enumerate(sizes):
         scenario.gang(f"a{index}", 1, gpu=gpu, queue="a", on=["n-1"])
     assert gangs_gone(scenario.gang("b", 1, gpu=8, queue="b")) == gone
+
+
+def test_a_gang_with_members_beyond_its_minimum_is_one_gang_too() -> None:
+    """It is one device above the share of its queue, and is the last gang that goes."""
+    scenario = Scenario().queue("a").queue("b").nodes("n", 2, gpu=8)
+    scenario.gang("a", 9, min=8, gpu=1, queue="a", on=["n-0"] * 2 + ["n-1"] * 7)
+    assert gangs_gone(scenario.gang("b", 1, gpu=8, queue="b")) == 1
 
 
 def test_an_eviction_that_was_lost_is_not_decided_again_below_a_guarantee_raised_since() -> None:

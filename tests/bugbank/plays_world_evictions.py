@@ -121,10 +121,10 @@ def room_is_looked_for_anew_when_its_node_dies() -> str | None:
 
 
 def room_that_never_comes_is_looked_for_elsewhere() -> str | None:
-    """The victim does not end in all the time that one has."""
+    """The victim does not end in all the time that one has after its grace period."""
     still = _one_of_two_is_leaving()
     still.cycle()
-    still.now += NOMINATION_MS
+    still.now += NOMINATION_MS + 30_000
     more = _evicted_in_three(still)
     return None if more == ["low1"] else f"evicted are {more}"
 

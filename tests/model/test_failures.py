@@ -91,7 +91,8 @@ def test_when_a_pod_was_told_that_it_goes() -> None:
 
 def test_deletion_began_a_grace_before_its_timestamp() -> None:
     deletion = {"deletionTimestamp": "1970-01-01T00:01:40Z", "deletionGracePeriodSeconds": 30}
-    assert read({"phase": "Running"}, **deletion).ended == 70
+    found = read({"phase": "Running"}, **deletion)
+    assert (found.ended, found.grace) == (70, 30)
 
 
 @pytest.mark.parametrize(

@@ -131,3 +131,10 @@ def test_an_unknown_priority_class_is_a_problem() -> None:
     (problem,) = read(pod(priority=None, priorityClassName="gone")).problems
     assert problem.reason is Reason.INVALID_OBJECT
     assert "spec.priorityClassName" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("policy", "ends"), [("OnFailure", True), ("Never", True), ("Always", False), ("", False)]
+)
+def test_what_is_always_restarted_runs_for_ever(policy: str, ends: bool) -> None:
+    assert read(pod(restartPolicy=policy)).runs_for_ever is not ends

@@ -6,6 +6,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from phalanx.solver.victims.bound import least_cost
 from phalanx.solver.victims.engine import choose, fewest
@@ -47,12 +48,13 @@ def _is_enough(problem: VictimProblem, chosen: set[int]) -> bool:
         taken = [
             sum(vector[i] for unit, vector in floor.takes if unit in chosen) for i in range(len(floor.room))
         ]
-        if floor.but_largest:
-            largest = [
-                max((vector[i] for unit, vector in floor.takes if unit in chosen), default=0)
-                for i in range(len(floor.room))
+        for i in range(len(floor.room)) if floor.groups else ():
+            gone = [
+                (group, vector[i])
+                for (unit, vector), group in zip(floor.takes, floor.groups, strict=True)
+                if unit in chosen
             ]
-            taken = [total - amount for total, amount in zip(taken, largest, strict=True)]
+            taken[i] -= max((sum(a for g, a in gone if g == group) for group, _ in gone), default=0)
         if any(amount > most for amount, most in zip(taken, floor.room, strict=True)):
             return False
     for allowance in problem.allowances:
@@ -146,7 +148,10 @@ def problems(draw: st.DrawFn, *, wants: int = 1) -> VictimProblem:
         unique_by=lambda e: e[0],
     )
     allowances = [Allowance((0,), (draw(st.integers(0, 6)),), tuple(draw(some)))] if units else []
-    floors = [Floor((draw(st.integers(0, 8)),), tuple(draw(some)), draw(st.booleans()))] if units else []
+    floors = [Floor((draw(st.integers(0, 8)),), tuple(draw(some)))] if units else []
+    if floors and draw(st.booleans()):
+        groups = tuple(draw(st.integers(0, 2)) for _ in floors[0].takes)
+        floors = [replace(floors[0], groups=groups)]
     counts = st.dictionaries(st.integers(0, max(0, len(units) - 1)), st.integers(1, 4), max_size=4)
     wish = st.builds(
         Wish, most=st.integers(0, 3), takes=counts.map(lambda takes: tuple(sorted(takes.items())))
@@ -348,15 +353,16 @@ def test_floors_hold_for_what_clears_a_node() -> None:
         assert choice.units == (2,)
 
 
-def test_of_a_floor_but_the_largest_only_the_last_one_is_not_counted() -> None:
-    """Two units of 3 may go together where 3 may be taken, three may not; nor does a large one that stays."""
+def test_of_a_floor_with_groups_only_the_last_one_is_not_counted() -> None:
+    """Where 3 may be taken two units of 3 go together, three if two are of one group; who stays is none."""
     large, small = Unit(1, ((0, (6,)),)), Unit(1, ((1, (3,)),))
-    for pods, units in ((2, 2), (3, None)):
+    takes = ((0, (6,)), (1, (3,)), (2, (3,)), (3, (3,)))
+    for pods, groups, units in ((2, (0, 1, 2, 3), 2), (3, (0, 1, 2, 3), None), (3, (0, 1, 1, 2), 3)):
         problem = VictimProblem(
             wants=(Want((3,), pods),),
             places=(Place((0,), (0,)), Place((0,), (9,))),
             units=(large, small, small, small),
-            floors=(Floor((3,), ((0, (6,)), (1, (3,)), (2, (3,)), (3, (3,))), but_largest=True),),
+            floors=(Floor((3,), takes, groups),),
         )
         choice = choose(problem).choice
         assert (len(choice.units) if choice is not None else None) == units

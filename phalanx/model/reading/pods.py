@@ -26,6 +26,8 @@ from phalanx.model.wire import core
 
 _PHASES: Final = {"": PodPhase.PENDING, **{str(phase): phase for phase in PodPhase}}
 _KUBERNETES_SCHEDULER: Final = "default-scheduler"
+_ENDS: Final = frozenset({"OnFailure", "Never"})
+"""Restart policies of pods that end; the default is none of them."""
 
 
 def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, PriorityLevel]) -> Pod:
@@ -63,6 +65,7 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
         disruption=intern(disruption),
         disrupted=disrupted,
         ended=read_end(meta, status),
+        grace=meta.deletion_grace_period_seconds or 0 if meta.deletion_timestamp is not None else 0,
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
@@ -71,6 +74,7 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
         own_labels=own,
         checkpointed=checkpointed,
         ignored=ignored,
+        runs_for_ever=spec.restart_policy not in _ENDS,
     )
 
 

@@ -153,6 +153,7 @@ class PodSpec(Wire, frozen=True):
     resource_claims: tuple[Present, ...] = ()
     scheduling_group: Present | None = None
     host_network: bool = False
+    restart_policy: str = ""
 
 
 class PodCondition(Wire, frozen=True):

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from phalanx.model.decisions import CycleResult, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
@@ -51,13 +53,18 @@ class KeptRoomIsKept(Check):
                 return
 
 
+def _decided(nomination: Nomination | None) -> Nomination | None:
+    """Whatever was decided; until when it is kept may change."""
+    return nomination and replace(nomination, until=0)
+
+
 def _kept(snapshot: Snapshot, result: CycleResult) -> dict[GangId, Kept]:
     """What was kept before and still is."""
     before, after = snapshot.memory, result.memory
     kept: dict[GangId, Kept] = {
         gang: each
         for gang, each in after.nominations.items()
-        if each.seats and before.nominations.get(gang) == each
+        if each.seats and _decided(before.nominations.get(gang)) == _decided(each)
     }
     moves = after.moves.items()
     kept.update({gang: each for gang, each in moves if not each.controller and gang in before.moves})

@@ -14,7 +14,7 @@ from ortools.sat.python import cp_model
 
 from phalanx.limits import VICTIM_AMOUNTS_MAX
 from phalanx.solver.cpsat import ROUNDING, confirmed_empty, one_worker
-from phalanx.solver.victims.problem import Choice, Place, Vector, VictimProblem
+from phalanx.solver.victims.problem import Choice, Floor, Place, Vector, VictimProblem
 from phalanx.solver.victims.reduced import useful
 from phalanx.solver.victims.room import pods_within
 from phalanx.solver.victims.scope import Scope
@@ -102,21 +102,26 @@ class _Model:
         for floor in self._problem.floors:
             for position, room in enumerate(floor.room):
                 terms = [(self.units[u], vector[position]) for u, vector in floor.takes if u in self.units]
-                if floor.but_largest:
-                    terms += [(largest, -amount) for largest, amount in self._largest_of(terms)]
+                terms += self._not_counted(floor, position)
                 variables, amounts = [each for each, _ in terms], [amount for _, amount in terms]
                 self.cp.add(cp_model.LinearExpr.weighted_sum(variables, amounts) <= max(0, room))
 
-    def _largest_of(self, terms: Sequence[tuple[cp_model.IntVar, int]]) -> list[tuple[cp_model.IntVar, int]]:
-        """Per amount, whether one that goes and takes as much is left out; at most one is."""
-        of_amount: dict[int, list[cp_model.IntVar]] = {}
-        for variable, amount in terms:
-            of_amount.setdefault(amount, []).append(variable)
-        largest = [(self.cp.new_bool_var(""), amount) for amount in of_amount]
-        for (variable, _), units in zip(largest, of_amount.values(), strict=True):
-            self.cp.add_bool_or([*units, ~variable])
-        self.cp.add_at_most_one([variable for variable, _ in largest])
-        return largest
+    def _not_counted(self, floor: Floor, position: int) -> list[tuple[cp_model.IntVar, int]]:
+        """What one group loses, as negative amounts: that of one of its units is, if that goes."""
+        groups: dict[int, list[tuple[cp_model.IntVar, int]]] = {}
+        for group, (unit, vector) in zip(floor.groups, floor.takes, strict=bool(floor.groups)):
+            if unit in self.units and vector[position]:
+                groups.setdefault(group, []).append((self.units[unit], vector[position]))
+        found: list[tuple[cp_model.IntVar, int]] = []
+        is_left_out = [self.cp.new_bool_var("") for _ in groups]
+        self.cp.add_at_most_one(is_left_out)
+        for left_out, members in zip(is_left_out, groups.values(), strict=True):
+            for goes, amount in members:
+                both = self.cp.new_bool_var("") if len(members) > 1 else left_out
+                self.cp.add_implication(both, goes)
+                self.cp.add_implication(both, left_out)
+                found.append((both, -amount))
+        return found
 
     def _fits(self, scope: Scope) -> None:
         """Places that no unit frees count together where they are alike: for several wants a relaxation."""

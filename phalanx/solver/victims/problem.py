@@ -50,20 +50,25 @@ class Allowance(Struct, frozen=True):
 class Floor(Struct, frozen=True):
     """What may be evicted at most of these units together: `room`, of vectors of its own.
 
-    `but_largest`: of each resource, the unit that takes most of it is not counted.
+    `groups`: that of each of the units, in the order of `takes`; of each resource, the group that loses most
+    of it is not counted. Without groups all are.
     """
 
     room: Vector
     takes: tuple[tuple[int, Vector], ...]
-    but_largest: bool = False
+    groups: tuple[int, ...] = ()
 
     def keeps(self, chosen: Collection[int]) -> bool:
         """Whether no more is taken when these units go."""
-        taken = [vector for unit, vector in self.takes if unit in chosen]
-        return not taken or all(
-            sum(amounts) - (max(amounts) if self.but_largest else 0) <= max(0, room)
-            for amounts, room in zip(zip(*taken, strict=True), self.room, strict=True)
-        )
+        return all(self._counted(chosen, position) <= max(0, room) for position, room in enumerate(self.room))
+
+    def _counted(self, chosen: Collection[int], position: int) -> int:
+        lost: dict[int, int] = {}
+        for index, (unit, vector) in enumerate(self.takes):
+            if unit in chosen:
+                group = self.groups[index] if self.groups else 0
+                lost[group] = lost.get(group, 0) + vector[position]
+        return sum(lost.values()) - (max(lost.values(), default=0) if self.groups else 0)
 
 
 class Wish(Struct, frozen=True):

@@ -3,7 +3,6 @@
 What is known of a place is worked out anew only when units have come or gone there.
 """
 
-from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -141,47 +140,54 @@ class _Budgets:
 
     def move(self, unit: int, sign: int) -> None:
         for floor, vector in self._takes.get(unit, ()):
-            self._floors[floor].move(vector, sign)
+            self._floors[floor].move(unit, vector, sign)
         for allowance, vector in self._back.get(unit, ()):
             lacking = self._lacking[allowance]
             for position, amount in enumerate(vector):
                 lacking[position] -= sign * amount
 
     def keep_floors(self, more: Sequence[int]) -> bool:
-        taken: dict[int, list[Vector]] = {}
+        taken: dict[int, list[tuple[int, Vector]]] = {}
         for unit in more:
             for floor, vector in self._takes.get(unit, ()):
-                taken.setdefault(floor, []).append(vector)
-        return all(self._floors[floor].may_take(vectors) for floor, vectors in taken.items())
+                taken.setdefault(floor, []).append((unit, vector))
+        return all(self._floors[floor].may_take(takes) for floor, takes in taken.items())
 
 
 class _Taken:
-    """What is gone of one floor, and per resource the amounts in order where the largest does not count."""
+    """What is gone of one floor, in all and, where it has groups, of each of them."""
 
     def __init__(self, floor: Floor) -> None:
         self._room = floor.room
         self._total = [0] * len(floor.room)
-        self._amounts: list[list[int]] | None = [[] for _ in floor.room] if floor.but_largest else None
+        members = zip(floor.takes, floor.groups, strict=bool(floor.groups))
+        self._group_of = {unit: group for (unit, _), group in members}
+        self._lost: list[dict[int, int]] = [{} for _ in floor.room]
 
-    def move(self, vector: Vector, sign: int) -> None:
+    def move(self, unit: int, vector: Vector, sign: int) -> None:
         for position, amount in enumerate(vector):
             self._total[position] += sign * amount
-            if self._amounts is not None:
-                if sign > 0:
-                    insort(self._amounts[position], amount)
-                else:
-                    self._amounts[position].remove(amount)
+            if self._group_of:
+                lost, group = self._lost[position], self._group_of[unit]
+                lost[group] = lost.get(group, 0) + sign * amount
 
-    def may_take(self, vectors: Sequence[Vector]) -> bool:
+    def may_take(self, takes: Sequence[tuple[int, Vector]]) -> bool:
         """One that is broken already keeps nobody who takes nothing of it."""
         for position, room in enumerate(self._room):
-            more = [vector[position] for vector in vectors]
-            counted = self._total[position] + sum(more)
-            if self._amounts is not None:
-                counted -= max([*more, *self._amounts[position][-1:]])
-            if counted > room and any(more):
+            more = [(unit, vector[position]) for unit, vector in takes if vector[position]]
+            if more and self._counted(position, more) > room:
                 return False
         return True
+
+    def _counted(self, position: int, more: Sequence[tuple[int, int]]) -> int:
+        total = self._total[position] + sum(amount for _, amount in more)
+        if not self._group_of or total <= self._room[position]:
+            return total
+        lost = dict(self._lost[position])
+        for unit, amount in more:
+            group = self._group_of[unit]
+            lost[group] = lost.get(group, 0) + amount
+        return total - max(lost.values())
 
 
 def pods_within(free: Sequence[int], request: Vector, most: int) -> int:
