@@ -1,6 +1,6 @@
 """`python -m bench.cluster_year`: 8,760 simulated hours of 256 nodes under ten times the faults of life.
 
-73 runs of five simulated days each, from seeds 1 to 73: two hours on two quiet cores. A run that has ended
+73 runs of five simulated days each, from seeds 1 to 73: 80 minutes on two cores. A run that has ended
 is kept in the folder of `--keep` and not repeated. Writes bench/results/cluster_year.json when all are
 there.
 """
