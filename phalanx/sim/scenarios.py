@@ -20,7 +20,7 @@ from phalanx.sim.footprint import allocatable_of
 from phalanx.sim.invariants.check import Check
 from phalanx.sim.simulation import WARM_UP_S, Scenario, Submission
 from phalanx.sim.store import Object
-from phalanx.sim.workloads import node
+from phalanx.sim.workloads import node, topology
 
 CAMPAIGNS: Final = {"life": 1, "life-x10": 10, "life-x100": 100}
 """Faults at the rates of life, and so many times as many."""
@@ -119,10 +119,11 @@ def _with_queues(request: Request, checks: tuple[type[Check], ...]) -> Scenario:
         random=random, hours=request.hours, nodes=nodes, load=request.load, began_s=WARM_UP_S
     )
     queues = queue_tree.tree(_random(request, "tree"), gpus=gpus)
+    fabric = topology(tenants.FABRIC, block=_BLOCK, rack=_RACK)
     return Scenario(
         seed=request.seed,
         seconds=request.hours * 3600,
-        cluster=(*nodes, *queue_tree.priority_classes(), *queues, *queue_tree.budgets()),
+        cluster=(*nodes, fabric, *queue_tree.priority_classes(), *queues, *queue_tree.budgets()),
         submissions=tuple(Submission(each.at_s, each.manifests) for each in arrivals),
         faults=faults,
         checks=checks,

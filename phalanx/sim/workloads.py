@@ -49,6 +49,17 @@ def queue(name: str, **spec: Any) -> Manifest:
     return {"apiVersion": API_VERSION, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
+def topology(name: str, **labels: str) -> Manifest:
+    """A Topology: its levels, the widest first, each with its node label."""
+    levels = [{"name": level, "nodeLabel": label} for level, label in labels.items()]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Topology",
+        "metadata": {"name": name},
+        "spec": {"levels": levels},
+    }
+
+
 def priority_class(name: str, value: int) -> Manifest:
     """A PriorityClass."""
     metadata = {"name": name}

@@ -67,6 +67,16 @@ def test_gangs_have_everything(runs: list[Scenario], field: str) -> None:
     assert 0 < sum(field in spec for spec in specs) < len(specs)
 
 
+def test_some_gangs_name_the_topology_of_the_cluster(runs: list[Scenario]) -> None:
+    named = []
+    for run in runs:
+        (known,) = [one["metadata"]["name"] for one in of_kind(run, "Topology")]
+        wishes = [one["spec"].get("topology", {}) for one in of_kind(run, "PodGroup")]
+        named += [wish.get("name") for wish in wishes]
+        assert {wish.get("name", known) for wish in wishes} == {known}
+    assert len(set(named)) == 2
+
+
 def test_some_gangs_can_grow_and_none_needs_more_members_than_its_jobs_make(runs: list[Scenario]) -> None:
     grows = 0
     for run in runs:

@@ -27,6 +27,9 @@ USER: Final = "example.com/user"
 GUARDED: Final = "example.com/guarded"
 """Labels of pods: whose they are, and which budget guards them."""
 
+FABRIC: Final = "fabric"
+"""The Topology of the cluster, which some name; it is the default one of the others."""
+
 _PODS: Final = (1, 2, 3, 4, 4, 6, 8, 8, 12)
 _GPUS: Final = (1, 1, 2, 4, 8)
 _RACKFUL: Final = 24
@@ -53,6 +56,8 @@ _TOPOLOGIES: Final[tuple[dict[str, str] | None, ...]] = (
     {"required": "rack"},
     {"preferred": "rack"},
     {"required": "block", "preferred": "rack"},
+    {"name": FABRIC, "required": "rack"},
+    {"name": FABRIC, "required": "block", "preferred": "rack"},
 )
 _RECOVERIES: Final[tuple[dict[str, str] | None, ...]] = (
     *(None,) * 2,
