@@ -27,6 +27,9 @@ OBJECT_BYTES_MAX: Final = 3 << 20
 _LARGE: Final = 50
 """Entries of a list or map above which nothing inside it is spoiled: that would take most of the time."""
 
+_DEEP: Final = 100
+"""Lists and maps in each other, below which nothing more is spoiled: it is hostile enough."""
+
 
 class Spoiled(NamedTuple):
     """One object as the API server would send it. `how` names what was done to it, `sound` is as before."""
@@ -114,9 +117,9 @@ def _spoil(random: Random, kind: str, document: Document) -> str:
 
 
 def paths(value: Any, path: Path = ()) -> list[Path]:
-    """Where the values of a document are, the document itself and the inside of large ones excepted."""
+    """Where the values of a document are; not the document itself, nor what is inside large or deep ones."""
     inner: Any = ()
-    if isinstance(value, dict | list) and len(value) <= _LARGE:
+    if isinstance(value, dict | list) and len(value) <= _LARGE and len(path) < _DEEP:
         inner = value.items() if isinstance(value, dict) else enumerate(value)
     below = [found for key, each in inner for found in paths(each, (*path, key))]
     return [path, *below] if path else below

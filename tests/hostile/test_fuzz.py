@@ -11,7 +11,7 @@ import pytest
 from tests.calls import counted
 from tests.hostile import events
 from tests.hostile.commands import decided
-from tests.hostile.generator import Spoiled, spoiled
+from tests.hostile.generator import Spoiled, paths, spoiled
 from tests.hostile.harness import Cluster, add_healthy, check_healthy
 
 OBJECTS = 375
@@ -29,6 +29,13 @@ def cluster_with(items: Iterable[Spoiled], seed: int) -> Cluster:
     for item in items:
         events.send(cluster, random, item)
     return cluster
+
+
+def test_what_is_deep_already_can_be_spoiled_once_more() -> None:
+    document: dict[str, object] = {}
+    for _ in range(5000):
+        document = {"again": document}
+    assert len(paths(document)) == 100
 
 
 @pytest.mark.parametrize("seed", SEEDS)
