@@ -11,6 +11,8 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +51,21 @@ QUEUES = ("--hours", "0.25", "--nodes", "12", "--load", "0.9", "--workload", "qu
 def main(arguments: list[str] | None = None) -> int:
     """Exit code 1 when a check was violated, an act failed or, of all together, a mark was not reached."""
     asked = _asked(arguments)
-    began = time.monotonic()
     is_plain = asked.workload == "plain"
-    seeds = _seeds(asked.seeds, PLAIN if is_plain else QUEUES, FAULTS if is_plain else {"all": 1}, asked.jobs)
-    drills = _drills(asked.every, asked.jobs) if is_plain else []
-    minutes = (time.monotonic() - began) / 60
+    settings, shares = (PLAIN, FAULTS) if is_plain else (QUEUES, {"all": 1})
+    minutes: dict[str, float] = {}
+    with _timed("seeds", minutes):
+        seeds = _seeds(asked.seeds, settings, shares, asked.jobs)
+    with _timed("plans of F1 to F3", minutes):
+        drills = _drills(asked.every, asked.jobs) if is_plain else []
+    with _timed("more plans", minutes):
+        drills += _more_drills(asked.every, asked.jobs) if is_plain else []
     marks = added(each["marks"] for each in (*seeds, *drills))
     unreached = missing(marks)
     _tell(seeds, drills, unreached, minutes)
     result = {
         "processes": asked.jobs,
-        "minutes": round(minutes, 1),
+        "minutes": minutes,
         "seeds": seeds,
         "drills": drills,
         "marksNotReached": unreached,
@@ -82,22 +88,34 @@ def _asked(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _seeds(count: int, settings: tuple[str, ...], shares: dict[str, int], jobs: int) -> list[Any]:
-    """Totals of each profile; no seed is played twice."""
+    """Totals of each profile, of two seeds at least; no seed is played twice."""
     parts, first = [], 1
     for faults, share in shares.items():
-        last = first + max(1, count * share // sum(shares.values())) - 1
+        last = first + max(2, count * share // sum(shares.values())) - 1
         words = ("--seeds", f"{first}..{last}", "--faults", faults, *settings)
         parts.append({"profile": faults, **_json("simulate", *words, jobs=jobs)})
         first = last + 1
     return parts
 
 
+@contextmanager
+def _timed(part: str, minutes: dict[str, float]) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    minutes[part] = round((time.monotonic() - began) / 60, 1)
+
+
 def _drills(every: int, jobs: int) -> list[Any]:
-    played = _json("drill", *_named(ACTS), "--every", str(every), jobs=jobs)
+    played: list[Any] = _json("drill", *_named(ACTS), "--every", str(every), jobs=jobs)
+    return played
+
+
+def _more_drills(every: int, jobs: int) -> list[Any]:
+    """Of the other acts, and load."""
     more = _json("drill", *_named(MORE_ACTS), "--every", str(MORE_EVERY * every), jobs=jobs)
     for drill in more:
         drill["drill"] += f", one in {MORE_EVERY * every} of {', '.join(MORE_ACTS)}"
-    return [*played, *more, *_json("drill", "load", "--every", str(every), jobs=jobs)]
+    return [*more, *_json("drill", "load", "--every", str(every), jobs=jobs)]
 
 
 def _named(acts: tuple[str, ...]) -> list[str]:
@@ -109,9 +127,10 @@ def _json(command: str, *options: str, jobs: int) -> Any:
     return json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False).stdout)
 
 
-def _tell(seeds: list[Any], drills: list[Any], unreached: list[str], minutes: float) -> None:
+def _tell(seeds: list[Any], drills: list[Any], unreached: list[str], minutes: dict[str, float]) -> None:
     runs, hours = (sum(each[key] for each in seeds) for key in ("seeds", "simulatedHours"))
-    print(f"{runs} seeds, {hours:.0f} simulated hours, {minutes:.0f} minutes")
+    print(f"{runs} seeds, {hours:.0f} simulated hours")
+    print("minutes: " + ", ".join(f"{part} {taken:.0f}" for part, taken in minutes.items()))
     faults = added(each["faults"] for each in seeds)
     print("faults: " + ", ".join(f"{family} {count}" for family, count in faults.items()))
     for each in seeds:
