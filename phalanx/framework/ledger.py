@@ -5,12 +5,12 @@ descendants' flavors too. Amounts are immutable mappings, replaced as a whole, s
 old one back.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from phalanx.framework.queue_tree import QueueTree
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.nodes import NodeState
-from phalanx.model.queues import Selector
+from phalanx.model.queues import Flavor, Selector
 from phalanx.model.resources import NONE, Resources
 from phalanx.model.snapshot import Snapshot
 
@@ -25,7 +25,8 @@ class Ledger:
         self._flavored: dict[QueueName, tuple[tuple[Account, frozenset[NodeName]], ...]] = {}
         selectors = {flavor.node_selector for queue in tree for flavor in queue.flavors}
         self._nodes = {each: _nodes_with_labels(snapshot.nodes, each) for each in sorted(selectors)}
-        self._selectors = _selectors(tree)
+        self._selectors = _selectors(tree, lambda flavor: True)
+        self._guaranteed = _selectors(tree, lambda flavor: any(flavor.guarantee.values()))
         for queue in tree:
             self._list_accounts(queue.name, tree)
         self.amounts: dict[Account, Resources] = self._sum_up(snapshot.queue_usage)
@@ -34,9 +35,9 @@ class Ledger:
         """What the queue and its descendants use now, over all nodes or over those of one flavor."""
         return self.amounts.get((queue, selector), NONE)
 
-    def selectors(self, queue: QueueName) -> tuple[Selector, ...]:
-        """The node selectors of all flavors of the queue and its descendants, sorted."""
-        return self._selectors.get(queue, ())
+    def guaranteed(self, queue: QueueName) -> tuple[Selector, ...]:
+        """Sorted node selectors of flavors of which the queue or a descendant is guaranteed something."""
+        return self._guaranteed.get(queue, ())
 
     def nodes_of(self, selector: Selector) -> frozenset[NodeName]:
         """The nodes that flavors with this node selector count."""
@@ -70,11 +71,13 @@ class Ledger:
         return dict(totals)
 
 
-def _selectors(tree: QueueTree) -> dict[QueueName, tuple[Selector, ...]]:
+def _selectors(tree: QueueTree, counts: Callable[[Flavor], bool]) -> dict[QueueName, tuple[Selector, ...]]:
+    """Per queue, those of its flavors that count, and of its descendants', sorted."""
     found: dict[QueueName, set[Selector]] = {queue.name: set() for queue in tree}
     for queue in tree:
+        mine = [flavor.node_selector for flavor in queue.flavors if counts(flavor)]
         for above in tree.path(queue.name):
-            found[above.name].update(flavor.node_selector for flavor in queue.flavors)
+            found[above.name].update(mine)
     return {name: tuple(sorted(selectors)) for name, selectors in found.items()}
 
 

@@ -71,7 +71,7 @@ def _in_thousandths(amounts: Resources) -> Resources:
 def _guaranteed_part(queue: Queue, session: Session) -> Fraction | None:
     """The smallest part that it uses of a guarantee it is below; None when it is below none."""
     parts = []
-    for selector in (None, *session.ledger.selectors(queue.name)):
+    for selector in (None, *session.ledger.guaranteed(queue.name)):
         share = session.fair_shares.of(queue.name, selector)
         used = session.ledger.usage(queue.name, selector)
         ratios = [Fraction(used.get(name, 0), share.guarantee[name]) for name in _waited_for(share)]

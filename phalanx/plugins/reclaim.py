@@ -93,7 +93,7 @@ def _floors_of(
         above = {name: amount for name, amount in to_share.items() if amount >= 0}
         yield EvictionFloor(queue.name, above, but_largest=True)
     yield EvictionFloor(queue.name, _beyond(evictable, due.guarantee))
-    for selector in session.ledger.selectors(queue.name):
+    for selector in session.ledger.guaranteed(queue.name):
         kept = session.fair_shares.of(queue.name, selector).guarantee
         used = session.ledger.usage(queue.name, selector)
         yield EvictionFloor(queue.name, _beyond(used, kept), session.ledger.nodes_of(selector))
@@ -115,7 +115,7 @@ def _is_within_guarantee(queue: Queue, beneficiary: Beneficiary, session: Sessio
         return True
     return any(
         _is_within(queue, selector, beneficiary, session) and _is_confined(beneficiary, selector, session)
-        for selector in session.ledger.selectors(queue.name)
+        for selector in session.ledger.guaranteed(queue.name)
     )
 
 

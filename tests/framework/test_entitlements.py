@@ -118,7 +118,7 @@ def test_a_parent_has_the_flavors_of_its_children() -> None:
     scenario.gang("x", 2, gpu=1, queue="b", on=["a100-0", "h100-0"])
     assert share(scenario, "org", H100).guarantee == {GPU: 3}
     ledger = Session(scenario.snapshot(), SchedulerConfig()).ledger
-    assert [ledger.selectors(QueueName(name)) for name in ("org", "b", "other")] == [(H100,), (), ()]
+    assert [ledger.guaranteed(QueueName(name)) for name in ("org", "b", "other")] == [(H100,), (), ()]
     assert [ledger.usage(QueueName("org"), each)[GPU] for each in (None, H100)] == [2, 1]
 
 
@@ -202,5 +202,5 @@ def test_what_is_booked_step_by_step_is_what_is_counted_anew(gangs: list[tuple[s
     scenario.take(Decided(CycleResult(cycle=1, placements=session.placements)))
     anew = Session(scenario.snapshot(), SchedulerConfig()).ledger
     for queue in session.queues:
-        for selector in (None, *session.ledger.selectors(queue.name)):
+        for selector in (None, *(flavor.node_selector for flavor in queue.flavors)):
             assert session.ledger.usage(queue.name, selector) == anew.usage(queue.name, selector)
