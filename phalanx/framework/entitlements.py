@@ -102,11 +102,11 @@ class FairShares:
         return tuple(found)
 
     def _divide(self, part: _Part) -> dict[QueueName, QueueShare]:
-        parties = {queue.name: self._party(queue, part) for queue in self._session.queues}
         capacity = self.capacity if part.selector is None else _capacity(self._session, part.nodes)
+        parties = {queue.name: self._party(queue, part, capacity) for queue in self._session.queues}
         return divide(parties, capacity)
 
-    def _party(self, queue: Queue, part: _Part) -> Party:
+    def _party(self, queue: Queue, part: _Part, capacity: Resources) -> Party:
         own: list[Queue | Flavor] = [queue]
         if part.selector is not None:
             own = [flavor for flavor in queue.flavors if flavor.node_selector == part.selector]
@@ -115,18 +115,22 @@ class FairShares:
             weight=queue.weight,
             guarantee=_each(max, [each.guarantee for each in own]),
             limit=_each(min, [each.limit for each in own]),
-            used=self._used(queue.name, part),
+            used=self._used(queue.name, part, capacity),
             waiting=joined(self._waiting(queue.name, part)),
         )
 
-    def _used(self, queue: QueueName, part: _Part) -> Wishes:
-        """What the queue's pods use, node by node: what is used on one node is of use together."""
+    def _used(self, queue: QueueName, part: _Part, capacity: Resources) -> Wishes:
+        """What the queue's pods use, node by node: what is used on one node is of use together.
+
+        Only of what there is: pods that somebody bound may ask for thousands of resources that no node has.
+        """
         usage = self._session.snapshot.queue_usage.get(queue, {})
         is_all = part.selector is None
         together: dict[frozenset[str], list[Resources]] = {}
         for node, amounts in usage.items():
             if is_all or node in part.nodes:
-                together.setdefault(frozenset(amounts), []).append(amounts)
+                there = {name: amount for name, amount in amounts.items() if capacity.get(name)}
+                together.setdefault(frozenset(there), []).append(there)
         return joined(wish_for(sum_of(alike)) for alike in together.values())
 
     def _waiting(self, queue: QueueName, part: _Part) -> Iterator[Wishes]:

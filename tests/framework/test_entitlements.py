@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from phalanx.actions import allocate, enqueue
 from phalanx.actions.claims import find as find_claims
@@ -13,7 +14,7 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.fair_shares import QueueShare
 from phalanx.framework.session import Session
 from phalanx.model.decisions import CycleResult
-from phalanx.model.names import QueueName
+from phalanx.model.names import QueueName, ShapeKey
 from phalanx.model.queues import Flavor, Selector
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU
@@ -120,6 +121,16 @@ def test_a_parent_has_the_flavors_of_its_children() -> None:
     ledger = Session(scenario.snapshot(), SchedulerConfig()).ledger
     assert [ledger.guaranteed(QueueName(name)) for name in ("org", "b", "other")] == [(H100,), (), ()]
     assert [ledger.usage(QueueName("org"), each)[GPU] for each in (None, H100)] == [2, 1]
+
+
+def test_what_is_used_of_something_that_no_node_has_takes_nothing_from_a_share() -> None:
+    """Somebody bound a pod that asks for it, so its kubelet will refuse it; until then it has its devices."""
+    scenario = two().gang("x", 1, gpu=4, queue="a", on=["n-0"]).gang("y", 8, gpu=1, queue="b")
+    (pod,) = scenario.members("x")
+    shape = replace(pod.shape, key=ShapeKey("odd"), requests={**pod.shape.requests, "example.com/odd": 1})
+    scenario.change("x", members=(replace(pod, shape=shape),))
+    assert due(scenario, "a", "b") == [4, 4]
+    assert "example.com/odd" not in share(scenario, "a").demand
 
 
 def test_what_may_not_run_on_the_nodes_of_a_flavor_is_no_demand_there() -> None:
