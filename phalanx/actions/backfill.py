@@ -155,6 +155,7 @@ class Reservations:
             self._version += 1
         if self._known_leaving is not None and (end := self._run_times.end_of(gang)) is not None:
             self._known_leaving.update(self._leaving_of((gang,)))
+            # what it gives back later is of use to nobody who starts before
             if any(end.at < each.start or each.end is not None for each in self._reserved.values()):
                 self._withheld.clear()
 

@@ -70,6 +70,14 @@ class Preempted(Struct, frozen=True):
 NOTHING = Preempted()
 
 
+class _Decision(Struct, frozen=True):
+    """Room that is made in this cycle. `causes`: why each gang that loses something may."""
+
+    demand: Demand
+    made: Made
+    causes: dict[GangId, str]
+
+
 def execute(session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> Preempted:
     """Evict for as many of the demands that failed as one cycle may; not for gangs that are on their way."""
     step = _Preemption(session, outcome, nominations, moves)
@@ -86,8 +94,7 @@ class _Preemption:
         self._moves = moves
         self._outcome = outcome
         self._known = nominations
-        self._made: dict[GangId, tuple[Demand, Made]] = {}
-        self._causes: dict[GangId, dict[GangId, str]] = {}
+        self._made: dict[GangId, _Decision] = {}
         self._begun: dict[GangId, GangId] = {}
         self._postponed: dict[GangId, int] = {}
         self._hopeless: dict[Hashable, tuple[Evidence, ...]] = {}
@@ -144,22 +151,23 @@ class _Preemption:
                     self._try(failure.demand, maker, limits, what_if)
             what_if.roll_back()
         self._outcome.defects.extend(maker.defects if maker is not None else ())
-        for demand, made in self._made.values():
-            victims = ((victim.gang, pod) for victim in made.victims for pod in victim.pods)
-            self._evict(victims, demand.gang, self._causes[demand.gang.id])
+        for each in self._made.values():
+            victims = ((victim.gang, pod) for victim in each.made.victims for pod in victim.pods)
+            self._evict(victims, each.demand.gang, each.causes)
 
     def close(self) -> Preempted:
         """What was decided, and what of the old is still true."""
         now = self._session.snapshot.now
         nominations = {gang: self._known.prolonged(gang) for gang in self._still_nominated()}
         nominations.update(self._resting())
-        for gang_id, (_, made) in self._made.items():
+        for gang_id, decision in self._made.items():
+            made = decision.made
             nominations[gang_id] = Nomination(
                 seats=made.usage,
                 members={node: tuple(pod.uid for pod in pods) for node, pods in made.members.items()},
                 victims=tuple(pod.uid for victim in made.victims for pod in victim.pods),
                 decided=now,
-                causes=self._causes[gang_id],
+                causes=decision.causes,
                 until=now + NOMINATION_MS,
                 attempts=self._known.attempts(gang_id) + 1,
             )
@@ -298,10 +306,8 @@ class _Preemption:
         search = Search(victims, self._floors(beneficiary), limits)
         made, spared = (victims and self._made_unharmed(demand, search, maker)) or (None, ())
         if made is not None:
-            self._made[gang.id] = (demand, made)
-            self._causes[gang.id] = {
-                each.gang.id: self._cause(each.gang, beneficiary) for each in made.victims
-            }
+            causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in made.victims}
+            self._made[gang.id] = _Decision(demand, made, causes)
             for victim in made.victims:
                 limits.take(pod.uid for pod in victim.pods)
                 what_if.end(queue=victim.queue, used=victim.used, booked=victim.booked, gone=victim.pods)
@@ -316,7 +322,9 @@ class _Preemption:
 
     def _victims_of_others(self) -> set[PodUid]:
         """Pods that are evicted already, in this cycle or before."""
-        taken = {pod.uid for _, made in self._made.values() for victim in made.victims for pod in victim.pods}
+        taken = {
+            pod.uid for each in self._made.values() for victim in each.made.victims for pod in victim.pods
+        }
         taken.update(pod.uid for each in self._still_nominated() for pod in self._known.victims_left(each))
         taken.update(each.pod for each in self._session.evictions)
         return taken
@@ -393,7 +401,7 @@ class _Preemption:
         pods: list[Pod] = []
         bound = ""
         if gang_id in self._made:
-            made = self._made[gang_id][1]
+            made = self._made[gang_id].made
             pods, bound = [pod for victim in made.victims for pod in victim.pods], made.proof
         elif gang_id in self._still_nominated():
             pods = self._known.victims_left(gang_id)
@@ -427,13 +435,13 @@ class _Preemption:
             if not stays or (by in nominations and by not in self._withdrawn):
                 found[gang_id] = by
         found.update(self._begun)
-        for beneficiary, (_, made) in self._made.items():
-            found.update({gang.id: beneficiary for gang in made.gangs_ended})
+        for beneficiary, decision in self._made.items():
+            found.update({gang.id: beneficiary for gang in decision.made.gangs_ended})
         return dict(sorted(found.items()))
 
     def _nominated(self) -> Iterator[Nominate]:
-        for _, made in self._made.values():
-            yield from nominate(made.seats, self._session.cycle)
+        for each in self._made.values():
+            yield from nominate(each.made.seats, self._session.cycle)
 
 
 def _checked_at(nomination: Nomination) -> int:

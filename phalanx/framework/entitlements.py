@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from phalanx.framework.fair_shares import Party, QueueShare, Wishes, divide, joined, wish_for
+from phalanx.framework.fair_shares import IGNORED, Party, QueueShare, Wishes, divide, joined, wish_for
 from phalanx.framework.stand_ins import stand_ins
 from phalanx.framework.statement import total_requests
 from phalanx.limits import AMOUNT_MAX
@@ -61,8 +61,11 @@ class FairShares:
         """Whether the queue and those beside it cannot all have what they ask for of it.
 
         More is asked for than there is, or than its limit or one above allows. Where neither is so, a share
-        may still be less than the demand: who gets no devices has no use for the cores beside them.
+        may still be less than the demand: who gets no devices has no use for the cores beside them. Shares
+        are compared of what is short: of the rest everybody can have what the other resources allow.
         """
+        if resource in IGNORED:
+            return False
         path = [each.name for each in self._session.queues.path(queue)]
         return any(self._is_scarce(resource, above) for above in (None, *path))
 
@@ -129,9 +132,12 @@ class FairShares:
         together: dict[frozenset[str], list[Resources]] = {}
         for node, amounts in usage.items():
             if is_all or node in part.nodes:
-                there = {name: amount for name, amount in amounts.items() if capacity.get(name)}
-                together.setdefault(frozenset(there), []).append(there)
-        return joined(wish_for(sum_of(alike)) for alike in together.values())
+                together.setdefault(frozenset(amounts), []).append(amounts)
+        totals = (sum_of(alike) for alike in together.values())
+        return joined(
+            wish_for({name: amount for name, amount in total.items() if capacity.get(name)})
+            for total in totals
+        )
 
     def _waiting(self, queue: QueueName, part: _Part) -> Iterator[Wishes]:
         """What gangs wait for; of a flavor the pods that may run there."""

@@ -9,11 +9,10 @@ than there is, or than its limit or one above allows. Guarantees of flavors are 
 for gangs that can run nowhere else.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
-from phalanx.framework.fair_shares import IGNORED
 from phalanx.framework.kept_room import usage_of_nobody
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
@@ -42,8 +41,8 @@ class Reclaim:
     def why_evicted(self, victim: Gang, beneficiary: Beneficiary, session: Session) -> str:
         """Of what its queue has too much."""
         mine = _apart(beneficiary.gang.queue, victim.queue, session)
-        is_guaranteed = all(_is_within_guarantee(queue, beneficiary, session) for queue in mine)
-        return f"queue {victim.queue} has more than its {'guarantee' if is_guaranteed else 'fair share'}"
+        due = "guarantee" if _are_within_guarantees(mine, beneficiary, session) else "fair share"
+        return f"queue {victim.queue} has more than its {due}"
 
     def eviction_floors(self, beneficiary: Beneficiary, session: Session) -> tuple[EvictionFloor, ...]:
         """One for each queue beside the path of the beneficiary's."""
@@ -71,7 +70,7 @@ def _may_take_from(
     mine = _apart(gang.queue, queue, session)
     if not theirs or not mine:
         return False
-    if all(_is_within_guarantee(queue, beneficiary, session) for queue in mine):
+    if _are_within_guarantees(mine, beneficiary, session):
         return True
     return all(_is_within_fair_share(queue, beneficiary, session) for queue in mine) and all(
         _is_above_fair_share(queue, beneficiary, session, nobodys) for queue in theirs
@@ -84,11 +83,11 @@ def _floors_of(
     due = session.fair_shares.of(queue.name)
     evictable = _evictable(queue, session, nobodys)
     mine = _apart(beneficiary.gang.queue, queue.name, session)
-    if not all(_is_within_guarantee(each, beneficiary, session) for each in mine):
+    if not _are_within_guarantees(mine, beneficiary, session):
         to_share = {
             name: amount - due.fair_share.get(name, 0) - 1
             for name, amount in evictable.items()
-            if beneficiary.asked.get(name, 0) and _counts(name, queue, session)
+            if beneficiary.asked.get(name, 0) and session.fair_shares.is_short(name, queue.name)
         }
         above = {name: amount for name, amount in to_share.items() if amount >= 0}
         yield EvictionFloor(queue.name, above, but_largest=True)
@@ -107,6 +106,11 @@ def _apart(queue: QueueName, other: QueueName, session: Session) -> list[Queue]:
     """The queue and those above it that are not above the other one too."""
     shared = {each.name for each in session.queues.path(other)}
     return [each for each in session.queues.path(queue) if each.name not in shared]
+
+
+def _are_within_guarantees(queues: Iterable[Queue], beneficiary: Beneficiary, session: Session) -> bool:
+    """Each of them within its own."""
+    return all(_is_within_guarantee(queue, beneficiary, session) for queue in queues)
 
 
 def _is_within_guarantee(queue: Queue, beneficiary: Beneficiary, session: Session) -> bool:
@@ -144,7 +148,7 @@ def _is_within_fair_share(queue: Queue, beneficiary: Beneficiary, session: Sessi
     return all(
         used.get(name, 0) + amount <= due.get(name, 0)
         for name, amount in beneficiary.asked.items()
-        if amount and _counts(name, queue, session)
+        if amount and session.fair_shares.is_short(name, queue.name)
     )
 
 
@@ -157,13 +161,8 @@ def _is_above_fair_share(
     return any(
         used.get(name, 0) > due.get(name, 0)
         for name, amount in beneficiary.asked.items()
-        if amount and _counts(name, queue, session)
+        if amount and session.fair_shares.is_short(name, queue.name)
     )
-
-
-def _counts(resource: str, queue: Queue, session: Session) -> bool:
-    """Shares are compared of what is short: of the rest everybody can have what the other resources allow."""
-    return resource not in IGNORED and session.fair_shares.is_short(resource, queue.name)
 
 
 def _evictable(queue: Queue, session: Session, nobodys: Mapping[QueueName, Resources]) -> Resources:

@@ -11,7 +11,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.framework.fair_shares import IGNORED
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName
@@ -52,7 +51,7 @@ def _beyond(queue: QueueName, session: Session) -> int:
         (
             max(0, amount - share.fair_share.get(name, 0)) * _WHOLE // amount
             for name, amount in share.used.items()
-            if amount > 0 and name not in IGNORED and session.fair_shares.is_short(name, queue)
+            if amount > 0 and session.fair_shares.is_short(name, queue)
         ),
         default=0,
     )

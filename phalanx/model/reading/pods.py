@@ -65,7 +65,7 @@ def read_pod(written: core.Pod, *, shapes: Shapes, classes: Mapping[str, Priorit
         disruption=intern(disruption),
         disrupted=disrupted,
         ended=read_end(meta, status),
-        grace=meta.deletion_grace_period_seconds or 0 if meta.deletion_timestamp is not None else 0,
+        grace=meta.deletion_grace_period_seconds or 0,
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
