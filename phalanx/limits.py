@@ -92,6 +92,9 @@ POD_REQUEST_MAX: Final = 2**52
 """Most that a pod counts as requesting of a resource, in its unit (4 PiB of bytes): more than a node has, and
 2,000 such pods on a node still add up to a 64-bit integer."""
 
+POD_RESOURCES_MAX: Final = 256
+"""Resources that a pod asks for by name: real ones name about ten, and each is compared with every node."""
+
 SHARED_DEVICES_MAX: Final = 64
 """GPUs of one node that are shared; no machine has more, and each is a resource of its own."""
 

@@ -74,6 +74,15 @@ async def test_a_node_with_resources_without_end_delays_nobody() -> None:
     assert share.denominator.bit_length() < 64
 
 
+async def test_a_pod_that_asks_for_resources_without_end_is_told_so() -> None:
+    """Victims were looked for, and shares compared, name by name: a cycle took half a second."""
+    requests = {f"example.com/{index}": "1" for index in range(5000)}
+    _, _, result = await decided([pod("p", requests)])
+    assert misconfigured(result) == {Reason.INVALID_OBJECT: 1}
+    told = "pod p: spec: asks for 5000 resources, expected at most 256"
+    assert [verdict.message for verdict in result.verdicts] == [told]
+
+
 async def test_a_gang_of_ten_thousand_and_one() -> None:
     members = [pod(f"p{n}", {"cpu": "1"}, labels={LABEL_POD_GROUP: "g"}) for n in range(10_001)]
     _, _, result = await decided([pod_group(10_001), *members])

@@ -461,6 +461,11 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
         Reason.INVALID_OBJECT,
         "spec.roles[worker].requests: a share of a GPU cannot be reserved",
     ),
+    (
+        {"roles": [{"name": "worker", "count": 1, "requests": {f"x/{n}": 1 for n in range(257)}}]},
+        Reason.INVALID_OBJECT,
+        "spec.roles[worker].requests: asks for 257 resources, expected at most 256",
+    ),
 ]
 
 

@@ -21,7 +21,7 @@ from phalanx.model.pods import Controller
 from phalanx.model.reading.checkpoints import read_checkpoint
 from phalanx.model.reading.durations import milliseconds
 from phalanx.model.reading.metadata import controller_of, identity, seconds, seconds_at
-from phalanx.model.reading.requests import read_amounts
+from phalanx.model.reading.requests import read_amounts, too_many
 from phalanx.model.reading.shapes import shape_requesting
 from phalanx.model.reasons import Problem, Reason
 from phalanx.model.shares import asks_for_share
@@ -195,7 +195,7 @@ def _reservation_faults(spec: PodGroupSpec) -> Iterator[str]:
     for role in spec.roles:
         path, wrong = f"spec.roles[{role.name}].requests", list[str]()
         amounts = read_amounts(role.requests, path, wrong)
-        yield from wrong
+        yield from [*wrong, *too_many(amounts, path)]
         if asks_for_share(amounts):
             yield f"{path}: a share of a GPU cannot be reserved, only whole ones"
 

@@ -9,7 +9,7 @@ defaults it. Amounts are rounded up per container.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from phalanx.limits import POD_REQUEST_MAX
+from phalanx.limits import POD_REQUEST_MAX, POD_RESOURCES_MAX
 from phalanx.model.quantities import InvalidQuantity, request_amount
 from phalanx.model.resources import PODS, Resources, add
 from phalanx.model.wire.core import Container, ContainerStatus, Pod, PodStatus, Quantity, ResourceRequirements
@@ -34,6 +34,7 @@ def pod_requests(pod: Pod, wrong: list[str]) -> Resources:
     total = {**total, **_pod_level(pod, asked, wrong)}
     total = add(total, read_amounts(spec.overhead, "spec.overhead", wrong))
     capped = {name: min(amount, POD_REQUEST_MAX) for name, amount in sorted(total.items()) if amount}
+    wrong.extend(too_many(capped, "spec"))
     return dict(sorted({**capped, PODS: 1}.items()))
 
 
@@ -63,6 +64,13 @@ def read_amounts(written: Mapping[str, Quantity], path: str, wrong: list[str]) -
             wrong.append(f"{path}[{name}]: {invalid}")
             amounts[name] = POD_REQUEST_MAX
     return amounts
+
+
+def too_many(amounts: Resources, path: str) -> list[str]:
+    """What is wrong where more resources are asked for than a pod may."""
+    if len(amounts) <= POD_RESOURCES_MAX:
+        return []
+    return [f"{path}: asks for {len(amounts)} resources, expected at most {POD_RESOURCES_MAX}"]
 
 
 def aggregate(main: Iterable[Resources], init: Sequence[Resources], sidecar: Sequence[bool]) -> Resources:
