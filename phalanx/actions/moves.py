@@ -15,7 +15,7 @@ from phalanx.framework.statement import Statement, Usage
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Nomination
 from phalanx.model.moves import Move
-from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod, plain
 from phalanx.model.resources import NONE, Resources, subtract
 
@@ -43,7 +43,7 @@ class Moves:
             current = heirs[kind].pop(0) if heirs.get(kind) else origin
             self._origins[current] = origin
             self.open[current] = move
-        self._coming: dict[GangId, Usage] = {}
+        self._coming: list[tuple[QueueName, Usage]] = []
         self._begun: dict[GangId, Move] = {}
         self._helped: set[GangId] = set()
         self._rooms = self._find_rooms(nominations) if self.open else {}
@@ -71,9 +71,9 @@ class Moves:
                 self._take(gang, statement, *self._rooms[gang])
 
     def keep_coming(self, what_if: Statement) -> None:
-        """Take what is theirs of the room of those that are to end, after their end was assumed."""
-        for gang, room in self._coming.items():
-            what_if.hold(queue=self.open[gang].queue, room=room, booked={})
+        """Take what is meant for them of the room of those that are to end, after their end was assumed."""
+        for queue, room in self._coming:
+            what_if.hold(queue=queue, room=room, booked={})
 
     def begin(self, beneficiary: Gang, seats: Usage, moved: Mapping[GangId, Move]) -> None:
         """Their eviction was decided: nobody else gets what is free of the seats of all of them."""
@@ -86,7 +86,9 @@ class Moves:
                 *((move.queue, move.seats) for move in moved.values()),
             ]:
                 statement.hold(queue=queue, room=beyond(wanted, coming), booked={})
-                coming = beyond(coming, wanted)
+                rest = beyond(coming, wanted)
+                self._coming.append((queue, beyond(coming, rest)))
+                coming = rest
         self._begun.update(moved)
         self._helped.add(beneficiary.id)
 
@@ -139,8 +141,9 @@ class Moves:
             fresh = _fresh(self._session.gangs.get(self._origins[gang]), move)
             needed = beyond(move.seats, usage_of(seated_on_nodes(fresh)))
             rooms[gang] = beyond(needed, coming), _owed(needed, usage_of(seated_on_nodes(holders[gang])))
-            self._coming[gang] = beyond(coming, beyond(coming, needed))
-            coming = beyond(coming, needed)
+            rest = beyond(coming, needed)
+            self._coming.append((move.queue, beyond(coming, rest)))
+            coming = rest
         return rooms
 
     def _meant_for(self, gang: GangId, nomination: Nomination, nominations: Nominations) -> Usage:

@@ -369,6 +369,19 @@ def test_a_chain_of_moves_is_kept_from_whoever_looks_for_victims() -> None:
     assert not middle.placed()
 
 
+def test_a_chain_of_moves_is_kept_in_the_cycle_that_decides_it_too() -> None:
+    """The urgent one would fit where the second one leaves, were that not for the first one."""
+    scenario = Scenario().nodes("a", 1, gpu=4).nodes("b", 1, gpu=4).nodes("c", 1, gpu=3, cpu=4)
+    scenario.queue("moved", priority=1).queue("third").nodes("d", 1, gpu=3)
+    for name, gpu, node in (("first", 4, "a"), ("second", 3, "b")):
+        scenario.gang(name, 1, gpu=gpu, cpu=1, on=[f"{node}-0"], queue="moved")
+    scenario.gang("prey", 1, gpu=3, on=["d-0"], queue="third", priority=1)
+    scenario.gang("large", 1, gpu=4, selector={"group": "a"}, queue="moved")
+    scenario.gang("urgent", 1, gpu=3, cpu=8, queue="third", priority=9)
+    decided = rested(scenario).decide(SchedulerConfig(actions=ACTIONS))
+    assert decided.evicted() == ["first-0", "second-0", "prey-0"]
+
+
 def test_who_is_moved_never_evicts_while_its_room_is_kept() -> None:
     scenario = _chain()
     scenario.dying(scenario.decide(ON))

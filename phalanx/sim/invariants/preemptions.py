@@ -29,7 +29,8 @@ class PreemptionsHelp(Check):
     one that is moved is of no higher priority, and room is kept for it too. It may be preempted, and is not
     finishing; but who was told to go is evicted whatever was edited since. Of its gang all go, or those that
     stay are its minimum. On each node where the other gang will go, what is free, what is being deleted and
-    what is evicted are enough for it and for all others for whom room is made there.
+    what is evicted are enough for it and for all others for whom room is made there; later, work of higher
+    priority in its queue may take of that.
     """
 
     name = "S22"
@@ -86,7 +87,7 @@ class PreemptionsHelp(Check):
     def _check_room(self, snapshot: Snapshot, result: CycleResult, gone: set[PodUid]) -> None:
         known, told = snapshot.memory, result.memory
         new: dict[GangId, Nomination | Move] = {
-            gang: each for gang, each in told.nominations.items() if each != known.nominations.get(gang)
+            gang: each for gang, each in told.nominations.items() if each.decided == snapshot.now
         }
         started = {gang: each for gang, each in told.moves.items() if gang not in known.moves}
         new.update(started)
