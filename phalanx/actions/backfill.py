@@ -4,7 +4,8 @@ In a queue that asks for it, the first gang that finds no room (Easy), or each t
 gets a reservation: the earliest time at which it fits, as gangs with a run time end, and what it then takes
 of which nodes. Whoever has no such promise, or a later one, in whichever queue, may use that room if it ends
 before, and what is left beside it for as long as it likes. Repairs, gangs of higher rank and those of queues
-that are served before are kept from nothing.
+that are served before are kept from nothing; those that stay within what their queue is guaranteed only from
+starts that are within a guarantee too.
 
 Only the promise is remembered; times and seats are worked out anew in each cycle. Who was promised a start
 first comes first of its rank, so that two gangs do not take turns. A start that turns out late has its seats
@@ -21,17 +22,18 @@ from msgspec.structs import replace
 from phalanx.actions import claims
 from phalanx.actions.agenda import rank_of
 from phalanx.actions.demand import Demand, Stage
-from phalanx.actions.holders import Kinds, gangs_holding
+from phalanx.actions.holders import Kinds, charged, gangs_holding
 from phalanx.actions.limits import RESERVATIONS_PER_QUEUE_MAX, RESERVATIONS_TRIED_MAX
 from phalanx.actions.outcome import Failure
 from phalanx.actions.placing import Placing
+from phalanx.actions.precedence import binding
 from phalanx.actions.problems import Posed, Problems
 from phalanx.actions.reservations import (
+    NOT_PROMISED,
     Leaving,
     Reservation,
     Turn,
     cells_of,
-    charged,
     least_room,
     split,
 )
@@ -53,9 +55,6 @@ _AT_ONCE: Final = {
     Backfill.CONSERVATIVE: RESERVATIONS_PER_QUEUE_MAX,
 }
 """How many gangs of one queue have a reservation."""
-
-_NOT_PROMISED: Final = (1 << 62, 0)
-"""After all cycles that promised something."""
 
 
 class _Withheld(Struct, frozen=True):
@@ -91,18 +90,11 @@ class Reservations:
 
     def binding(self, demand: Demand) -> tuple[Reservation, ...]:
         """The reservations that this demand must not delay."""
-        if not self._reserved or demand.stage is Stage.REPAIR:
-            return ()
-        turn, queue = self._turn(demand.gang), demand.gang.queue
-        return tuple(
-            each
-            for each in self.all
-            if each.turn < turn and not _is_served_before(self._session, queue, each.queue)
-        )
+        return binding(self.all, demand, self._session)
 
     def _turn(self, gang: Gang) -> Turn:
         mine = self._reserved.get(gang.id)
-        return mine.turn if mine is not None else (rank_of(gang, self._session), _NOT_PROMISED)
+        return mine.turn if mine is not None else (rank_of(gang, self._session), NOT_PROMISED)
 
     def pose(
         self,
@@ -231,12 +223,6 @@ def _may_be_promised(failure: Failure) -> bool:
         return False
     is_impossible = carried is not None and carried.verdict.reason.standing is Standing.IMPOSSIBLE
     return failure.tried and not is_impossible
-
-
-def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> bool:
-    """Whether the queue has a higher priority than the other one where their ways from the root part."""
-    ways = zip(reversed(session.queues.path(queue)), reversed(session.queues.path(other)), strict=False)
-    return next((mine.priority > theirs.priority for mine, theirs in ways if mine.name != theirs.name), False)
 
 
 def _promised_before(session: Session, run_times: RunTimes) -> dict[GangId, Reservation]:

@@ -184,9 +184,9 @@ class _Consolidation:
         )
 
     def _plan(self, demand: Demand, planner: MovePlanner) -> MadeByMoves | None:
-        """Beside the reserved starts of others; None where it is enough to wait for those that end."""
+        """Beside reserved starts of who comes first; None where it is enough to wait for those that end."""
         with self._session.statement() as what_if:
-            self._outcome.hold_reserved(what_if, but=demand.gang.id)
+            self._outcome.hold_reserved(demand, self._session, what_if)
             made = None if self._fits_soon(demand, planner) else self._plan_now(demand, planner)
             what_if.roll_back()
         return made

@@ -7,7 +7,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.stand_ins import stand_ins
+from phalanx.framework.statement import total_requests
 from phalanx.model.gangs import (
     Gang,
     lineages,
@@ -328,3 +330,9 @@ def _name(pods: Sequence[Pod]) -> str:
     """The roles of these pods, or else their subgroup, for messages."""
     roles = dict.fromkeys(pod.role for pod in pods if pod.role)
     return "+".join(roles) or pods[0].subgroup or "pod"
+
+
+def beneficiary_of(demand: Demand) -> Beneficiary:
+    """For whom room is made, and what it asks for."""
+    asked = total_requests([pod for batch in demand.batches for pod in batch.pods])
+    return Beneficiary(demand.gang, asked, tuple(batch.pods[0] for batch in demand.batches))

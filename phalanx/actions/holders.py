@@ -12,9 +12,10 @@ from phalanx.framework.statement import Kept, Usage, total_requests
 from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
+from phalanx.model.numa import is_aligned
 from phalanx.model.pods import Device, Pod, PodPhase, PodShape
 from phalanx.model.resources import CPU, NONE, Resources, add, scale, sum_of
-from phalanx.model.shares import asks_for_share, held_with, total_held
+from phalanx.model.shares import asks_for_share, held_with, is_device, total_held
 
 _NO_QUEUE: Final = QueueName("")
 
@@ -148,6 +149,16 @@ def usage_of(seated: Sequence[Seated], *, with_devices: bool = False) -> dict[No
         amounts = held_with(shape, device, runs=runs) if with_devices else shape.requests
         usage[node] = add(usage.get(node, NONE), scale(amounts, count))
     return usage
+
+
+def charged(usage: Usage) -> Usage:
+    """What of this is on the account of a queue: what was asked for, not on which device or in which zone."""
+    return {
+        node: {
+            name: amount for name, amount in amounts.items() if not is_device(name) and not is_aligned(name)
+        }
+        for node, amounts in usage.items()
+    }
 
 
 def total_of(usage: Usage) -> Resources:

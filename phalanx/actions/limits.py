@@ -9,7 +9,7 @@ VICTIM_TRIALS_MAX: Final = 16
 """Victims chosen by trial of which is tried whether they may stay, each a solve."""
 
 SURPLUS_UNITS_MAX: Final = 64
-"""Members beyond its minimum that a gang may lose one by one for one demand."""
+"""Parts of a gang that may be evicted one by one: a member beyond its minimum, of larger gangs several."""
 
 SHOWN_VICTIMS: Final = 5
 """Pods that a verdict names of those which must end first."""

@@ -26,9 +26,9 @@ from phalanx.actions.placing import seats_of
 from phalanx.actions.problems import Problems
 from phalanx.actions.victim_problem import Bounds, problem_of
 from phalanx.actions.victims import Victim
-from phalanx.framework.evictions import Beneficiary, EvictionFloor
+from phalanx.framework.evictions import EvictionFloor
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Seats, Statement, Usage, total_requests
+from phalanx.framework.statement import Seats, Statement, Usage
 from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, PodUid
@@ -247,12 +247,6 @@ class RoomMaker:
     def _end(self, victims: Sequence[Victim], what_if: Statement) -> None:
         for each in victims:
             what_if.end(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
-
-
-def beneficiary_of(demand: Demand) -> Beneficiary:
-    """For whom room is made, and what it asks for."""
-    asked = total_requests([pod for batch in demand.batches for pod in batch.pods])
-    return Beneficiary(demand.gang, asked, tuple(batch.pods[0] for batch in demand.batches))
 
 
 def _is_meant(pod: Pod, terms: Collection[int | None]) -> bool:

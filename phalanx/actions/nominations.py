@@ -12,7 +12,7 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from phalanx.actions.holders import seated_on_nodes, usage_of
+from phalanx.actions.holders import charged, seated_on_nodes, usage_of
 from phalanx.actions.limits import NOMINATION_ATTEMPTS_MAX, NOMINATION_MS, NOMINATION_REST_MS
 from phalanx.actions.victims import gone_by
 from phalanx.framework.session import Session
@@ -24,7 +24,6 @@ from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.numa import is_aligned
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, subtract
-from phalanx.model.shares import is_device
 
 
 class Nominations:
@@ -145,16 +144,6 @@ def nominate(seats: Seats, cycle: int) -> Iterator[Nominate]:
 def _held_by(pods: Iterable[Pod]) -> dict[NodeName, Resources]:
     """What they use where they are, with the devices of shares."""
     return usage_of(seated_on_nodes(pods), with_devices=True)
-
-
-def charged(seats: Usage) -> Usage:
-    """What of this is on the account of a queue: what was asked for, not on which device or in which zone."""
-    return {
-        node: {
-            name: amount for name, amount in amounts.items() if not is_device(name) and not is_aligned(name)
-        }
-        for node, amounts in seats.items()
-    }
 
 
 def beyond(seats: Usage, held: Usage) -> dict[NodeName, Resources]:

@@ -12,8 +12,9 @@ from msgspec import Struct
 
 from phalanx.actions import begun
 from phalanx.actions.agenda import rank_of
-from phalanx.actions.demand import Demand, Stage
+from phalanx.actions.demand import Demand, Stage, beneficiary_of
 from phalanx.actions.eviction_limits import EvictionLimits, limits_of
+from phalanx.actions.holders import charged
 from phalanx.actions.limits import (
     EVICTION_CHECK_MS,
     NOMINATION_MS,
@@ -21,9 +22,9 @@ from phalanx.actions.limits import (
     PREEMPTORS_PER_CYCLE_MAX,
     SHOWN_VICTIMS,
 )
-from phalanx.actions.make_room import Made, RoomMaker, Search, beneficiary_of
+from phalanx.actions.make_room import Made, RoomMaker, Search
 from phalanx.actions.moves import Moves
-from phalanx.actions.nominations import Nominations, charged, nominate
+from phalanx.actions.nominations import Nominations, nominate
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.prey import PreyFinder, looks_again_at
 from phalanx.actions.unharmed import answered
@@ -143,12 +144,14 @@ class _Preemption:
             self._moves.keep_coming(what_if)
             maker: RoomMaker | None = None
             limits: EvictionLimits | None = None
-            prey = PreyFinder(self._session)
-            for failure in self._outcome.failures.values():
-                if self._may_try(failure, prey):
-                    maker = maker or RoomMaker(self._session)
-                    limits = limits or limits_of(self._session, self._victims_of_others())
-                    self._try(failure.demand, maker, limits, what_if)
+            prey, failures = PreyFinder(self._session), self._outcome.failures.values()
+            for failure in self._in_turn([each for each in failures if self._may_try(each, prey)]):
+                if self._has_tried_enough:
+                    self._postpone(failure.demand.gang.id)
+                    continue
+                maker = maker or RoomMaker(self._session)
+                limits = limits or limits_of(self._session, self._victims_of_others())
+                self._try(failure.demand, maker, limits, what_if)
             what_if.roll_back()
         self._outcome.defects.extend(maker.defects if maker is not None else ())
         for each in self._made.values():
@@ -251,15 +254,34 @@ class _Preemption:
             if due is not None:
                 self._postponed[gang.id] = due
             return False
-        is_enough = len(self._made) >= PREEMPTORS_PER_CYCLE_MAX or self._tried >= PREEMPTIONS_TRIED_MAX
-        if not failure.tried or is_enough:
-            self._postponed[gang.id] = now
+        if not failure.tried:
+            self._postpone(gang.id)
             return False
         rests_until = self._known.rests_until(gang.id)
         if rests_until is not None:
             self._postponed[gang.id] = rests_until
             return False
         return True
+
+    @property
+    def _has_tried_enough(self) -> bool:
+        return len(self._made) >= PREEMPTORS_PER_CYCLE_MAX or self._tried >= PREEMPTIONS_TRIED_MAX
+
+    def _postpone(self, gang: GangId) -> None:
+        """To the next cycle; since when it was due is kept."""
+        self._postponed[gang] = self._due_since(gang)
+
+    def _due_since(self, gang: GangId) -> int:
+        now = self._session.snapshot.now
+        return min(now, self._session.snapshot.memory.postponed.get(gang, now))
+
+    def _in_turn(self, waiting: Sequence[Failure]) -> Sequence[Failure]:
+        """Where more of them wait than a cycle tries, half of the tries go to those who are due longest."""
+        if len(waiting) <= PREEMPTIONS_TRIED_MAX:
+            return waiting
+        half = PREEMPTIONS_TRIED_MAX // 2
+        late = sorted(waiting[half:], key=lambda failure: self._due_since(failure.demand.gang.id))
+        return [*waiting[:half], *late]
 
     def _looks_again_at(self, failure: Failure, prey: Prey) -> int | None:
         """From when on (ms) victims are looked for, None while nothing is new since it found none."""
@@ -294,7 +316,8 @@ class _Preemption:
         if gang.id in self._known.open:
             self._known.give_up(gang, what_if)
         evictor = self._session.preempted.get(gang.id)
-        key = (maker.key(demand), rank_of(gang, self._session), gang.preemption_policy, evictor)
+        rank = (rank_of(gang, self._session), gang.priority)  # one may be due to age, which gives no rights
+        key = (maker.key(demand), rank, gang.preemption_policy, evictor)
         if key in self._hopeless:
             self._spared[gang.id] = self._hopeless[key]
             return
@@ -341,12 +364,12 @@ class _Preemption:
     def _made_beside_reservations(
         self, demand: Demand, search: Search, maker: RoomMaker
     ) -> tuple[Made | None, tuple[Evidence, ...]]:
-        """What is reserved for the start of others is no room: in the next cycle it would be kept from it.
+        """What is reserved for others who come first is no room: in the next cycle it would be kept from it.
 
         Where there are no victims, the limits that are why.
         """
         with self._session.statement() as reserved:
-            self._outcome.hold_reserved(reserved, but=demand.gang.id)
+            self._outcome.hold_reserved(demand, self._session, reserved)
             made = maker.make(demand, search)
             spared = maker.why_spared(demand, search) if made is None else ()
             reserved.roll_back()

@@ -7,9 +7,8 @@ Where more may be taken of the same queues than before, it looks again too, but 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 
-from phalanx.actions.demand import Demand
+from phalanx.actions.demand import Demand, beneficiary_of
 from phalanx.actions.limits import PREY_LOOK_MS
-from phalanx.actions.make_room import beneficiary_of
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.fair_shares import IGNORED
 from phalanx.framework.session import Session

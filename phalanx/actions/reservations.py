@@ -7,7 +7,7 @@ when that gang has run as long as it may.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -16,7 +16,6 @@ from phalanx.framework.ledger import Account, Ledger
 from phalanx.framework.statement import Usage
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.resources import Resources
-from phalanx.model.shares import is_device
 
 Cell = tuple[NodeName | Account, str]
 """A resource of a node (its name), or of an account."""
@@ -25,6 +24,9 @@ Cells = Mapping[Cell, int]
 
 Turn = tuple[Any, ...]
 """Rank, then who was promised first; smaller comes first."""
+
+NOT_PROMISED: Final = (1 << 62, 0)
+"""After all cycles that promised something."""
 
 
 class Leaving(Struct, frozen=True):
@@ -85,14 +87,6 @@ def cells_of(queue: QueueName, used: Usage, booked: Usage, ledger: Ledger) -> Ce
         for account in ledger.accounts(queue, node):
             _add(cells, account, amounts)
     return cells
-
-
-def charged(used: Usage) -> Usage:
-    """Of what pods take of nodes, that for which their queue pays: all but single devices."""
-    return {
-        node: {name: amount for name, amount in amounts.items() if not is_device(name)}
-        for node, amounts in used.items()
-    }
 
 
 def _add(cells: dict[Cell, int], place: NodeName | Account, amounts: Resources) -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from phalanx.actions import words
 from phalanx.actions.demand import Demand
 from phalanx.actions.frame import frame_of
-from phalanx.actions.holders import total_of
+from phalanx.actions.holders import charged, total_of
 from phalanx.actions.limits import RESERVATION_ENDS_TOLD_MAX, RESERVATION_GAPS_MAX, RESERVATION_SOLVES_MAX
 from phalanx.actions.placing import seats_of
 from phalanx.actions.problems import Problems
@@ -24,7 +24,6 @@ from phalanx.actions.reservations import (
     Leaving,
     Reservation,
     cells_of,
-    charged,
     least_room,
     moments,
     split,
@@ -34,6 +33,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import NodeName
+from phalanx.model.numa import is_aligned
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import Budget
 from phalanx.model.shares import total_held
@@ -123,13 +123,19 @@ class _Search:
         """The earliest start on exactly these seats; None where they are none for it any more."""
         judged = [self._session.eligibility(batch.pods[0]) for batch in self._demand.batches]
         is_out = any(
-            node not in self._session.nodes or node in each.rejected for node in seats for each in judged
+            node not in self._session.nodes or node in each.rejected or self._is_in_zones(node, seats)
+            for node in seats
+            for each in judged
         )
         if is_out or total_of(charged(seats)) != words.need(self._demand):
             return None
         times = moments(self._leaving, self._reserved, now=self._session.snapshot.now)
         index = bisect_left(times, True, key=lambda at: self._are_free(seats, at))
         return self._start_on(seats, times[index]) if index < len(times) else None
+
+    def _is_in_zones(self, node: NodeName, seats: Usage) -> bool:
+        """Whether its kubelet would have to find NUMA zones: which ones will be free then nobody knows."""
+        return self._session.nodes[node].node.numa is not None and any(map(is_aligned, seats[node]))
 
     def _are_free(self, seats: Usage, at: int) -> bool:
         """Whether these seats are free, and within all limits, from then on for ever."""
@@ -217,7 +223,9 @@ class _Search:
 
     def _is_too_full(self, node: NodeName, seats: Usage) -> bool:
         free = self._session.free(node)
-        return any(amount > max(0, free.get(name, 0)) for name, amount in seats[node].items())
+        return any(
+            amount > max(0, free.get(name, 0)) for name, amount in seats[node].items() if not is_aligned(name)
+        )
 
 
 def _is_within(budget: Budget, seats: Usage) -> bool:

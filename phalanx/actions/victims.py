@@ -160,30 +160,41 @@ def _has_right(beneficiary: Beneficiary, gang: Gang, session: Session) -> bool:
 
 
 def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
-    holders = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
+    holders = [pod for pod in gang.members if pod.holds_node and not _is_going(pod, session)]
     if not holders or any(pod.assumed or not _is_ours(pod, session) for pod in holders):
         return
-    alone = holders if gang.disruption.mode is DisruptionMode.SINGLE else _surplus(gang, holders)
-    names = {pod.uid for pod in alone}
+    is_single = gang.disruption.mode is DisruptionMode.SINGLE
+    alone = [[pod] for pod in holders] if is_single else _surplus(gang, holders, session)
+    names = {pod.uid for part in alone for pod in part}
     together = [pod for pod in holders if pod.uid not in names]
-    for pod in alone:
-        yield victim_of(gang, [pod], session, whole=len(holders) == 1)
+    for part in alone:
+        yield victim_of(gang, part, session, whole=len(holders) == len(part))
     if together:
         yield victim_of(gang, together, session)
 
 
-def _surplus(gang: Gang, holders: Sequence[Pod]) -> list[Pod]:
-    """Members without which the gang still has its minimum, those that count last first."""
+def _surplus(gang: Gang, holders: Sequence[Pod], session: Session) -> list[Sequence[Pod]]:
+    """Members without which the gang still has its minimum, those that count last first.
+
+    One by one, or of large gangs as many at once as make no more than SURPLUS_UNITS_MAX parts.
+    """
     if gang.kind is GangKind.POD or len(holders) <= gang.min_member:
         return []
-    kept = [pod for pod in gang.members if pod.counts_for_gang]
-    found: list[Pod] = []
-    for pod in reversed(holders):
-        rest = [other for other in kept if other is not pod]
-        if len(found) < SURPLUS_UNITS_MAX and gang.minimum.is_reached(rest):
+    kept = [pod for pod in gang.members if pod.counts_for_gang and not _is_going(pod, session)]
+    last_first, size = holders[::-1], -(-len(holders) // SURPLUS_UNITS_MAX)
+    found: list[Sequence[Pod]] = []
+    for part in (last_first[first : first + size] for first in range(0, len(holders), size)):
+        names = {pod.uid for pod in part}
+        rest = [pod for pod in kept if pod.uid not in names]
+        if gang.minimum.is_reached(rest):
             kept = rest
-            found.append(pod)
+            found.append(part)
     return found
+
+
+def _is_going(pod: Pod, session: Session) -> bool:
+    """Whether it is being deleted, or this cycle evicts it."""
+    return pod.deleting or session.pod_state(pod) is PodState.RELEASING
 
 
 def _is_ours(pod: Pod, session: Session) -> bool:

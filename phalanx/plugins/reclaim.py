@@ -9,15 +9,16 @@ than there is, or than its limit or one above allows. Guarantees of flavors are 
 for gangs that can run nowhere else.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
+from phalanx.framework.guarantees import apart, are_within
 from phalanx.framework.kept_room import usage_of_nobody
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName
-from phalanx.model.queues import Queue, Selector
+from phalanx.model.queues import Queue
 from phalanx.model.resources import NONE, Resources, subtract
 
 
@@ -40,8 +41,8 @@ class Reclaim:
 
     def why_evicted(self, victim: Gang, beneficiary: Beneficiary, session: Session) -> str:
         """Of what its queue has too much."""
-        mine = _apart(beneficiary.gang.queue, victim.queue, session)
-        due = "guarantee" if _are_within_guarantees(mine, beneficiary, session) else "fair share"
+        mine = apart(beneficiary.gang.queue, victim.queue, session)
+        due = "guarantee" if are_within(mine, beneficiary, session) else "fair share"
         return f"queue {victim.queue} has more than its {due}"
 
     def eviction_floors(self, beneficiary: Beneficiary, session: Session) -> tuple[EvictionFloor, ...]:
@@ -66,11 +67,11 @@ def _may_take_from(
     gang = beneficiary.gang
     if not gang.may_preempt or queue == gang.queue:
         return False
-    theirs = _apart(queue, gang.queue, session)
-    mine = _apart(gang.queue, queue, session)
+    theirs = apart(queue, gang.queue, session)
+    mine = apart(gang.queue, queue, session)
     if not theirs or not mine:
         return False
-    if _are_within_guarantees(mine, beneficiary, session):
+    if are_within(mine, beneficiary, session):
         return True
     return all(_is_within_fair_share(queue, beneficiary, session) for queue in mine) and all(
         _is_above_fair_share(queue, beneficiary, session, nobodys) for queue in theirs
@@ -82,8 +83,8 @@ def _floors_of(
 ) -> Iterator[EvictionFloor]:
     due = session.fair_shares.of(queue.name)
     evictable = _evictable(queue, session, nobodys)
-    mine = _apart(beneficiary.gang.queue, queue.name, session)
-    if not _are_within_guarantees(mine, beneficiary, session):
+    mine = apart(beneficiary.gang.queue, queue.name, session)
+    if not are_within(mine, beneficiary, session):
         to_share = {
             name: amount - due.fair_share.get(name, 0) - 1
             for name, amount in evictable.items()
@@ -100,46 +101,6 @@ def _floors_of(
 
 def _beyond(used: Resources, kept: Resources) -> dict[str, int]:
     return {name: max(0, used.get(name, 0) - amount) for name, amount in kept.items() if amount}
-
-
-def _apart(queue: QueueName, other: QueueName, session: Session) -> list[Queue]:
-    """The queue and those above it that are not above the other one too."""
-    shared = {each.name for each in session.queues.path(other)}
-    return [each for each in session.queues.path(queue) if each.name not in shared]
-
-
-def _are_within_guarantees(queues: Iterable[Queue], beneficiary: Beneficiary, session: Session) -> bool:
-    """Each of them within its own."""
-    return all(_is_within_guarantee(queue, beneficiary, session) for queue in queues)
-
-
-def _is_within_guarantee(queue: Queue, beneficiary: Beneficiary, session: Session) -> bool:
-    """That over all nodes, or that of a flavor if no other nodes can take its pods."""
-    if _is_within(queue, None, beneficiary, session):
-        return True
-    return any(
-        _is_within(queue, selector, beneficiary, session) and _is_confined(beneficiary, selector, session)
-        for selector in session.ledger.guaranteed(queue.name)
-    )
-
-
-def _is_within(queue: Queue, selector: Selector | None, beneficiary: Beneficiary, session: Session) -> bool:
-    """Of every resource that it asks for and that the queue guarantees there.
-
-    There must be one, and a device where it asks for any: cores that are guaranteed bring no GPUs.
-    """
-    kept = session.fair_shares.of(queue.name, selector).guarantee
-    used = session.ledger.usage(queue.name, selector)
-    named = [name for name, amount in beneficiary.asked.items() if amount and kept.get(name)]
-    asks_for_device = any(amount and "/" in name for name, amount in beneficiary.asked.items())
-    if not named or (asks_for_device and not any("/" in name for name in named)):
-        return False
-    return all(used.get(name, 0) + beneficiary.asked[name] <= kept[name] for name in named)
-
-
-def _is_confined(beneficiary: Beneficiary, selector: Selector, session: Session) -> bool:
-    """Whether no other node could take any of its pods if nothing else ran."""
-    return not any(session.fair_shares.may_go_elsewhere(selector, pod) for pod in beneficiary.kinds)
 
 
 def _is_within_fair_share(queue: Queue, beneficiary: Beneficiary, session: Session) -> bool:

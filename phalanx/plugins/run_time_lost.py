@@ -1,10 +1,10 @@
 """Prices the eviction of pods: what they have computed is lost, and each eviction is a nuisance by itself.
 
 A pod costs one for each minute that it has run, at least one, times its size: eight for each device and one
-for each core, rounded up; of a share of a device as much of the eight. Where the annotation
-`scheduling.phalanx.dev/last-checkpoint` of its PodGroup, or its own, says that its work was saved later than
-it began to run, the minutes count from then. Days beyond the seventh count no more: by then whoever loses
-work without a checkpoint chose to.
+for each core, rounded up; of a share of a device as much of the eight. One that does not run yet has nothing
+to lose. Where the annotation `scheduling.phalanx.dev/last-checkpoint` of its PodGroup, or its own, says that
+its work was saved later than it began to run, the minutes count from then. Days beyond the seventh count no
+more: by then whoever loses work without a checkpoint chose to.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.resources import CPU
 from phalanx.model.shares import GPU_MEMORY, GPU_SHARE, WHOLE, asks_for_share
 
@@ -47,6 +47,8 @@ class RunTimeLost:
 
 
 def _minutes(pod: Pod, gang: Gang, now: int) -> int:
+    if pod.phase is PodPhase.PENDING:
+        return 0
     since = max(pod.running_since, pod.checkpointed, gang.checkpointed)
     minutes = (now - since) // 60 if pod.running_since else 0
     return min(_MINUTES_MAX, max(1, minutes))

@@ -3,15 +3,18 @@
 import pytest
 from msgspec.structs import replace
 
-from phalanx.actions.limits import NOMINATION_MS
+from phalanx.actions.limits import NOMINATION_MS, PREEMPTIONS_TRIED_MAX
+from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
-from phalanx.model.gangs import Runtime
+from phalanx.model.gangs import Recovery, RecoveryMode, Runtime
 from phalanx.model.memory import Memory, Nomination
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.queues import Backfill, Ordering
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
 from tests.builders import Scenario
+
+OWN_QUEUE_ONLY = SchedulerConfig(plugins=(PluginConfig(name="reclaim", enabled=False),))
 
 
 def test_two_gangs_take_different_members_of_one() -> None:
@@ -134,3 +137,43 @@ def test_of_two_for_whom_room_is_made_none_takes_that_of_the_other(
     room_made_for(scenario, "first", z_0=8)
     room_made_for(scenario, "second", "low", a_0=8, a_1=8)
     assert scenario.decide().nodes("first") == [node]
+
+
+def test_a_gang_that_replaces_a_lost_member_keeps_its_minimum() -> None:
+    """Of six one is evicted from its lost node in the same cycle: to go whole is all that helps."""
+    scenario = Scenario().nodes("n", 7, gpu=8)
+    scenario.gang("elastic", 6, min=4, gpu=8, on=[f"n-{index}" for index in range(6)])
+    scenario.change("elastic", recovery=Recovery(on_node_loss=RecoveryMode.REPLACE))
+    scenario.gang("keeps", 1, gpu=8, on=["n-6"], priority=99)
+    scenario.memory = scenario.decide().result.memory
+    lost = NodeName("n-0")
+    scenario._nodes[lost] = replace(scenario._nodes[lost], conditions={"Ready": "Unknown"})
+    scenario.memory = scenario.decide().result.memory
+    scenario.now += 3_600_000
+    evicted = scenario.gang("high", 2, gpu=8, priority=5).decide().evicted()
+    assert "elastic-0" in evicted
+    assert len(evicted) == 6
+
+
+def test_everybody_is_tried_in_the_end_where_more_wait_than_a_cycle_tries() -> None:
+    """None of the first has whom it may evict, and each is a question of its own, in each cycle anew."""
+    scenario = Scenario().queue("a").queue("b", priority=-1).nodes("n", 1, gpu=8)
+    scenario.gang("keeps", 1, gpu=7, on=["n-0"], priority=99).gang("low", 1, gpu=1, on=["n-0"], queue="b")
+    for index in range(2 * PREEMPTIONS_TRIED_MAX):
+        scenario.gang(f"large-{index}", 1, gpu=1, cpu=1 + index, priority=1, queue="a")
+    scenario.gang("high", 1, gpu=1, priority=2, queue="b")
+    evicted: list[str] = []
+    for _ in range(4):
+        decided = scenario.decide(OWN_QUEUE_ONLY)
+        evicted += decided.evicted()
+        scenario.take(decided)
+        scenario.capacity_version += 1
+        scenario.now += 1000
+    assert evicted == ["low-0"]
+
+
+def test_a_large_gang_gives_of_its_surplus_in_parts() -> None:
+    scenario = Scenario().nodes("n", 25, gpu=8)
+    on = [f"n-{index // 8}" for index in range(200)]
+    scenario.gang("elastic", 200, min=4, gpu=1, on=on).gang("high", 100, gpu=1, priority=5)
+    assert len(scenario.decide().evicted()) == 100

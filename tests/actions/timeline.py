@@ -11,6 +11,7 @@ from phalanx.model.gangs import Runtime
 from phalanx.model.memory import Promise
 from phalanx.model.names import GangId
 from phalanx.model.queues import Backfill
+from phalanx.model.resources import GPU
 from tests.builders import Decided, Scenario
 
 MINUTE = 60_000
@@ -106,6 +107,7 @@ class Timeline:
             cpu=0,
             memory=0,
             on=list(work.on),
+            containers=[{GPU: work.gpu}] if work.gpu else [],
             queue=work.queue,
             priority=work.priority,
             created=BEGIN // 1000 + work.arrives * 60,

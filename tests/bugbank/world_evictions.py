@@ -37,7 +37,7 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         module="phalanx.actions.victims",
         edits={
             "len(holders) <= gang.min_member:": "not holders:",
-            "and gang.minimum.is_reached(rest):": ":",
+            "        if gang.minimum.is_reached(rest):": "        if rest is not None:",
         },
         caught_by=_play("a_gang_goes_whole"),
     ),

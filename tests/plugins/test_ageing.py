@@ -216,3 +216,11 @@ def test_no_stream_of_higher_priority_keeps_a_gang_waiting_for_ever(
             return
         scenario.take(decided).remove(placed)
     raise AssertionError("it still waits")
+
+
+def test_who_may_evict_does_though_one_of_its_rank_by_age_may_not() -> None:
+    """Both would need the same room; the older one has no right to it."""
+    scenario = slots().gang("runs", 1, gpu=1, on=["n-0"], priority=3)
+    waits(scenario, "old", 60, priority=1)
+    waits(scenario, "important", 0, priority=UP_TO)
+    assert scenario.decide(ageing()).evicted() == ["runs-0"]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId
-from phalanx.model.pods import Device
+from phalanx.model.pods import Device, PodPhase
 from phalanx.plugins.run_time_lost import RunTimeLost, RunTimeLostArguments
 from tests.builders import Scenario
 
@@ -48,6 +48,13 @@ def running(hours: int = 1, *, checkpointed: int = 0, device: Device | None = No
 )
 def test_eight_a_device_and_one_a_core(asked: dict[str, Any], size: int) -> None:
     assert price(running(0, **asked)) == size
+
+
+def test_a_pod_that_does_not_run_yet_has_nothing_to_lose() -> None:
+    """One that is bound and still pulls its images goes before one that has run for a moment."""
+    scenario = running(0, gpu=2)
+    (pod,) = scenario.members("g")
+    assert price(scenario.change("g", members=(replace(pod, phase=PodPhase.PENDING),))) == 0
 
 
 def test_run_time_counts_in_minutes_up_to_a_week() -> None:

@@ -1,0 +1,47 @@
+"""Which of the starts that are reserved a demand must not delay."""
+
+from collections.abc import Iterable
+
+from phalanx.actions.agenda import rank_of
+from phalanx.actions.demand import Demand, Stage, beneficiary_of
+from phalanx.actions.holders import charged, total_of
+from phalanx.actions.reservations import NOT_PROMISED, Reservation
+from phalanx.framework import guarantees
+from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.session import Session
+from phalanx.model.names import QueueName
+
+
+def binding(reserved: Iterable[Reservation], demand: Demand, session: Session) -> tuple[Reservation, ...]:
+    """Those of its rank that were promised before, unless its queue comes first; none for a repair."""
+    reserved = tuple(reserved)
+    if not reserved or demand.stage is Stage.REPAIR:
+        return ()
+    mine = next((each.turn for each in reserved if each.gang == demand.gang.id), None)
+    turn = mine or (rank_of(demand.gang, session), NOT_PROMISED)
+    beneficiary = beneficiary_of(demand)
+    return tuple(
+        each
+        for each in reserved
+        if each.turn < turn
+        and not _is_served_before(session, demand.gang.queue, each.queue)
+        and not _is_guaranteed_before(beneficiary, each, session)
+    )
+
+
+def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> bool:
+    """Whether the queue has a higher priority than the other one where their ways from the root part."""
+    ways = zip(reversed(session.queues.path(queue)), reversed(session.queues.path(other)), strict=False)
+    return next((mine.priority > theirs.priority for mine, theirs in ways if mine.name != theirs.name), False)
+
+
+def _is_guaranteed_before(beneficiary: Beneficiary, reserved: Reservation, session: Session) -> bool:
+    """Whether it stays within what its queue is guaranteed, and the reserved start would not."""
+    queue, other = beneficiary.gang.queue, reserved.queue
+    mine, theirs = guarantees.apart(queue, other, session), guarantees.apart(other, queue, session)
+    if not mine or not theirs or not guarantees.are_within(mine, beneficiary, session):
+        return False
+    gang = session.gangs[reserved.gang]
+    waiting = {pod.shape.key: pod for pod in gang.members if pod.is_waiting}
+    promised = Beneficiary(gang, total_of(charged(reserved.seats)), tuple(waiting.values()))
+    return not guarantees.are_within(theirs, promised, session)

@@ -1,0 +1,49 @@
+"""Preemption and reclaim where starts are promised: only who comes first keeps its promise from them."""
+
+import pytest
+
+from phalanx.framework.config import SchedulerConfig
+from phalanx.model.queues import Backfill
+from phalanx.model.resources import GPU
+from tests.actions.timeline import Timeline, Work
+
+EASY = Backfill.EASY
+
+
+def promised() -> Timeline:
+    """One node is taken for an hour at most; who waits in the same queue is promised what is free then."""
+    timeline = Timeline(1, 8, EASY, SchedulerConfig())
+    timeline.add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",)), Work("next", 1, 8, max=60))
+    assert timeline.step().result.memory.promised
+    return timeline
+
+
+def test_a_guarantee_comes_back_though_a_start_beyond_one_is_promised() -> None:
+    """While the borrower had a backlog, each of its gangs was promised what the last one held."""
+    timeline = promised()
+    timeline.scenario.queue("b", guarantee={GPU: 8})
+    assert timeline.add(Work("due", 1, 8, queue="b")).step().evicted() == ["run-0"]
+    timeline.scenario.capacity_version += 1
+    assert timeline.step().placed() == ["due"]
+
+
+@pytest.mark.parametrize(("guarantee", "placed"), [(0, ["due"]), (16, [])])
+def test_a_start_within_a_guarantee_stays_promised(guarantee: int, placed: list[str]) -> None:
+    timeline = Timeline(3, 8, None)
+    timeline.scenario.queue("q", backfill=EASY, guarantee={GPU: guarantee} if guarantee else {})
+    timeline.scenario.queue("b", guarantee={GPU: 8}).queue("c")
+    timeline.add(
+        Work("run", 1, 8, arrives=-10, max=60, on=("n-0",), queue="c"),
+        Work("long", 1, 8, arrives=-10, max=600, on=("n-1",), queue="c"),
+        Work("next", 2, 8, queue="q"),
+    ).step()
+    assert timeline.add(Work("due", 1, 8, queue="b")).step().placed() == placed
+
+
+@pytest.mark.parametrize("queue", ["q", "p"])
+def test_a_promise_to_lower_work_keeps_nobody_from_evicting(queue: str) -> None:
+    timeline = promised()
+    timeline.scenario.queue("p", backfill=EASY)
+    timeline.add(Work("late", 1, 8, queue=queue, arrives=1), Work("high", 1, 8, priority=5, arrives=2))
+    timeline.minute = 2
+    assert timeline.step().evicted() == ["run-0"]
