@@ -181,7 +181,7 @@ class _Attempts:
 
     def _kept_for(self, demand: Demand) -> KeptFor | None:
         """The reserved starts without which it would find room: those that are in its way by themselves."""
-        bound = self.reservations.binding(demand)
+        *_, bound = self.reservations.in_turn(demand)
         if not bound:
             return None
         key = (tuple(each.gang for each in bound), self.reservations.key(demand, bound))
@@ -201,9 +201,12 @@ class _Attempts:
 
     def _ask(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
         """None when not one pod finds a place on what no reserved start needs."""
-        bound = self.reservations.binding(demand)
-        posed = self._pose(demand, bound, avoiding)
-        return self._answer(posed) if posed is not None else None
+        for bound in self.reservations.in_turn(demand):
+            posed = self._pose(demand, bound, avoiding)
+            answer = self._answer(posed) if posed is not None else None
+            if answer is not None:
+                return answer
+        return None
 
     def _pose(
         self, demand: Demand, bound: Sequence[Reservation], avoiding: frozenset[NodeName]

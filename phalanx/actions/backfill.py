@@ -4,8 +4,8 @@ In a queue that asks for it, the first gang that finds no room (Easy), or each t
 gets a reservation: the earliest time at which it fits, as gangs with a run time end, and what it then takes
 of which nodes. Whoever has no such promise, or a later one, in whichever queue, may use that room if it ends
 before, and what is left beside it for as long as it likes. Repairs, gangs of higher rank and those of queues
-that are served before are kept from nothing; those that stay within what their queue is guaranteed only from
-starts that are within a guarantee too.
+that are served before are kept from nothing. Those that stay within what their queue is guaranteed, and find
+no room beside all of these starts, are kept from nothing but starts that are within a guarantee too.
 
 Only the promise is remembered; times and seats are worked out anew in each cycle. Who was promised a start
 first comes first of its rank, so that two gangs do not take turns. A start that turns out late has its seats
@@ -13,7 +13,7 @@ kept from the time on that was promised first: nobody passes any more for saying
 those who are on them only have to end.
 """
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -22,11 +22,11 @@ from msgspec.structs import replace
 from phalanx.actions import claims
 from phalanx.actions.agenda import rank_of
 from phalanx.actions.demand import Demand, Stage
-from phalanx.actions.holders import Kinds, charged, gangs_holding
+from phalanx.actions.holders import Kinds, charged, gangs_holding, total_of
 from phalanx.actions.limits import RESERVATIONS_PER_QUEUE_MAX, RESERVATIONS_TRIED_MAX
 from phalanx.actions.outcome import Failure
 from phalanx.actions.placing import Placing
-from phalanx.actions.precedence import binding
+from phalanx.actions.precedence import binding, in_turn
 from phalanx.actions.problems import Posed, Problems
 from phalanx.actions.reservations import (
     NOT_PROMISED,
@@ -39,6 +39,7 @@ from phalanx.actions.reservations import (
 )
 from phalanx.actions.runtimes import RunTimes
 from phalanx.actions.start_search import Start, StartSearch
+from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.ledger import Account
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Usage
@@ -89,8 +90,12 @@ class Reservations:
     # --- what is left to others ----------------------------------------------------------------------------
 
     def binding(self, demand: Demand) -> tuple[Reservation, ...]:
-        """The reservations that this demand must not delay."""
+        """The reservations that this demand must not delay, unless what it is guaranteed asks for that."""
         return binding(self.all, demand, self._session)
+
+    def in_turn(self, demand: Demand) -> Iterator[Sequence[Reservation]]:
+        """Beside which of them to look for room, one after the other."""
+        return in_turn(self.binding(demand), demand, self._session)
 
     def _turn(self, gang: Gang) -> Turn:
         mine = self._reserved.get(gang.id)
@@ -185,6 +190,7 @@ class Reservations:
             end=start.end,
             seats=start.seats,
             cells=start.cells,
+            wants=_wants(gang, start.seats),
             forecast=start.forecast,
         )
 
@@ -243,8 +249,15 @@ def _promised_before(session: Session, run_times: RunTimes) -> dict[GangId, Rese
             end=run_times.end_after(gang, promise.start),
             seats=promise.seats,
             cells=cells_of(gang.queue, promise.seats, charged(promise.seats), session.ledger),
+            wants=_wants(gang, promise.seats),
         )
     return found
+
+
+def _wants(gang: Gang, seats: Usage) -> Beneficiary:
+    """What a gang asks for that is to have these seats."""
+    waiting = {pod.shape.key: pod for pod in gang.members if pod.is_waiting}
+    return Beneficiary(gang, total_of(charged(seats)), tuple(waiting.values()))
 
 
 def _still_waits(gang: Gang, session: Session) -> bool:

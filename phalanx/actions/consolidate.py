@@ -27,6 +27,7 @@ from phalanx.actions.moves import Moves, kind_of
 from phalanx.actions.nominations import Nominations, nominate
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.preempt import Preempted
+from phalanx.actions.reservations import hold
 from phalanx.actions.unharmed import answered
 from phalanx.actions.victims import assume_left
 from phalanx.framework.config import ActionName
@@ -184,9 +185,9 @@ class _Consolidation:
         )
 
     def _plan(self, demand: Demand, planner: MovePlanner) -> MadeByMoves | None:
-        """Beside reserved starts of who comes first; None where it is enough to wait for those that end."""
+        """Beside the reserved starts of others; None where it is enough to wait for those that end."""
         with self._session.statement() as what_if:
-            self._outcome.hold_reserved(demand, self._session, what_if)
+            hold(self._outcome.reserved_for_others(demand.gang.id), what_if)
             made = None if self._fits_soon(demand, planner) else self._plan_now(demand, planner)
             what_if.roll_back()
         return made

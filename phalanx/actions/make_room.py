@@ -31,7 +31,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Statement, Usage
 from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
 from phalanx.model.gangs import Gang
-from phalanx.model.names import NodeName, PodUid
+from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence
 from phalanx.model.shares import NO_DEVICES, Devices, asks_for_share, total_held
@@ -67,8 +67,8 @@ class Made(Struct, frozen=True):
     def gangs_ended(self) -> list[Gang]:
         """The gangs that lose all they hold."""
         gone = {pod.uid for victim in self.victims for pod in victim.pods}
-        gangs = {victim.gang.id: victim.gang for victim in self.victims}
-        return [gang for gang in gangs.values() if not _holders_left(gang, gone)]
+        gangs = {victim.gang.id: victim.gang for victim in self.victims if victim.holders <= gone}
+        return list(gangs.values())
 
 
 class Search(Struct, frozen=True):
@@ -283,11 +283,7 @@ def _on_nodes(victims: Sequence[Victim], units: Sequence[int], nodes: Collection
 def _is_closed(victims: Sequence[Victim]) -> bool:
     """Whether no gang goes whole while members that can go alone stay."""
     gone = {pod.uid for each in victims for pod in each.pods}
-    return not any(each.whole and _holders_left(each.gang, gone) for each in victims)
-
-
-def _holders_left(gang: Gang, gone: Collection[PodUid]) -> bool:
-    return any(pod.holds_node and not pod.deleting and pod.uid not in gone for pod in gang.members)
+    return all(each.holders <= gone for each in victims if each.whole)
 
 
 def _count(victims: int, least: int) -> str:

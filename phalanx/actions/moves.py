@@ -8,7 +8,7 @@ queues, after those for whom room is being made. It is forgotten after its time.
 from collections.abc import Mapping
 from itertools import chain
 
-from phalanx.actions.holders import Seated, seated_on_nodes, total_of, usage_of
+from phalanx.actions.holders import Seated, charged, seated_on_nodes, total_of, usage_of
 from phalanx.actions.nominations import Nominations, beyond
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
@@ -43,7 +43,7 @@ class Moves:
             current = heirs[kind].pop(0) if heirs.get(kind) else origin
             self._origins[current] = origin
             self.open[current] = move
-        self._coming: list[tuple[QueueName, Usage]] = []
+        self._coming: list[tuple[QueueName, Usage, Usage]] = []
         self._begun: dict[GangId, Move] = {}
         self._helped: set[GangId] = set()
         self._rooms = self._find_rooms(nominations) if self.open else {}
@@ -72,8 +72,8 @@ class Moves:
 
     def keep_coming(self, what_if: Statement) -> None:
         """Take what is meant for them of the room of those that are to end, after their end was assumed."""
-        for queue, room in self._coming:
-            what_if.hold(queue=queue, room=room, booked={})
+        for queue, room, booked in self._coming:
+            what_if.hold(queue=queue, room=room, booked=booked)
 
     def begin(self, beneficiary: Gang, seats: Usage, moved: Mapping[GangId, Move]) -> None:
         """Their eviction was decided: nobody else gets what is free of the seats of all of them."""
@@ -87,7 +87,7 @@ class Moves:
             ]:
                 statement.hold(queue=queue, room=beyond(wanted, coming), booked={})
                 rest = beyond(coming, wanted)
-                self._coming.append((queue, beyond(coming, rest)))
+                self._coming.append((queue, beyond(coming, rest), charged(wanted)))
                 coming = rest
         self._begun.update(moved)
         self._helped.add(beneficiary.id)
@@ -140,9 +140,10 @@ class Moves:
         for gang, move in self.open.items():
             fresh = _fresh(self._session.gangs.get(self._origins[gang]), move)
             needed = beyond(move.seats, usage_of(seated_on_nodes(fresh)))
-            rooms[gang] = beyond(needed, coming), _owed(needed, usage_of(seated_on_nodes(holders[gang])))
+            owed = _owed(needed, usage_of(seated_on_nodes(holders[gang])))
+            rooms[gang] = beyond(needed, coming), owed
             rest = beyond(coming, needed)
-            self._coming.append((move.queue, beyond(coming, rest)))
+            self._coming.append((move.queue, beyond(coming, rest), beyond(charged(needed), owed)))
             coming = rest
         return rooms
 

@@ -8,9 +8,7 @@ from msgspec import Struct
 from phalanx.actions.demand import Demand
 from phalanx.actions.limits import CYCLE_SEARCHES_MAX, CYCLE_SOLVES_MAX
 from phalanx.actions.placing import Placing
-from phalanx.actions.precedence import binding
 from phalanx.actions.reservations import KeptFor, Reservation
-from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
@@ -65,10 +63,9 @@ class Outcome:
         """Those for whom there is room that is kept for others: of a higher rank they need not wait."""
         return [each.demand.gang for each in self.failures.values() if each.kept_for is not None]
 
-    def hold_reserved(self, demand: Demand, session: Session, statement: Statement) -> None:
-        """Take the room of the reserved starts that this demand must not delay."""
-        for each in binding(self.reserved, demand, session):
-            statement.hold(queue=each.queue, room=each.seats, booked={})
+    def reserved_for_others(self, gang: GangId) -> list[Reservation]:
+        """The starts that are promised to others than this gang."""
+        return [each for each in self.reserved if each.gang != gang]
 
     @property
     def is_exhausted(self) -> bool:

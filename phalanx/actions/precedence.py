@@ -1,15 +1,14 @@
 """Which of the starts that are reserved a demand must not delay."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from phalanx.actions.agenda import rank_of
 from phalanx.actions.demand import Demand, Stage, beneficiary_of
-from phalanx.actions.holders import charged, total_of
 from phalanx.actions.reservations import NOT_PROMISED, Reservation
 from phalanx.framework import guarantees
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
-from phalanx.model.names import QueueName
+from phalanx.model.names import GangId, QueueName
 
 
 def binding(reserved: Iterable[Reservation], demand: Demand, session: Session) -> tuple[Reservation, ...]:
@@ -19,14 +18,31 @@ def binding(reserved: Iterable[Reservation], demand: Demand, session: Session) -
         return ()
     mine = next((each.turn for each in reserved if each.gang == demand.gang.id), None)
     turn = mine or (rank_of(demand.gang, session), NOT_PROMISED)
-    beneficiary = beneficiary_of(demand)
+    passed = _passed(demand.gang.id, session)
     return tuple(
         each
         for each in reserved
         if each.turn < turn
+        and each.gang not in passed
         and not _is_served_before(session, demand.gang.queue, each.queue)
-        and not _is_guaranteed_before(beneficiary, each, session)
     )
+
+
+def in_turn(
+    bound: Sequence[Reservation], demand: Demand, session: Session
+) -> Iterator[Sequence[Reservation]]:
+    """Beside whom to look for room: all that bind it; and then those alone that bind a guarantee too."""
+    yield bound
+    beneficiary = beneficiary_of(demand) if bound else None
+    firm = [each for each in bound if beneficiary and not _is_guaranteed_before(beneficiary, each, session)]
+    if len(firm) < len(bound):
+        yield firm
+
+
+def _passed(gang: GangId, session: Session) -> Sequence[GangId]:
+    """Whose starts did not bind it when room was made for it: that is not to have been in vain."""
+    nomination = session.snapshot.memory.nominations.get(gang)
+    return nomination.passed if nomination is not None and nomination.seats else ()
 
 
 def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> bool:
@@ -41,7 +57,4 @@ def _is_guaranteed_before(beneficiary: Beneficiary, reserved: Reservation, sessi
     mine, theirs = guarantees.apart(queue, other, session), guarantees.apart(other, queue, session)
     if not mine or not theirs or not guarantees.are_within(mine, beneficiary, session):
         return False
-    gang = session.gangs[reserved.gang]
-    waiting = {pod.shape.key: pod for pod in gang.members if pod.is_waiting}
-    promised = Beneficiary(gang, total_of(charged(reserved.seats)), tuple(waiting.values()))
-    return not guarantees.are_within(theirs, promised, session)
+    return not guarantees.are_within(theirs, reserved.wants, session)

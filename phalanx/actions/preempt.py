@@ -7,6 +7,7 @@ becomes free is kept for whom it was made (`nominations.py`).
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Final
 
 from msgspec import Struct
 
@@ -26,7 +27,9 @@ from phalanx.actions.make_room import Made, RoomMaker, Search
 from phalanx.actions.moves import Moves
 from phalanx.actions.nominations import Nominations, nominate
 from phalanx.actions.outcome import Failure, Outcome
+from phalanx.actions.precedence import binding, in_turn
 from phalanx.actions.prey import PreyFinder, looks_again_at
+from phalanx.actions.reservations import Reservation, hold
 from phalanx.actions.unharmed import answered
 from phalanx.actions.victim_problem import floors_of
 from phalanx.actions.victims import (
@@ -71,12 +74,22 @@ class Preempted(Struct, frozen=True):
 NOTHING = Preempted()
 
 
+_Answer = tuple[Made | None, tuple[Evidence, ...], tuple[GangId, ...]]
+"""Room that can be made, or the limits that are why none can, and beside whose promised starts."""
+
+_NOTHING_MADE: Final[_Answer] = (None, (), ())
+
+
 class _Decision(Struct, frozen=True):
-    """Room that is made in this cycle. `causes`: why each gang that loses something may."""
+    """Room that is made in this cycle. `causes`: why each gang that loses something may.
+
+    `passed`: gangs whose promised starts it does not respect.
+    """
 
     demand: Demand
     made: Made
     causes: dict[GangId, str]
+    passed: tuple[GangId, ...]
 
 
 def execute(session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> Preempted:
@@ -171,6 +184,7 @@ class _Preemption:
                 victims=tuple(pod.uid for victim in made.victims for pod in victim.pods),
                 decided=now,
                 causes=decision.causes,
+                passed=decision.passed,
                 until=now + NOMINATION_MS,
                 attempts=self._known.attempts(gang_id) + 1,
             )
@@ -317,7 +331,9 @@ class _Preemption:
             self._known.give_up(gang, what_if)
         evictor = self._session.preempted.get(gang.id)
         rank = (rank_of(gang, self._session), gang.priority)  # one may be due to age, which gives no rights
-        key = (maker.key(demand), rank, gang.preemption_policy, evictor)
+        bound = binding(self._outcome.reserved, demand, self._session)
+        promised = tuple(each.gang for each in bound)
+        key = (maker.key(demand), rank, gang.preemption_policy, evictor, promised)
         if key in self._hopeless:
             self._spared[gang.id] = self._hopeless[key]
             return
@@ -327,10 +343,13 @@ class _Preemption:
         taken = self._victims_of_others()
         victims = [each for each in choosable.victims if not any(pod.uid in taken for pod in each.pods)]
         search = Search(victims, self._floors(beneficiary), limits)
-        made, spared = (victims and self._made_unharmed(demand, search, maker)) or (None, ())
+        made, spared, beside = (
+            victims and self._made_unharmed(demand, search, maker, bound)
+        ) or _NOTHING_MADE
         if made is not None:
             causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in made.victims}
-            self._made[gang.id] = _Decision(demand, made, causes)
+            passed = {each.gang for each in self._outcome.reserved_for_others(gang.id)} - set(beside)
+            self._made[gang.id] = _Decision(demand, made, causes, tuple(sorted(passed)))
             for victim in made.victims:
                 limits.take(pod.uid for pod in victim.pods)
                 what_if.end(queue=victim.queue, used=victim.used, booked=victim.booked, gone=victim.pods)
@@ -353,27 +372,29 @@ class _Preemption:
         return taken
 
     def _made_unharmed(
-        self, demand: Demand, search: Search, maker: RoomMaker
-    ) -> tuple[Made | None, tuple[Evidence, ...]] | None:
+        self, demand: Demand, search: Search, maker: RoomMaker, bound: Sequence[Reservation]
+    ) -> _Answer | None:
         return answered(
-            lambda: self._made_beside_reservations(demand, search, maker),
+            lambda: self._made_beside(demand, search, maker, bound),
             about=f"victims for {demand.gang}",
             defects=self._outcome.defects,
         )
 
-    def _made_beside_reservations(
-        self, demand: Demand, search: Search, maker: RoomMaker
-    ) -> tuple[Made | None, tuple[Evidence, ...]]:
-        """What is reserved for others who come first is no room: in the next cycle it would be kept from it.
-
-        Where there are no victims, the limits that are why.
-        """
-        with self._session.statement() as reserved:
-            self._outcome.hold_reserved(demand, self._session, reserved)
-            made = maker.make(demand, search)
-            spared = maker.why_spared(demand, search) if made is None else ()
-            reserved.roll_back()
-        return made, spared
+    def _made_beside(
+        self, demand: Demand, search: Search, maker: RoomMaker, bound: Sequence[Reservation]
+    ) -> _Answer:
+        """What is reserved for others who come first is no room: in the next cycle it is theirs."""
+        answer = _NOTHING_MADE
+        for beside in in_turn(bound, demand, self._session):
+            with self._session.statement() as reserved:
+                hold(beside, reserved)
+                made = maker.make(demand, search)
+                spared = maker.why_spared(demand, search) if made is None else ()
+                reserved.roll_back()
+            answer = (made, spared, tuple(each.gang for each in beside))
+            if made is not None:
+                break
+        return answer
 
     def _floors(self, beneficiary: Beneficiary) -> list[EvictionFloor]:
         keepers = self._session.plugins.floor_keepers

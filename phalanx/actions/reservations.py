@@ -12,8 +12,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from phalanx.actions.runtimes import End, Method
+from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.ledger import Account, Ledger
-from phalanx.framework.statement import Usage
+from phalanx.framework.statement import Statement, Usage
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.resources import Resources
 
@@ -54,8 +55,8 @@ class Reservation(Struct, frozen=True):
     """The start of a waiting gang: when, and what it then takes of each node (`seats`).
 
     Its room is kept from `held_from`, the earliest start that it was ever promised: nobody who says that it
-    ends before may be wrong again. `end` is when it has run as long as it may; None: never. `forecast` is
-    None for a promise of an earlier cycle that this one has not come to.
+    ends before may be wrong again. `end` is when it has run as long as it may; None: never. `wants`: what it
+    asks for. `forecast` is None for a promise of an earlier cycle that this one has not come to.
     """
 
     gang: GangId
@@ -68,7 +69,14 @@ class Reservation(Struct, frozen=True):
     end: int | None
     seats: Usage
     cells: Cells
+    wants: Beneficiary
     forecast: Forecast | None = None
+
+
+def hold(reserved: Iterable[Reservation], statement: Statement) -> None:
+    """Take the room of these starts."""
+    for each in reserved:
+        statement.hold(queue=each.queue, room=each.seats, booked={})
 
 
 class KeptFor(Struct, frozen=True):

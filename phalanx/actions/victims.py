@@ -1,13 +1,16 @@
 """Who may be evicted for a demand, in which units, and what each unit holds and costs.
 
-A gang goes whole, or it loses members beyond its minimum, each a unit of its own; where its `disruption` says
-so, every member is. Members that end anyway are no victims, nor is a gang of which one has succeeded, nor are
-gangs of this cycle: what is assumed or about to be bound is let alone until the API knows of it.
+A gang goes whole, or it loses members beyond its minimum, each a unit of its own or, where they are many,
+some of them together; where its `disruption` says so, every member is one. Members that end anyway are no
+victims, nor is a gang of which one has succeeded, nor are gangs of this cycle: what is assumed or about to be
+bound is let alone until the API knows of it.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.actions.holders import Seated, total_of, usage_of
 from phalanx.actions.limits import (
@@ -22,7 +25,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.framework.states import PodState
 from phalanx.model.gangs import DisruptionMode, Gang, GangKind
-from phalanx.model.names import GangId, QueueName
+from phalanx.model.names import GangId, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 from phalanx.model.shares import asks_for_share
@@ -32,6 +35,7 @@ class Victim(Struct, frozen=True):
     """Pods of one gang that are evicted together. `whole`: they leave nothing of the gang that could go on.
 
     `used`: what their nodes get back; `booked`: what of it is on the account of the queue, `total` of that.
+    `holders`: all members of the gang that hold nodes and are not going anyway.
     """
 
     gang: Gang
@@ -41,6 +45,7 @@ class Victim(Struct, frozen=True):
     used: Usage
     booked: Usage
     total: Resources
+    holders: frozenset[PodUid] = frozenset()
 
     @property
     def queue(self) -> QueueName:
@@ -167,28 +172,34 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
     alone = [[pod] for pod in holders] if is_single else _surplus(gang, holders, session)
     names = {pod.uid for part in alone for pod in part}
     together = [pod for pod in holders if pod.uid not in names]
+    known = frozenset(pod.uid for pod in holders)
     for part in alone:
-        yield victim_of(gang, part, session, whole=len(holders) == len(part))
+        victim = victim_of(gang, part, session, whole=len(holders) == len(part))
+        yield replace(victim, holders=known)
     if together:
-        yield victim_of(gang, together, session)
+        yield replace(victim_of(gang, together, session), holders=known)
 
 
 def _surplus(gang: Gang, holders: Sequence[Pod], session: Session) -> list[Sequence[Pod]]:
     """Members without which the gang still has its minimum, those that count last first.
 
-    One by one, or of large gangs as many at once as make no more than SURPLUS_UNITS_MAX parts.
+    One by one; where they are many, as many at once as make SURPLUS_UNITS_MAX parts of them.
     """
     if gang.kind is GangKind.POD or len(holders) <= gang.min_member:
         return []
     kept = [pod for pod in gang.members if pod.counts_for_gang and not _is_going(pod, session)]
-    last_first, size = holders[::-1], -(-len(holders) // SURPLUS_UNITS_MAX)
+    last_first, size = holders[::-1], max(1, -(-(len(kept) - gang.min_member) // SURPLUS_UNITS_MAX))
+    parts = deque(last_first[first : first + size] for first in range(0, len(holders), size))
     found: list[Sequence[Pod]] = []
-    for part in (last_first[first : first + size] for first in range(0, len(holders), size)):
+    while parts and len(found) < SURPLUS_UNITS_MAX:
+        part = parts.popleft()
         names = {pod.uid for pod in part}
         rest = [pod for pod in kept if pod.uid not in names]
         if gang.minimum.is_reached(rest):
             kept = rest
             found.append(part)
+        elif len(part) > 1:
+            parts.extendleft([pod] for pod in reversed(part))
     return found
 
 

@@ -72,7 +72,8 @@ class Nomination(Struct, frozen=True):
     `seats`: what the gang will hold per node, devices of shares and NUMA zones among it; `members`: which of
     its pods will be there. `victims`: the pods that were evicted for it. It was `decided` then (ms) and holds
     until then (ms); one without seats holds nothing, and only tells of the past. `attempts`: how often room
-    was made for the gang since it waits. `causes`: why each gang that loses some may.
+    was made for the gang since it waits. `causes`: why each gang that loses some may. `passed`: gangs whose
+    promised starts it need not respect.
     """
 
     seats: Mapping[NodeName, Resources]
@@ -82,6 +83,7 @@ class Nomination(Struct, frozen=True):
     members: Mapping[NodeName, tuple[PodUid, ...]] = {}
     decided: int = 0
     causes: Mapping[GangId, str] = {}
+    passed: tuple[GangId, ...] = ()
 
 
 class Prey(Struct, frozen=True):
@@ -138,7 +140,8 @@ class Memory(Struct, frozen=True):
     `nominations`: for whom room is being made; lost, whoever is first in order takes what becomes free.
     `preempted`: gangs that were evicted, and for which one; until they are placed again they claim nothing.
     `prey`: for gangs that found no victims, whose they might have been; lost, they look once more.
-    `postponed`: from when on (ms) a gang may look for victims again though nothing changed. Lost, a gang at
+    `postponed`: from when on (ms) a gang may look for victims again though nothing changed, or since when its
+    turn to look has not come. Lost, a gang at
     worst claims room that it need not, or looks in vain.
 
     `moves`: gangs that are on their way, by the gang that was evicted; lost, anybody may take their room.

@@ -3,9 +3,11 @@
 Only devices count. Nothing here is taken from the scheduler but the guarantees and shares that it reports.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
+from typing import Any
 
 from hypothesis import note
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from msgspec.structs import replace
 from phalanx.model.gangs import Disruption, Gang
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.pods import Pod
-from phalanx.model.queues import Queue
+from phalanx.model.queues import Backfill, Queue
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import Snapshot
 from tests.builders import Decided, Scenario
@@ -23,11 +25,15 @@ from tests.builders import Decided, Scenario
 GPUS = 4
 MINUTE = 60_000
 LEAVES = ("a", "b", "c")
+APPS = ("x", "y")
 
 
 @st.composite
-def tenancies(draw: st.DrawFn) -> Scenario:
-    """Up to three queues, two of them perhaps below one, whose gangs want more than there is; some run."""
+def tenancies(draw: st.DrawFn, *, promises: bool = False) -> Scenario:
+    """Up to three queues, two of them perhaps below one, whose gangs want more than there is; some run.
+
+    `promises`: the queues may have backfill.
+    """
     nodes = draw(st.integers(1, 3))
     scenario = Scenario().nodes("n", nodes, gpu=GPUS)
     leaves = LEAVES[: draw(st.integers(2, 3))]
@@ -35,29 +41,45 @@ def tenancies(draw: st.DrawFn) -> Scenario:
     if has_parent:
         _queue(draw, scenario, "top", nodes)
     for name in leaves:
-        _queue(draw, scenario, name, nodes, parent="top" if has_parent and name != "c" else None)
+        backfill = draw(st.none() | st.sampled_from(Backfill)) if promises else None
+        parent = "top" if has_parent and name != "c" else None
+        _queue(draw, scenario, name, nodes, parent=parent, backfill=backfill)
     free = {f"n-{index}": GPUS for index in range(nodes)}
     for index in range(draw(st.integers(2, 7))):
-        _gang(draw, scenario, f"g{index}", leaves, free)
+        _gang(draw, scenario, f"g{index}", leaves, free, app=APPS[index % len(APPS)])
+    for app in APPS:
+        allowed = draw(st.sampled_from([None, None, None, 0, 1, 2]))
+        if allowed is not None:
+            note(f"of {app} {allowed} pods at a time")
+            scenario.budget(app, allowed, app=app)
     return scenario
 
 
-def _queue(draw: st.DrawFn, scenario: Scenario, name: str, nodes: int, parent: str | None = None) -> None:
+def _queue(
+    draw: st.DrawFn,
+    scenario: Scenario,
+    name: str,
+    nodes: int,
+    parent: str | None = None,
+    backfill: Backfill | None = None,
+) -> None:
     guarantee = draw(st.integers(0, nodes * 2))
     limit = draw(st.none() | st.integers(1, nodes * GPUS))
     runtime = draw(st.sampled_from([0, 0, 0, 3]))
-    fields = {
+    fields: dict[str, Any] = {
         "weight": draw(st.integers(1, 3)),
         "guarantee": {GPU: guarantee} if guarantee else {},
         "limit": {GPU: limit} if limit is not None else {},
         "reclaim_min_runtime_ms": runtime * MINUTE,
+        "backfill": backfill,
     }
     note(f"queue {name} below {parent}: guarantee {guarantee}, limit {limit}, {fields['weight']}, {runtime}")
+    note(f"its backfill: {backfill}")
     scenario.queue(name, parent=parent, **fields)
 
 
 def _gang(
-    draw: st.DrawFn, scenario: Scenario, name: str, leaves: Sequence[str], free: dict[str, int]
+    draw: st.DrawFn, scenario: Scenario, name: str, leaves: Sequence[str], free: dict[str, int], app: str
 ) -> None:
     """It runs where there is room for it, or waits."""
     count, gpus = draw(st.integers(1, 3)), draw(st.integers(1, GPUS))
@@ -84,6 +106,7 @@ def _gang(
         priority=priority,
         on=on,
         disruption=wish,
+        labels={"app": app},
         **({"preemption_policy": policy} if policy else {}),
     )
     note(f"{name}: {least} of {count} pods of {gpus}, queue {queue}, priority {priority}, on {on}, {wish}")
@@ -133,6 +156,7 @@ class Tenancy:
         self.preempted = decided.result.memory.preempted
         reports = decided.result.queues
         self.guarantee = {name: each.guarantee.get(GPU, 0) for name, each in reports.items()}
+        self.promised = [snapshot.gangs[gang] for gang in decided.result.memory.promised]
         self.fair_share = {name: each.fair_share.get(GPU, 0) for name, each in reports.items()}
 
     def path(self, queue: QueueName) -> list[Queue]:
@@ -156,6 +180,12 @@ class Tenancy:
             for pod in gang.members
             if pod.node is not None
         )
+
+    def is_within_guarantee(self, gang: Gang) -> bool:
+        """Whether with its minimum no queue on its path that has a guarantee is beyond it."""
+        asked = gang.min_member * gang.members[0].shape.requests[GPU]
+        path = [queue.name for queue in self.path(gang.queue)]
+        return any(self.used(queue) + asked <= self.guarantee[queue] for queue in path)
 
     def waiting(self) -> Iterator[tuple[Gang, list[Pod]]]:
         """Gangs without any member that runs, and the pods that they need."""
@@ -229,12 +259,17 @@ class Tenancy:
             for gone in combinations(groups, count):
                 if (
                     _is_whole(gone, groups)
+                    and self._is_within_budgets(gone)
                     and allows(self, gang, gone)
                     and self.may_start(gang, asked, self.freed(gone))
                     and self.fits(pods, gone)
                 ):
                     return list(gone)
         return None
+
+    def _is_within_budgets(self, gone: Sequence[Group]) -> bool:
+        lost = Counter(dict(pod.labels.pairs)["app"] for group in gone for pod in group.pods)
+        return all(lost[each.name] <= each.allowed for each in self.snapshot.disruption_budgets)
 
     def freed(self, gone: Sequence[Group]) -> dict[QueueName, int]:
         """What all queues on their paths get back."""

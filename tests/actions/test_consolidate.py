@@ -382,6 +382,20 @@ def test_a_chain_of_moves_is_kept_in_the_cycle_that_decides_it_too() -> None:
     assert decided.evicted() == ["first-0", "second-0", "prey-0"]
 
 
+def test_whom_moves_help_is_on_the_account_of_its_queue_at_once() -> None:
+    """A sibling that its queue's limit keeps out then evicts nobody for it."""
+    scenario = Scenario().nodes("a", 2, gpu=8).nodes("b", 1, gpu=8)
+    scenario.queue("q", guarantee={GPU: 8}, limit={GPU: 8})
+    for index in range(2):
+        scenario.gang(f"half-{index}", 1, gpu=4, on=[f"a-{index}"])
+    scenario.gang("large", 1, gpu=8, selector={"group": "a"}, queue="q", priority=1)
+    scenario.gang("low", 1, gpu=4, on=["b-0"], queue="other").queue("other")
+    scenario.gang("keeps", 1, gpu=4, on=["b-0"], queue="other", disruption=Disruption(preemptible=False))
+    scenario.gang("sibling", 1, gpu=4, selector={"group": "b"}, queue="q")
+    decided = rested(scenario).decide(SchedulerConfig(actions=ACTIONS))
+    assert {each.reason for each in decided.result.evictions} == {"Consolidated"}
+
+
 def test_who_is_moved_never_evicts_while_its_room_is_kept() -> None:
     scenario = _chain()
     scenario.dying(scenario.decide(ON))

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from phalanx.actions.limits import NOMINATION_MS, PREEMPTIONS_TRIED_MAX
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
-from phalanx.model.gangs import Recovery, RecoveryMode, Runtime
+from phalanx.model.gangs import Recovery, RecoveryMode, RoleSpec, Runtime
 from phalanx.model.memory import Memory, Nomination
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.queues import Backfill, Ordering
@@ -172,8 +172,24 @@ def test_everybody_is_tried_in_the_end_where_more_wait_than_a_cycle_tries() -> N
     assert evicted == ["low-0"]
 
 
-def test_a_large_gang_gives_of_its_surplus_in_parts() -> None:
+@pytest.mark.parametrize(("minimum", "asked", "evicted"), [(4, 100, 100), (198, 2, 2), (100, 99, 100)])
+def test_a_large_gang_gives_of_its_surplus_in_parts(minimum: int, asked: int, evicted: int) -> None:
+    """Of many members a few go together, of few each alone."""
     scenario = Scenario().nodes("n", 25, gpu=8)
     on = [f"n-{index // 8}" for index in range(200)]
-    scenario.gang("elastic", 200, min=4, gpu=1, on=on).gang("high", 100, gpu=1, priority=5)
-    assert len(scenario.decide().evicted()) == 100
+    scenario.gang("elastic", 200, min=minimum, gpu=1, on=on).gang("high", asked, gpu=1, priority=5)
+    assert len(scenario.decide().evicted()) == evicted
+
+
+def test_a_large_gang_keeps_what_each_role_needs() -> None:
+    """Every second member is of a role that needs all of its own."""
+    scenario = Scenario().nodes("n", 25, gpu=8)
+    scenario.gang("elastic", 0, min=104)
+    for index in range(100):
+        scenario.role("elastic", 1, gpu=1, role="fixed", on=[f"n-{index // 4}"])
+        scenario.role("elastic", 1, gpu=1, role="more", on=[f"n-{index // 4}"])
+    roles = (RoleSpec("fixed", 100, 100), RoleSpec("more", 100, 4))
+    scenario.change("elastic", roles=roles, started=True).gang("high", 60, gpu=1, priority=5)
+    evicted = scenario.decide().evicted()
+    assert len(evicted) == 60
+    assert all(int(name.removeprefix("elastic-")) % 2 for name in evicted)

@@ -27,6 +27,27 @@ def test_a_guarantee_comes_back_though_a_start_beyond_one_is_promised() -> None:
     assert timeline.step().placed() == ["due"]
 
 
+def test_room_that_was_made_within_a_guarantee_is_used_though_that_is_used_up_meanwhile() -> None:
+    scenario = promised().scenario.queue("b", guarantee={GPU: 8}).nodes("m", 1, gpu=4)
+    first = scenario.gang("due", 1, gpu=8, cpu=0, memory=0, queue="b").decide()
+    assert first.evicted() == ["run-0"]
+    scenario.dying(first).gang("sibling", 1, gpu=4, cpu=0, memory=0, queue="b")
+    second = scenario.decide()
+    assert second.placed() == ["sibling"]
+    assert scenario.take(second).remove("run").decide().placed() == ["due"]
+
+
+def test_free_room_that_nobody_is_promised_is_taken_first() -> None:
+    timeline = Timeline(2, 8, EASY)
+    timeline.add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",))).step()
+    scenario = timeline.scenario.queue("b", guarantee={GPU: 8}).nodes("z", 1, gpu=8)
+    scenario.gang("next", 2, gpu=8, cpu=0, memory=0, queue="q", selector={"group": "n"})
+    first = scenario.decide()
+    assert first.result.memory.promised
+    scenario.take(first).gang("due", 1, gpu=8, cpu=0, memory=0, queue="b")
+    assert scenario.decide().where("due") == {"z": 1}
+
+
 @pytest.mark.parametrize(("guarantee", "placed"), [(0, ["due"]), (16, [])])
 def test_a_start_within_a_guarantee_stays_promised(guarantee: int, placed: list[str]) -> None:
     timeline = Timeline(3, 8, None)

@@ -9,6 +9,7 @@ from phalanx.actions.limits import DELETION_EXPECTED_MS, OBSERVED_RUNS_MAX
 from phalanx.actions.reservations import Leaving, Reservation, least_room, moments
 from phalanx.actions.runtimes import End, Method, RunTimes, end_of_run, told
 from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
 from phalanx.model.gangs import GangKind, Runtime
 from phalanx.model.names import GangId, NodeName, QueueName
@@ -132,6 +133,9 @@ def leaving(at: int, amount: int) -> Leaving:
     return Leaving("gang g", End(at, at, at, method=Method.MAXIMUM), nodes={}, cells={CELL: amount})
 
 
+GANG = Scenario().gang("g", 1).snapshot().gangs[GangId("gang-g")]
+
+
 def reserved(start: int, amount: int, end: int | None) -> Reservation:
     return Reservation(
         gang=GangId("g"),
@@ -144,6 +148,7 @@ def reserved(start: int, amount: int, end: int | None) -> Reservation:
         end=end,
         seats={},
         cells={CELL: amount},
+        wants=Beneficiary(GANG, {}),
     )
 
 

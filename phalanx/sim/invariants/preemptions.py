@@ -87,7 +87,9 @@ class PreemptionsHelp(Check):
     def _check_room(self, snapshot: Snapshot, result: CycleResult, gone: set[PodUid]) -> None:
         known, told = snapshot.memory, result.memory
         new: dict[GangId, Nomination | Move] = {
-            gang: each for gang, each in told.nominations.items() if each.decided == snapshot.now
+            gang: each
+            for gang, each in told.nominations.items()
+            if each.decided == snapshot.now and each != known.nominations.get(gang)
         }
         started = {gang: each for gang, each in told.moves.items() if gang not in known.moves}
         new.update(started)
