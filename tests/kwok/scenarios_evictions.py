@@ -63,7 +63,9 @@ async def a_queue_takes_back_what_is_guaranteed_to_it(site: Site) -> None:
 def _were_given_time(site: Site, uids: set[str], gang: str = "low") -> bool:
     """Whether all of them were seen while they were being deleted: nobody was killed at once."""
     pods = [each.pod.metadata for each in site.events(gang)]
-    seen = {pod.uid for pod in pods if pod.deletion_timestamp is not None}
+    seen = {
+        pod.uid for pod in pods if pod.deletion_timestamp is not None and pod.deletion_grace_period_seconds
+    }
     return uids <= seen
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.model.decisions import CycleResult
+from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import CycleResult, Evict, Placement
 from phalanx.model.memory import Memory, Nomination, Seated
 from phalanx.model.moves import Move
 from phalanx.model.names import GangId, NodeName, QueueName
@@ -18,6 +19,7 @@ from phalanx.sim.invariants.liveness import (
     WaitingIsExplained,
 )
 from phalanx.sim.workloads import gang, node, pod, pod_group, priority_class, queue
+from tests.builders import Scenario
 from tests.sim_invariants.stage import Stage, violations
 
 BLOCK = "network.topology.nvidia.com/block"
@@ -325,6 +327,27 @@ def test_evicted_again_and_again(runs: bool, expected: list[str]) -> None:
             await stage.pass_time(30)
 
     assert violations(history, NoEndlessEvictions) == expected
+
+
+@pytest.mark.parametrize(("starts", "expected"), [(False, ["L4"]), (True, [])])
+def test_whole_hosts_of_pods_go_for_one_gang(starts: bool, expected: list[str]) -> None:
+    """Cycle after cycle others go; it starts in between, or never does."""
+    scenario = Scenario().nodes("n", 1).gang("low", 60, bound=60).gang("high", 2, priority=1)
+    snapshot = scenario.snapshot()
+    low, high = snapshot.gangs[GangId("gang-low")], snapshot.gangs[GangId("gang-high")]
+    certificate = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
+    placed = Placement(high.id, "team/high", 1, "start", (), certificate)
+
+    async def history(stage: Stage) -> None:
+        for first in range(0, 60, 20):
+            gone = tuple(
+                Evict(pod.uid, "team", pod.name, low.id, 1, "Preempted", "", beneficiary="team/high")
+                for pod in low.members[first : first + 20]
+            )
+            result = CycleResult(cycle=1, evictions=gone, placements=(placed,) if starts else ())
+            stage.checks.on_cycle("host", snapshot, result)
+
+    assert violations(history, NoEndlessEvictions)[:1] == expected
 
 
 def test_one_pod_is_evicted_again_by_who_does_not_see_it_go() -> None:

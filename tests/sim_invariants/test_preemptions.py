@@ -46,7 +46,9 @@ def verdicts(
         for i in pods
     )
     victims = tuple(each.pod for each in evictions)
-    made = Nomination(seats={NodeName("n-0"): {GPU: gpus}}, victims=victims, until=1, attempts=1)
+    made = Nomination(
+        seats={NodeName("n-0"): {GPU: gpus}}, victims=victims, decided=snapshot.now, until=1, attempts=1
+    )
     seats = {NodeName("n-0"): {GPU: again}}
     moves = {low.id: Move(low.queue, "team", seats, victims, until=1)} if again else {}
     memory = Memory(nominations={**known, GangId("gang-high"): made}, moves=moves)

@@ -68,6 +68,10 @@ RESTART_ENDS_S: Final = 60.0
 EVICTIONS_MAX: Final = 3
 """Evictions of one gang without running in between: more of them is a livelock."""
 
+EVICTED_PER_MEMBER_MAX: Final = 24
+"""Pods evicted for a gang until it starts, for each member of its minimum: room for one member of eight GPUs
+takes eight pods of one GPU at most beside what goes with them, and is made three times in a row."""
+
 CYCLES_AT_REST_MAX: Final = 30
 """Cycles in a minute without any change: holds and grace periods end, each of which wakes one."""
 

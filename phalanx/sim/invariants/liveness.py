@@ -4,11 +4,13 @@ from typing import Final
 
 from phalanx.limits import CLAIM_MS
 from phalanx.model.decisions import CycleResult
+from phalanx.model.names import GangId, PodUid
 from phalanx.model.reasons import Reason
 from phalanx.model.snapshot import Snapshot
 from phalanx.sim.invariants.bounds import (
     CONVERGED_S,
     CYCLES_AT_REST_MAX,
+    EVICTED_PER_MEMBER_MAX,
     EVICTIONS_MAX,
     HEALED_S,
     IDLE_S,
@@ -138,6 +140,7 @@ class NobodyStarves(Check):
 class NoEndlessEvictions(Check):
     """L4: no gang is evicted by us more than EVICTIONS_MAX times without all its minimum running in between.
 
+    Nor are more than EVICTED_PER_MEMBER_MAX pods for each of its minimum evicted for a gang until it starts.
     Evictions of several members within ten seconds count once, those from bad nodes not at all: they follow
     from faults, of which there may be many. Nor does a repeated one of a pod whose end its sender cannot see.
     """
@@ -148,6 +151,20 @@ class NoEndlessEvictions(Check):
         super().__init__(scene, truth)
         self._evicted: dict[GangKey, list[float]] = {}
         self._pods: set[str] = set()
+        self._gone_for: dict[GangId, set[PodUid]] = {}
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        for placement in result.placements:
+            self._gone_for.pop(placement.gang, None)
+        helped = {str(gang): gang for gang in snapshot.gangs.values()} if result.evictions else {}
+        for each in result.evictions:
+            gang = helped.get(each.beneficiary)
+            if gang is None:
+                continue
+            gone = self._gone_for.setdefault(gang.id, set())
+            gone.add(each.pod)
+            if len(gone) > gang.min_member * EVICTED_PER_MEMBER_MAX:
+                self.violated(gang, f"{len(gone)} pods were evicted for its {gang.min_member}, and it waits")
 
     def on_change(self, change: Change) -> None:
         moved = self.truth.changed_pod
