@@ -10,7 +10,9 @@ was saved, times its size; in lines that say "flat" it costs one for each pod. W
 so many pods, of 8 GPUs if nothing else is said, anywhere or in one spine.
 
 "found" is what the solver chose within the effort that the scheduler gives it; "cheapest" and "ratio" are the
-rules of `bench/simple_victims.py`, as multiples of that. Times are CPU time of one thread.
+rules of `bench/simple_victims.py`, as multiples of that. "cycle s" is what the whole cycle takes over such a
+cluster (`bench/victims_cycle.py`), of one seed, and "pods" how many it evicts; not in lines that say "flat".
+Times are CPU time of one thread.
 """
 
 import argparse
@@ -25,6 +27,7 @@ from msgspec import Struct, to_builtins
 
 from bench.record import record
 from bench.simple_victims import best_of, best_ratio_first, cheapest_first
+from bench.victims_cycle import Cycle, Running, Wanted, cycle
 from phalanx.solver.victims.engine import choose
 from phalanx.solver.victims.problem import Choice, Place, Unit, Vector, VictimProblem, Want
 from phalanx.solver.victims.room import pods_within
@@ -82,7 +85,7 @@ CASES = (
 
 
 class Figures(Struct, frozen=True):
-    """One seed of one case. Costs by the two rules are None where they were left out."""
+    """One seed of one case."""
 
     gangs: int
     running: int
@@ -108,10 +111,11 @@ class Figures(Struct, frozen=True):
 
 
 class Gang(Struct, frozen=True):
-    """Pods of so many GPUs each, and what their eviction costs."""
+    """Pods of so many GPUs each, for how long they run, and what their eviction costs."""
 
     pods: int
     gpus: int
+    minutes: int
     cost: int
 
 
@@ -130,6 +134,15 @@ def problem(case: Case, seed: int) -> VictimProblem:
     return VictimProblem((Want(request, case.pods),), places, units, seed=seed)
 
 
+def whole_cycle(case: Case, seed: int) -> Cycle:
+    """The cycle over the cluster of the case made from the seed."""
+    rng = random.Random(seed)
+    gangs = _gangs(case, rng)
+    placed = zip(gangs, _placed(case, gangs, rng), strict=True)
+    running = [Running(gang.gpus, nodes, gang.minutes) for gang, nodes in placed if nodes]
+    return cycle(case.nodes, NODES_PER_SPINE, running, Wanted(case.pods, case.gpus, case.spine), seed)
+
+
 def _gangs(case: Case, rng: random.Random) -> list[Gang]:
     """As many as fill the cluster to its load; the last ones are small enough to end there."""
     left = round(case.nodes * GPUS * case.load)
@@ -141,7 +154,7 @@ def _gangs(case: Case, rng: random.Random) -> list[Gang]:
         if rng.random() < 0.3:
             minutes = min(minutes, rng.randint(1, 60))
         size = 8 * gpus + -(-PER_GPU[0] * gpus // 1000)
-        gangs.append(Gang(pods, gpus, pods if case.flat else 1001 + pods * minutes * size))
+        gangs.append(Gang(pods, gpus, minutes, pods if case.flat else 1001 + pods * minutes * size))
         left -= pods * gpus
     return gangs
 
@@ -237,11 +250,12 @@ def _defects(posed: VictimProblem, choice: Choice) -> Iterator[str]:
 
 HEADING = (
     f"{'cluster':<22} {'nodes':>6} {'gangs':>6} {'need':>5} {'seeds':>5} {'proven':>7} {'gap % max':>9} "
-    f"{'s':>6} {'max s':>6} {'found':>9} {'cheapest':>8} {'ratio':>6} {'ratio s':>7} {'worse':>5}"
+    f"{'s':>6} {'max s':>6} {'found':>9} {'cheapest':>8} {'ratio':>6} {'ratio s':>7} {'worse':>5} "
+    f"{'cycle s':>7} {'pods':>5}"
 )
 
 
-def line(case: Case, runs: Sequence[Figures]) -> str:
+def line(case: Case, runs: Sequence[Figures], whole: Cycle | None) -> str:
     """The case's figures over all seeds; costs of the rules are means of multiples of what was found."""
     cheap, ratio = (
         statistics.mean(getattr(run, name) / run.cost for run in runs)
@@ -255,6 +269,7 @@ def line(case: Case, runs: Sequence[Figures]) -> str:
         f"{statistics.mean(run.cost for run in runs):>9.0f} {cheap:>8.2f} {ratio:>6.2f}",
         f"{statistics.median(run.ratio_seconds for run in runs):>7.2f}",
         f"{sum(run.is_worse for run in runs):>5}",
+        f"{whole.seconds:>7.2f} {whole.evicted:>5}" if whole is not None else "",
         *sorted({each for run in runs for each in run.defects}),
     ]
     return " ".join(cells)
@@ -275,8 +290,15 @@ def main() -> None:
     results = []
     for case in (CASES[index] for index in arguments.case):
         runs = [measured(case, seed) for seed in range(arguments.seeds)]
-        print(line(case, runs), flush=True)
-        results.append({"case": to_builtins(case), "runs": [to_builtins(run) for run in runs]})
+        whole = None if case.flat else whole_cycle(case, seed=0)
+        print(line(case, runs, whole), flush=True)
+        results.append(
+            {
+                "case": to_builtins(case),
+                "runs": [to_builtins(run) for run in runs],
+                "cycle": to_builtins(whole),
+            }
+        )
     record(arguments.output, results)
 
 

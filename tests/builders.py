@@ -251,33 +251,30 @@ class Scenario:
         return pods
 
     def _first_fit(self, shape: PodShape, pods: Sequence[Pod]) -> NodeName:
-        states, _ = self._usage([*self._all_pods(), *pods])
+        states = self._states([*self._all_pods(), *pods])
         return next(name for name, state in states.items() if fits(shape.requests, state.free))
 
     def _all_pods(self) -> list[Pod]:
         return [pod for gang in self._gangs.values() for pod in gang.members]
 
-    def _usage(self, pods: Iterable[Pod]) -> tuple[dict[NodeName, NodeState], dict[NodeName, Resources]]:
-        used: dict[NodeName, Resources] = {}
+    def _states(self, pods: Iterable[Pod]) -> dict[NodeName, NodeState]:
         taken = {name: self._foreign[name] for name in self._nodes}
         for pod in pods:
-            if pod.node is not None and pod.holds_node:
-                used[pod.node] = add(used.get(pod.node, {}), pod.shape.requests)
-                if pod.node in taken:
-                    taken[pod.node] = add(taken[pod.node], held(pod))
+            if pod.node in taken and pod.holds_node:
+                taken[pod.node] = add(taken[pod.node], held(pod))
         states = {}
         for name, node in self._nodes.items():
             total = taken[name]
             states[name] = NodeState(node=node, used=total, free=subtract(node.allocatable, total))
-        return states, used
+        return states
 
     def snapshot(self, shuffle: int = 0) -> Snapshot:
         """The scenario as a snapshot, its mappings in an order that depends on `shuffle`."""
         chance = random.Random(shuffle)
-        states, _ = self._usage(self._all_pods())
+        states = self._states(self._all_pods())
         queues: dict[QueueName, dict[NodeName, Resources]] = {}
         for gang in self._gangs.values():
-            _, used = self._usage(gang.members)
+            used = _requested(gang.members)
             mine = queues.setdefault(gang.queue, {})
             for node, amounts in used.items():
                 mine[node] = add(mine.get(node, {}), amounts)
@@ -412,6 +409,15 @@ def _shape(fields: dict[str, Any]) -> PodShape:
     }
     key = hashlib.blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()
     return PodShape(key=ShapeKey(key), **parts)
+
+
+def _requested(pods: Iterable[Pod]) -> dict[NodeName, Resources]:
+    """What those of these pods that hold nodes ask for there."""
+    asked: dict[NodeName, Resources] = {}
+    for pod in pods:
+        if pod.node is not None and pod.holds_node:
+            asked[pod.node] = add(asked.get(pod.node, {}), pod.shape.requests)
+    return asked
 
 
 def aligned(*containers: Resources) -> str:
