@@ -42,7 +42,7 @@ def execute(
     if nominations.open:
         session.circumstances.append(nominations.content())
     if moves.open:
-        session.circumstances.append(sorted(moves.open.items()))
+        session.circumstances.append(moves.content())
     return Agenda(session, demands, ahead=nominations.open, then=moves.open)
 
 

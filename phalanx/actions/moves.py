@@ -2,14 +2,19 @@
 
 Their new room is kept for them from the eviction on, whoever else comes: while they end, while their
 controllers make them anew, and until as many of their pods as went are there again. They come first in their
-queues, after those for whom room is being made. It is forgotten after its time.
+queues, after those for whom room is being made. It is forgotten after its time, which begins anew when the
+last grace period has ended.
 """
 
 from collections.abc import Mapping
 from itertools import chain
 
+from msgspec.structs import replace
+
 from phalanx.actions.holders import Seated, charged, seated_on_nodes, total_of, usage_of
+from phalanx.actions.limits import NOMINATION_MS
 from phalanx.actions.nominations import Nominations, beyond
+from phalanx.actions.victims import gone_by
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.gangs import Gang, GangKind
@@ -43,6 +48,7 @@ class Moves:
             current = heirs[kind].pop(0) if heirs.get(kind) else origin
             self._origins[current] = origin
             self.open[current] = move
+        self._held: dict[GangId, list[Pod]] = {}
         self._coming: list[tuple[QueueName, Usage, Usage]] = []
         self._begun: dict[GangId, Move] = {}
         self._helped: set[GangId] = set()
@@ -102,8 +108,20 @@ class Moves:
 
     def left(self) -> dict[GangId, Move]:
         """What the next cycle must know: those that are still not there again."""
-        waiting = {self._origins[gang]: move for gang, move in self.open.items() if not self._is_back(gang)}
+        waiting = {
+            self._origins[gang]: self._prolonged(gang) for gang in self.open if not self._is_back(gang)
+        }
         return dict(sorted({**waiting, **self._begun}.items()))
+
+    def content(self) -> list[tuple[GangId, Move]]:
+        """What others may rest an answer on: for whom what is kept, not until when."""
+        return [(gang, replace(each, until=0)) for gang, each in sorted(self.open.items())]
+
+    def _prolonged(self, gang: GangId) -> Move:
+        """With the time that its pods have which were told to go, however long before that is."""
+        move = self.open[gang]
+        ends = [gone_by(pod) + NOMINATION_MS for pod in self._held[gang] if pod.deleting]
+        return replace(move, until=max([move.until, *ends]))
 
     def _take(self, gang: GangId, statement: Statement, room: Usage, booked: Usage) -> None:
         statement.hold(queue=self.open[gang].queue, room=room, booked=booked)
@@ -130,7 +148,7 @@ class Moves:
         What those hold that are still to end is free for nobody, so it need not be taken: what of it is not
         meant for whom room is being made is meant for the moved ones.
         """
-        holders = self._holders()
+        holders = self._held = self._holders()
         coming = usage_of(seated_on_nodes(chain.from_iterable(holders.values())))
         moving = {pod.uid for pods in holders.values() for pod in pods}
         for gang, nomination in nominations.open.items():

@@ -33,8 +33,11 @@ def in_turn(
 ) -> Iterator[Sequence[Reservation]]:
     """Beside whom to look for room: all that bind it; and then those alone that bind a guarantee too."""
     yield bound
-    beneficiary = beneficiary_of(demand) if bound else None
-    firm = [each for each in bound if beneficiary and not _is_guaranteed_before(beneficiary, each, session)]
+    queue = session.queues.get(demand.gang.queue) if bound else None
+    beneficiary = beneficiary_of(demand)
+    if queue is None or not guarantees.are_within((queue,), beneficiary, session):
+        return
+    firm = [each for each in bound if not _is_guaranteed_before(beneficiary, each, session)]
     if len(firm) < len(bound):
         yield firm
 

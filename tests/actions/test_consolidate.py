@@ -146,6 +146,20 @@ def test_after_its_time_the_room_is_anybodys() -> None:
     assert scenario.decide(ON).placed() == ["late"]
 
 
+def test_the_room_of_who_is_moved_is_kept_for_as_long_as_its_pods_may_take_to_end() -> None:
+    scenario = scattered()
+    scenario.dying(scenario.decide(ON))
+    names = [name for name, gang in scenario._gangs.items() if any(pod.deleting for pod in gang.members)]
+    for name in names:
+        scenario.change(name, members=tuple(replace(pod, grace=3600) for pod in scenario.members(name)))
+    scenario.memory = scenario.decide(ON).result.memory
+    scenario.now += HOUR_MS
+    middle = _late(scenario, priority=-1).decide(ON)
+    assert not middle.placed()
+    scenario.memory = middle.result.memory
+    assert sorted(anew(scenario).decide(ON).placed()) == ["half-0", "large"]
+
+
 def test_a_dry_run_tells_and_does_nothing() -> None:
     dry = config(dry_run=True)
     scenario = scattered()

@@ -6,8 +6,9 @@ Each runs cycle after cycle: bound pods run, evicted pods are made anew at once.
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from phalanx.model.names import QueueName
+from phalanx.model.names import NodeName, QueueName
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import Snapshot
 from tests.builders import Decided, Scenario
@@ -125,6 +126,28 @@ def test_a_job_that_is_restarted_again_and_again_preempts_only_once(priorities: 
         scenario.lose("high", 2)
         assert evictions(run(scenario, 2)) == []
     assert len(first) <= 3
+
+
+@pytest.mark.parametrize("priorities", [(0, 0, 0, 0), (0, 1, 2, 3), (4, 4, 4, 4)])
+def test_meta_a_job_whose_node_fails_each_time_evicts_one_each_time(priorities: tuple[int, ...]) -> None:
+    """Of a full cluster one node is gone, and comes back later: its room is all that must be made."""
+    scenario = Scenario().nodes("n", 4, gpu=8)
+    for index, priority in enumerate(priorities):
+        scenario.gang(f"g-{index}", 1, gpu=8, priority=priority, on=[f"n-{index}"])
+    run(scenario.gang("waits", 1, gpu=8, priority=2).gang("high", 2, gpu=8, priority=5), 6)
+    for _ in range(35):
+        lost = scenario.members("high")[0].node
+        assert lost is not None
+        _turns(scenario, lost, "Unknown")
+        scenario.lose("high", 2)
+        assert len(evictions(run(scenario, 4))) == 1
+        _turns(scenario, lost, "True")
+        assert evictions(run(scenario, 4)) == []
+
+
+def _turns(scenario: Scenario, node: NodeName, ready: str) -> None:
+    scenario._nodes[node] = replace(scenario._nodes[node], conditions={"Ready": ready})
+    scenario.capacity_version += 1
 
 
 @st.composite
