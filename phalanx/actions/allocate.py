@@ -1,6 +1,6 @@
 """Step 3: try each demand in order. It is placed whole, or as far as it need not be whole, or not at all."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -181,7 +181,7 @@ class _Attempts:
 
     def _kept_for(self, demand: Demand) -> KeptFor | None:
         """The reserved starts without which it would find room: those that are in its way by themselves."""
-        *_, bound = self.reservations.in_turn(demand)
+        *_, bound = self._bound_in_turn(demand)
         if not bound:
             return None
         key = (tuple(each.gang for each in bound), self.reservations.key(demand, bound))
@@ -201,12 +201,16 @@ class _Attempts:
 
     def _ask(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
         """None when not one pod finds a place on what no reserved start needs."""
-        for bound in self.reservations.in_turn(demand):
+        for bound in self._bound_in_turn(demand):
             posed = self._pose(demand, bound, avoiding)
             answer = self._answer(posed) if posed is not None else None
             if answer is not None:
                 return answer
         return None
+
+    def _bound_in_turn(self, demand: Demand) -> Iterator[Sequence[Reservation]]:
+        nomination = self._nominations.open.get(demand.gang.id)
+        return self.reservations.in_turn(demand, nomination.passed if nomination is not None else None)
 
     def _pose(
         self, demand: Demand, bound: Sequence[Reservation], avoiding: frozenset[NodeName]

@@ -93,9 +93,9 @@ class Reservations:
         """The reservations that this demand must not delay, unless what it is guaranteed asks for that."""
         return binding(self.all, demand, self._session)
 
-    def in_turn(self, demand: Demand) -> Iterator[Sequence[Reservation]]:
+    def in_turn(self, demand: Demand, passed: Collection[GangId] | None) -> Iterator[Sequence[Reservation]]:
         """Beside which of them to look for room, one after the other."""
-        return in_turn(self.binding(demand), demand, self._session)
+        return in_turn(self.binding(demand), demand, self._session, passed=passed)
 
     def _turn(self, gang: Gang) -> Turn:
         mine = self._reserved.get(gang.id)

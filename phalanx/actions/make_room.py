@@ -24,6 +24,7 @@ from phalanx.actions.limits import (
 )
 from phalanx.actions.placing import seats_of
 from phalanx.actions.problems import Problems
+from phalanx.actions.reservations import Reservation, hold
 from phalanx.actions.victim_problem import Bounds, problem_of
 from phalanx.actions.victims import Victim
 from phalanx.framework.evictions import EvictionFloor
@@ -31,7 +32,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Statement, Usage
 from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
 from phalanx.model.gangs import Gang
-from phalanx.model.names import NodeName
+from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence
 from phalanx.model.shares import NO_DEVICES, Devices, asks_for_share, total_held
@@ -84,6 +85,14 @@ class Search(Struct, frozen=True):
 _NO_LIMITS: Final = EvictionLimits(())
 
 
+class Sought(Struct, frozen=True):
+    """Room that can be made, or the limits that are why none can, and beside whose reserved starts."""
+
+    made: Made | None = None
+    spared: tuple[Evidence, ...] = ()
+    beside: tuple[GangId, ...] = ()
+
+
 class RoomMaker:
     """Answers for the demands of one session while its statements assume that others have ended.
 
@@ -100,6 +109,32 @@ class RoomMaker:
     def key(self, demand: Demand) -> Hashable:
         """Equal for demands that differ by nothing but the names of their pods."""
         return self._problems.key(demand)
+
+    def make_beside(self, ways: Sequence[Sequence[Reservation]], demand: Demand, search: Search) -> Sought:
+        """Beside the first of these reserved starts that allow it: in the next cycle their room is theirs.
+
+        Nobody ends where it is enough, beside the last of them, to wait for those that end anyway.
+        """
+        if len(ways) > 1 and self._fits_beside(ways[-1], demand):
+            return Sought()
+        sought = Sought()
+        for beside in ways:
+            with self._session.statement() as reserved:
+                hold(beside, reserved)
+                made = self.make(demand, search)
+                spared = self.why_spared(demand, search) if made is None else ()
+                reserved.roll_back()
+            sought = Sought(made, spared, tuple(each.gang for each in beside))
+            if made is not None:
+                break
+        return sought
+
+    def _fits_beside(self, reserved: Sequence[Reservation], demand: Demand) -> bool:
+        with self._session.statement() as what_if:
+            hold(reserved, what_if)
+            fits = self._seats(_whole(demand), ()) is not None
+            what_if.roll_back()
+        return fits
 
     def make(self, demand: Demand, search: Search) -> Made | None:
         """The best choice; None where nobody's end is enough, or where the demand fits without any."""

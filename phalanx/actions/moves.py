@@ -49,7 +49,7 @@ class Moves:
             self._origins[current] = origin
             self.open[current] = move
         self._held: dict[GangId, list[Pod]] = {}
-        self._coming: list[tuple[QueueName, Usage, Usage]] = []
+        self._coming: list[tuple[GangId, QueueName, Usage, Usage]] = []
         self._begun: dict[GangId, Move] = {}
         self._helped: set[GangId] = set()
         self._rooms = self._find_rooms(nominations) if self.open else {}
@@ -78,8 +78,11 @@ class Moves:
 
     def keep_coming(self, what_if: Statement) -> None:
         """Take what is meant for them of the room of those that are to end, after their end was assumed."""
-        for queue, room, booked in self._coming:
-            what_if.hold(queue=queue, room=room, booked=booked)
+        for gang, queue, room, booked in self._coming:
+            if gang in self.open and self._is_back(gang):
+                continue
+            is_partly_back = gang in self.open and bool(self._placed(gang))
+            what_if.hold(queue=queue, room=room, booked={} if is_partly_back else booked)
 
     def begin(self, beneficiary: Gang, seats: Usage, moved: Mapping[GangId, Move]) -> None:
         """Their eviction was decided: nobody else gets what is free of the seats of all of them."""
@@ -87,13 +90,13 @@ class Moves:
         holders = [pod for gang in moved for pod in self._session.gangs[gang].members if pod.uid in went]
         coming = usage_of(seated_on_nodes(holders))
         with self._session.statement() as statement:
-            for queue, wanted in [
-                (beneficiary.queue, seats),
-                *((move.queue, move.seats) for move in moved.values()),
+            for gang, queue, wanted in [
+                (beneficiary.id, beneficiary.queue, seats),
+                *((gang, move.queue, move.seats) for gang, move in moved.items()),
             ]:
                 statement.hold(queue=queue, room=beyond(wanted, coming), booked={})
                 rest = beyond(coming, wanted)
-                self._coming.append((queue, beyond(coming, rest), charged(wanted)))
+                self._coming.append((gang, queue, beyond(coming, rest), charged(wanted)))
                 coming = rest
         self._begun.update(moved)
         self._helped.add(beneficiary.id)
@@ -161,7 +164,7 @@ class Moves:
             owed = _owed(needed, usage_of(seated_on_nodes(holders[gang])))
             rooms[gang] = beyond(needed, coming), owed
             rest = beyond(coming, needed)
-            self._coming.append((move.queue, beyond(coming, rest), beyond(charged(needed), owed)))
+            self._coming.append((gang, move.queue, beyond(coming, rest), beyond(charged(needed), owed)))
             coming = rest
         return rooms
 

@@ -1,6 +1,6 @@
 """Which of the starts that are reserved a demand must not delay."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from phalanx.actions.agenda import rank_of
 from phalanx.actions.demand import Demand, Stage, beneficiary_of
@@ -18,34 +18,40 @@ def binding(reserved: Iterable[Reservation], demand: Demand, session: Session) -
         return ()
     mine = next((each.turn for each in reserved if each.gang == demand.gang.id), None)
     turn = mine or (rank_of(demand.gang, session), NOT_PROMISED)
-    passed = _passed(demand.gang.id, session)
     return tuple(
         each
         for each in reserved
-        if each.turn < turn
-        and each.gang not in passed
-        and not _is_served_before(session, demand.gang.queue, each.queue)
+        if each.turn < turn and not _is_served_before(session, demand.gang.queue, each.queue)
     )
 
 
 def in_turn(
-    bound: Sequence[Reservation], demand: Demand, session: Session
+    bound: Sequence[Reservation],
+    demand: Demand,
+    session: Session,
+    *,
+    passed: Collection[GangId] | None = None,
 ) -> Iterator[Sequence[Reservation]]:
-    """Beside whom to look for room: all that bind it; and then those alone that bind a guarantee too."""
+    """Beside whom to look for room: all that bind it; and then those alone that bind a guarantee too.
+
+    `passed`: where room is being made for it, whose starts did not bind it when that was decided.
+    """
     yield bound
-    queue = session.queues.get(demand.gang.queue) if bound else None
-    beneficiary = beneficiary_of(demand)
-    if queue is None or not guarantees.are_within((queue,), beneficiary, session):
-        return
-    firm = [each for each in bound if not _is_guaranteed_before(beneficiary, each, session)]
+    if passed is None:
+        firm = _firm(bound, demand, session)
+    else:
+        firm = [each for each in bound if each.gang not in passed]
     if len(firm) < len(bound):
         yield firm
 
 
-def _passed(gang: GangId, session: Session) -> Sequence[GangId]:
-    """Whose starts did not bind it when room was made for it: that is not to have been in vain."""
-    nomination = session.snapshot.memory.nominations.get(gang)
-    return nomination.passed if nomination is not None and nomination.seats else ()
+def _firm(bound: Sequence[Reservation], demand: Demand, session: Session) -> list[Reservation]:
+    """Those that bind it though its queue be guaranteed what it asks for."""
+    queue = session.queues.get(demand.gang.queue) if bound else None
+    beneficiary = beneficiary_of(demand)
+    if queue is None or not guarantees.are_within((queue,), beneficiary, session):
+        return list(bound)
+    return [each for each in bound if not _is_guaranteed_before(beneficiary, each, session)]
 
 
 def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> bool:

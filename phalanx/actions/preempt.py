@@ -7,7 +7,6 @@ becomes free is kept for whom it was made (`nominations.py`).
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Final
 
 from msgspec import Struct
 
@@ -23,13 +22,13 @@ from phalanx.actions.limits import (
     PREEMPTORS_PER_CYCLE_MAX,
     SHOWN_VICTIMS,
 )
-from phalanx.actions.make_room import Made, RoomMaker, Search
+from phalanx.actions.make_room import Made, RoomMaker, Search, Sought
 from phalanx.actions.moves import Moves
 from phalanx.actions.nominations import Nominations, nominate
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.precedence import binding, in_turn
 from phalanx.actions.prey import PreyFinder, looks_again_at
-from phalanx.actions.reservations import Reservation, hold
+from phalanx.actions.reservations import Reservation
 from phalanx.actions.unharmed import answered
 from phalanx.actions.victim_problem import floors_of
 from phalanx.actions.victims import (
@@ -72,12 +71,6 @@ class Preempted(Struct, frozen=True):
 
 
 NOTHING = Preempted()
-
-
-_Answer = tuple[Made | None, tuple[Evidence, ...], tuple[GangId, ...]]
-"""Room that can be made, or the limits that are why none can, and beside whose promised starts."""
-
-_NOTHING_MADE: Final[_Answer] = (None, (), ())
 
 
 class _Decision(Struct, frozen=True):
@@ -343,24 +336,23 @@ class _Preemption:
         taken = self._victims_of_others()
         victims = [each for each in choosable.victims if not any(pod.uid in taken for pod in each.pods)]
         search = Search(victims, self._floors(beneficiary), limits)
-        made, spared, beside = (
-            victims and self._made_unharmed(demand, search, maker, bound)
-        ) or _NOTHING_MADE
+        sought = (victims and self._made_unharmed(demand, search, maker, bound)) or Sought()
+        made = sought.made
         if made is not None:
             causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in made.victims}
-            passed = {each.gang for each in self._outcome.reserved_for_others(gang.id)} - set(beside)
-            self._made[gang.id] = _Decision(demand, made, causes, tuple(sorted(passed)))
+            passed = tuple(sorted(set(promised) - set(sought.beside)))
+            self._made[gang.id] = _Decision(demand, made, causes, passed)
             for victim in made.victims:
                 limits.take(pod.uid for pod in victim.pods)
                 what_if.end(queue=victim.queue, used=victim.used, booked=victim.booked, gone=victim.pods)
             what_if.hold(queue=gang.queue, room=made.usage, booked=charged(made.usage), coming=made.seats)
             return
-        self._spared[gang.id] = spared
+        self._spared[gang.id] = sought.spared
         later = [*limits.more_at(victims), *(() if choosable.next_at is None else (choosable.next_at,))]
         if later:
             self._postponed[gang.id] = max(min(later), now + 1)
         else:
-            self._hopeless[key] = spared
+            self._hopeless[key] = sought.spared
 
     def _victims_of_others(self) -> set[PodUid]:
         """Pods that are evicted already, in this cycle or before."""
@@ -373,28 +365,12 @@ class _Preemption:
 
     def _made_unharmed(
         self, demand: Demand, search: Search, maker: RoomMaker, bound: Sequence[Reservation]
-    ) -> _Answer | None:
+    ) -> Sought | None:
         return answered(
-            lambda: self._made_beside(demand, search, maker, bound),
+            lambda: maker.make_beside(list(in_turn(bound, demand, self._session)), demand, search),
             about=f"victims for {demand.gang}",
             defects=self._outcome.defects,
         )
-
-    def _made_beside(
-        self, demand: Demand, search: Search, maker: RoomMaker, bound: Sequence[Reservation]
-    ) -> _Answer:
-        """What is reserved for others who come first is no room: in the next cycle it is theirs."""
-        answer = _NOTHING_MADE
-        for beside in in_turn(bound, demand, self._session):
-            with self._session.statement() as reserved:
-                hold(beside, reserved)
-                made = maker.make(demand, search)
-                spared = maker.why_spared(demand, search) if made is None else ()
-                reserved.roll_back()
-            answer = (made, spared, tuple(each.gang for each in beside))
-            if made is not None:
-                break
-        return answer
 
     def _floors(self, beneficiary: Beneficiary) -> list[EvictionFloor]:
         keepers = self._session.plugins.floor_keepers

@@ -191,15 +191,18 @@ def _surplus(gang: Gang, holders: Sequence[Pod], session: Session) -> list[Seque
     last_first, size = holders[::-1], max(1, -(-(len(kept) - gang.min_member) // SURPLUS_UNITS_MAX))
     parts = deque(last_first[first : first + size] for first in range(0, len(holders), size))
     found: list[Sequence[Pod]] = []
-    while parts and len(found) < SURPLUS_UNITS_MAX:
-        part = parts.popleft()
+    needed: set[tuple[str, str]] = set()
+    while parts and len(found) < SURPLUS_UNITS_MAX and len(kept) > gang.min_member:
+        part = [pod for pod in parts.popleft() if (pod.role, pod.subgroup) not in needed]
         names = {pod.uid for pod in part}
         rest = [pod for pod in kept if pod.uid not in names]
-        if gang.minimum.is_reached(rest):
+        if part and gang.minimum.is_reached(rest):
             kept = rest
             found.append(part)
         elif len(part) > 1:
             parts.extendleft([pod] for pod in reversed(part))
+        else:
+            needed.update((pod.role, pod.subgroup) for pod in part)
     return found
 
 

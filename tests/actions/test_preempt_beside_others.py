@@ -1,14 +1,20 @@
 """Preemption where other things happen at once: a second preemptor, a release, orderings, reservations."""
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec.structs import replace
 
 from phalanx.actions.limits import NOMINATION_MS, PREEMPTIONS_TRIED_MAX
+from phalanx.actions.victims import VictimPool
 from phalanx.framework.config import PluginConfig, SchedulerConfig
+from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.session import Session
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
-from phalanx.model.gangs import Recovery, RecoveryMode, RoleSpec, Runtime
+from phalanx.model.gangs import Minimum, Recovery, RecoveryMode, RoleSpec, Runtime
 from phalanx.model.memory import Memory, Nomination
 from phalanx.model.names import GangId, NodeName
+from phalanx.model.pods import Pod
 from phalanx.model.queues import Backfill, Ordering
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
@@ -179,6 +185,26 @@ def test_a_large_gang_gives_of_its_surplus_in_parts(minimum: int, asked: int, ev
     on = [f"n-{index // 8}" for index in range(200)]
     scenario.gang("elastic", 200, min=minimum, gpu=1, on=on).gang("high", asked, gpu=1, priority=5)
     assert len(scenario.decide().evicted()) == evicted
+
+
+def test_a_large_gang_with_little_surplus_is_not_asked_member_by_member(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each question counts all members: a gang of 5,000 took seconds of every cycle."""
+    asked: list[int] = []
+    is_reached = Minimum.is_reached
+
+    def counted(minimum: Minimum, members: Sequence[Pod]) -> bool:
+        asked.append(len(members))
+        return is_reached(minimum, members)
+
+    scenario = Scenario().nodes("n", 25, gpu=8)
+    scenario.gang("elastic", 200, min=198, gpu=1, on=[f"n-{index // 8}" for index in range(200)])
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    gang = session.gangs[GangId("gang-elastic")]
+    monkeypatch.setattr(Minimum, "is_reached", counted)
+    VictimPool(session).victims_for(Beneficiary(replace(gang, id=GangId("h"), priority=5), {GPU: 1}))
+    assert 0 < len(asked) < 10
 
 
 def test_a_large_gang_keeps_what_each_role_needs() -> None:

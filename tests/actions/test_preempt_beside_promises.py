@@ -1,6 +1,7 @@
 """Preemption and reclaim where starts are promised: only who comes first keeps its promise from them."""
 
 import pytest
+from msgspec.structs import replace
 
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.queues import Backfill
@@ -35,6 +36,21 @@ def test_room_that_was_made_within_a_guarantee_is_used_though_that_is_used_up_me
     second = scenario.decide()
     assert second.placed() == ["sibling"]
     assert scenario.take(second).remove("run").decide().placed() == ["due"]
+
+
+def test_nobody_goes_for_a_guarantee_where_it_is_enough_to_wait() -> None:
+    """What ends is promised to somebody beyond its guarantee, whom the guarantee passes."""
+    timeline = Timeline(2, 8, EASY, SchedulerConfig())
+    timeline.scenario.queue("c", weight=100)
+    others = Work("other", 1, 8, arrives=-10, max=600, on=("n-1",), queue="c")
+    timeline.add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",)), others).step()
+    timeline.add(Work("next", 1, 8)).step()
+    scenario = timeline.scenario.queue("b", guarantee={GPU: 8})
+    assert scenario.memory.promised
+    (ends,) = scenario.members("run")
+    scenario.change("run", members=(replace(ends, deleting=True, ended=scenario.now // 1000, grace=30),))
+    scenario.gang("due", 1, gpu=8, cpu=0, memory=0, queue="b")
+    assert scenario.decide().evicted() == []
 
 
 def test_free_room_that_nobody_is_promised_is_taken_first() -> None:

@@ -37,7 +37,8 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         module="phalanx.actions.victims",
         edits={
             "len(holders) <= gang.min_member:": "not holders:",
-            "        if gang.minimum.is_reached(rest):": "        if rest is not None:",
+            "and len(kept) > gang.min_member:": "and kept:",
+            "if part and gang.minimum.is_reached(rest):": "if part:",
         },
         caught_by=_play("a_gang_goes_whole"),
     ),

@@ -332,14 +332,15 @@ def test_evicted_again_and_again(runs: bool, expected: list[str]) -> None:
 @pytest.mark.parametrize(("starts", "expected"), [(False, ["L4"]), (True, [])])
 def test_whole_hosts_of_pods_go_for_one_gang(starts: bool, expected: list[str]) -> None:
     """Cycle after cycle others go; it starts in between, or never does."""
-    scenario = Scenario().nodes("n", 1).gang("low", 60, bound=60).gang("high", 2, priority=1)
+    scenario = Scenario().nodes("n", 2).gang("high", 2, priority=1)
+    scenario.gang("low", 180, bound=180, gpu=0, cpu=0, memory=0)
     snapshot = scenario.snapshot()
     low, high = snapshot.gangs[GangId("gang-low")], snapshot.gangs[GangId("gang-high")]
     certificate = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
     placed = Placement(high.id, "team/high", 1, "start", (), certificate)
 
     async def history(stage: Stage) -> None:
-        for first in range(0, 60, 20):
+        for first in range(0, 180, 20):
             gone = tuple(
                 Evict(pod.uid, "team", pod.name, low.id, 1, "Preempted", "", beneficiary="team/high")
                 for pod in low.members[first : first + 20]

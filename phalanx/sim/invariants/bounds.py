@@ -70,7 +70,10 @@ EVICTIONS_MAX: Final = 3
 
 EVICTED_PER_MEMBER_MAX: Final = 24
 """Pods evicted for a gang until it starts, for each member of its minimum: room for one member of eight GPUs
-takes eight pods of one GPU at most beside what goes with them, and is made three times in a row."""
+takes eight pods of one GPU at most, and is made three times in a row."""
+
+EVICTED_BESIDE_MAX: Final = 128
+"""Pods that may go on top of that, as gangs go whole: some of the largest."""
 
 CYCLES_AT_REST_MAX: Final = 30
 """Cycles in a minute without any change: holds and grace periods end, each of which wakes one."""

@@ -10,6 +10,7 @@ from phalanx.model.snapshot import Snapshot
 from phalanx.sim.invariants.bounds import (
     CONVERGED_S,
     CYCLES_AT_REST_MAX,
+    EVICTED_BESIDE_MAX,
     EVICTED_PER_MEMBER_MAX,
     EVICTIONS_MAX,
     HEALED_S,
@@ -140,7 +141,8 @@ class NobodyStarves(Check):
 class NoEndlessEvictions(Check):
     """L4: no gang is evicted by us more than EVICTIONS_MAX times without all its minimum running in between.
 
-    Nor are more than EVICTED_PER_MEMBER_MAX pods for each of its minimum evicted for a gang until it starts.
+    Nor are more than EVICTED_PER_MEMBER_MAX pods for each of its minimum, and EVICTED_BESIDE_MAX on top,
+    evicted for a gang until it starts.
     Evictions of several members within ten seconds count once, those from bad nodes not at all: they follow
     from faults, of which there may be many. Nor does a repeated one of a pod whose end its sender cannot see.
     """
@@ -163,7 +165,7 @@ class NoEndlessEvictions(Check):
                 continue
             gone = self._gone_for.setdefault(gang.id, set())
             gone.add(each.pod)
-            if len(gone) > gang.min_member * EVICTED_PER_MEMBER_MAX:
+            if len(gone) > gang.min_member * EVICTED_PER_MEMBER_MAX + EVICTED_BESIDE_MAX:
                 self.violated(gang, f"{len(gone)} pods were evicted for its {gang.min_member}, and it waits")
 
     def on_change(self, change: Change) -> None:
