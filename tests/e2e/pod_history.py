@@ -26,6 +26,7 @@ class Metadata(Struct, frozen=True, rename="camel"):
     namespace: str = ""
     labels: dict[str, str] = {}
     deletion_timestamp: str = ""
+    deletion_grace_period_seconds: int = 0
 
 
 class Resources(Struct, frozen=True):
