@@ -340,6 +340,20 @@ def test_the_cheapest_of_many_rows_of_nodes_are_proven_with_little_effort() -> N
     assert choice.cost == 10 * 100
 
 
+def test_where_each_pod_costs_the_same_the_proof_needs_no_second_search() -> None:
+    """Rows of gangs that end anywhere on a node: only the linear relaxation sees that 8 pods go per node."""
+    rng = random.Random(1)
+    slots = [node for node in range(600) for _ in range(8)]
+    units = []
+    while slots:
+        held = [slots.pop() for _ in range(min(len(slots), rng.choice((1, 2, 4, 8, 16, 32))))]
+        units.append(Unit(len(held), tuple((node, (held.count(node),)) for node in sorted(set(held)))))
+    problem = VictimProblem((Want((8,), 60),), (Place((0,), (1,)),) * 600, tuple(units))
+    choice = choose(problem, effort=0.3).choice
+    assert choice is not None
+    assert (choice.cost, choice.bound) == (480, 480)
+
+
 def test_floors_hold_for_what_clears_a_node() -> None:
     """The cheapest way to clear a node takes more of the queue than it may lose."""
     problem = VictimProblem(

@@ -23,8 +23,8 @@ from phalanx.solver.victims.scope import Scope
 class Found(Struct, frozen=True):
     """What one search found: a choice cheaper than what was known, if any, and the least cost of all.
 
-    `bound` None: there is no cheaper choice, as two configurations of the solver say. `spent`: deterministic
-    units.
+    `bound` None: there is no cheaper choice; where none at all is known, as two configurations of the solver
+    say. `spent`: deterministic units.
     """
 
     choice: Choice | None
@@ -42,6 +42,8 @@ def cheapest(problem: VictimProblem, scope: Scope, *, below: int | None, effort:
     model.cp.minimize(model.cost)
     solver = one_worker(problem.seed, effort)
     status = solver.solve(model.cp)
+    if status == cp_model.INFEASIBLE and below is not None:
+        return Found(choice=None, bound=None, spent=solver.deterministic_time)
     if status == cp_model.INFEASIBLE:
         agrees, spent = confirmed_empty(model.cp, seed=problem.seed, effort=effort)
         return Found(choice=None, bound=None if agrees else 0, spent=solver.deterministic_time + spent)
