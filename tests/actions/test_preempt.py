@@ -118,6 +118,15 @@ def test_the_rack_that_is_required_is_cleared_and_no_other() -> None:
     assert decided.evicted() == ["cheap-0"]
 
 
+def test_freed_room_that_lies_in_two_racks_is_none() -> None:
+    """Kueue #5243: the two cheapest would free as much, but not in one rack."""
+    scenario = Scenario("rack").nodes("a", 2, gpu=8, within="r1").nodes("b", 2, gpu=8, within="r2")
+    scenario.gang("cheap-a", 1, gpu=8, on=["a-0"]).gang("cheap-b", 1, gpu=8, on=["b-0"])
+    scenario.gang("same", 1, gpu=8, on=["a-1"], priority=10).gang("dear", 8, gpu=1, on=["b-1"] * 8)
+    decided = scenario.gang("high", 2, gpu=8, priority=10, required="rack").decide()
+    assert sorted(decided.evicted()) == ["cheap-b-0", *[f"dear-{number}" for number in range(8)]]
+
+
 def test_surplus_goes_before_a_minimum() -> None:
     scenario = Scenario().nodes("a", 1, gpu=8)
     scenario.gang("elastic", 8, gpu=1, min=4, on=["a-0"] * 8).gang("high", 2, gpu=1, priority=10)
