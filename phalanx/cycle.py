@@ -1,12 +1,12 @@
 """One cycle: a snapshot in, decisions out. Same snapshot, same configuration: same result, byte for byte."""
 
 from phalanx.actions import allocate, cells, close, consolidate, enqueue, preempt, recover, release, verdicts
-from phalanx.actions.claims import after as claims_after
-from phalanx.actions.claims import find as find_claims
+from phalanx.actions.evictions.nominations import Nominations
+from phalanx.actions.evictions.troubles import find as find_troubles
 from phalanx.actions.failures import find as find_failures
-from phalanx.actions.moves import Moves
-from phalanx.actions.nominations import Nominations
-from phalanx.actions.troubles import find as find_troubles
+from phalanx.actions.moves.moves import Moves
+from phalanx.actions.reservations.claims import after as claims_after
+from phalanx.actions.reservations.claims import find as find_claims
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.decisions import CycleResult

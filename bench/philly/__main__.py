@@ -12,11 +12,11 @@ Writes bench/results/philly.json and philly.md; `python -m bench.plots` draws th
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -31,8 +31,15 @@ from phalanx.sim.campaign.jobs import TraceError, read_trace
 
 RESULTS: Final = Path(__file__).parent.parent / "results"
 LOADS: Final = (80, 95, 110)
-OURS: Final = {"Phalanx, backfill Easy": "Easy", "Phalanx, backfill None": "None"}
-POLICIES: Final = (*OURS, "gangs, strict FIFO", "pod by pod, FIFO")
+OURS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "Phalanx, backfill Easy": {"backfill": "Easy"},
+    "Phalanx, backfill None": {"backfill": "None"},
+    "Phalanx, Easy, reclaim.minRuntime 12h": {"backfill": "Easy", "reclaim": {"minRuntime": "12h"}},
+}
+"""By what each is called, the spec of all queues."""
+
+STRICT_FIFO: Final = "gangs, strict FIFO"
+POLICIES: Final = (*OURS, STRICT_FIFO, "pod by pod, FIFO")
 GPUS_PER_POD: Final = 8
 PERIOD_S: Final = 60
 
@@ -63,8 +70,8 @@ class Report(Struct, frozen=True, rename="camel"):
 def scheduler_of(policy: str, cluster: Cluster) -> Scheduler:
     """A new one."""
     if policy in OURS:
-        return Product(cluster, backfill=OURS[policy])
-    return StrictFifo(cluster) if policy == POLICIES[2] else PodByPod(cluster)
+        return Product(cluster, OURS[policy])
+    return StrictFifo(cluster) if policy == STRICT_FIFO else PodByPod(cluster)
 
 
 def run(week: Week, period_s: int, case: tuple[int, str]) -> Run:

@@ -1,8 +1,8 @@
 """The scheduler's own cycle over its own cache, fed with objects as the API would show them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -40,9 +40,9 @@ RUN_TIMES_S: Final = (
 
 
 class Product:
-    """A queue for each tenant, with a guarantee and a weight as large; `backfill` of all of them."""
+    """A queue for each tenant, with a guarantee and a weight as large; `spec` of all of them besides."""
 
-    def __init__(self, cluster: Cluster, *, backfill: str) -> None:
+    def __init__(self, cluster: Cluster, spec: Mapping[str, Any]) -> None:
         self._config = SchedulerConfig()
         self._cache = Cache(scheduler_name=self._config.scheduler_name)
         self._memory = Memory()
@@ -53,7 +53,7 @@ class Product:
         self._wake_at: int | None = None
         self._has_reason = False
         queues = [
-            queue(name, weight=max(1, gpus), guarantee={GPU: str(gpus)}, backfill=backfill)
+            queue(name, weight=max(1, gpus), guarantee={GPU: str(gpus)}, **spec)
             for name, gpus in cluster.guarantees.items()
         ]
         nodes = [node(f"n{index:03}", gpus=GPUS_PER_NODE) for index in range(cluster.nodes)]

@@ -1,1 +1,1 @@
-"""What a cycle tries, in order: each action is one execute(session)."""
+"""What a cycle does, step by step: each step is one execute(session). Its parts are in folders by subject."""

@@ -10,16 +10,16 @@ room may be left out for others of the queue and of the same rank that are worth
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from phalanx.actions.agenda import rank_of
-from phalanx.actions.demand import Demand, Stage, keeps_company
-from phalanx.actions.devices import has_shares, that_add_up, with_devices
+from phalanx.actions.demands.agenda import rank_of
+from phalanx.actions.demands.demand import Demand, Stage, keeps_company
+from phalanx.actions.demands.other_subgroups import start_with_others
 from phalanx.actions.failures import Failures
 from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT, CYCLE_VALUE_QUEUES_MAX
-from phalanx.actions.other_subgroups import start_with_others
 from phalanx.actions.outcome import Failure, Outcome
-from phalanx.actions.placing import Placing, put, seats_of
-from phalanx.actions.problems import Problems
-from phalanx.actions.together import Question, together, topology_of
+from phalanx.actions.problems.devices import has_shares, that_add_up, with_devices
+from phalanx.actions.problems.placing import Placing, put, seats_of
+from phalanx.actions.problems.problems import Problems
+from phalanx.actions.problems.together import Question, together, topology_of
 from phalanx.actions.unharmed import answered
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement

@@ -5,21 +5,22 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from phalanx.actions import admit, claims
-from phalanx.actions.agenda import Agenda, rank_of
-from phalanx.actions.backfill import Reservations
-from phalanx.actions.demand import Demand, without
+from phalanx.actions import admit
+from phalanx.actions.demands.agenda import Agenda, rank_of
+from phalanx.actions.demands.demand import Demand, without
+from phalanx.actions.demands.other_subgroups import start_with_others
 from phalanx.actions.enqueue import CLAIMED_NEVERTHELESS
+from phalanx.actions.evictions.nominations import Nominations
+from phalanx.actions.explanations.refusals import Refusals
 from phalanx.actions.failures import Failures
-from phalanx.actions.kept_seats import KeptSeats
-from phalanx.actions.moves import Moves
-from phalanx.actions.nominations import Nominations
-from phalanx.actions.other_subgroups import start_with_others
+from phalanx.actions.moves.moves import Moves
 from phalanx.actions.outcome import Failure, Outcome
-from phalanx.actions.placing import Placing, put, seats_of
-from phalanx.actions.problems import Posed, Problems
-from phalanx.actions.refusals import Refusals
-from phalanx.actions.reservations import KeptFor, Reservation
+from phalanx.actions.problems.placing import Placing, put, seats_of
+from phalanx.actions.problems.problems import Posed, Problems
+from phalanx.actions.reservations import claims
+from phalanx.actions.reservations.backfill import Reservations
+from phalanx.actions.reservations.kept_seats import KeptSeats
+from phalanx.actions.reservations.reservations import KeptFor, Reservation
 from phalanx.actions.turns import Turns
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang

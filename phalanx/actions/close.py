@@ -4,17 +4,17 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from phalanx.actions import deadlines
-from phalanx.actions.agenda import rank_changes_at
-from phalanx.actions.backfill import promises_of
-from phalanx.actions.claims import Claims
 from phalanx.actions.consolidate import Consolidated
+from phalanx.actions.demands.agenda import rank_changes_at
+from phalanx.actions.explanations import deadlines
 from phalanx.actions.failures import Failures
 from phalanx.actions.limits import EVICTION_CHECK_MS
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.preempt import Preempted
 from phalanx.actions.recover import Recovered
 from phalanx.actions.release import Released
+from phalanx.actions.reservations.backfill import promises_of
+from phalanx.actions.reservations.claims import Claims
 from phalanx.actions.verdicts import Explained
 from phalanx.framework.decay import decayed
 from phalanx.framework.kept_room import usage_of_nobody

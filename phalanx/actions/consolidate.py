@@ -13,23 +13,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions import words
-from phalanx.actions.demand import Demand, Stage
-from phalanx.actions.eviction_limits import limits_of
+from phalanx.actions.demands.demand import Demand, Stage
+from phalanx.actions.evictions.eviction_limits import limits_of
+from phalanx.actions.evictions.nominations import Nominations, nominate
+from phalanx.actions.evictions.victims import assume_left
 from phalanx.actions.limits import (
     CONSOLIDATIONS_TRIED_MAX,
     CYCLE_MOVES_LIMIT,
     NOMINATION_MS,
     SHOWN_VICTIMS,
 )
-from phalanx.actions.movable import MovablePool, is_plain
-from phalanx.actions.move_plan import MadeByMoves, Moved, MovePlanner
-from phalanx.actions.moves import Moves, kind_of
-from phalanx.actions.nominations import Nominations, nominate
+from phalanx.actions.moves.movable import MovablePool, is_plain
+from phalanx.actions.moves.move_plan import MadeByMoves, Moved, MovePlanner
+from phalanx.actions.moves.moves import Moves, kind_of
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.preempt import Preempted
-from phalanx.actions.reservations import hold
+from phalanx.actions.reservations.reservations import hold
 from phalanx.actions.unharmed import answered
-from phalanx.actions.victims import assume_left
 from phalanx.framework.config import ActionName
 from phalanx.framework.preempted import MOVED_REASON
 from phalanx.framework.session import Session

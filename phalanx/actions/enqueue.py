@@ -5,14 +5,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from phalanx.actions import claims as claims_of
 from phalanx.actions import words
-from phalanx.actions.agenda import Agenda
-from phalanx.actions.claims import Claims
-from phalanx.actions.demand import Demand, Stage, demands_of
-from phalanx.actions.moves import Moves
-from phalanx.actions.nominations import Nominations
-from phalanx.actions.troubles import Troubles, restart_of
+from phalanx.actions.demands.agenda import Agenda
+from phalanx.actions.demands.demand import Demand, Stage, demands_of
+from phalanx.actions.evictions.nominations import Nominations
+from phalanx.actions.evictions.troubles import Troubles, restart_of
+from phalanx.actions.moves.moves import Moves
+from phalanx.actions.reservations import claims as claims_of
+from phalanx.actions.reservations.claims import Claims
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Seated

@@ -5,10 +5,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.actions.demand import Demand
+from phalanx.actions.demands.demand import Demand
 from phalanx.actions.limits import CYCLE_SEARCHES_MAX, CYCLE_SOLVES_MAX
-from phalanx.actions.placing import Placing
-from phalanx.actions.reservations import KeptFor, Reservation
+from phalanx.actions.problems.placing import Placing
+from phalanx.actions.reservations.reservations import KeptFor, Reservation
 from phalanx.framework.statement import Statement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal

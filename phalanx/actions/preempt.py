@@ -10,28 +10,15 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from phalanx.actions import begun
-from phalanx.actions.agenda import rank_of
-from phalanx.actions.demand import Demand, Stage, beneficiary_of
-from phalanx.actions.eviction_limits import EvictionLimits, limits_of
-from phalanx.actions.holders import charged
-from phalanx.actions.limits import (
-    EVICTION_CHECK_MS,
-    NOMINATION_MS,
-    PREEMPTIONS_TRIED_MAX,
-    PREEMPTORS_PER_CYCLE_MAX,
-    SHOWN_VICTIMS,
-)
-from phalanx.actions.make_room import Made, RoomMaker, Search, Sought
-from phalanx.actions.moves import Moves
-from phalanx.actions.nominations import Nominations, nominate
-from phalanx.actions.outcome import Failure, Outcome
-from phalanx.actions.precedence import binding, in_turn
-from phalanx.actions.prey import PreyFinder, looks_again_at
-from phalanx.actions.reservations import Reservation
-from phalanx.actions.unharmed import answered
-from phalanx.actions.victim_problem import floors_of
-from phalanx.actions.victims import (
+from phalanx.actions.demands.agenda import rank_of
+from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
+from phalanx.actions.evictions import begun
+from phalanx.actions.evictions.eviction_limits import EvictionLimits, limits_of
+from phalanx.actions.evictions.make_room import Made, RoomMaker, Search, Sought
+from phalanx.actions.evictions.nominations import Nominations, nominate
+from phalanx.actions.evictions.prey import PreyFinder, looks_again_at
+from phalanx.actions.evictions.victim_problem import floors_of
+from phalanx.actions.evictions.victims import (
     Leaving,
     Victim,
     VictimPool,
@@ -41,6 +28,19 @@ from phalanx.actions.victims import (
     room_of,
     victim_of,
 )
+from phalanx.actions.limits import (
+    EVICTION_CHECK_MS,
+    NOMINATION_MS,
+    PREEMPTIONS_TRIED_MAX,
+    PREEMPTORS_PER_CYCLE_MAX,
+    SHOWN_VICTIMS,
+)
+from phalanx.actions.moves.moves import Moves
+from phalanx.actions.outcome import Failure, Outcome
+from phalanx.actions.problems.holders import charged
+from phalanx.actions.reservations.precedence import binding, in_turn
+from phalanx.actions.reservations.reservations import Reservation
+from phalanx.actions.unharmed import answered
 from phalanx.framework.evictions import Beneficiary, EvictionFloor
 from phalanx.framework.plugin import ExplainsEvictions
 from phalanx.framework.preempted import EVICTION_REASON, MOVED_REASON, is_told

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from phalanx.actions import words
-from phalanx.actions.troubles import RESTART_REASON, Trouble, Troubles
+from phalanx.actions.evictions.troubles import RESTART_REASON, Trouble, Troubles
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang, RecoveryMode
 from phalanx.model.memory import TroubleKind

@@ -5,7 +5,7 @@ are. A gang that this cluster could never hold, as an earlier cycle has proven, 
 queue that is held or closed no surplus is placed; starts do not come this far.
 """
 
-from phalanx.actions.demand import Demand, Stage
+from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.actions.outcome import Failure
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang

@@ -7,14 +7,15 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions import starts, words
-from phalanx.actions.demand import Demand
+from phalanx.actions import words
+from phalanx.actions.demands.demand import Demand
 from phalanx.actions.enqueue import verdict_of
-from phalanx.actions.explain import Explainer
-from phalanx.actions.findings import Finding
+from phalanx.actions.explanations.explain import Explainer
+from phalanx.actions.explanations.findings import Finding
+from phalanx.actions.explanations.refusals import Refusals
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.actions.outcome import Failure, Outcome
-from phalanx.actions.refusals import Refusals
+from phalanx.actions.reservations import starts
 from phalanx.actions.unharmed import answered
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
@@ -77,7 +78,14 @@ def _judge_all(session: Session, outcome: Outcome) -> dict[GangId, Refusal]:
     for failure in sorted(outcome.failures.values(), key=due):
         if failure.kept_for is None:
             gang = failure.demand.gang
-            found[gang.id] = _judge(failure, explainer, fingerprints, outcome.defects, due=due(failure))
+            found[gang.id] = _judge(
+                failure,
+                explainer,
+                fingerprints,
+                outcome.defects,
+                before=past.get(gang.id),
+                due=due(failure),
+            )
     return found
 
 
@@ -120,7 +128,13 @@ def _is_settled(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:
 
 
 def _judge(
-    failure: Failure, explainer: Explainer, fingerprints: Refusals, defects: list[str], *, due: int
+    failure: Failure,
+    explainer: Explainer,
+    fingerprints: Refusals,
+    defects: list[str],
+    *,
+    before: Refusal | None,
+    due: int,
 ) -> Refusal:
     gang = failure.demand.gang
     if failure.because is not None:
@@ -140,7 +154,7 @@ def _judge(
         fingerprint=fingerprints.fingerprint(failure.demand),
         verdict=_explained(failure.demand, finding)
         if finding
-        else _not_explained(gang, has_failed=has_failed),
+        else _not_explained(gang, before, has_failed=has_failed),
         due=None if finding is not None or has_failed else due,
     )
 
@@ -163,14 +177,17 @@ def _absent(demand: Demand) -> Iterator[Evidence]:
         yield Evidence(f"role {role}", f"{words.pods(count)} to come, for which room is to be reserved")
 
 
-def _not_explained(gang: Gang, *, has_failed: bool) -> Verdict:
-    """After an error it is not asked again until something changes."""
+def _not_explained(gang: Gang, before: Refusal | None, *, has_failed: bool) -> Verdict:
+    """What was told last stays in sight. After an error it is not asked again until something changes."""
     if has_failed:
         return _pending(
             gang,
             "no place was found; an error of the scheduler, which its log tells, kept it from saying why",
         )
-    return _pending(gang, "no place was found; why is worked out in one of the next cycles")
+    if before is not None and not before.explained:
+        return _pending(gang, before.verdict.message)
+    last = f"; before something changed it was: {before.verdict.message}" if before is not None else ""
+    return _pending(gang, f"no place was found; why is worked out in one of the next cycles{last}")
 
 
 def _not_tried(gang: Gang) -> Verdict:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from phalanx.actions.demand import Demand
-from phalanx.actions.numa import is_place
-from phalanx.actions.shares import PIECES
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.nodes.numa import is_place
+from phalanx.actions.nodes.shares import PIECES
 from phalanx.model.numa import is_aligned
 from phalanx.model.quantities import told, told_bytes
 from phalanx.model.resources import PODS, Resources, add, scale

@@ -1,7 +1,7 @@
 """Carries out evictions: says in each pod's status who evicts it and why, then deletes those very pods.
 
 The order matters: a pod that is gone cannot be told any more. And of a gang all are told before the first one
-is deleted: whoever leads next finds on the pods that are left what was begun (`actions/begun.py`). Both steps
+is deleted: whoever leads next finds on the pods that are left what was begun. Both steps
 may be repeated without harm, so an unknown outcome is simply tried again. Where an answer says that the pod
 is gone, or is another one by now, the pod is read before that is believed. What fails waits for its next
 attempt outside the queue, and namespaces have their turns, so that nobody's trouble holds up others.

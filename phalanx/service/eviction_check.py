@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Final
 
 from phalanx.actions import release
+from phalanx.actions.evictions.troubles import RESTART_REASON
 from phalanx.actions.recover import REPLACE_REASON
-from phalanx.actions.troubles import RESTART_REASON
 from phalanx.cache.cache import Cache
 from phalanx.framework.lost import is_lost_with
 from phalanx.model.decisions import Evict

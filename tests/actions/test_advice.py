@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from phalanx.actions import advice
-from phalanx.actions.demand import Demand, demands_of
+from phalanx.actions.demands.demand import Demand, demands_of
+from phalanx.actions.explanations import advice
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId, NodeName

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phalanx.actions.demand import Demand, demands_of
-from phalanx.actions.problems import Problems
+from phalanx.actions.demands.demand import Demand, demands_of
+from phalanx.actions.problems.problems import Problems
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.certificates import Certificate

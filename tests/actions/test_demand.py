@@ -2,7 +2,7 @@
 
 import pytest
 
-from phalanx.actions.demand import Demand, Stage, demands_of
+from phalanx.actions.demands.demand import Demand, Stage, demands_of
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang

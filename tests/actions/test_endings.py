@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from phalanx.actions.demand import demands_of
-from phalanx.actions.endings import Endings
+from phalanx.actions.demands.demand import demands_of
+from phalanx.actions.explanations.endings import Endings
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.gangs import GangKind, SubgroupSpec

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.actions import fragments as fragments_module
-from phalanx.actions import typical as typical_module
-from phalanx.actions.fragments import Fragments
-from phalanx.actions.fullness import Fullness
-from phalanx.actions.typical import Typical, typical
+from phalanx.actions.nodes import fragments as fragments_module
+from phalanx.actions.nodes import typical as typical_module
+from phalanx.actions.nodes.fragments import Fragments
+from phalanx.actions.nodes.fullness import Fullness
+from phalanx.actions.nodes.typical import Typical, typical
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import NoRoom

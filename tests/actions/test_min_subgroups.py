@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from phalanx.actions.demand import Demand, Stage, demands_of, start_of
+from phalanx.actions.demands.demand import Demand, Stage, demands_of, start_of
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied
 from phalanx.model.gangs import Gang, SubgroupSpec

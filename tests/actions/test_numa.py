@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phalanx.actions.numa import zone_lens
+from phalanx.actions.nodes.numa import zone_lens
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import NoRoom

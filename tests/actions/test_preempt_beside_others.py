@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from phalanx.actions.evictions.victims import VictimPool
 from phalanx.actions.limits import NOMINATION_MS, PREEMPTIONS_TRIED_MAX
-from phalanx.actions.victims import VictimPool
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
+from phalanx.actions.evictions.troubles import RESTART_REASON
 from phalanx.actions.limits import EVICTION_CHECK_MS
-from phalanx.actions.troubles import RESTART_REASON
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import NODE_LOSS_GRACE_MS
 from phalanx.model.gangs import Recovery, RecoveryMode

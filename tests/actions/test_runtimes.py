@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from phalanx.actions.limits import DELETION_EXPECTED_MS, OBSERVED_RUNS_MAX
-from phalanx.actions.reservations import Leaving, Reservation, least_room, moments
-from phalanx.actions.runtimes import End, Method, RunTimes, end_of_run, told
+from phalanx.actions.reservations.reservations import Leaving, Reservation, least_room, moments
+from phalanx.actions.reservations.runtimes import End, Method, RunTimes, end_of_run, told
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from phalanx.actions import admit
-from phalanx.actions.demand import demands_of
-from phalanx.actions.devices import with_devices
-from phalanx.actions.placing import Placing, put
+from phalanx.actions.demands.demand import demands_of
+from phalanx.actions.problems.devices import with_devices
+from phalanx.actions.problems.placing import Placing, put
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.certificates import Certificate

@@ -13,7 +13,7 @@ def broken(*_: Any, **__: Any) -> Any:
 
 
 def test_a_verdict_says_so_where_the_explanation_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phalanx.actions.explain.explain", broken)
+    monkeypatch.setattr("phalanx.actions.explanations.explain.explain", broken)
     scenario = Scenario().nodes("n", 1, gpu=8).gang("large", 2, gpu=8).gang("small", 1, gpu=8)
     decided = scenario.decide()
     assert decided.placed() == ["small"]
@@ -29,7 +29,7 @@ def test_a_choice_of_victims_that_fails_evicts_nobody(monkeypatch: pytest.Monkey
         Scenario().nodes("n", 1, gpu=8).gang("low", 1, gpu=8, on=("n-0",)).gang("high", 1, gpu=8, priority=5)
     )
     assert scenario.decide().evicted() != []
-    monkeypatch.setattr("phalanx.actions.make_room.choose", broken)
+    monkeypatch.setattr("phalanx.actions.evictions.make_room.choose", broken)
     decided = scenario.decide()
     assert decided.evicted() == []
     assert decided.verdict("high").reason is Reason.INSUFFICIENT_CAPACITY

@@ -8,21 +8,21 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="binds are sent before a whole placement exists",
         issues=("Volcano #6010", "Volcano #2462", "scheduler-plugins #930"),
-        module="phalanx.actions.demand",
+        module="phalanx.actions.demands.demand",
         edits={"START, batches_of(chosen, whole=True)": "START, batches_of(chosen, whole=False)"},
         caught_by=Played("named:scheduler_plugins_930"),
     ),
     Mutant(
         name="gangs take what they get and wait for the rest",
         issues=("scheduler-plugins #114", "scheduler-plugins #117", "koordinator #872"),
-        module="phalanx.actions.demand",
+        module="phalanx.actions.demands.demand",
         edits={"minimum=len(group) if whole else 0": "minimum=1 if whole else 0"},
         caught_by=Played("named:scheduler_plugins_117"),
     ),
     Mutant(
         name="a gang begins before all of its minimum exists",
         issues=("scheduler-plugins #930", "Volcano #2462"),
-        module="phalanx.actions.demand",
+        module="phalanx.actions.demands.demand",
         edits={
             "    missing = needed.members - len(chosen)\n    if missing > 0:": (
                 "    missing = 0\n    if missing > 0:"
@@ -33,7 +33,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a later subgroup begins with some of its pods",
         issues=("KAI-Scheduler design min-subgroups",),
-        module="phalanx.actions.demand",
+        module="phalanx.actions.demands.demand",
         edits={
             "stage, cause, batches_of(chosen, whole=True)": "stage, cause, batches_of(chosen, whole=False)"
         },
@@ -116,7 +116,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a lone member that is made again never meets the minimum",
         issues=("scheduler-plugins #358", "Volcano #5805"),
-        module="phalanx.actions.demand",
+        module="phalanx.actions.demands.demand",
         edits={
             "    started = gang.started or gang.minimum.has_started_with(counted)\n": "    started = False\n",
             "    missing = needed.members - len(chosen)\n": "    missing = gang.min_member - len(chosen)\n",
@@ -126,14 +126,14 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a gang that lost members waits behind others of its priority",
         issues=("Volcano #5805",),
-        module="phalanx.actions.demand",
+        module="phalanx.actions.demands.demand",
         edits={'Demand(gang, Stage.REPAIR, "replace"': 'Demand(gang, Stage.SURPLUS, "replace"'},
         caught_by=Played("named:volcano_5805"),
     ),
     Mutant(
         name="fillers take the room that a broken gang waits for",
         issues=("Volcano #5805",),
-        module="phalanx.actions.claims",
+        module="phalanx.actions.reservations.claims",
         edits={
             "    return CLAIM_WITHOUT_MEMBERS_MS if is_over else CLAIM_MS": "    return 1 if is_over else 1"
         },

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from phalanx.actions import explain as explanations
+from phalanx.actions.explanations import explain as explanations
 from phalanx.sim.faults.edits import delete, put_condition
 from phalanx.sim.store import Key
 from phalanx.sim.workloads import gang, node, pod, pod_group, queue

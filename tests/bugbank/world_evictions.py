@@ -27,14 +27,14 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a gang that is finishing is evicted for another",
         issues=("KAI #1968",),
-        module="phalanx.actions.victims",
+        module="phalanx.actions.evictions.victims",
         edits={"session.gangs.values() if not gang.is_finishing]": "session.gangs.values()]"},
         caught_by=_play("a_finishing_gang_is_left_alone"),
     ),
     Mutant(
         name="a member without which its gang is broken goes alone",
         issues=("Volcano #3291",),
-        module="phalanx.actions.victims",
+        module="phalanx.actions.evictions.victims",
         edits={
             "len(holders) <= gang.min_member:": "not holders:",
             "and len(kept) > gang.min_member:": "and kept:",
@@ -66,21 +66,21 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="room is waited for on a node whose kubelet is dead",
         issues=("kubernetes #95752",),
-        module="phalanx.actions.nominations",
+        module="phalanx.actions.evictions.nominations",
         edits={"gang in session.gangs and self._is_of_use(each)": "gang in session.gangs"},
         caught_by=_play("room_is_looked_for_anew_when_its_node_dies"),
     ),
     Mutant(
         name="a nomination never ends",
         issues=("kubernetes #106780",),
-        module="phalanx.actions.nominations",
+        module="phalanx.actions.evictions.nominations",
         edits={"each.seats and now < each.until": "each.seats"},
         caught_by=_play("room_that_never_comes_is_looked_for_elsewhere"),
     ),
     Mutant(
         name="what was freed is taken by who comes by",
         issues=("kubernetes #72124", "kubernetes #55933"),
-        module="phalanx.actions.nominations",
+        module="phalanx.actions.evictions.nominations",
         edits={"self._hold(gang, statement, beyond)\n": "pass\n"},
         caught_by=_play("what_was_freed_is_not_for_others"),
     ),

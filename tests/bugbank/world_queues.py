@@ -98,7 +98,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a refusal is worked out anew in every cycle",
         issues=("Kueue #12002", "Kueue #6570"),
-        module="phalanx.actions.refusals",
+        module="phalanx.actions.explanations.refusals",
         edits={"            session.snapshot.capacity_version,\n": "            session.snapshot.now,\n"},
         caught_by=_SAID,
     ),
@@ -166,14 +166,14 @@ QUEUES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="surplus of one gang goes before the minimum of another",
         issues=("Volcano #2462",),
-        module="phalanx.actions.agenda",
+        module="phalanx.actions.demands.agenda",
         edits={"    if not minimums:\n": "    if minimums or heads:\n"},
         caught_by=Played("plays_world_queues:surplus_waits_for_the_minimum_of_others"),
     ),
     Mutant(
         name="pods behind a gate are bound",
         issues=("Kueue #14118",),
-        module="phalanx.actions.demand",
+        module="phalanx.actions.demands.demand",
         edits={"if pod.is_waiting and not pod.gated]": "if pod.is_waiting]"},
         caught_by=Played("plays_world_queues:gates_hold_pods_back"),
     ),

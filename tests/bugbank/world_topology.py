@@ -46,7 +46,7 @@ TOPOLOGY: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a lost member is made again in another rack",
         issues=("Kueue #12735", "Kueue #7899"),
-        module="phalanx.actions.frame",
+        module="phalanx.actions.nodes.frame",
         edits={"_anchors(session, gang, topology, len(levels)) if topology and has_levels else ()": "()"},
         caught_by=Played("plays_world_topology:a_lost_member_comes_back_beside_the_others"),
     ),

@@ -34,8 +34,8 @@ EVERY = pytest.mark.parametrize(
     "make",
     [
         StrictFifo,
-        lambda cluster: Product(cluster, backfill="Easy"),
-        lambda cluster: Product(cluster, backfill="None"),
+        lambda cluster: Product(cluster, {"backfill": "Easy"}),
+        lambda cluster: Product(cluster, {"backfill": "None"}),
     ],
 )
 
@@ -68,7 +68,7 @@ def test_a_strict_fifo_lets_nobody_pass() -> None:
 
 
 def test_a_promised_start_is_passed_by_who_ends_before() -> None:
-    found = waits(Product(two_nodes(), backfill="Easy"), *BLOCKED)
+    found = waits(Product(two_nodes(), {"backfill": "Easy"}), *BLOCKED)
     assert found == {"5-8": 0.0, "9+": 3.0, "1": 0.0}
 
 
@@ -81,7 +81,7 @@ def test_pods_of_half_a_gang_hold_what_is_then_lost() -> None:
 
 def test_what_is_taken_back_is_an_eviction_and_its_run_is_lost() -> None:
     jobs = (job(0, runs=10), job(1, runs=10), job(2, at=2, runs=1, tenant="b"))
-    outcome = play(week(*jobs), two_nodes(), Product(two_nodes(), backfill="None"), period_ms=1000)
+    outcome = play(week(*jobs), two_nodes(), Product(two_nodes(), {"backfill": "None"}), period_ms=1000)
     assert (outcome.evictions, outcome.never_started) == (1, 0)
     assert outcome.lost_gpu_hours == round(8 * (2 + GRACE_MS / HOUR), 1)
     assert outcome.waits["5-8"].p95_s == pytest.approx(3600, abs=2), "it starts anew after the other's hour"

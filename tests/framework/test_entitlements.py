@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from phalanx.actions import allocate, enqueue
-from phalanx.actions.claims import find as find_claims
+from phalanx.actions.evictions.nominations import Nominations
 from phalanx.actions.failures import find as find_failures
-from phalanx.actions.moves import Moves
-from phalanx.actions.nominations import Nominations
+from phalanx.actions.moves.moves import Moves
+from phalanx.actions.reservations.claims import find as find_claims
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.fair_shares import QueueShare
 from phalanx.framework.session import Session

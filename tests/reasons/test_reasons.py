@@ -292,6 +292,26 @@ def test_everybody_is_explained_in_turn_though_every_cycle_changes_the_cluster()
     assert told == set(gangs)
 
 
+def test_what_was_told_stays_in_sight_until_it_is_explained_anew() -> None:
+    scenario = roomy()
+    for size in range(2 * CYCLE_EXPLANATIONS_MAX + 1):
+        scenario.gang(f"g{size}", 40 + size, gpu=1)
+    for _ in range(3):
+        last = scenario.decide()
+        scenario.take(last)
+    for _ in range(2):
+        scenario.nodes(f"new{scenario.capacity_version}", 1, gpu=1).capacity_version += 1
+        last = scenario.decide()
+        scenario.take(last)
+        waiting = [each for each in last.result.verdicts if each.reason is Reason.NOT_TRIED_YET]
+        assert waiting
+        assert all(each.message.count("before something changed it was: ") == 1 for each in waiting)
+    for _ in range(3):
+        last = scenario.decide()
+        scenario.take(last)
+    assert not any("something changed" in each.message for each in last.result.verdicts)
+
+
 def test_held_after_failure() -> None:
     scenario = roomy().gang("other", 3, gpu=8, on=["n-1", "m-0", "m-1"])
     scenario.gang("g", 2, gpu=8, bound=1, controller=None)

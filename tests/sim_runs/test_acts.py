@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from phalanx.actions import release, troubles
+from phalanx.actions import release
+from phalanx.actions.evictions import troubles
 from phalanx.sim.drills import acts
 from phalanx.sim.drills.acts import ACTS, GANG, cluster, running
 from phalanx.sim.drills.drill import NO_FAULT, Fault, Outcome, play

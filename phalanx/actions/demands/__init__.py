@@ -1,0 +1,1 @@
+"""What gangs want now, and in which order it is tried."""

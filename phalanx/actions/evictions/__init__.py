@@ -1,0 +1,1 @@
+"""Who is evicted for whom or for what, and the room that is kept until they have ended."""

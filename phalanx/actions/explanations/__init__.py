@@ -1,0 +1,1 @@
+"""Why a gang waits, what would help, and which refusals still hold."""

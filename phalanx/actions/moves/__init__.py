@@ -1,0 +1,1 @@
+"""Gangs that are moved so that another one fits."""

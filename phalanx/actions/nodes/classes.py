@@ -1,0 +1,233 @@
+"""Nodes as classes: the one place where the key is made that says which nodes are the same to a problem.
+
+The key holds the domain path down to the level that matters, eligibility and price per batch, the budgets
+that count the node, the labels by which pods are near each other, and the free amounts of the resources that
+the batches ask for, each capped at what the batches could use on that node at most. Odd bytes of memory and
+different host names disappear in it, and so do devices and zones of which the batches can use the same: they
+are counted as pieces (`lenses.py`).
+
+A table lives as long as its session. It follows the session's log of changed nodes, so that gangs of one
+demand in a row cost what changed between them and not the number of nodes.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+
+from msgspec import Struct
+
+from phalanx.actions.nodes.frame import Frame
+from phalanx.actions.nodes.lenses import lenses_for
+from phalanx.actions.nodes.node_order import NodeOrder
+from phalanx.actions.nodes.useful import Vector, pods_that_fit, useful_amounts
+from phalanx.framework.eligibility import Eligibility
+from phalanx.framework.neighbours import spot_of
+from phalanx.framework.session import Session
+from phalanx.framework.topology import Path
+from phalanx.model.names import NodeName, ShapeKey
+from phalanx.model.pods import Pod
+from phalanx.model.queues import Objective
+from phalanx.model.resources import Resources
+from phalanx.solver.problem import NodeClass
+
+ClassKey = tuple[Path, tuple[bool, ...], Vector, Vector, tuple[str, ...], Vector]
+Entry = tuple[Vector, NodeName]
+
+
+class Lens(Struct, frozen=True):
+    """What makes two nodes differ: a pod of each batch, how many of them a node could take, and the frame.
+
+    `avoided` nodes are not there at all. `ties` tells which nodes are taken first. `stamps`: see
+    `Session.stamp`.
+    """
+
+    pods: tuple[Pod, ...]
+    at_most: Vector
+    frame: Frame
+    avoided: frozenset[NodeName] = frozenset()
+    ties: Objective = Objective.PACK
+    stamps: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for lenses that see the same."""
+        shapes: tuple[ShapeKey, ...] = tuple(pod.shape.key for pod in self.pods)
+        topology = self.frame.topology.name if self.frame.topology else None
+        frame = (topology, len(self.frame.levels), self.frame.scopes, self.frame.keys)
+        return (shapes, self.at_most, *frame, self.avoided, self.ties, self.stamps)
+
+
+def asked_for(requests: Iterable[Resources]) -> tuple[str, ...]:
+    """The resources that are asked for, in order of their names."""
+    return tuple(sorted({name for each in requests for name, need in each.items() if need > 0}))
+
+
+def request_vectors(requests: Iterable[Resources], resources: Sequence[str]) -> tuple[Vector, ...]:
+    """Each of these requests in the order of the resources."""
+    return tuple(tuple([each.get(name, 0) for name in resources]) for each in requests)
+
+
+class ClassTable:
+    """All nodes of a session through one lens. `has_prices`: whether some node is dearer than others."""
+
+    def __init__(self, session: Session, lens: Lens, node_order: NodeOrder) -> None:
+        lenses = lenses_for(session, lens.pods)
+        asked = lenses.asked(lens.pods)
+        self.resources = asked_for(asked)
+        self.requests = request_vectors(asked, self.resources)
+        self._session = session
+        self._free = lenses.free(session)
+        self._node_order = node_order
+        self._tells_order = lens.ties is not Objective.PACK
+        self._at_most = lens.at_most
+        self._levels = len(lens.frame.levels)
+        self._useful = useful_amounts(self.resources, self.requests, lens.at_most)
+        judged = [session.eligibility(pod) for pod in lens.pods]
+        self.has_prices = any(each.price for each in judged)
+        parts = static_parts(session, judged, lens.frame)
+        avoided = lens.avoided
+        self._static = {node: part for node, part in parts.items() if True in part[1] and node not in avoided}
+        self._seats: dict[NodeName, tuple[ClassKey, Entry]] = {}
+        self._members: dict[ClassKey, list[Entry]] = {}
+        self._made: dict[ClassKey, NodeClass] = {}
+        self._most = 0
+        self._followed = len(session.changed_nodes)
+        for node in self._static:
+            self._seat(node)
+        self._order = sorted(self._members)
+        for members in self._members.values():
+            members.sort()
+
+    def classes(self, most: int, *, within: Path | None = None) -> tuple[NodeClass, ...]:
+        """The classes now, in the order of their keys, each with at most `most` nodes; `within` one path."""
+        if most != self._most:
+            self._made.clear()
+            self._most = most
+        self._follow()
+        keys = self._order if within is None else self._keys_within(within)
+        return tuple([self._made.get(key) or self._make(key) for key in keys])
+
+    def tightest(self, *, least: int, most: int) -> Path | None:
+        """Of pods of the only batch: where most of them fit on nodes of one path, and as few more as can be.
+
+        None where not even the least fit. Paths that end above the deepest level are no domain.
+        """
+        self._follow()
+        room = self._room_by_path()
+        target = min(most, max(room.values(), default=0))
+        if target < least:
+            return None
+        return min((pods, path) for path, pods in room.items() if pods >= target)[1]
+
+    def _room_by_path(self) -> dict[Path, int]:
+        (request,), (at_most,) = self.requests, self._at_most
+        fits: dict[Vector, int] = {}
+        room: dict[Path, int] = {}
+        for (path, _, _, _, _, free), members in self._members.items():
+            if free not in fits:
+                fits[free] = pods_that_fit(request, free, at_most)
+            if len(path) == self._levels:
+                room[path] = room.get(path, 0) + fits[free] * len(members)
+        return room
+
+    def _keys_within(self, path: Path) -> list[ClassKey]:
+        start = bisect_left(self._order, path, key=itemgetter(0))
+        end = bisect_right(self._order, path, key=itemgetter(0))
+        return self._order[start:end]
+
+    def _follow(self) -> None:
+        log = self._session.changed_nodes
+        if self._followed == len(log):
+            return
+        for node in dict.fromkeys(log[self._followed :]):
+            if node in self._static:
+                self._move(node)
+        self._followed = len(log)
+
+    def _move(self, node: NodeName) -> None:
+        self._remove(node)
+        key = self._seat(node)
+        if key is None:
+            return
+        members = self._members[key]
+        if len(members) == 1:
+            insort(self._order, key)
+        else:
+            insort(members, members.pop())
+        self._made.pop(key, None)
+
+    def _seat(self, node: NodeName) -> ClassKey | None:
+        """Put the node last into its class; None for a node on which not one pod fits."""
+        path, eligible, price, budgets, spots = self._static[node]
+        free = self._useful(eligible, self._free(node))
+        if free is None:
+            return None
+        key = (path, eligible, price, budgets, spots, free)
+        entry = (self._node_order.of(node), node)
+        self._seats[node] = (key, entry)
+        members = self._members.get(key)
+        if members is None:
+            self._members[key] = [entry]
+        else:
+            members.append(entry)
+        return key
+
+    def _remove(self, node: NodeName) -> None:
+        seat = self._seats.pop(node, None)
+        if seat is None:
+            return
+        key, entry = seat
+        members = self._members[key]
+        members.pop(bisect_left(members, entry))
+        self._made.pop(key, None)
+        if not members:
+            del self._members[key]
+            self._order.pop(bisect_left(self._order, key))
+
+    def _make(self, key: ClassKey) -> NodeClass:
+        path, eligible, price, budgets, spots, free = key
+        members = self._members[key][: self._most]
+        made = NodeClass(
+            path=path,
+            free=free,
+            eligible=eligible,
+            price=price,
+            nodes=tuple([node for _, node in members]),
+            budgets=budgets,
+            order=tuple([order for order, _ in members]) if self._tells_order else (),
+            spots=spots,
+        )
+        self._made[key] = made
+        return made
+
+
+StaticPart = tuple[Path, tuple[bool, ...], Vector, Vector, tuple[str, ...]]
+
+
+def static_parts(session: Session, judged: Sequence[Eligibility], frame: Frame) -> dict[NodeName, StaticPart]:
+    """The part of each node's key that placing does not change.
+
+    Path, eligibility, price, budgets, and the labels by which pods are near or apart.
+    """
+    paths = session.topologies.paths(frame.topology) if frame.topology and frame.levels else {}
+    scoped = [(index, nodes) for index, nodes in enumerate(frame.scopes) if nodes is not None]
+    everywhere = tuple(index for index, nodes in enumerate(frame.scopes) if nodes is None)
+    special = {node for each in judged for marked in (each.rejected, each.price) for node in marked}
+    plain = (tuple([True] * len(judged)), tuple([0] * len(judged)))
+    parts: dict[NodeName, StaticPart] = {}
+    keys = frame.keys
+    for node, state in session.nodes.items():
+        spots = tuple([spot_of(state.node.labels, key) for key in keys]) if keys else ()
+        eligible, price = plain if node not in special else _judgement(node, judged)
+        budgets = _sorted(everywhere, [index for index, nodes in scoped if node in nodes])
+        parts[node] = (paths.get(node, ())[: len(frame.levels)], eligible, price, budgets, spots)
+    return parts
+
+
+def _judgement(node: NodeName, judged: Sequence[Eligibility]) -> tuple[tuple[bool, ...], Vector]:
+    eligible = tuple([node not in each.rejected for each in judged])
+    return eligible, tuple([each.price.get(node, 0) for each in judged])
+
+
+def _sorted(left: Vector, right: Sequence[int]) -> Vector:
+    return tuple(sorted([*left, *right])) if right else left

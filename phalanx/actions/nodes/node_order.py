@@ -1,0 +1,117 @@
+"""Which of equally good nodes are taken first, by the objective of the gang's queue."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import add
+from typing import Protocol
+
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.nodes.fragments import Fragments
+from phalanx.actions.nodes.fullness import Fullness, Vector
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Seats
+from phalanx.framework.topology import Path
+from phalanx.model.names import NodeName
+from phalanx.model.pods import Pod
+from phalanx.model.queues import Objective
+from phalanx.model.shares import NO_DEVICES, Devices
+from phalanx.model.snapshot import Topology
+
+
+class NodeOrder(Protocol):
+    """Smaller comes first; keys of one order have one length."""
+
+    def of(self, node: NodeName) -> Vector: ...
+
+
+def objective_of(session: Session, demand: Demand) -> Objective:
+    """The queue's own, else that of its nearest ancestor which has one.
+
+    The least fragmentation is what a single pod leaves; where several are placed together they are packed.
+    """
+    wished = session.queues.wish(demand.gang.queue, lambda queue: queue.objective) or Objective.PACK
+    if wished is Objective.LEAST_FRAGMENTATION and demand.count != 1:
+        return Objective.PACK
+    return wished
+
+
+class NodeOrders:
+    """The orders of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._fullness = Fullness(session)
+        self._fragments = Fragments(session, self._fullness)
+        self._emptiest = {
+            on_devices: _EmptiestFirst(self._fullness, on_devices) for on_devices in (True, False)
+        }
+        self._by_domain: dict[str, NodeOrder] = {}
+
+    def order(self, objective: Objective, topology: Topology | None, pods: Sequence[Pod]) -> NodeOrder:
+        """The order for pods of this objective, one of each shape, that mean this topology."""
+        if objective is Objective.LEAST_FRAGMENTATION:
+            return self._fragments.order(pods[0])
+        if objective is Objective.SPREAD:
+            return self._emptiest[_on_devices(pods)]
+        if objective is Objective.LARGEST_HOLE and topology is not None and topology.levels:
+            if topology.name not in self._by_domain:
+                self._by_domain[topology.name] = _FullestDomainFirst(self._session, topology, self._fullness)
+            return self._by_domain[topology.name]
+        return self._fullness
+
+    def devices(self, demand: Demand, seats: Seats) -> Devices:
+        """The devices of these seats on which shares go, as they are now; none where nothing tells."""
+        if objective_of(self._session, demand) is not Objective.LEAST_FRAGMENTATION:
+            return NO_DEVICES
+        chosen = {pod.uid: self._fragments.order(pod).device(node) for node, pods in seats for pod in pods}
+        return {uid: device for uid, device in chosen.items() if device is not None}
+
+
+def _on_devices(pods: Iterable[Pod]) -> bool:
+    return any("/" in name for pod in pods for name, need in pod.shape.requests.items() if need > 0)
+
+
+class _EmptiestFirst:
+    """Work without devices stays off device nodes here too."""
+
+    def __init__(self, fullness: Fullness, on_devices: bool) -> None:
+        self._fullness = fullness
+        self._on_devices = on_devices
+
+    def of(self, node: NodeName) -> Vector:
+        devices, *others = self._fullness.of(node)
+        return (-devices if self._on_devices else devices, *(-amount for amount in others))
+
+
+class _FullestDomainFirst:
+    """The fullest domain of the widest level, in it the fullest of the next, and so on to the fullest node.
+
+    So the emptiest domain of each level is touched last. Domains stay as full as they were when first asked
+    about, so that the one which is being filled is filled further.
+    """
+
+    def __init__(self, session: Session, topology: Topology, fullness: Fullness) -> None:
+        self._fullness = fullness
+        self._paths = session.topologies.paths(topology)
+        self._levels = len(topology.levels)
+        self._keys = _keys_by_domain(session, self._paths, fullness)
+
+    def of(self, node: NodeName) -> Vector:
+        """A node without the label of a level is a domain of that level by itself."""
+        own, path = self._fullness.of(node), self._paths.get(node, ())
+        domains = [
+            self._keys[path[: depth + 1]] if depth < len(path) else (*own, 0) for depth in range(self._levels)
+        ]
+        return tuple([part for each in (*domains, own) for part in each])
+
+
+def _keys_by_domain(
+    session: Session, paths: Mapping[NodeName, Path], fullness: Fullness
+) -> dict[Path, Vector]:
+    """What is free in each domain, and its number, so that domains which are as full do not mix."""
+    free: dict[Path, Vector] = {}
+    for node in session.nodes:
+        path, own = paths.get(node, ()), fullness.of(node)
+        for depth in range(len(path)):
+            domain = path[: depth + 1]
+            free[domain] = tuple(map(add, free[domain], own)) if domain in free else own
+    return {path: (*free[path], number) for number, path in enumerate(sorted(free), start=1)}

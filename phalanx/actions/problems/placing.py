@@ -1,0 +1,75 @@
+"""What an answer means for the session: which pods get which nodes, as a statement that can be taken back."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from msgspec import Struct
+
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.nodes.domains import homes_of, required_labels, tightest_domain
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Seats, Statement
+from phalanx.model.certificates import Certificate
+from phalanx.model.pods import Pod
+from phalanx.model.shares import NO_DEVICES, Devices
+from phalanx.solver.problem import Assignment
+
+
+class Placing(Struct, frozen=True):
+    """Seats for (a part of) a demand. Without a certificate they are only kept, for pods to come.
+
+    `devices` are those that were chosen for shares; where none was, the tightest is taken.
+    """
+
+    demand: Demand
+    seats: Seats
+    certificate: Certificate | None = None
+    devices: Devices = NO_DEVICES
+
+
+def seats_of(session: Session, demand: Demand, assignments: Sequence[Assignment]) -> Seats:
+    """Each batch's pods, in the order of their ranks, on nodes in the order of the network.
+
+    So neighbours in rank are neighbours in the network, as far as nodes and domains have room.
+    """
+    topology = session.topologies.of(demand.gang) if len(assignments) > 1 else None
+    paths = session.topologies.paths(topology) if topology is not None else {}
+    along = sorted(assignments, key=lambda each: (each.role, paths.get(each.node, ()), each.node))
+    pods: list[Iterator[Pod]] = [iter(batch.pods) for batch in demand.batches]
+    return [(each.node, tuple(islice(pods[each.role], each.count))) for each in along]
+
+
+def _only(seats: Seats, *, stand_ins: bool) -> Seats:
+    """The seats of stand-ins, or of the others."""
+    found = [(node, tuple(pod for pod in pods if pod.stand_in == stand_ins)) for node, pods in seats]
+    return [(node, pods) for node, pods in found if pods]
+
+
+def put(session: Session, placing: Placing) -> Statement:
+    """Make the session so: pods are placed, and for stand-ins among them room is kept.
+
+    The statement may be rolled back while no later one stands.
+    """
+    gang, seats, devices = placing.demand.gang, placing.seats, placing.devices
+    with session.statement() as statement:
+        if placing.certificate is None:
+            statement.keep(gang=gang, seats=seats)
+            return statement
+        if gang.reserves:
+            devices = statement.deal(seats, devices)
+            seats, kept = _only(seats, stand_ins=False), _only(placing.seats, stand_ins=True)
+            if kept:
+                statement.keep(gang=gang, seats=kept, devices=devices)
+        level, domain = tightest_domain(session, gang, seats)
+        statement.place(
+            gang=gang,
+            seats=seats,
+            cause=placing.demand.cause,
+            certificate=placing.certificate,
+            level=level,
+            domain=domain,
+            within=required_labels(session, gang, seats),
+            homes=homes_of(session, gang, seats),
+            devices=devices,
+        )
+    return statement

@@ -1,0 +1,172 @@
+"""Turns a demand and the session as it is now into a placement problem for the solver."""
+
+from collections.abc import Hashable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.nodes.classes import ClassTable, Lens
+from phalanx.actions.nodes.frame import Frame, frame_of
+from phalanx.actions.nodes.node_order import NodeOrders, objective_of
+from phalanx.actions.nodes.useful import Vector
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Seats
+from phalanx.framework.topology import Path
+from phalanx.model.names import NodeName
+from phalanx.model.pods import Pod
+from phalanx.model.queues import Objective
+from phalanx.model.rules import Budget, CompanyRule, FewestDomains, Rule, SameDomain
+from phalanx.model.shares import Devices
+from phalanx.solver.problem import NodeClass, Problem, RoleDemand
+
+
+class Posed(Struct, frozen=True):
+    """A problem, and a key that is equal for demands which differ by nothing but the names of their pods.
+
+    While capacity only shrinks, a demand with the key of one that found no place finds none either.
+    """
+
+    problem: Problem
+    key: Hashable
+
+
+class Problems:
+    """Makes the problems of one session; demands that see the nodes alike share a table of classes.
+
+    A table for pods with company is made for one problem: what is placed next may change who may be where.
+
+    `may_grow`: problems are posed while more is free than when this was made.
+    """
+
+    def __init__(self, session: Session, *, may_grow: bool = False) -> None:
+        self._session = session
+        self._orders = NodeOrders(session)
+        self._tables: dict[Hashable, ClassTable] = {}
+        self._may_grow = may_grow
+
+    def pose(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> Posed:
+        """The problem of placing this demand now, without the nodes to avoid."""
+        frame = frame_of(self._session, demand.gang)
+        lens = self._lens(demand, frame, avoiding)
+        table = self._table(lens)
+        within = _only_domain(demand, lens, table)
+        classes = table.classes(demand.count, within=within)
+        problem = Problem(
+            resources=table.resources,
+            levels=frame.levels,
+            roles=roles_of(demand, table.requests, frame),
+            classes=classes,
+            rules=narrowed(frame.rules, classes),
+            anchors=frame.anchors,
+            subgroup_anchors=frame.subgroup_anchors,
+            seed=self._session.snapshot.seed,
+            ties=lens.ties,
+            keys=frame.keys,
+        )
+        return Posed(problem=problem, key=_key(demand, lens))
+
+    def key(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> Hashable:
+        """The key of the problem, without posing it."""
+        return _key(demand, self._lens(demand, frame_of(self._session, demand.gang), avoiding))
+
+    def _lens(self, demand: Demand, frame: Frame, avoided: frozenset[NodeName]) -> Lens:
+        at_most = tuple(
+            min(len(batch.pods), self.most_on_one_node(batch.pods[0])) for batch in demand.batches
+        )
+        pods = tuple(batch.pods[0] for batch in demand.batches)
+        stamps = tuple(map(self._session.stamp, pods))
+        return Lens(
+            pods=pods,
+            at_most=at_most,
+            frame=frame,
+            avoided=avoided,
+            ties=objective_of(self._session, demand),
+            stamps=stamps if any(stamps) else (),
+        )
+
+    def _table(self, lens: Lens) -> ClassTable:
+        table = self._tables.get(lens.key)
+        if table is None:
+            order = self._orders.order(lens.ties, lens.frame.topology, lens.pods)
+            table = ClassTable(self._session, lens, order)
+            if not lens.stamps:
+                self._tables[lens.key] = table
+        return table
+
+    def devices(self, demand: Demand, seats: Seats) -> Devices:
+        """The devices that the order of nodes means for shares on these seats, before those are taken."""
+        return self._orders.devices(demand, seats)
+
+    def most_on_one_node(self, pod: Pod) -> int:
+        """An upper bound of how many pods of this shape a node takes: larger demands see nodes alike.
+
+        It is of the start of the cycle, when most was free.
+        """
+        largest = self._session.largest_allocatable if self._may_grow else self._session.largest_free
+        needs = pod.shape.requests.items()
+        return max(1, min((largest.get(name, 0) // need for name, need in needs if need > 0), default=1))
+
+
+def _only_domain(demand: Demand, lens: Lens, table: ClassTable) -> Path | None:
+    """The tightest domain of the deepest level, for interchangeable pods that lie nowhere better.
+
+    Where they must share one, all domains that hold as many of them are equally good. Where they only should,
+    none is better than one that holds all. Then the other domains need not be looked at. None where there is
+    more to choose from, as the least fragmentation has.
+    """
+    if lens.ties is Objective.LEAST_FRAGMENTATION:
+        return None
+    if len(demand.batches) != 1 or table.has_prices or not _is_alike_to_rules(lens.frame):
+        return None
+    (batch,) = demand.batches
+    deepest = lens.frame.levels[-1]
+    must_share = any(isinstance(rule, SameDomain) and rule.level == deepest for rule in lens.frame.rules)
+    least = max(1, batch.minimum) if must_share else len(batch.pods)
+    return table.tightest(least=least, most=len(batch.pods))
+
+
+def _is_alike_to_rules(frame: Frame) -> bool:
+    """Whether rules and members that run tell no domains apart, but ask for few."""
+    others = [rule for rule in frame.rules if not isinstance(rule, Budget)]
+    asks_for_few = (
+        bool(frame.levels)
+        and bool(others)
+        and all(isinstance(rule, SameDomain | FewestDomains) for rule in others)
+    )
+    return asks_for_few and not frame.anchors and all(nodes is None for nodes in frame.scopes)
+
+
+def _key(demand: Demand, lens: Lens) -> Hashable:
+    counts = tuple((batch.minimum, len(batch.pods)) for batch in demand.batches)
+    gang, frame = demand.gang, lens.frame
+    parts = (gang.subgroups, tuple(batch.subgroup for batch in demand.batches), frame.subgroup_anchors)
+    company = tuple(rule for rule in frame.rules if isinstance(rule, CompanyRule))
+    return (lens.key, counts, gang.queue, gang.topology, frame.anchors, parts, company)
+
+
+def roles_of(demand: Demand, requests: Sequence[Vector], frame: Frame) -> tuple[RoleDemand, ...]:
+    """One role per batch."""
+    return tuple(
+        RoleDemand(
+            name=batch.name,
+            request=request,
+            minimum=batch.minimum,
+            maximum=len(batch.pods),
+            subgroups=frame.lineages.get(batch.subgroup, ()),
+            shape=batch.pods[0].shape.key if frame.keeps_company else "",
+        )
+        for batch, request in zip(demand.batches, requests, strict=True)
+    )
+
+
+def narrowed(rules: Sequence[Rule], classes: Sequence[NodeClass]) -> tuple[Rule, ...]:
+    """A budget that counts some nodes names only those that the problem has."""
+    return tuple(_narrow(rule, classes) for rule in rules)
+
+
+def _narrow(rule: Rule, classes: Sequence[NodeClass]) -> Rule:
+    if not isinstance(rule, Budget) or rule.nodes is None:
+        return rule
+    nodes = rule.nodes
+    return replace(rule, nodes=frozenset(node for each in classes for node in each.nodes if node in nodes))
