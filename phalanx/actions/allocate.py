@@ -14,6 +14,7 @@ from phalanx.actions.evictions.nominations import Nominations
 from phalanx.actions.explanations.refusals import Refusals
 from phalanx.actions.failures import Failures
 from phalanx.actions.moves.moves import Moves
+from phalanx.actions.nodes.class_tables import TABLES
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.problems.placing import Placing, put, seats_of
 from phalanx.actions.problems.problems import Posed, Problems
@@ -85,7 +86,7 @@ class _Attempts:
         self._kept_seats = kept_seats
         self._session = session
         self._coming = {gang.id: gang for gang in coming}
-        self._problems = Problems(session)
+        self._problems = Problems(session, kept=TABLES)
         self.reservations = Reservations(session, self._problems)
         self._refusals = Refusals(session)
         self._turns = Turns(session)

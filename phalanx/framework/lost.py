@@ -10,11 +10,6 @@ if TYPE_CHECKING:
     from phalanx.framework.session import Session
 
 
-def may_lose_pods(node: Node) -> bool:
-    """Whether some pod may be lost there."""
-    return not node.is_ready or any(taint.effect == TaintEffect.NO_EXECUTE for taint in node.taints)
-
-
 def is_on_lost_node(pod: Pod, session: "Session") -> bool:
     """Whether the pod's node is gone, not ready, or has a NoExecute taint that the pod does not tolerate."""
     if pod.node is None or (pod.node in session.nodes and pod.node not in session.suspect_nodes):

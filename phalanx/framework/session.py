@@ -12,7 +12,6 @@ from phalanx.framework.eligibility import Eligibility, judge
 from phalanx.framework.entitlements import FairShares
 from phalanx.framework.health import NodeWatch, told_turns, watch
 from phalanx.framework.ledger import Ledger
-from phalanx.framework.lost import may_lose_pods
 from phalanx.framework.neighbours import Neighbours
 from phalanx.framework.past_usage import past_usage
 from phalanx.framework.plugin import Plugins
@@ -186,7 +185,7 @@ class Session:
     @cached_property
     def suspect_nodes(self) -> frozenset[NodeName]:
         """Nodes that are not ready, or have a taint that may evict pods."""
-        return frozenset(name for name, state in self.nodes.items() if may_lose_pods(state.node))
+        return frozenset([name for name, state in self.nodes.items() if state.node.may_lose_pods])
 
     @property
     def changed_nodes(self) -> list[NodeName]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct, structs
@@ -65,7 +66,7 @@ class Numa(Struct, frozen=True, gc=False):
     published: Amounts
 
 
-class Node(Struct, frozen=True, gc=False):
+class Node(Struct, frozen=True, dict=True):
     """The static side of a node; replaced as a whole when the API object changes in a way that matters.
 
     An amount that cannot be read counts as nothing and is named in `problems`. `conditions` has the status of
@@ -89,6 +90,11 @@ class Node(Struct, frozen=True, gc=False):
     def is_ready(self) -> bool:
         """Whether its kubelet is heard and says that all is well; a node that says nothing of it is ready."""
         return self.conditions.get(READY, "True") == "True"
+
+    @cached_property
+    def may_lose_pods(self) -> bool:
+        """Whether some pod may be lost there: it is not ready, or has a taint that may evict pods."""
+        return not self.is_ready or any(taint.effect == TaintEffect.NO_EXECUTE for taint in self.taints)
 
     @property
     def in_service(self) -> "Node":

@@ -6,8 +6,9 @@ the batches ask for, each capped at what the batches could use on that node at m
 different host names disappear in it, and so do devices and zones of which the batches can use the same: they
 are counted as pieces (`lenses.py`).
 
-A table lives as long as its session. It follows the session's log of changed nodes, so that gangs of one
-demand in a row cost what changed between them and not the number of nodes.
+A table follows its session's log of changed nodes, so that gangs of one demand in a row cost what changed
+between them and not the number of nodes. The next session can take it up: then only the nodes that are not as
+they were are seated anew.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -16,6 +17,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
+from phalanx.actions.limits import CLASS_TABLE_CHANGES_PART
 from phalanx.actions.nodes.frame import Frame
 from phalanx.actions.nodes.lenses import lenses_for
 from phalanx.actions.nodes.node_order import NodeOrder
@@ -71,6 +73,28 @@ class ClassTable:
     """All nodes of a session through one lens. `has_prices`: whether some node is dearer than others."""
 
     def __init__(self, session: Session, lens: Lens, node_order: NodeOrder) -> None:
+        self._open(session, lens, node_order)
+        self._seat_all()
+
+    def take_up(self, session: Session, lens: Lens, node_order: NodeOrder) -> None:
+        """Go on in another session, through a lens with the same key by which only what is free matters."""
+        before, seen = self._static, self._seen
+        self._open(session, lens, node_order)
+        changed = [
+            node
+            for node, part in self._static.items()
+            if self._free(node) is not seen.get(node) or part != before.get(node)
+        ]
+        if len(changed) * CLASS_TABLE_CHANGES_PART > len(self._static):
+            self._seat_all()
+            return
+        for node in [node for node in before if node not in self._static]:
+            self._remove(node)
+            del seen[node]
+        for node in changed:
+            self._move(node)
+
+    def _open(self, session: Session, lens: Lens, node_order: NodeOrder) -> None:
         lenses = lenses_for(session, lens.pods)
         asked = lenses.asked(lens.pods)
         self.resources = asked_for(asked)
@@ -87,11 +111,14 @@ class ClassTable:
         parts = static_parts(session, judged, lens.frame)
         avoided = lens.avoided
         self._static = {node: part for node, part in parts.items() if True in part[1] and node not in avoided}
+        self._followed = len(session.changed_nodes)
+
+    def _seat_all(self) -> None:
+        self._seen: dict[NodeName, Resources] = {}
         self._seats: dict[NodeName, tuple[ClassKey, Entry]] = {}
         self._members: dict[ClassKey, list[Entry]] = {}
         self._made: dict[ClassKey, NodeClass] = {}
         self._most = 0
-        self._followed = len(session.changed_nodes)
         for node in self._static:
             self._seat(node)
         self._order = sorted(self._members)
@@ -159,7 +186,8 @@ class ClassTable:
     def _seat(self, node: NodeName) -> ClassKey | None:
         """Put the node last into its class; None for a node on which not one pod fits."""
         path, eligible, price, budgets, spots = self._static[node]
-        free = self._useful(eligible, self._free(node))
+        amounts = self._seen[node] = self._free(node)
+        free = self._useful(eligible, amounts)
         if free is None:
             return None
         key = (path, eligible, price, budgets, spots, free)
@@ -214,8 +242,11 @@ def static_parts(session: Session, judged: Sequence[Eligibility], frame: Frame) 
     everywhere = tuple(index for index, nodes in enumerate(frame.scopes) if nodes is None)
     special = {node for each in judged for marked in (each.rejected, each.price) for node in marked}
     plain = (tuple([True] * len(judged)), tuple([0] * len(judged)))
-    parts: dict[NodeName, StaticPart] = {}
     keys = frame.keys
+    if not (special or scoped or keys):
+        alike = (*plain, everywhere, ())
+        return {node: (paths.get(node, ())[: len(frame.levels)], *alike) for node in session.nodes}
+    parts: dict[NodeName, StaticPart] = {}
     for node, state in session.nodes.items():
         spots = tuple([spot_of(state.node.labels, key) for key in keys]) if keys else ()
         eligible, price = plain if node not in special else _judgement(node, judged)

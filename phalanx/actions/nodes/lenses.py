@@ -20,6 +20,11 @@ class Lenses(Struct, frozen=True):
     shares: ShareLens | None
     zones: ZoneLens | None
 
+    @property
+    def are_plain(self) -> bool:
+        """Whether amounts add up as they are."""
+        return self.shares is None and self.zones is None
+
     def asked(self, pods: Sequence[Pod]) -> list[Resources]:
         """What each of these pods asks for."""
         shares, zones = self.shares, self.zones
@@ -33,7 +38,7 @@ class Lenses(Struct, frozen=True):
     def free(self, session: Session) -> FreeAmounts:
         """What is free on each node of a session, as these pods see it."""
         shares, zones = self.shares, self.zones
-        if shares is None and zones is None:
+        if self.are_plain:
             return session.free
 
         def free(node: NodeName) -> Resources:

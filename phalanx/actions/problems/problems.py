@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
+from phalanx.actions.nodes.class_tables import ClassTables
 from phalanx.actions.nodes.classes import ClassTable, Lens
 from phalanx.actions.nodes.frame import Frame, frame_of
 from phalanx.actions.nodes.node_order import NodeOrders, objective_of
@@ -36,11 +37,13 @@ class Problems:
 
     A table for pods with company is made for one problem: what is placed next may change who may be where.
 
-    `may_grow`: problems are posed while more is free than when this was made.
+    `may_grow`: problems are posed while more is free than when this was made. `kept`: tables of earlier
+    sessions, which only one at a time may take up.
     """
 
-    def __init__(self, session: Session, *, may_grow: bool = False) -> None:
+    def __init__(self, session: Session, *, may_grow: bool = False, kept: ClassTables | None = None) -> None:
         self._session = session
+        self._kept = kept
         self._orders = NodeOrders(session)
         self._tables: dict[Hashable, ClassTable] = {}
         self._may_grow = may_grow
@@ -71,9 +74,7 @@ class Problems:
         return _key(demand, self._lens(demand, frame_of(self._session, demand.gang), avoiding))
 
     def _lens(self, demand: Demand, frame: Frame, avoided: frozenset[NodeName]) -> Lens:
-        at_most = tuple(
-            min(len(batch.pods), self.most_on_one_node(batch.pods[0])) for batch in demand.batches
-        )
+        at_most = tuple([self._at_most(batch.pods) for batch in demand.batches])
         pods = tuple(batch.pods[0] for batch in demand.batches)
         stamps = tuple(map(self._session.stamp, pods))
         return Lens(
@@ -85,11 +86,16 @@ class Problems:
             stamps=stamps if any(stamps) else (),
         )
 
+    def _at_most(self, pods: Sequence[Pod]) -> int:
+        """How many of these a node takes at most; a single pod is asked of no node."""
+        return 1 if len(pods) == 1 else min(len(pods), self.most_on_one_node(pods[0]))
+
     def _table(self, lens: Lens) -> ClassTable:
         table = self._tables.get(lens.key)
         if table is None:
             order = self._orders.order(lens.ties, lens.frame.topology, lens.pods)
-            table = ClassTable(self._session, lens, order)
+            make = ClassTable if self._kept is None else self._kept.table
+            table = make(self._session, lens, order)
             if not lens.stamps:
                 self._tables[lens.key] = table
         return table

@@ -1,0 +1,139 @@
+"""Tables that the next session takes up say what new ones would."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from phalanx.actions.limits import CLASS_TABLES_KEPT
+from phalanx.actions.nodes.class_tables import ClassTables
+from phalanx.actions.nodes.classes import ClassTable, Lens
+from phalanx.actions.nodes.frame import frame_of
+from phalanx.actions.nodes.node_order import NodeOrders
+from phalanx.actions.problems.problems import Problems
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
+from phalanx.model.certificates import Certificate
+from phalanx.model.gangs import Gang
+from phalanx.model.names import GangId, NodeName
+from phalanx.model.nodes import Node, NodeState, Taint
+from phalanx.model.queues import Objective
+from phalanx.model.resources import CPU, GPU, Resources, add, fits, subtract
+from phalanx.model.snapshot import Snapshot
+from tests.actions.test_classes import demand
+from tests.builders import Scenario
+
+PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
+NODES = 12
+WAITING = ("one", "racked", "many", "two")
+
+Change = tuple[int, str]
+
+
+def scenario() -> Scenario:
+    """Nodes of three racks; gangs that look at them in different ways; pods that are put on them."""
+    made = Scenario("zone", "rack")
+    for index in range(NODES):
+        odd = {CPU: 100 * index, "memory": 4097 * index}
+        made.nodes(f"n{index:02}", gpu=8, within=f"z/r{index // 4}", used=odd)
+    made.gang("one", 1, gpu=1).gang("racked", 8, gpu=1, required="rack").gang("many", 30, gpu=2, cpu=3)
+    made.gang("two", 4, gpu=3, preferred="rack", min=6).role("two", 2, role="ps", cpu=5)
+    return made.gang("put", 40, gpu=1, cpu=2)
+
+
+class Cluster:
+    """A snapshot after the other, which share the states of nodes that did not change, as the cache's do."""
+
+    def __init__(self) -> None:
+        self.now: Snapshot = scenario().snapshot()
+
+    def change(self, index: int, what: str) -> None:
+        """Something befalls a node."""
+        name = NodeName(f"n{index:02}-0")
+        nodes = dict(self.now.nodes)
+        if what == "leaves":
+            nodes.pop(name, None)
+        elif name not in nodes:
+            nodes[name] = scenario().snapshot().nodes[name]
+        else:
+            nodes[name] = self._changed(nodes[name], index, what)
+        self.now = replace(self.now, nodes=nodes)
+
+    def _changed(self, state: NodeState, index: int, what: str) -> NodeState:
+        node = state.node
+        taint = Taint("old", "PreferNoSchedule" if index % 2 else "NoExecute")
+        changed: dict[str, Node] = {
+            "tainted": replace(node, taints=() if node.taints else (taint,)),
+            "cordoned": replace(node, unschedulable=not node.unschedulable),
+            "moved": replace(node, labels={**node.labels, "rack": f"r{(index + 1) % 3}"}),
+        }
+        if what in changed:
+            return replace(state, node=changed[what])
+        used: Resources = add(state.used, {GPU: 1, CPU: 1500})
+        return NodeState(node=node, used=used, free=subtract(node.allocatable, used))
+
+
+def put_one(session: Session, index: int) -> None:
+    """A pod onto this node, where it fits; onto some it is taken back."""
+    gang: Gang = session.gangs[GangId("gang-put")]
+    node = NodeName(f"n{index:02}-0")
+    placed = len(session.seats_of(gang))
+    if node in session.nodes and fits(gang.members[0].shape.requests, session.free(node)):
+        with session.statement() as statement:
+            seats = [(node, [gang.members[placed]])]
+            statement.place(gang=gang, seats=seats, cause="start", certificate=PROOF)
+            if index % 4 == 0:
+                statement.roll_back()
+
+
+CHANGES = st.tuples(
+    st.integers(0, NODES - 1), st.sampled_from(["leaves", "tainted", "cordoned", "moved", "used", "used"])
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.lists(CHANGES, max_size=3), st.lists(st.integers(0, NODES - 1), max_size=3))))
+def test_what_a_table_says_does_not_depend_on_the_sessions_before(
+    cycles: list[tuple[list[Change], list[int]]],
+) -> None:
+    cluster, kept = Cluster(), ClassTables()
+    for changes, puts in cycles:
+        for index, what in changes:
+            cluster.change(index, what)
+        session = Session(cluster.now, SchedulerConfig())
+        keeping, anew = Problems(session, kept=kept), Problems(session)
+        for index in (None, *puts):
+            if index is not None:
+                put_one(session, index)
+            for each in WAITING:
+                wanted = demand(session, each)
+                assert keeping.pose(wanted) == anew.pose(wanted)
+
+
+def lens(session: Session, name: str) -> Lens:
+    batches = demand(session, name).batches
+    gang = session.gangs[GangId(f"gang-{name}")]
+    pods = tuple(batch.pods[0] for batch in batches)
+    return Lens(pods=pods, at_most=(1,) * len(pods), frame=frame_of(session, gang))
+
+
+def taken(kept: ClassTables, session: Session, seen: Lens) -> ClassTable:
+    order = NodeOrders(session).order(seen.ties, seen.frame.topology, seen.pods)
+    return kept.table(session, seen, order)
+
+
+def test_the_same_table_is_taken_up_and_few_are_kept() -> None:
+    cluster, kept = Cluster(), ClassTables(kept=2)
+    session = Session(cluster.now, SchedulerConfig())
+    one, many, two = (lens(session, each) for each in ("one", "many", "two"))
+    first = taken(kept, session, one)
+    assert taken(kept, Session(cluster.now, SchedulerConfig()), one) is first
+    for other in (many, two):
+        taken(kept, session, other)
+    assert taken(kept, session, one) is not first
+    assert CLASS_TABLES_KEPT > 1
+
+
+def test_orders_that_look_at_other_nodes_are_worked_out_anew() -> None:
+    session = Session(scenario().snapshot(), SchedulerConfig())
+    seen, kept = replace(lens(session, "one"), ties=Objective.SPREAD), ClassTables()
+    assert taken(kept, session, seen) is not taken(kept, session, seen)
