@@ -63,6 +63,7 @@ def execute(
     ):
         attempts.try_again(skipped)
     attempts.outcome.reserved = attempts.reservations.all
+    attempts.problems.give_back()
     return attempts.outcome
 
 
@@ -86,8 +87,8 @@ class _Attempts:
         self._kept_seats = kept_seats
         self._session = session
         self._coming = {gang.id: gang for gang in coming}
-        self._problems = Problems(session, kept=TABLES)
-        self.reservations = Reservations(session, self._problems)
+        self.problems = Problems(session, kept=TABLES)
+        self.reservations = Reservations(session, self.problems)
         self._refusals = Refusals(session)
         self._turns = Turns(session)
         self._hopeless: set[Hashable] = set()
@@ -175,7 +176,7 @@ class _Attempts:
     def _seat(self, demand: Demand, answer: Placed) -> Demand | None:
         """What the answer leaves of the demand."""
         seats = seats_of(self._session, demand, answer.assignments)
-        devices = self._problems.devices(demand, seats)
+        devices = self.problems.devices(demand, seats)
         self._put(Placing(demand, seats, answer.certificate, devices))
         if sum(each.count for each in answer.assignments) == demand.count:
             return None
@@ -192,7 +193,7 @@ class _Attempts:
         return self._kept_from[key]
 
     def _find_kept_for(self, demand: Demand, bound: Sequence[Reservation]) -> KeptFor | None:
-        if self._answer(self._problems.pose(demand)) is None:
+        if self._answer(self.problems.pose(demand)) is None:
             return None
         alone = tuple(each for each in bound if len(bound) > 1 and not self._fits_beside(demand, each))
         return KeptFor(alone or tuple(bound), free_until=min(each.held_from for each in bound))

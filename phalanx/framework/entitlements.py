@@ -23,7 +23,7 @@ from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Flavor, Queue, Selector
 from phalanx.model.reasons import Problem, Reason, Standing
-from phalanx.model.resources import Resources, fits, sum_of
+from phalanx.model.resources import Resources, fits, subtract, sum_of
 
 if TYPE_CHECKING:
     from phalanx.framework.session import Session
@@ -176,8 +176,9 @@ def _capacity(session: "Session", nodes: Mapping[NodeName, NodeState]) -> dict[s
         for node, amounts in by_node.items()
         if node in nodes and session.queues.get(queue) is not None
     ]
-    ours = sum_of([*(state.free for state in states), *usage])
-    return {resource: max(0, amount) for resource, amount in ours.items()}
+    ours = sum_of([*(state.node.allocatable for state in states), *usage])
+    rest = subtract(ours, sum_of(state.used for state in states))
+    return {resource: max(0, amount) for resource, amount in rest.items()}
 
 
 def _minimums(session: "Session") -> dict[QueueName, list[list[Pod]]]:

@@ -1,11 +1,13 @@
 """Tables that the next session takes up say what new ones would."""
 
+import gc
+import weakref
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from phalanx.actions.limits import CLASS_TABLES_KEPT
-from phalanx.actions.nodes.class_tables import ClassTables
+from phalanx.actions.nodes.class_tables import ClassTables, may_be_kept
 from phalanx.actions.nodes.classes import ClassTable, Lens
 from phalanx.actions.nodes.frame import frame_of
 from phalanx.actions.nodes.node_order import NodeOrders
@@ -64,7 +66,7 @@ class Cluster:
         changed: dict[str, Node] = {
             "tainted": replace(node, taints=() if node.taints else (taint,)),
             "cordoned": replace(node, unschedulable=not node.unschedulable),
-            "moved": replace(node, labels={**node.labels, "rack": f"r{(index + 1) % 3}"}),
+            "moved": replace(node, labels={**node.labels, "test/rack": f"r{(index + 1) % 3}"}),
         }
         if what in changed:
             return replace(state, node=changed[what])
@@ -107,6 +109,7 @@ def test_what_a_table_says_does_not_depend_on_the_sessions_before(
             for each in WAITING:
                 wanted = demand(session, each)
                 assert keeping.pose(wanted) == anew.pose(wanted)
+        keeping.give_back()
 
 
 def lens(session: Session, name: str) -> Lens:
@@ -118,22 +121,34 @@ def lens(session: Session, name: str) -> Lens:
 
 def taken(kept: ClassTables, session: Session, seen: Lens) -> ClassTable:
     order = NodeOrders(session).order(seen.ties, seen.frame.topology, seen.pods)
-    return kept.table(session, seen, order)
+    return kept.take(session, seen, order)
 
 
-def test_the_same_table_is_taken_up_and_few_are_kept() -> None:
-    cluster, kept = Cluster(), ClassTables(kept=2)
-    session = Session(cluster.now, SchedulerConfig())
+def test_who_takes_a_table_has_it_alone_and_few_are_kept() -> None:
+    kept, session = ClassTables(kept=2), Session(Cluster().now, SchedulerConfig())
     one, many, two = (lens(session, each) for each in ("one", "many", "two"))
     first = taken(kept, session, one)
-    assert taken(kept, Session(cluster.now, SchedulerConfig()), one) is first
-    for other in (many, two):
-        taken(kept, session, other)
     assert taken(kept, session, one) is not first
-    assert CLASS_TABLES_KEPT > 1
+    kept.give_back(one, first)
+    assert taken(kept, session, one) is first
+    for seen in (one, many, two):
+        kept.give_back(seen, taken(kept, session, seen))
+    assert taken(kept, session, one) is not first
 
 
-def test_orders_that_look_at_other_nodes_are_worked_out_anew() -> None:
+def test_a_table_that_was_given_back_keeps_no_session_alive() -> None:
+    kept, session = ClassTables(), Session(Cluster().now, SchedulerConfig())
+    problems = Problems(session, kept=kept)
+    problems.pose(demand(session, "racked"))
+    problems.give_back()
+    gone = weakref.ref(session)
+    del session, problems
+    gc.collect()
+    assert gone() is None
+
+
+def test_orders_that_look_at_other_nodes_are_not_kept() -> None:
     session = Session(scenario().snapshot(), SchedulerConfig())
-    seen, kept = replace(lens(session, "one"), ties=Objective.SPREAD), ClassTables()
-    assert taken(kept, session, seen) is not taken(kept, session, seen)
+    seen = lens(session, "one")
+    assert may_be_kept(session, seen)
+    assert not may_be_kept(session, replace(seen, ties=Objective.SPREAD))

@@ -9,7 +9,15 @@ from msgspec.structs import replace
 
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.limits import CLAIM_MS, PARTIAL_GANG_GRACE_MS
-from phalanx.model.gangs import Recovery, RecoveryMode, RoleSpec, Runtime, SubgroupSpec, TopologyWish
+from phalanx.model.gangs import (
+    Disruption,
+    Recovery,
+    RecoveryMode,
+    RoleSpec,
+    Runtime,
+    SubgroupSpec,
+    TopologyWish,
+)
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
 from phalanx.model.pods import PodPhase, Requirement, Term
 from phalanx.model.queues import Backfill, Cell, Flavor, Ordering, QueueState
@@ -290,6 +298,17 @@ def test_everybody_is_explained_in_turn_though_every_cycle_changes_the_cluster()
         scenario.take(result)
         told |= {each for each in gangs if result.verdict(each).reason is not Reason.NOT_TRIED_YET}
     assert told == set(gangs)
+
+
+def test_room_that_is_kept_is_told_where_others_were_placed_in_the_same_cycle() -> None:
+    """What is due to queues is asked anew for the answer, of a cluster on which they are placed."""
+    scenario = Scenario().nodes("n", 5, gpu=8).queue("a", guarantee={GPU: 16}).queue("b", guarantee={GPU: 24})
+    scenario.gang("broken", 1, min=2, gpu=8, bound=1, started=True, queue="a")
+    scenario.gang("early", 3, gpu=8, queue="a", priority=5)
+    scenario.gang("g", 1, gpu=8, queue="a", disruption=Disruption(preemptible=False))
+    decided = scenario.decide()
+    assert decided.placed() == ["early"]
+    assert decided.verdict("g").reason is Reason.ROOM_KEPT
 
 
 def test_what_was_told_stays_in_sight_until_it_is_explained_anew() -> None:

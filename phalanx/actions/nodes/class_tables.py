@@ -16,30 +16,35 @@ from phalanx.model.queues import Objective
 
 
 class ClassTables:
-    """The tables that were used last. Whoever takes one has it until the next session takes it up."""
+    """The tables that were given back last. Who takes one has it alone; one that is never given back is lost.
+
+    So an error in the middle of a change costs a table and spoils none.
+    """
 
     def __init__(self, kept: int = CLASS_TABLES_KEPT) -> None:
         self._kept = kept
         self._known: dict[Hashable, ClassTable] = {}
 
-    def table(self, session: Session, lens: Lens, node_order: NodeOrder) -> ClassTable:
-        """The table of a session through a lens; of a session and lens it is asked for once."""
-        if not _may_be_kept(session, lens):
-            return ClassTable(session, lens, node_order)
+    def take(self, session: Session, lens: Lens, node_order: NodeOrder) -> ClassTable:
+        """The table of a session through a lens that `may_be_kept`."""
         table = self._known.pop(lens.key, None)
         if table is None:
-            table = ClassTable(session, lens, node_order)
-        else:
-            table.take_up(session, lens, node_order)
+            return ClassTable(session, lens, node_order)
+        table.take_up(session, lens, node_order)
+        return table
+
+    def give_back(self, lens: Lens, table: ClassTable) -> None:
+        """Nobody uses it any more in this session, which it forgets."""
+        table.leave()
         self._known[lens.key] = table
         if len(self._known) > self._kept:
             del self._known[next(iter(self._known))]
-        return table
 
 
-def _may_be_kept(session: Session, lens: Lens) -> bool:
+def may_be_kept(session: Session, lens: Lens) -> bool:
+    """Whether another session can take up a table through this lens."""
     return lens.ties is Objective.PACK and not lens.stamps and lenses_for(session, lens.pods).are_plain
 
 
 TABLES: Final = ClassTables()
-"""Those of this process, in which one cycle runs at a time."""
+"""Those of this process."""

@@ -94,6 +94,10 @@ class ClassTable:
         for node in changed:
             self._move(node)
 
+    def leave(self) -> None:
+        """Forget the session: until the next one takes the table up, it answers nothing."""
+        del self._session, self._free, self._node_order
+
     def _open(self, session: Session, lens: Lens, node_order: NodeOrder) -> None:
         lenses = lenses_for(session, lens.pods)
         asked = lenses.asked(lens.pods)

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.nodes.class_tables import ClassTables
+from phalanx.actions.nodes.class_tables import ClassTables, may_be_kept
 from phalanx.actions.nodes.classes import ClassTable, Lens
 from phalanx.actions.nodes.frame import Frame, frame_of
 from phalanx.actions.nodes.node_order import NodeOrders, objective_of
@@ -38,12 +38,13 @@ class Problems:
     A table for pods with company is made for one problem: what is placed next may change who may be where.
 
     `may_grow`: problems are posed while more is free than when this was made. `kept`: tables of earlier
-    sessions, which only one at a time may take up.
+    sessions to take up, which are given back at the end.
     """
 
     def __init__(self, session: Session, *, may_grow: bool = False, kept: ClassTables | None = None) -> None:
         self._session = session
         self._kept = kept
+        self._taken: list[tuple[Lens, ClassTable]] = []
         self._orders = NodeOrders(session)
         self._tables: dict[Hashable, ClassTable] = {}
         self._may_grow = may_grow
@@ -94,11 +95,21 @@ class Problems:
         table = self._tables.get(lens.key)
         if table is None:
             order = self._orders.order(lens.ties, lens.frame.topology, lens.pods)
-            make = ClassTable if self._kept is None else self._kept.table
-            table = make(self._session, lens, order)
+            if self._kept is not None and may_be_kept(self._session, lens):
+                table = self._kept.take(self._session, lens, order)
+                self._taken.append((lens, table))
+            else:
+                table = ClassTable(self._session, lens, order)
             if not lens.stamps:
                 self._tables[lens.key] = table
         return table
+
+    def give_back(self) -> None:
+        """For the next session; nothing is posed in this one any more."""
+        if self._kept is not None:
+            for lens, table in self._taken:
+                self._kept.give_back(lens, table)
+        self._taken, self._tables = [], {}
 
     def devices(self, demand: Demand, seats: Seats) -> Devices:
         """The devices that the order of nodes means for shares on these seats, before those are taken."""
