@@ -34,7 +34,6 @@ LOADS: Final = (80, 95, 110)
 OURS: Final[Mapping[str, Mapping[str, Any]]] = {
     "Phalanx, backfill Easy": {"backfill": "Easy"},
     "Phalanx, backfill None": {"backfill": "None"},
-    "Phalanx, Easy, reclaim.minRuntime 12h": {"backfill": "Easy", "reclaim": {"minRuntime": "12h"}},
 }
 """By what each is called, the spec of all queues."""
 

@@ -22,6 +22,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Evidence, Reason, Standing, Verdict
+from phalanx.solver.answers import ANSWERS
 
 _NOBODY: Final[Mapping[GangId, tuple[Evidence, ...]]] = {}
 
@@ -46,6 +47,7 @@ def execute(
     `notes`: evidence to be added to the verdicts of gangs.
     """
     judged = _judge_all(session, outcome)
+    outcome.defects.extend(ANSWERS.take_defects())
     promised = {each.gang: each for each in outcome.reserved}
     refusals: dict[GangId, Refusal] = {}
     for failure in outcome.failures.values():

@@ -22,6 +22,7 @@ class Answers:
     def __init__(self, kept: int = ANSWERS_KEPT_MAX) -> None:
         self._kept = kept
         self._known: dict[bytes, Answer] = {}
+        self._defects: list[str] = []
 
     def place(self, problem: Problem, *, limits: SolveLimits) -> Answer:
         """As the engine's."""
@@ -29,9 +30,15 @@ class Answers:
         key = hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
         answer = self._known.pop(key, None) or place(problem, limits=limits)
         self._known[key] = answer
+        self._defects.extend(answer.defects)
         if len(self._known) > self._kept:
             del self._known[next(iter(self._known))]
         return answer
+
+    def take_defects(self) -> tuple[str, ...]:
+        """What was wrong on the way to the answers that were asked for since the last call, each once."""
+        defects, self._defects = tuple(dict.fromkeys(self._defects)), []
+        return defects
 
 
 ANSWERS: Final = Answers()

@@ -3,8 +3,11 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from phalanx.model.reasons import Reason
+from phalanx.solver.engine import place
+from phalanx.solver.problem import Answer, Problem, SolveLimits
 from tests.builders import Scenario
 
 
@@ -22,6 +25,18 @@ def test_a_verdict_says_so_where_the_explanation_fails(monkeypatch: pytest.Monke
     assert decided.result.stats.defects == ("why team/large waits: ZeroDivisionError('a bug')",)
     scenario.take(decided)
     assert scenario.decide().result.stats.defects == (), "nothing has changed: it is not asked again"
+
+
+def test_what_was_wrong_on_the_way_to_an_explanation_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def faulty(problem: Problem, *, limits: SolveLimits) -> Answer:
+        return replace(place(problem, limits=limits), defects=("closed: one pod too many",))
+
+    monkeypatch.setattr("phalanx.solver.answers.place", faulty)
+    scenario = Scenario().nodes("odd", 3, gpu=7).gang("large", 5, gpu=5)
+    for _ in range(2):
+        decided = scenario.decide()
+        assert decided.verdict("large").reason is Reason.ABOVE_CLUSTER_CAPACITY
+        assert decided.result.stats.defects == ("closed: one pod too many",)
 
 
 def test_a_choice_of_victims_that_fails_evicts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
