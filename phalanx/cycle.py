@@ -1,5 +1,7 @@
 """One cycle: a snapshot in, decisions out. Same snapshot, same configuration: same result, byte for byte."""
 
+from typing import Final
+
 from phalanx.actions import allocate, cells, close, consolidate, enqueue, preempt, recover, release, verdicts
 from phalanx.actions.evictions.nominations import Nominations
 from phalanx.actions.evictions.troubles import find as find_troubles
@@ -7,16 +9,20 @@ from phalanx.actions.failures import find as find_failures
 from phalanx.actions.moves.moves import Moves
 from phalanx.actions.reservations.claims import after as claims_after
 from phalanx.actions.reservations.claims import find as find_claims
+from phalanx.framework.between_cycles import BetweenCycles
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 
+BETWEEN: Final = BetweenCycles()
+"""What the cycles of this process leave to each other."""
+
 
 def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
     """Raises ConfigError when the configuration names a plugin that does not exist."""
     # 1. Open the session: plugins compute shares, orders and eligibility; domains are kept as cells.
-    session = Session(snapshot, config)
+    session = Session(snapshot, config, between=BETWEEN)
     cells.execute(session)
     # 2. Take the gangs that may be tried, in order; the others get their verdict.
     troubles = find_troubles(session) if ActionName.RECOVER in config.actions else {}
@@ -36,7 +42,7 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
     # 5. Say why, of all that was not placed.
     explained = verdicts.execute(session, outcome, spared=preempted.spared, notes=consolidated.notes)
     # 6. Close: decisions, reports, memory.
-    return close.execute(
+    result = close.execute(
         session,
         outcome=outcome,
         released=released,
@@ -47,3 +53,5 @@ def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
         failures=failures,
         explained=explained,
     )
+    BETWEEN.sums.forget_unused()
+    return result

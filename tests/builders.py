@@ -210,6 +210,11 @@ class Scenario:
         self.capacity_version += 1
         return self.change(gang, members=(*kept, *fresh))
 
+    @property
+    def gang_names(self) -> list[str]:
+        """All gangs, in the order in which they came."""
+        return list(self._gangs)
+
     def remove(self, gang: str) -> Self:
         """A gang ends and is gone."""
         del self._gangs[gang]

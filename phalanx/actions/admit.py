@@ -109,7 +109,7 @@ def _may_move(demand: Demand, session: Session, failures: Failures) -> bool:
     """
     if failures.nodes_to_avoid(demand.gang.id) or keeps_company(demand):
         return False
-    if session.zoned and any(batch.pods[0].shape.numa for batch in demand.batches):
+    if session.facts.zoned and any(batch.pods[0].shape.numa for batch in demand.batches):
         return False
     return demand.stage is Stage.START and demand.is_whole
 

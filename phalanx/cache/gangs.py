@@ -1,6 +1,8 @@
 """Gangs: which pods may belong together, and the gangs that they are, read anew where something changed."""
 
+from bisect import insort
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from msgspec import structs
 
@@ -16,6 +18,9 @@ from phalanx.model.reading.pod_groups import PodGroup, read_pod_group
 from phalanx.model.reading.priorities import PriorityLevel
 from phalanx.model.resources import Resources
 from phalanx.model.wire.objects import PodGroup as WirePodGroup
+
+_INSERTED_MAX: Final = 64
+"""Gangs that find their place one by one; sorting all in is quicker from about here."""
 
 
 class GangTable:
@@ -175,16 +180,23 @@ class GangTable:
         """All gangs, sorted by identity; the same mapping until something changes."""
         if self._moved:
             self._put_in_order()
-            self._view = {gang: self._by_id[gang] for gang in self._order}
+            self._view = dict(zip(self._order, map(self._by_id.__getitem__, self._order), strict=True))
         elif self._changed:
             self._view = {**self._view, **self._changed}
         self._changed = {}
         return self._view
 
     def _put_in_order(self) -> None:
-        """What stays is in order already, so that sorting it with what came only merges."""
-        stay = [gang for gang in self._order if gang not in self._moved]
-        self._order = sorted([*stay, *self._moved.intersection(self._by_id)])
+        """What stays is in order already: few find their places, many are sorted in, which only merges."""
+        came = self._moved.intersection(self._by_id)
+        gone = self._moved - came
+        came.difference_update(self._view)
+        if gone.isdisjoint(self._view) and len(came) <= _INSERTED_MAX:
+            for gang in came:
+                insort(self._order, gang)
+        else:
+            stay = [gang for gang in self._order if gang not in gone]
+            self._order = sorted([*stay, *came])
         self._moved = set()
 
     def usage(self) -> Mapping[QueueName, Mapping[NodeName, Resources]]:
@@ -196,6 +208,7 @@ class GangTable:
         ours = sorted([pod.uid for pod in pods if pod.scheduler_name == self._scheduler_name])
         members = [pod for gang in self._by_id.values() for pod in gang.members]
         assert ours == sorted([pod.uid for pod in members if pod.scheduler_name == self._scheduler_name])
+        assert list(self.view()) == self._order == sorted(self._by_id), "gangs are not in order"
         assert sorted(self._by_id) == sorted([gang.id for gangs in self._gangs.values() for gang in gangs])
         assert self._gangs.keys() <= self._pods.keys(), "gangs without candidates"
         assert all(self._pods.values()), "an empty entry of candidates"

@@ -18,9 +18,10 @@ class Ledger(Generic[K]):
 
     def __init__(self) -> None:
         self._used: dict[K, Resources] = {}
+        self._shown: dict[K, Resources] = {}
 
     def __getitem__(self, key: K) -> Resources:
-        return _shown(self._used.get(key, NONE))
+        return self._shown.get(key, NONE)
 
     def __iter__(self) -> Iterator[K]:
         return iter(self._used)
@@ -34,7 +35,7 @@ class Ledger(Generic[K]):
         size = len(used)
         for name, amount in amounts.items():
             used[name] = used.get(name, 0) + amount
-        self._used[key] = used if len(used) == size else dict(sorted(used.items()))
+        self._keep(key, used if len(used) == size else dict(sorted(used.items())))
 
     def remove(self, key: K, amounts: Resources) -> None:
         """Use less. Raises AssertionError where less than nothing would be used: then it was never added."""
@@ -47,13 +48,18 @@ class Ledger(Generic[K]):
             else:
                 used.pop(name, None)
         if used:
-            self._used[key] = used
+            self._keep(key, used)
         else:
             self._used.pop(key, None)
+            self._shown.pop(key, None)
+
+    def _keep(self, key: K, used: Resources) -> None:
+        self._used[key] = used
+        self._shown[key] = _shown(used)
 
     def view(self) -> Mapping[K, Resources]:
         """All of it, sorted by key."""
-        return {key: _shown(self._used[key]) for key in sorted(self._used)}
+        return {key: self._shown[key] for key in sorted(self._shown)}
 
 
 def _shown(amounts: Resources) -> Resources:

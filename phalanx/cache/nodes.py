@@ -113,8 +113,12 @@ class NodeTable:
         if self._stale:
             for name in self._stale:
                 self._refresh(name)
+            if self._states.keys() == self._view.keys():
+                news = {name: self._states[name] for name in self._stale if name in self._states}
+                self._view = {**self._view, **news}
+            else:
+                self._view = {name: self._states[name] for name in sorted(self._states)}
             self._stale = {}
-            self._view = {name: self._states[name] for name in sorted(self._states)}
         return self._view
 
     def nodes(self) -> Mapping[str, Node]:

@@ -101,8 +101,13 @@ class ControlPlane:
             if name in self._processes:
                 await self.stop_component(name)
 
-    async def start_component(self, name: str) -> None:
-        """Start a component of this control plane and wait until it is ready. Raises ComponentFailed."""
+    async def start_component(
+        self, name: str, *, within: float = limits.CONTROL_PLANE_START_TIMEOUT_S
+    ) -> None:
+        """Start a component of this control plane and wait so many seconds at most until it is ready.
+
+        Raises ComponentFailed.
+        """
         process = Process(
             name=name,
             command=[str(self._programs[name]), *self._flags[name]],
@@ -110,7 +115,7 @@ class ControlPlane:
             home=self.run_folder,
         )
         self._processes[name] = process
-        await _wait_ready(process, url=components.ready_urls(self._places)[name])
+        await _wait_ready(process, url=components.ready_urls(self._places)[name], within=within)
 
     async def stop_component(self, name: str, *, kill: bool = False) -> None:
         """Stop one component: politely, or with `kill` as a crash would."""
@@ -191,9 +196,9 @@ async def _run_folder_and_ports() -> AsyncIterator[tuple[RunFolder, Places]]:
         run.remove()
 
 
-async def _wait_ready(process: Process, *, url: str) -> None:
+async def _wait_ready(process: Process, *, url: str, within: float) -> None:
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + limits.CONTROL_PLANE_START_TIMEOUT_S
+    deadline = loop.time() + within
     timeout = aiohttp.ClientTimeout(total=limits.CONTROL_PLANE_PROBE_TIMEOUT_S)
     async with aiohttp.ClientSession(timeout=timeout) as session:
         while not await _answers(session, url=url):

@@ -7,13 +7,15 @@ cordoned it is only what queues still use there. What waits counts as far as a g
 and could be placed: not what a plugin objects to, no node could take, or its last verdict called impossible.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from phalanx.framework.fair_shares import IGNORED, Party, QueueShare, Wishes, divide, joined, wish_for
+from phalanx.framework.ledger import usage_sum
+from phalanx.framework.running_sums import RunningSums
 from phalanx.framework.stand_ins import stand_ins
 from phalanx.framework.statement import total_requests
 from phalanx.limits import AMOUNT_MAX
@@ -85,7 +87,7 @@ class FairShares:
     @cached_property
     def capacity(self) -> Resources:
         """What is divided of all nodes."""
-        return _capacity(self._session, self._session.nodes)
+        return _capacity(self._session, _Part(None, self._session.nodes))
 
     def may_go_elsewhere(self, selector: Selector, pod: Pod) -> bool:
         """Whether a node that a flavor does not count could take the pod if nothing else ran."""
@@ -105,7 +107,7 @@ class FairShares:
         return tuple(found)
 
     def _divide(self, part: _Part) -> dict[QueueName, QueueShare]:
-        capacity = self.capacity if part.selector is None else _capacity(self._session, part.nodes)
+        capacity = self.capacity if part.selector is None else _capacity(self._session, part)
         parties = {queue.name: self._party(queue, part, capacity) for queue in self._session.queues}
         return divide(parties, capacity)
 
@@ -128,15 +130,12 @@ class FairShares:
         Only of what there is: pods that somebody bound may ask for thousands of resources that no node has.
         """
         usage = self._session.snapshot.queue_usage.get(queue, {})
-        is_all = part.selector is None
-        together: dict[frozenset[str], list[Resources]] = {}
-        for node, amounts in usage.items():
-            if is_all or node in part.nodes:
-                together.setdefault(frozenset(amounts), []).append(amounts)
-        totals = (sum_of(alike) for alike in together.values())
+        if part.selector is not None:
+            usage = {node: amounts for node, amounts in usage.items() if node in part.nodes}
+        together = self._session.between.sums.by_kind(usage_sum(queue, part.selector), usage)
         return joined(
             wish_for({name: amount for name, amount in total.items() if capacity.get(name)})
-            for total in totals
+            for total in together.values()
         )
 
     def _waiting(self, queue: QueueName, part: _Part) -> Iterator[Wishes]:
@@ -162,23 +161,37 @@ class FairShares:
         )
 
 
-def _capacity(session: "Session", nodes: Mapping[NodeName, NodeState]) -> dict[str, int]:
+def _capacity(session: "Session", part: _Part) -> dict[str, int]:
     """What the queues share on these nodes: allocatable less what pods of no queue use.
 
     Of a node that nothing new may use it is what the queues use there now.
     """
-    states = [
-        state for name, state in nodes.items() if not state.node.unschedulable and name not in session.faults
-    ]
+    nodes, sums, facts = part.nodes, session.between.sums, session.facts
     usage = [
-        amounts
+        _total_on(nodes, by_node, sums, usage_sum(queue, part.selector))
         for queue, by_node in session.snapshot.queue_usage.items()
-        for node, amounts in by_node.items()
-        if node in nodes and session.queues.get(queue) is not None
+        if session.queues.get(queue) is not None
     ]
-    ours = sum_of([*(state.node.allocatable for state in states), *usage])
-    rest = subtract(ours, sum_of(state.used for state in states))
+    if part.selector is None:
+        open_nodes, allocatable = facts.open_nodes, facts.open_allocatable
+    else:
+        open_nodes = tuple([node for node in facts.open_nodes if node in nodes])
+        allocatable = sum_of(nodes[node].node.allocatable for node in open_nodes)
+    used = sums.total(("used", part.selector), {node: nodes[node].used for node in open_nodes})
+    rest = subtract(sum_of([allocatable, *usage]), used)
     return {resource: max(0, amount) for resource, amount in rest.items()}
+
+
+def _total_on(
+    nodes: Mapping[NodeName, NodeState],
+    amounts: Mapping[NodeName, Resources],
+    sums: RunningSums,
+    purpose: Hashable,
+) -> Resources:
+    """Of these amounts, those on nodes of the part; usage may be on nodes that are gone."""
+    if amounts.keys() <= nodes.keys():
+        return sums.total(purpose, amounts)
+    return sum_of(each for node, each in amounts.items() if node in nodes)
 
 
 def _minimums(session: "Session") -> dict[QueueName, list[list[Pod]]]:

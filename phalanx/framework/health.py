@@ -58,6 +58,8 @@ def watch(
     """
     is_first = not memory.cycle
     known = memory.nodes
+    if _are_as_before(nodes, faults, known):
+        return _with_breaker(known, (), now=now, config=config)
     records: dict[NodeName, NodeRecord] = {}
     turned: list[NodeName] = []
     for name in nodes:
@@ -72,6 +74,13 @@ def watch(
             if not good:
                 turned.append(name)
     return _with_breaker(records, tuple(turned), now=now, config=config)
+
+
+def _are_as_before(
+    nodes: Mapping[NodeName, object], faults: Mapping[NodeName, str], known: Mapping[NodeName, NodeRecord]
+) -> bool:
+    bad = [name for name, record in known.items() if not record.good]
+    return list(known) == list(nodes) and faults.keys() == set(bad)
 
 
 def told_turns(snapshot: Snapshot, plugins: Plugins, config: ToleranceConfig) -> dict[NodeName, int]:

@@ -5,22 +5,28 @@ descendants' flavors too. Amounts are immutable mappings, replaced as a whole, s
 old one back.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from phalanx.framework.queue_tree import QueueTree
+from phalanx.framework.running_sums import RunningSums
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.nodes import NodeState
 from phalanx.model.queues import Flavor, Selector
-from phalanx.model.resources import NONE, Resources
+from phalanx.model.resources import NONE, Resources, sum_of
 from phalanx.model.snapshot import Snapshot
 
 Account = tuple[QueueName, Selector | None]
 
 
+def usage_sum(queue: QueueName, selector: Selector | None = None) -> Hashable:
+    """For which purpose the usage of a queue's own pods is summed up, over all nodes or those of a flavor."""
+    return ("usage", queue, selector)
+
+
 class Ledger:
     """The accounts of all queues, opened from what the snapshot says of their pods."""
 
-    def __init__(self, snapshot: Snapshot, tree: QueueTree) -> None:
+    def __init__(self, snapshot: Snapshot, tree: QueueTree, sums: RunningSums) -> None:
         self._plain: dict[QueueName, tuple[Account, ...]] = {}
         self._flavored: dict[QueueName, tuple[tuple[Account, frozenset[NodeName]], ...]] = {}
         selectors = {flavor.node_selector for queue in tree for flavor in queue.flavors}
@@ -29,7 +35,7 @@ class Ledger:
         self._guaranteed = _selectors(tree, lambda flavor: any(flavor.guarantee.values()))
         for queue in tree:
             self._list_accounts(queue.name, tree)
-        self.amounts: dict[Account, Resources] = self._sum_up(snapshot.queue_usage)
+        self.amounts: dict[Account, Resources] = self._sum_up(snapshot.queue_usage, sums)
 
     def usage(self, queue: QueueName, selector: Selector | None = None) -> Resources:
         """What the queue and its descendants use now, over all nodes or over those of one flavor."""
@@ -46,10 +52,10 @@ class Ledger:
     def accounts(self, queue: QueueName, node: NodeName) -> Iterable[Account]:
         """Every account that a pod of this queue on this node is booked on; none for an unknown queue."""
         plain = self._plain.get(queue, ())
-        flavored = self._flavored.get(queue)
-        if not flavored:
-            return plain
-        return (*plain, *(account for account, nodes in flavored if node in nodes))
+        return (*plain, *self._of_flavors(queue, node)) if self._flavored.get(queue) else plain
+
+    def _of_flavors(self, queue: QueueName, node: NodeName) -> Iterable[Account]:
+        return (account for account, nodes in self._flavored[queue] if node in nodes)
 
     def _list_accounts(self, queue: QueueName, tree: QueueTree) -> None:
         path = tree.path(queue)
@@ -60,15 +66,18 @@ class Ledger:
             for selector in self._selectors[each.name]
         )
 
-    def _sum_up(self, usage: Mapping[QueueName, Mapping[NodeName, Resources]]) -> dict[Account, Resources]:
-        totals: dict[Account, dict[str, int]] = {}
-        for queue in sorted(usage):
-            for node, amounts in usage[queue].items():
-                for account in self.accounts(queue, node):
-                    total = totals.setdefault(account, {})
-                    for name, amount in amounts.items():
-                        total[name] = total.get(name, 0) + amount
-        return dict(totals)
+    def _sum_up(
+        self, usage: Mapping[QueueName, Mapping[NodeName, Resources]], sums: RunningSums
+    ) -> dict[Account, Resources]:
+        booked: dict[Account, list[Resources]] = {}
+        for queue in [queue for queue in sorted(usage) if self._plain.get(queue)]:
+            total = sums.total(usage_sum(queue), usage[queue])
+            for account in self._plain[queue]:
+                booked.setdefault(account, []).append(total)
+            for node, amounts in usage[queue].items() if self._flavored[queue] else ():
+                for account in self._of_flavors(queue, node):
+                    booked.setdefault(account, []).append(amounts)
+        return {account: sum_of(each) for account, each in booked.items()}
 
 
 def _selectors(tree: QueueTree, counts: Callable[[Flavor], bool]) -> dict[QueueName, tuple[Selector, ...]]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def is_on_lost_node(pod: Pod, session: "Session") -> bool:
     """Whether the pod's node is gone, not ready, or has a NoExecute taint that the pod does not tolerate."""
-    if pod.node is None or (pod.node in session.nodes and pod.node not in session.suspect_nodes):
+    if pod.node is None or (pod.node in session.nodes and pod.node not in session.facts.suspects):
         return False
     state = session.nodes.get(pod.node)
     return is_lost_with(pod, state.node if state is not None else None)

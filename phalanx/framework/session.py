@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
+from typing import TypeVar
 
 from msgspec.structs import replace
 
+from phalanx.framework.between_cycles import BetweenCycles
 from phalanx.framework.cells import KeptCells
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, judge
@@ -13,6 +15,7 @@ from phalanx.framework.entitlements import FairShares
 from phalanx.framework.health import NodeWatch, told_turns, watch
 from phalanx.framework.ledger import Ledger
 from phalanx.framework.neighbours import Neighbours
+from phalanx.framework.node_facts import NodeFacts
 from phalanx.framework.past_usage import past_usage
 from phalanx.framework.plugin import Plugins
 from phalanx.framework.preempted import preempted
@@ -24,38 +27,52 @@ from phalanx.framework.topology import Topologies
 from phalanx.model.decisions import Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey
-from phalanx.model.nodes import NodeState, ZoneLayout
 from phalanx.model.pods import Pod
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Problem, Verdict
 from phalanx.model.resources import Resources, largest
 from phalanx.model.snapshot import Snapshot
 
+K = TypeVar("K", bound=str)
+V = TypeVar("V")
+
 
 class Session:
     """`nodes` and `gangs` are sorted by key, so that no decision depends on how they were read.
 
-    `faults`: what is wrong with the nodes that no new pod may use, whichever it is; `overlook_faults` is for
-    questions about a cluster on which nothing is. `circumstances`: what the
-    answers of this cycle depend on besides capacity, gangs and queues; refusals hold while it stays the same.
-    `neighbours` is None while no pod asks to be near or apart from others.
+    `facts`: what follows from the nodes alone. `faults`: what is wrong with those that no new pod may use,
+    whichever it is; `overlook_faults` is for questions about a cluster on which nothing is. `between`: what
+    the last cycle has left. `circumstances`: what the answers of this cycle depend on besides capacity, gangs
+    and queues; refusals hold while it stays the same. `neighbours` is None while no pod asks to be near or
+    apart from others.
     """
 
-    def __init__(self, snapshot: Snapshot, config: SchedulerConfig, *, overlook_faults: bool = False) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        config: SchedulerConfig,
+        *,
+        between: BetweenCycles | None = None,
+        overlook_faults: bool = False,
+    ) -> None:
         self.snapshot = snapshot
         self.config = config
         self.cycle = snapshot.memory.cycle + 1
-        self.nodes = MappingProxyType({name: snapshot.nodes[name] for name in sorted(snapshot.nodes)})
+        self.between = between or BetweenCycles()
+        self.nodes = MappingProxyType(_in_order(snapshot.nodes))
         self.neighbours = Neighbours(snapshot) if snapshot.pod_terms else None
-        gangs = {name: snapshot.gangs[name] for name in sorted(snapshot.gangs)}
+        gangs = _in_order(snapshot.gangs)
         if self.neighbours is not None:
             gangs = {name: self.neighbours.marked(gang) for name, gang in gangs.items()}
         self.gangs = MappingProxyType(gangs)
         self.queues = QueueTree(snapshot.queues)
-        self.ledger = Ledger(snapshot, self.queues)
+        self.ledger = Ledger(snapshot, self.queues, self.between.sums)
         self.topologies = Topologies(snapshot.topologies, self.nodes, config.default_topology)
         self.plugins = Plugins(load_plugins(config))
-        self.faults = MappingProxyType({} if overlook_faults else _faults(self.nodes, self.plugins))
+        if overlook_faults:
+            self.facts = NodeFacts([state.node for state in self.nodes.values()], ())
+        else:
+            self.facts = self.between.node_facts(self.nodes, config, self.plugins)
         self.cells = KeptCells()
         self._changes = Changes()
         self.circumstances: list[object] = []
@@ -73,8 +90,12 @@ class Session:
     @cached_property
     def unsettled(self) -> tuple[Gang, ...]:
         """All gangs but those that have what they need, on nodes with which nothing is wrong."""
-        good = frozenset(self.nodes) - self.suspect_nodes - self.faults.keys()
-        return tuple(gang for gang in self.gangs.values() if not (gang.is_settled and gang.nodes <= good))
+        return self.between.unsettled(self.gangs, self.facts)
+
+    @property
+    def faults(self) -> Mapping[NodeName, str]:
+        """The first fault of each node that has one."""
+        return self.facts.faults
 
     @cached_property
     def preempted(self) -> Mapping[GangId, GangId]:
@@ -171,22 +192,6 @@ class Session:
         """Per resource, the most that was free on one node as the cycle began."""
         return largest(state.free for state in self.nodes.values())
 
-    @cached_property
-    def largest_allocatable(self) -> Resources:
-        """Per resource, the most that may ever be free on one node."""
-        return largest(state.node.allocatable for state in self.nodes.values())
-
-    @cached_property
-    def zoned(self) -> tuple[ZoneLayout, ...]:
-        """The different layouts of NUMA zones of nodes whose kubelets reject pods that do not fit them."""
-        numas = [state.node.numa for state in self.nodes.values()]
-        return tuple(dict.fromkeys(numa.layout for numa in numas if numa is not None))
-
-    @cached_property
-    def suspect_nodes(self) -> frozenset[NodeName]:
-        """Nodes that are not ready, or have a taint that may evict pods."""
-        return frozenset([name for name, state in self.nodes.items() if state.node.may_lose_pods])
-
     @property
     def changed_nodes(self) -> list[NodeName]:
         """Every node whose free amounts changed, in order and with repetitions; it only grows."""
@@ -218,12 +223,8 @@ class Session:
         return self._verdicts
 
 
-def _faults(nodes: Mapping[NodeName, NodeState], plugins: Plugins) -> dict[NodeName, str]:
-    """The first fault of each node that has one."""
-    faults: dict[NodeName, str] = {}
-    for judge_node in [plugin.node_fault for plugin in plugins.judges]:
-        for name, state in nodes.items():
-            fault = judge_node(state.node) if name not in faults else None
-            if fault is not None:
-                faults[name] = fault
-    return faults
+def _in_order(mapping: Mapping[K, V]) -> Mapping[K, V]:
+    """Sorted by key, as it mostly is."""
+    keys = list(mapping)
+    ordered = sorted(keys)
+    return mapping if keys == ordered else {key: mapping[key] for key in ordered}

@@ -261,7 +261,7 @@ class Statement:
         taken = loads
         if any(map(asks_for_share, loads)):
             devices = self.deal(seats, chosen)
-        if devices or self._session.zoned:
+        if devices or self._session.facts.zoned:
             taken = [total_held(pods, devices) for _, pods in seats]
             self._check_zones(seats)
         for (node, pods), load, held in zip(seats, loads, taken, strict=True):

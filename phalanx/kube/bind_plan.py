@@ -14,12 +14,11 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class PodGroupRef(Struct, frozen=True):
-    """The PodGroup of a gang. `version` is its resourceVersion as last seen; it is read where it is empty."""
+    """The PodGroup of a gang."""
 
     namespace: str
     name: str
     uid: str
-    version: str = ""
 
 
 class PlanCheck(Protocol):

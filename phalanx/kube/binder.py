@@ -58,17 +58,20 @@ class _Rank(IntEnum):
 
 
 class _Gang:
-    """A placement on its way. `written`: its PodGroup says so, and its binds may follow."""
+    """A placement on its way. `written`: its PodGroup says so, and its binds may follow.
+
+    `reads_version`: a write of that has failed, and what was last seen of the PodGroup may be why.
+    """
 
     def __init__(
         self, placement: Placement, pod_group: PodGroupRef | None, number: int, backoff: Backoff
     ) -> None:
         self.placement = placement
         self.pod_group = pod_group
-        self.version = pod_group.version if pod_group is not None else ""
         self.number = number
         self.backoff = backoff
         self.attempts = 0
+        self.reads_version = False
         self.written = pod_group is None
         self.begun = False
         self.log = _log.bind(gang=placement.group, cycle=placement.cycle, cause=placement.cause)
@@ -107,13 +110,15 @@ class Binder:
         clock: Clock,
         jitter: Callable[[], float],
         stand_aside: Callable[[PodUid], bool] = lambda _: True,
+        newest: Callable[[PodGroupRef], str] = lambda _: "",
         seen: Callable[[], str] = lambda: "",
         concurrency: int = WRITE_CONCURRENCY,
         per_second: float = WRITES_PER_SECOND,
     ) -> None:
         """`stand_aside` asks other writers to leave a pod alone; False while one of them is just writing.
 
-        `seen` is the resourceVersion up to which the watch of pods has come, for the log.
+        `newest` is the resourceVersion of a PodGroup as last seen, empty where it is to be read, `seen` the
+        resourceVersion up to which the watch of pods has come, for the log.
         """
         self.idle = asyncio.Event()
         self.idle.set()
@@ -125,6 +130,7 @@ class Binder:
         self._clock = clock
         self._jitter = jitter
         self._stand_aside = stand_aside
+        self._newest = newest
         self._seen = seen
         self._concurrency = concurrency
         self._pace = Pace(per_second=per_second, burst=WRITE_BURST, clock=clock)
@@ -194,7 +200,7 @@ class Binder:
         try:
             await self._write_placement(gang)
         except (Conflict, *_PERHAPS_APPLIED, *_NOT_APPLIED, msgspec.MsgspecError) as error:
-            gang.version = ""
+            gang.reads_version = True
             self._begin_later(gang, error)
             return
         except ApiError as error:
@@ -219,10 +225,11 @@ class Binder:
         if group is None:
             return
         await self._pace.turn()
-        if not gang.version:
-            gang.version = await self._read_version(group)
+        version = "" if gang.reads_version else self._newest(group)
+        if not version:
+            version = await self._read_version(group)
         path = KINDS["PodGroup"].path(namespace=group.namespace, name=group.name, subresource="status")
-        body = placement_patch(gang.placement, version=gang.version, epoch=self._fence.epoch)
+        body = placement_patch(gang.placement, version=version, epoch=self._fence.epoch)
         await self._client.patch(path, body, how=Patch.MERGE, timeout=write_timeout(self._fence))
 
     async def _read_version(self, group: PodGroupRef) -> str:

@@ -4,6 +4,7 @@ One object that implements all the ports of this room. Label sets are closed: ki
 Each child is looked up once, so that a report costs about a microsecond.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -17,6 +18,8 @@ _SYSTEM_CLOCK: Final = SystemClock()
 _BUCKETS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Seconds; each about three times the one before, from a fast bind to a slow cycle."""
 
+
+_REASONS: Final[tuple[tuple[str, ...], ...]] = tuple((reason.value,) for reason in Reason)
 
 M = TypeVar("M", Counter, Gauge)
 
@@ -35,10 +38,27 @@ class _Family(Generic[M]):
             child = self._children[labels] = self._metric.labels(*labels)
         return child
 
-    def clear(self) -> None:
-        """Forget all children: what is not set again is not shown any more."""
-        self._metric.clear()
-        self._children = {(): self._metric}
+    def forget(self, labels: tuple[str, ...]) -> None:
+        """A child that is not shown any more."""
+        self._metric.remove(*labels)
+        del self._children[labels]
+
+
+class _Gauges(_Family[Gauge]):
+    """A gauge whose children are all told at once."""
+
+    def __init__(self, metric: Gauge) -> None:
+        super().__init__(metric)
+        self._shown: dict[tuple[str, ...], float] = {}
+
+    def show(self, values: Mapping[tuple[str, ...], float]) -> None:
+        """These and no others; most of them are what they were."""
+        for labels in self._shown.keys() - values.keys():
+            self.forget(labels)
+        for labels, value in values.items():
+            if self._shown.get(labels) != value:
+                self.of(*labels).set(value)
+        self._shown = dict(values)
 
 
 class Metrics:
@@ -144,28 +164,22 @@ class Metrics:
 
     def _show_faults(self, result: CycleResult) -> None:
         self._breaker.of().set(1 if result.stats.breaker else 0)
-        self._node_failures.clear()
-        for node, score in result.stats.failure_scores.items():
-            self._node_failures.of(node).set(score / 1000)
+        scores = result.stats.failure_scores
+        self._node_failures.show({(node,): score / 1000 for node, score in scores.items()})
 
     def _show_pending(self, result: CycleResult) -> None:
-        by_reason = dict.fromkeys(Reason, 0)
+        by_reason = dict.fromkeys(_REASONS, 0)
         for verdict in result.verdicts:
-            by_reason[verdict.reason] += 1
-        for reason, gangs in by_reason.items():
-            self._pending_gangs.of(reason.value).set(gangs)
+            by_reason[(verdict.reason.value,)] += 1
+        self._pending_gangs.show(by_reason)
 
     def _show_queues(self, result: CycleResult) -> None:
-        by_resource = (self._queue_allocated, self._queue_guarantee, self._queue_share)
-        for family in (self._queue_gangs, self._queue_pods, *by_resource):
-            family.clear()
-        for name, report in result.queues.items():
-            self._queue_gangs.of(name).set(report.pending_gangs)
-            self._queue_pods.of(name).set(report.pending_pods)
-            told = (report.allocated, report.guarantee, report.fair_share)
-            for family, amounts in zip(by_resource, told, strict=True):
-                for resource, amount in amounts.items():
-                    family.of(name, resource).set(amount)
+        reports = result.queues.items()
+        self._queue_gangs.show({(name,): report.pending_gangs for name, report in reports})
+        self._queue_pods.show({(name,): report.pending_pods for name, report in reports})
+        self._queue_allocated.show(_by_resource((name, report.allocated) for name, report in reports))
+        self._queue_guarantee.show(_by_resource((name, report.guarantee) for name, report in reports))
+        self._queue_share.show(_by_resource((name, report.fair_share) for name, report in reports))
 
     # --- what is written -----------------------------------------------------------------------------------
 
@@ -282,5 +296,9 @@ class Metrics:
     def _new_counter(self, name: str, text: str, *labels: str) -> _Family[Counter]:
         return _Family(Counter(name, text, labels, registry=self.registry))
 
-    def _new_gauge(self, name: str, text: str, *labels: str) -> _Family[Gauge]:
-        return _Family(Gauge(name, text, labels, registry=self.registry))
+    def _new_gauge(self, name: str, text: str, *labels: str) -> _Gauges:
+        return _Gauges(Gauge(name, text, labels, registry=self.registry))
+
+
+def _by_resource(told: Iterable[tuple[str, Mapping[str, int]]]) -> dict[tuple[str, ...], float]:
+    return {(queue, resource): amount for queue, amounts in told for resource, amount in amounts.items()}

@@ -21,7 +21,7 @@ class NumaZones:
 
     def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
         """Nothing to filter for pods of which nothing is aligned, or where no zones are published."""
-        return _zone_filter(pod.shape.numa) if pod.shape.numa and session.zoned else None
+        return _zone_filter(pod.shape.numa) if pod.shape.numa and session.facts.zoned else None
 
 
 def _zone_filter(name: str) -> NodeFilter:

@@ -24,20 +24,13 @@ class Taints:
 
     name: Final = "taints"
 
-    def __init__(self) -> None:
-        self._any_taint = False
-
-    def open(self, session: Session) -> None:
-        """Find out whether any node has taints at all."""
-        self._any_taint = any(state.node.taints for state in session.nodes.values())
-
     def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
         """Reject nodes with a hard taint that the pod does not tolerate."""
-        return _hard_filter(_intolerance(pod)) if self._any_taint else None
+        return _hard_filter(_intolerance(pod)) if session.facts.any_taint else None
 
     def node_price(self, pod: Pod, session: Session) -> NodePrice | None:
         """Charge for every soft taint that the pod does not tolerate."""
-        return _soft_price(_intolerance(pod)) if self._any_taint else None
+        return _soft_price(_intolerance(pod)) if session.facts.any_taint else None
 
 
 def _intolerance(pod: Pod) -> Callable[[Taint], bool]:

@@ -20,8 +20,9 @@ class UnschedulableNodes:
     name: Final = "unschedulable-nodes"
 
     def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
-        """Nothing to filter for a pod that tolerates the cordon."""
-        return None if tolerates(pod.shape.tolerations, CORDON) else _reject_cordoned
+        """Nothing to filter for a pod that tolerates the cordon, or where no node is cordoned."""
+        is_free = not session.facts.any_cordoned or tolerates(pod.shape.tolerations, CORDON)
+        return None if is_free else _reject_cordoned
 
 
 def _reject_cordoned(node: Node) -> str | None:

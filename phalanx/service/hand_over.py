@@ -32,10 +32,15 @@ class HandOver:
         self._clock = clock
 
     def carry_out(self, result: CycleResult) -> None:
-        """Start everything that the cycle decided."""
+        """Start everything that the cycle decided.
+
+        PodGroups are looked up before anything is assumed: each gang that changes is read anew when one is
+        asked for.
+        """
         self._reporter.cycle_ended(result)
-        for placement in result.placements:
-            self._place(placement)
+        pod_groups = [self._pod_group(placement.gang) for placement in result.placements]
+        for placement, pod_group in zip(result.placements, pod_groups, strict=True):
+            self._place(placement, pod_group)
         by_gang: dict[GangId, list[Evict]] = {}
         for eviction in result.evictions:
             by_gang.setdefault(eviction.gang, []).append(eviction)
@@ -66,7 +71,7 @@ class HandOver:
         hold = Hold(until=self._clock.now_ms() + rest_ms, failures=before + 1, why=why)
         self._view.take(Forgotten(bind.pod, hold))
 
-    def _place(self, placement: Placement) -> None:
+    def _place(self, placement: Placement, pod_group: PodGroupRef | None) -> None:
         """The cluster went on while the cycle was thinking: a gang whose pods changed is decided anew."""
         pods = [self._view.cache.pod(bind.pod) for bind in placement.binds]
         if not all(pod is not None and pod.is_waiting for pod in pods):
@@ -75,13 +80,11 @@ class HandOver:
             return
         for bind in placement.binds:
             self._view.take(Assumed(bind.pod, bind.node, bind.device))
-        self._binder.submit(placement, pod_group=self._pod_group(placement.gang))
+        self._binder.submit(placement, pod_group=pod_group)
 
     def _pod_group(self, gang_id: GangId) -> PodGroupRef | None:
-        """The gang's object, if it has one; with its version the binder need not read it first."""
+        """The gang's object, if it has one."""
         gang = self._view.cache.gang(gang_id)
         if gang is None or gang.kind is not GangKind.POD_GROUP:
             return None
-        written = self._view.objects.pod_group(gang)
-        version = written.metadata.resource_version if written is not None else ""
-        return PodGroupRef(namespace=gang.namespace, name=gang.name, uid=gang.id, version=version)
+        return PodGroupRef(namespace=gang.namespace, name=gang.name, uid=gang.id)

@@ -38,6 +38,11 @@ class OwnObjects:
         written = self._groups.get(key) if key is not None else None
         return written if written is not None and written.metadata.uid == gang else None
 
+    def version(self, gang: GangId) -> str:
+        """The resourceVersion of the PodGroup with this UID as last seen; empty where there is none."""
+        written = self.pod_group_of(gang)
+        return written.metadata.resource_version if written is not None else ""
+
     def queue(self, name: str) -> Queue | None:
         """The Queue of this name, if there is such an object."""
         return self._queues.get(name)

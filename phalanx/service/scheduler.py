@@ -17,7 +17,7 @@ from phalanx.kube.evictor import Evictor
 from phalanx.kube.lease import Leadership
 from phalanx.limits import EVICT_STOP_GRACE_S, STOP_GRACE_S
 from phalanx.model.decisions import CycleResult, Placement
-from phalanx.model.names import PodUid
+from phalanx.model.names import GangId, PodUid
 from phalanx.model.snapshot import Snapshot
 from phalanx.observe.metrics import Metrics
 from phalanx.service.cycles import Cycles
@@ -93,6 +93,7 @@ class Scheduler:
             clock=parts.clock,
             jitter=jitter,
             stand_aside=self._stand_aside,
+            newest=lambda group: self._view.objects.version(GangId(group.uid)),
             seen=lambda: self._following.version("Pod"),
         )
         self._reporter = Reporter(

@@ -5,8 +5,9 @@ them tells them apart. Among those, pods are put down again in the order that `P
 single pod that is to leave the least fragmentation may change to any node that leaves the objective as it is.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,14 +20,16 @@ from phalanx.solver.rows import FITS_MAX
 
 Kind = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], tuple[str, ...]]
 Counts = dict[tuple[int, NodeName], int]
+Domains = tuple[int, ...]
 
 
 class _Seat(Struct):
-    """A node while pods are put on it: `free` shrinks as `pods` grows."""
+    """A node while pods are put on it: `free` shrinks as `pods` grows. Pods are spread over its `domains`."""
 
     node: NodeName
     free: list[int]
     eligible: tuple[bool, ...]
+    domains: Domains = ()
     pods: int = 0
 
 
@@ -80,7 +83,8 @@ def _seats(problem: Problem, kinds: Iterable[Kind | None]) -> dict[Kind | None, 
         into = ordered.get(_kind_of(problem, group))
         if into is not None:
             for order, node in zip(group.order, group.nodes, strict=True):
-                into.append((order, node, _Seat(node, list(group.free), group.eligible)))
+                domains = order[len(order) - problem.spread :]
+                into.append((order, node, _Seat(node, list(group.free), group.eligible, domains)))
     return {kind: [seat for *_, seat in sorted(seats)] for kind, seats in ordered.items()}
 
 
@@ -98,15 +102,59 @@ def _put_down(problem: Problem, seats: list[_Seat], here: Iterable[Assignment]) 
 
 
 def _one_each(seats: list[_Seat], role: int, request: Sequence[int], missing: int, counts: Counts) -> bool:
-    """Pods go to the nodes with the fewest of them, of these to the first; False if some do not fit."""
+    """Pods go to the nodes with the fewest of them; False if some do not fit.
+
+    Where these are more than pods are left, first to those in the domains with the fewest, the widest level
+    first, and of these to the first node.
+    """
     while missing:
-        before = missing
-        for seat in sorted(seats, key=lambda seat: seat.pods):
-            if missing and _room(seat, role, request):
-                missing -= _put(seat, role, request, 1, counts)
-        if missing == before:
+        open_seats = [seat for seat in seats if _room(seat, role, request)]
+        if not open_seats:
             return False
+        fewest = min(seat.pods for seat in open_seats)
+        next_ones = [seat for seat in open_seats if seat.pods == fewest]
+        if len(next_ones) > missing:
+            next_ones = _spread_over_domains(seats, next_ones, missing)
+        for seat in next_ones:
+            missing -= _put(seat, role, request, 1, counts)
     return True
+
+
+def _spread_over_domains(seats: Sequence[_Seat], choice: Sequence[_Seat], count: int) -> list[_Seat]:
+    """So many of these seats, one after the other in the domain that has the fewest pods then."""
+    load: Counter[Domains] = Counter()
+    for seat in seats:
+        for around in _around(seat):
+            load[around] += seat.pods
+    left: dict[Domains, deque[_Seat]] = {}
+    inside: dict[Domains, dict[Domains, None]] = {}
+    for seat in choice:
+        left.setdefault(seat.domains, deque()).append(seat)
+        for outer, inner in pairwise(((), *_around(seat))):
+            inside.setdefault(outer, {})[inner] = None
+    chosen = []
+    for _ in range(count):
+        chosen.append(left[_domain_with_fewest(inside, load)].popleft())
+        for around in reversed(_around(chosen[-1])):
+            load[around] += 1
+            if not left.get(around, True) or not inside.get(around, True):
+                inside[around[:-1]].pop(around)
+    return chosen
+
+
+def _around(seat: _Seat) -> list[Domains]:
+    """The domains that the node lies in, widest first."""
+    return [seat.domains[: depth + 1] for depth in range(len(seat.domains))]
+
+
+def _domain_with_fewest(inside: Mapping[Domains, Iterable[Domains]], load: Mapping[Domains, int]) -> Domains:
+    """The deepest with the fewest pods, those around it count first; of several the one that comes first."""
+    found: list[Domains] = [()]
+    while found[0] in inside:
+        below = [each for around in found for each in inside[around]]
+        least = min([load[each] for each in below])
+        found = [each for each in below if load[each] == least]
+    return found[0]
 
 
 def _as_many_as_fit(

@@ -63,7 +63,8 @@ class Problem(Struct, frozen=True):
     `levels` are the names of the topology's levels, widest first. `anchors` are the domain paths of members
     of the gang that already run; SameDomain and FewestDomains count them. `subgroup_anchors` tell the same of
     each subgroup that a rule is about. `ties` says which of equally good placements is taken. `keys` are the
-    node labels of rules about company; one that is not here has another value on every node.
+    node labels of rules about company; one that is not here has another value on every node. Where `ties` is
+    Spread, `spread` tells how many numbers of domains, widest first, end the keys of `NodeClass.order`.
     """
 
     resources: tuple[str, ...]
@@ -76,6 +77,7 @@ class Problem(Struct, frozen=True):
     subgroup_anchors: tuple[SubgroupAnchor, ...] = ()
     ties: Objective = Objective.PACK
     keys: tuple[str, ...] = ()
+    spread: int = 0
 
 
 class Assignment(Struct, frozen=True):

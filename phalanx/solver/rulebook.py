@@ -113,8 +113,13 @@ class Rulebook(Struct, frozen=True):
         )
 
 
+NO_RULES: Final = Rulebook(required=None, preferred=None, budgets=())
+
+
 def read_rules(problem: Problem) -> Rulebook:
     """ValueError when a rule names a level that the problem does not have."""
+    if not problem.rules:
+        return NO_RULES
     level = problem.levels.index
     required = [level(rule.level) for rule in problem.rules if isinstance(rule, SameDomain)]
     preferred = [level(rule.level) for rule in problem.rules if isinstance(rule, FewestDomains)]

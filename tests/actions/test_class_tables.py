@@ -12,15 +12,17 @@ from phalanx.actions.nodes.classes import ClassTable, Lens
 from phalanx.actions.nodes.frame import frame_of
 from phalanx.actions.nodes.node_order import NodeOrders
 from phalanx.actions.problems.problems import Problems
+from phalanx.framework.between_cycles import BetweenCycles
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.certificates import Certificate
 from phalanx.model.gangs import Gang
+from phalanx.model.memory import NodeScore
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.nodes import Node, NodeState, Taint
 from phalanx.model.queues import Objective
 from phalanx.model.resources import CPU, GPU, Resources, add, fits, subtract
-from phalanx.model.snapshot import Snapshot
+from phalanx.model.snapshot import Level, Snapshot, Topology
 from tests.actions.test_classes import demand
 from tests.builders import Scenario
 
@@ -49,8 +51,32 @@ class Cluster:
         self.now: Snapshot = scenario().snapshot()
 
     def change(self, index: int, what: str) -> None:
-        """Something befalls a node."""
+        """Something befalls a node, what is remembered of it, or the topology."""
         name = NodeName(f"n{index:02}-0")
+        if what == "failed":
+            self._toggle_failures(name)
+        elif what == "turned over":
+            self._turn_topology_over()
+        else:
+            self._change_node(name, index, what)
+
+    def _toggle_failures(self, name: NodeName) -> None:
+        memory = self.now.memory
+        scores = dict(memory.scores)
+        if scores.pop(name, None) is None:
+            scores[name] = NodeScore(score=3000, at=self.now.now)
+        self.now = replace(self.now, memory=replace(memory, scores=scores))
+
+    def _turn_topology_over(self) -> None:
+        """Under the same name, and with the same levels, it goes by the labels the other way round."""
+        turned = {}
+        for name, topology in self.now.topologies.items():
+            labels = reversed([level.node_label for level in topology.levels])
+            levels = zip(topology.levels, labels, strict=True)
+            turned[name] = Topology(name, tuple(Level(level.name, label) for level, label in levels))
+        self.now = replace(self.now, topologies=turned)
+
+    def _change_node(self, name: NodeName, index: int, what: str) -> None:
         nodes = dict(self.now.nodes)
         if what == "leaves":
             nodes.pop(name, None)
@@ -88,25 +114,36 @@ def put_one(session: Session, index: int) -> None:
 
 
 CHANGES = st.tuples(
-    st.integers(0, NODES - 1), st.sampled_from(["leaves", "tainted", "cordoned", "moved", "used", "used"])
+    st.integers(0, NODES - 1),
+    st.sampled_from(
+        ["leaves", "tainted", "cordoned", "moved", "failed", "turned over", "used", "used", "used"]
+    ),
 )
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.lists(CHANGES, max_size=3), st.lists(st.integers(0, NODES - 1), max_size=3))))
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(CHANGES, max_size=3),
+            st.lists(st.integers(0, NODES - 1), max_size=3),
+            st.sets(st.sampled_from(WAITING)),
+        )
+    )
+)
 def test_what_a_table_says_does_not_depend_on_the_sessions_before(
-    cycles: list[tuple[list[Change], list[int]]],
+    cycles: list[tuple[list[Change], list[int], set[str]]],
 ) -> None:
-    cluster, kept = Cluster(), ClassTables()
-    for changes, puts in cycles:
+    cluster, kept, between = Cluster(), ClassTables(), BetweenCycles()
+    for changes, puts, late in cycles:
         for index, what in changes:
             cluster.change(index, what)
-        session = Session(cluster.now, SchedulerConfig())
+        session = Session(cluster.now, SchedulerConfig(), between=between)
         keeping, anew = Problems(session, kept=kept), Problems(session)
-        for index in (None, *puts):
+        for number, index in enumerate((None, *puts)):
             if index is not None:
                 put_one(session, index)
-            for each in WAITING:
+            for each in WAITING if number == len(puts) else [name for name in WAITING if name not in late]:
                 wanted = demand(session, each)
                 assert keeping.pose(wanted) == anew.pose(wanted)
         keeping.give_back()

@@ -95,7 +95,7 @@ NODES: Final[tuple[Mutant, ...]] = (
         name="a cordon is ignored",
         issues=("Kueue #4181", "knavigator nwtopo"),
         module="phalanx.plugins.unschedulable_nodes",
-        edits={"None if tolerates(pod.shape.tolerations, CORDON) else _reject_cordoned": "None"},
+        edits={"None if is_free else _reject_cordoned": "None"},
         caught_by=_CORDON,
     ),
     Mutant(

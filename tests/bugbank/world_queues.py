@@ -47,9 +47,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #11210",),
         module="phalanx.framework.ledger",
         edits={
-            "for account, nodes in flavored if node in nodes)": (
-                "for account, nodes in flavored[:1] if node in nodes)"
-            )
+            "in self._flavored[queue] if node in nodes)": "in self._flavored[queue][:1] if node in nodes)"
         },
         caught_by=Played("plays_world_queues:flavors_that_overlap_count_both"),
     ),

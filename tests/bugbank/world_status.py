@@ -48,7 +48,7 @@ STATUS: Final[tuple[Mutant, ...]] = (
         name="gauges of queues that are gone stay",
         issues=("Kueue #14049",),
         module="phalanx.observe.metrics",
-        edits={"            family.clear()\n": "            _ = family\n"},
+        edits={"            self.forget(labels)\n": "            _ = labels\n"},
         caught_by=_METRICS,
     ),
     Mutant(

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import NOTHING, Applied, Assumed, Changes, Deleted, Forgotten, Relisted
-from phalanx.model.names import NodeName, PodUid
+from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.numa import is_aligned
 from phalanx.model.pods import Hold
 from phalanx.model.wire.kinds import KubeObject
@@ -565,3 +565,14 @@ def test_a_gang_is_found_by_its_id() -> None:
     found = cache.gang(take_snapshot(cache).gangs["u"].id)
     assert found is not None
     assert str(found) == "team/p"
+
+
+def test_a_gang_that_goes_and_comes_back_has_one_place_in_the_order() -> None:
+    cache = new_cache(node("n1"), one_gpu(), one_gpu("other", uid="v"))
+    assert list(take_snapshot(cache).gangs) == ["u", "v"]
+    cache.apply(Deleted("Pod", "team", "p"))
+    assert cache.gang(GangId("u")) is None
+    apply(cache, one_gpu())
+    assert cache.gang(GangId("u")) is not None
+    assert list(take_snapshot(cache).gangs) == ["u", "v"]
+    cache.check_invariants()

@@ -1,11 +1,17 @@
 """Which of equally good nodes a queue's gangs get."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phalanx.actions.demands.demand import demands_of
+from phalanx.actions.problems.problems import Problems
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
+from phalanx.model.names import GangId
 from phalanx.model.queues import Objective
 from phalanx.model.resources import CPU, GPU
 from tests.builders import Scenario
@@ -43,6 +49,69 @@ def test_a_queue_without_an_objective_has_that_of_its_parent() -> None:
 def test_its_own_objective_counts_before_that_of_the_parent() -> None:
     scenario = _half_full(Objective.PACK, org=Objective.SPREAD).gang("work", 1, gpu=1, queue="team")
     assert scenario.decide().where("work") == {"busy": 1}
+
+
+def _two_racks(**more: Any) -> Scenario:
+    """Four nodes in one rack and two in the other, all alike, beside a zone with one full node."""
+    scenario = Scenario("zone", "rack").nodes("a", 4, gpu=8, within="x/a").nodes("b", 2, gpu=8, within="x/b")
+    return scenario.nodes("far", gpu=8, within="y/c", **more).queue("q", objective=Objective.SPREAD)
+
+
+@pytest.mark.parametrize(
+    ("pods", "where"),
+    [
+        (2, {"a": 1, "far": 1}),
+        (3, {"a": 1, "b": 1, "far": 1}),
+        (5, {"a": 2, "b": 2, "far": 1}),
+        (7, {"a": 4, "b": 2, "far": 1}),
+        (9, {"a": 4, "b": 3, "far": 2}),
+    ],
+)
+def test_pods_are_spread_over_nodes_and_then_over_domains(pods: int, where: dict[str, int]) -> None:
+    """As many nodes as can be; where there are more than pods, those in the zones and racks with fewest."""
+    assert _two_racks().gang("work", pods, gpu=1, queue="q").decide().where("work") == where
+
+
+def test_what_does_not_fit_into_a_domain_is_spread_over_the_others() -> None:
+    scenario = _two_racks(used={GPU: 8}).gang("work", 4, gpu=1, queue="q")
+    assert scenario.decide().where("work") == {"a": 2, "b": 2}
+
+
+def test_gangs_of_one_and_of_several_pods_do_not_mix_up_their_orders() -> None:
+    scenario = _two_racks().nodes("c", 2, gpu=8, within="y/c")
+    scenario.gang("one", 1, gpu=8, queue="q", priority=9).gang("two", 2, gpu=8, queue="q")
+    zones = {"a": "x", "b": "x", "c": "y", "far": "y"}
+    assert sorted(zones[group] for group in scenario.decide().where("two")) == ["x", "y"]
+
+
+def test_nodes_without_a_level_that_is_asked_for_are_taken_emptiest_first() -> None:
+    scenario = Scenario("zone", "rack").queue("q", objective=Objective.SPREAD)
+    scenario.nodes("busy", gpu=8, used={GPU: 4}).nodes("idle", gpu=8)
+    assert scenario.gang("work", 2, gpu=1, queue="q", preferred="rack").decide().where("work") == {"idle": 2}
+
+
+def test_spreading_looks_at_few_of_many_nodes() -> None:
+    """Of ten zones with two racks of ten nodes no more than two pods could need."""
+    scenario = Scenario("zone", "rack").queue("q", objective=Objective.SPREAD)
+    for zone in range(10):
+        for rack in range(2):
+            scenario.nodes(f"z{zone}r{rack}", 10, gpu=8, within=f"{zone}/{zone}-{rack}")
+    session = Session(scenario.gang("work", 2, gpu=1, queue="q").snapshot(), SchedulerConfig())
+    (demand,) = demands_of(session.gangs[GangId("gang-work")])
+    (group,) = Problems(session).pose(demand).problem.classes
+    assert len(group.nodes) == 8
+
+
+def test_nodes_without_labels_are_domains_by_themselves() -> None:
+    scenario = _two_racks(used={GPU: 8}).nodes("bare", 2, gpu=8).gang("work", 4, gpu=1, queue="q")
+    assert scenario.decide().where("work") == {"a": 1, "b": 1, "bare": 2}
+
+
+def test_a_single_pod_goes_to_the_emptiest_node_of_all() -> None:
+    scenario = _two_racks(used={GPU: 1}).gang("first", 1, gpu=4, queue="q").gang("next", 1, gpu=4, queue="q")
+    decided = scenario.decide()
+    assert (decided.where("first"), decided.where("next")) == ({"a": 1}, {"a": 1})
+    assert decided.nodes("first") != decided.nodes("next")
 
 
 def test_work_without_devices_is_spread_off_the_device_nodes() -> None:

@@ -58,6 +58,12 @@ def test_what_pods_of_a_deleted_queue_hold_is_not_divided() -> None:
     assert due(scenario, "a", "b", "gone") == [3, 3, 0]
 
 
+def test_what_is_used_on_a_node_that_is_gone_is_not_divided() -> None:
+    scenario = two().gang("lost", 2, gpu=1, on=["gone-0"] * 2, queue="a")
+    scenario.gang("x", 8, gpu=1, queue="a").gang("y", 8, gpu=1, queue="b")
+    assert due(scenario, "a", "b") == [4, 4]
+
+
 def test_of_a_cordoned_node_only_what_is_used_is_divided() -> None:
     scenario = two(4).nodes("old", 1, gpu=8, cordoned=True)
     scenario.gang("run", 2, gpu=1, on=["old-0"] * 2, queue="a")

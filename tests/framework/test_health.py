@@ -4,9 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from phalanx.framework.config import SchedulerConfig, ToleranceConfig
-from phalanx.framework.health import told_turns
+from phalanx.framework.health import told_turns, watch
 from phalanx.framework.plugin import Plugins
 from phalanx.model.gangs import Recovery, RecoveryMode
+from phalanx.model.memory import Memory, NodeRecord
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
 from phalanx.model.reasons import Reason
@@ -187,3 +188,11 @@ def test_a_fault_of_which_nobody_knows_since_when_is_old() -> None:
     health = NodeHealth(NodeHealthArguments())
     assert len(told_turns(snapshot, Plugins((health,)), config)) == 6
     assert told_turns(snapshot, Plugins((health, SiteJudge())), config) == {}
+
+
+@pytest.mark.parametrize("known", [("a", "b"), ("b", "a"), ("a", "b", "gone"), ("a",)])
+def test_records_are_those_of_the_nodes_in_their_order(known: tuple[str, ...]) -> None:
+    records = {NodeName(name): NodeRecord(good=True, since=5) for name in known}
+    nodes = dict.fromkeys([NodeName("a"), NodeName("b")])
+    found = watch(nodes, {}, memory=Memory(cycle=1, nodes=records), now=9, config=ToleranceConfig())
+    assert list(found.records) == ["a", "b"]

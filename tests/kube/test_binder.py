@@ -26,11 +26,6 @@ from tests.kube.world import World
 CERTIFICATE = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
 
 
-def ref_of(group: dict[str, Any]) -> PodGroupRef:
-    meta = group["metadata"]
-    return PodGroupRef(meta["namespace"], meta["name"], meta["uid"], meta["resourceVersion"])
-
-
 class SwitchFence:
     """Leadership that a test takes away."""
 
@@ -71,6 +66,7 @@ class Bench:
         self.reports = Reports()
         self.outcomes: dict[str, Outcome] = {}
         self.order: list[str] = []
+        self.versions: dict[str, str] = {}
         self.binder = Binder(
             client=Client(transport),
             fence=self.fence,
@@ -79,6 +75,7 @@ class Bench:
             reports=self.reports,
             clock=SystemClock(),
             jitter=seeded_random(1).random,
+            newest=lambda group: self.versions.get(group.uid, ""),
             **options,
         )
 
@@ -86,6 +83,12 @@ class Bench:
         assert outcome.bind.name not in self.outcomes, "one outcome for each bind"
         self.outcomes[outcome.bind.name] = outcome
         self.order.append(outcome.bind.name)
+
+    def ref_of(self, group: dict[str, Any]) -> PodGroupRef:
+        """The PodGroup, of which this version was seen."""
+        meta = group["metadata"]
+        self.versions[meta["uid"]] = meta["resourceVersion"]
+        return PodGroupRef(meta["namespace"], meta["name"], meta["uid"])
 
     async def gang(self, *names: str, node: str = "n1") -> Placement:
         """Create the pods and place them."""
@@ -156,8 +159,8 @@ async def test_the_placement_is_written_before_the_first_bind(
 ) -> None:
     await world.install_crds()
     group = await world.pod_group("g")
-    ref = ref_of(group)
     async with binding(world, transport) as bench:
+        ref = bench.ref_of(group)
         bench.binder.submit(await bench.gang("a", "b"), pod_group=ref)
         await bench.settled()
     assert [method for method, _, _ in transport.sent] == ["PATCH", "POST", "POST"]
@@ -172,7 +175,7 @@ async def test_a_podgroup_of_the_same_name_is_another_gang(world: World, transpo
     await world.client.delete(world.path("PodGroup", "g"), uid=old["metadata"]["uid"], timeout=30)
     await world.pod_group("g")
     async with binding(world, transport) as bench:
-        bench.binder.submit(await bench.gang("a", "b"), pod_group=ref_of(old))
+        bench.binder.submit(await bench.gang("a", "b"), pod_group=bench.ref_of(old))
         await bench.settled()
         assert all(isinstance(outcome, GivenBack) for outcome in bench.outcomes.values())
     assert "status" not in await world.get(world.path("PodGroup", "g"))
@@ -184,11 +187,24 @@ async def test_a_podgroup_that_was_edited_meanwhile(world: World, transport: Fau
     group = await world.pod_group("g")
     await world.label("PodGroup", "g", colour="red")
     async with binding(world, transport) as bench:
-        bench.binder.submit(await bench.gang("a"), pod_group=ref_of(group))
+        bench.binder.submit(await bench.gang("a"), pod_group=bench.ref_of(group))
         await bench.settled()
         assert isinstance(bench.outcomes["a"], Bound)
     assert [method for method, _, _ in transport.sent] == ["PATCH", "GET", "PATCH", "POST"]
     assert (await world.get(world.path("PodGroup", "g")))["status"]["placementEpoch"]["leader"] == 7
+
+
+async def test_a_podgroup_is_written_as_it_was_seen_last(world: World, transport: FaultyTransport) -> None:
+    await world.install_crds()
+    group = await world.pod_group("g")
+    await world.label("PodGroup", "g", colour="red")
+    edited = await world.get(world.path("PodGroup", "g"))
+    async with binding(world, transport) as bench:
+        placed = await bench.gang("a")
+        bench.binder.submit(placed, pod_group=bench.ref_of(group))
+        bench.ref_of(edited)
+        await bench.settled()
+    assert [method for method, _, _ in transport.sent] == ["PATCH", "POST"]
 
 
 async def test_a_podgroup_that_is_gone_gives_the_gang_back(world: World, transport: FaultyTransport) -> None:
@@ -208,7 +224,7 @@ async def test_the_placement_is_written_again_after_passing_trouble(
     group = await world.pod_group("g")
     transport.fault("PATCH", "/podgroups/g/status", not_sent, applied_but_lost, answer(503), answer(429))
     async with binding(world, transport) as bench:
-        bench.binder.submit(await bench.gang("a"), pod_group=ref_of(group))
+        bench.binder.submit(await bench.gang("a"), pod_group=bench.ref_of(group))
         await bench.settled()
         assert isinstance(bench.outcomes["a"], Bound)
     assert transport.count("PATCH", "/podgroups/g/status") == 5
@@ -526,7 +542,7 @@ async def test_a_gang_that_has_begun_is_finished_before_another_begins(
     transport.fault("POST", "/binding", held_until(bound), held_until(bound))
     async with binding(world, transport, concurrency=3) as bench:
         first, second = await bench.gang("a", "b", "c"), await bench.gang("d", "e", "f", "g")
-        bench.binder.submit(first, pod_group=ref_of(await world.pod_group("slow")))
+        bench.binder.submit(first, pod_group=bench.ref_of(await world.pod_group("slow")))
         bench.binder.submit(second)
         async with asyncio.timeout(30):
             while transport.count("POST", "/binding") < 2:

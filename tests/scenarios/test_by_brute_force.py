@@ -1,158 +1,29 @@
-"""What scenarios expect, and `phalanx decide` answers, is what listing every placement finds.
-
-Each is a case in which a scheduler that takes the next best place pod after pod ends worse, or with nothing.
-"""
+"""What scenarios expect, and `phalanx decide` answers, is what listing every placement finds."""
 
 import itertools
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from phalanx.cli.app import main
-
-FOLDER = Path(__file__).parent
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-
-Item = dict[str, Any]
-Seat = tuple[Item, str]
-"""A pod and its node's name."""
-
-RACK, ZONE = "example.com/rack", "topology.kubernetes.io/zone"
-SPINE, LEAF = "network.topology.nvidia.com/spine", "network.topology.nvidia.com/block"
-SUBGROUP = "scheduling.phalanx.dev/subgroup"
-
-
-class Cluster:
-    """The nodes of a scenario, its pods with a node, and those without."""
-
-    def __init__(self, name: str) -> None:
-        items = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())["items"]
-        self.nodes = {one["metadata"]["name"]: one for one in items if one["kind"] == "Node"}
-        pods = [one for one in items if one["kind"] == "Pod"]
-        self.there = [(pod, pod["spec"]["nodeName"]) for pod in pods if "nodeName" in pod["spec"]]
-        self.waiting = [pod for pod in pods if "nodeName" not in pod["spec"]]
-
-    def placements(self) -> Iterator[list[Seat]]:
-        """Every way to put the waiting pods on nodes that Kubernetes could let them take in some order."""
-        nodes_in_use = [
-            name for name, node in self.nodes.items() if not node.get("spec", {}).get("unschedulable")
-        ]
-        for nodes in itertools.product(nodes_in_use, repeat=len(self.waiting)):
-            seats = list(zip(self.waiting, nodes, strict=True))
-            if self._fits([*self.there, *seats]) and self._come(seats):
-                yield seats
-
-    def label(self, node: str, key: str) -> str | None:
-        found: str | None = self.nodes[node]["metadata"].get("labels", {}).get(key)
-        return found
-
-    def _fits(self, seats: Sequence[Seat]) -> bool:
-        used: Counter[tuple[str, str]] = Counter()
-        for pod, node in seats:
-            for resource, amount in _requests(pod).items():
-                used[node, resource] += amount
-        return all(
-            amount <= self.nodes[node]["status"]["allocatable"].get(resource, 0)
-            for (node, resource), amount in used.items()
-        )
-
-    def _come(self, seats: Sequence[Seat]) -> bool:
-        if not any(pod["spec"].get("affinity") for pod, _ in [*self.there, *seats]):
-            return True
-        return any(
-            all(self._may_come(*seat, [*self.there, *order[:number]]) for number, seat in enumerate(order))
-            for order in itertools.permutations(seats)
-        )
-
-    def _may_come(self, pod: Item, node: str, there: Sequence[Seat]) -> bool:
-        for other, seat in there:
-            for mine, theirs in ((pod, other), (other, pod)):
-                for term in _terms(mine, "podAntiAffinity"):
-                    if _means(term, theirs) and self._is_near(node, seat, term):
-                        return False
-        for term in _terms(pod, "podAffinity"):
-            meant = [seat for other, seat in there if _means(term, other)]
-            if not any(self._is_near(node, seat, term) for seat in meant) and (
-                meant or not _means(term, pod)
-            ):
-                return False
-        return True
-
-    def _is_near(self, one: str, other: str, term: Item) -> bool:
-        value = self.label(one, term["topologyKey"])
-        return value is not None and value == self.label(other, term["topologyKey"])
-
-
-def _requests(pod: Item) -> dict[str, int]:
-    resources = pod["spec"]["containers"][0].get("resources", {})
-    return {**resources.get("limits", {}), **resources.get("requests", {})}
-
-
-def _terms(pod: Item, kind: str) -> list[Item]:
-    terms: list[Item] = pod["spec"].get("affinity", {}).get(kind, {}).get(REQUIRED, [])
-    return terms
-
-
-def _means(term: Item, pod: Item) -> bool:
-    labels = pod["metadata"].get("labels", {})
-    return all(labels.get(key) == value for key, value in term["labelSelector"]["matchLabels"].items())
-
-
-def _fewest(*keys: str) -> Callable[[Cluster, Sequence[Seat]], tuple[int, ...]]:
-    """Domains of these levels, the first counts first."""
-
-    def cost(cluster: Cluster, seats: Sequence[Seat]) -> tuple[int, ...]:
-        return tuple(len({cluster.label(node, key) for _, node in seats}) for key in keys)
-
-    return cost
-
-
-def _most_on_a_node(_cluster: Cluster, seats: Sequence[Seat]) -> tuple[int, ...]:
-    return (max(Counter(node for _, node in seats).values()),)
-
-
-def _any(_cluster: Cluster, _seats: Sequence[Seat]) -> tuple[int, ...]:
-    return ()
-
-
-def _racks_of_subgroups(cluster: Cluster, seats: Sequence[Seat]) -> tuple[int, ...]:
-    """More than one of any subgroup is worse than all else."""
-    racks = {(pod["metadata"]["labels"][SUBGROUP], cluster.label(node, RACK)) for pod, node in seats}
-    return (max(Counter(subgroup for subgroup, _ in racks).values()),)
-
-
-CASES = {
-    "swap": _any,
-    "anti-affine-pair": _fewest(RACK),
-    "subgroup-leaves-the-only-domain": _racks_of_subgroups,
-    "aggregate-is-not-enough": _fewest(RACK),
-    "knavigator-topology": _fewest(LEAF, SPINE),
-    "preferred-rack-packs": _fewest(RACK, ZONE),
-    "spread-is-even": _most_on_a_node,
-    "affinity-in-gang": _fewest(RACK),
-}
-"""What is least for the best placements."""
+from tests.scenarios.brute_force import CASES, FOLDER, Cluster, decided, key_of
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_best_of_all_placements(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_best_of_all_placements(name: str) -> None:
     cluster = Cluster(name)
     found = [(CASES[name](cluster, seats), seats) for seats in cluster.placements()]
     least = min(cost for cost, _ in found)
-    best = [{_key(pod): node for pod, node in seats} for cost, seats in found if cost == least]
-    assert _decided(name, capsys) in best
+    best = [{key_of(pod): node for pod, node in seats} for cost, seats in found if cost == least]
+    assert decided(name) in best
     for pattern, nodes in _expected(name)["placed"].items():
         meant = {node for seats in best for pod, node in seats.items() if fnmatchcase(pod, pattern)}
         assert meant == ({nodes} if isinstance(nodes, str) else set(nodes)), pattern
 
 
-def test_every_way_to_deal_the_gpus_has_both_halves_on_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_way_to_deal_the_gpus_has_both_halves_on_one() -> None:
     name, share = "half-and-whole-gpus", "scheduling.phalanx.dev/gpu-share"
     pods = Cluster(name).waiting
     ways = []
@@ -161,23 +32,12 @@ def test_every_way_to_deal_the_gpus_has_both_halves_on_one(capsys: pytest.Captur
         for pod, gpu in zip(pods, gpus, strict=True):
             used[gpu] += int(pod["metadata"]["annotations"][share])
         if max(used.values()) <= 1000:
-            ways.append({_key(pod): gpu for pod, gpu in zip(pods, gpus, strict=True)})
+            ways.append({key_of(pod): gpu for pod, gpu in zip(pods, gpus, strict=True)})
     assert all(way["default/a-half"] == way["default/b-half"] for way in ways)
     assert _expected(name)["gpus"] in ways
-    assert len(_decided(name, capsys)) == len(pods)
-
-
-def _key(pod: Item) -> str:
-    return f"{pod['metadata'].get('namespace', 'default')}/{pod['metadata']['name']}"
+    assert len(decided(name)) == len(pods)
 
 
 def _expected(name: str) -> dict[str, Any]:
     expected: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.expect.yaml").read_text())
     return expected
-
-
-def _decided(name: str, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """The node of each pod that gets one."""
-    main(["decide", "-f", str(FOLDER / f"{name}.yaml")])
-    cycles = json.loads(capsys.readouterr().out)["cycles"]
-    return {bind["pod"]: bind["node"] for cycle in cycles for bind in cycle["binds"]}

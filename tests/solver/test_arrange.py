@@ -1,6 +1,8 @@
 """Which of equally good placements is taken, beside brute force."""
 
-from collections.abc import Sequence
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -38,6 +40,46 @@ def _where(free: Sequence[int], pods: int, ties: Objective, *, size: int = 1) ->
 
 def test_spread_uses_each_node_once_before_any_twice() -> None:
     assert _where((4, 2, 1), 5, Objective.SPREAD) == {"a": 2, "b": 2, "c": 1}
+
+
+def _loads(domains: Sequence[Sequence[int]], counts: Mapping[str, int]) -> list[list[int]]:
+    """Pods per node, and per domain of each level, widest first; all largest first."""
+    per_domain = []
+    for depth in range(1, len(domains[0]) + 1):
+        load = Counter({tuple(each[:depth]): 0 for each in domains})
+        for name, each in zip("abcdef", domains, strict=False):
+            load[tuple(each[:depth])] += counts.get(name, 0)
+        per_domain.append(sorted(load.values(), reverse=True))
+    per_node = sorted((counts.get(name, 0) for name in "abcdef"[: len(domains)]), reverse=True)
+    return [per_node, *per_domain]
+
+
+@bounded(150)
+@given(
+    nodes=st.lists(
+        st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(1, 3)), min_size=1, max_size=6
+    ),
+    pods=st.integers(1, 8),
+)
+def test_spread_is_as_even_as_can_be(nodes: list[tuple[int, int, int]], pods: int) -> None:
+    """First over nodes, then over the domains of each level, the widest first."""
+    domains = [(zone, 2 + 3 * zone + rack) for zone, rack, _ in nodes]
+    classes = tuple(node(name, (free,)) for name, (_, _, free) in zip("abcdef", nodes, strict=False))
+    problem = _ordered(Problem(("gpu",), (), (role("worker", (1,), pods),), classes), Objective.SPREAD)
+    numbered = tuple(
+        replace(group, order=((*group.order[0], *each),))
+        for group, each in zip(problem.classes, domains, strict=True)
+    )
+    answer = place(replace(problem, classes=numbered, spread=2))
+    ways = [
+        dict(zip("abcdef", counts, strict=False))
+        for counts in itertools.product(*(range(free + 1) for _, _, free in nodes))
+        if sum(counts) == pods
+    ]
+    assert isinstance(answer, Placed) == bool(ways)
+    if isinstance(answer, Placed):
+        found = {one.node: one.count for one in answer.assignments}
+        assert _loads(domains, found) == min(_loads(domains, way) for way in ways)
 
 
 def test_the_largest_hole_is_left_by_filling_nodes_in_order() -> None:

@@ -27,7 +27,7 @@ from phalanx.model.shares import asks_for_share
 
 def is_plain(shape: PodShape, session: Session) -> bool:
     """Whether amounts on nodes say all about the room of such pods."""
-    has_zones = bool(shape.numa and session.zoned)
+    has_zones = bool(shape.numa and session.facts.zoned)
     return shape.company is None and not has_zones and not asks_for_share(shape.requests)
 
 
@@ -99,7 +99,7 @@ class MovablePool:
         return (
             node in self._session.nodes
             and node not in self._session.faults
-            and node not in self._session.suspect_nodes
+            and node not in self._session.facts.suspects
             and pod.phase is PodPhase.RUNNING
             and pod.running_since > 0
             and pod.controller is not None

@@ -12,7 +12,8 @@ they were are seated anew.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from msgspec import Struct
@@ -34,13 +35,14 @@ from phalanx.solver.problem import NodeClass
 
 ClassKey = tuple[Path, tuple[bool, ...], Vector, Vector, tuple[str, ...], Vector]
 Entry = tuple[Vector, NodeName]
+StaticPart = tuple[Path, tuple[bool, ...], Vector, Vector, tuple[str, ...]]
 
 
 class Lens(Struct, frozen=True):
     """What makes two nodes differ: a pod of each batch, how many of them a node could take, and the frame.
 
-    `avoided` nodes are not there at all. `ties` tells which nodes are taken first. `stamps`: see
-    `Session.stamp`.
+    `avoided` nodes are not there at all. `ties` tells which nodes are taken first, `spread` over how many
+    levels pods are then spread. `stamps`: see `Session.stamp`.
     """
 
     pods: tuple[Pod, ...]
@@ -48,6 +50,7 @@ class Lens(Struct, frozen=True):
     frame: Frame
     avoided: frozenset[NodeName] = frozenset()
     ties: Objective = Objective.PACK
+    spread: int = 0
     stamps: tuple[tuple[int, ...], ...] = ()
 
     @property
@@ -56,7 +59,7 @@ class Lens(Struct, frozen=True):
         shapes: tuple[ShapeKey, ...] = tuple(pod.shape.key for pod in self.pods)
         topology = self.frame.topology.name if self.frame.topology else None
         frame = (topology, len(self.frame.levels), self.frame.scopes, self.frame.keys)
-        return (shapes, self.at_most, *frame, self.avoided, self.ties, self.stamps)
+        return (shapes, self.at_most, *frame, self.avoided, self.ties, self.spread, self.stamps)
 
 
 def asked_for(requests: Iterable[Resources]) -> tuple[str, ...]:
@@ -73,6 +76,7 @@ class ClassTable:
     """All nodes of a session through one lens. `has_prices`: whether some node is dearer than others."""
 
     def __init__(self, session: Session, lens: Lens, node_order: NodeOrder) -> None:
+        self._follows_from: tuple[object, ...] = ()
         self._open(session, lens, node_order)
         self._seat_all()
 
@@ -80,11 +84,7 @@ class ClassTable:
         """Go on in another session, through a lens with the same key by which only what is free matters."""
         before, seen = self._static, self._seen
         self._open(session, lens, node_order)
-        changed = [
-            node
-            for node, part in self._static.items()
-            if self._free(node) is not seen.get(node) or part != before.get(node)
-        ]
+        changed = self._unlike(before, seen)
         if len(changed) * CLASS_TABLE_CHANGES_PART > len(self._static):
             self._seat_all()
             return
@@ -93,6 +93,17 @@ class ClassTable:
             del seen[node]
         for node in changed:
             self._move(node)
+
+    def _unlike(
+        self, before: Mapping[NodeName, StaticPart], seen: Mapping[NodeName, Resources]
+    ) -> Collection[NodeName]:
+        """The nodes that are not as they were when they were seated."""
+        states, static = self._session.nodes, self._static
+        unlike = {node for node in self._session.changed_nodes if node in static}
+        unlike.update([node for node in static if states[node].free is not seen.get(node)])
+        if static is not before:
+            unlike.update([node for node, part in static.items() if part != before.get(node)])
+        return unlike
 
     def leave(self) -> None:
         """Forget the session: until the next one takes the table up, it answers nothing."""
@@ -107,15 +118,23 @@ class ClassTable:
         self._free = lenses.free(session)
         self._node_order = node_order
         self._tells_order = lens.ties is not Objective.PACK
+        self._spread = lens.spread
         self._at_most = lens.at_most
         self._levels = len(lens.frame.levels)
         self._useful = useful_amounts(self.resources, self.requests, lens.at_most)
         judged = [session.eligibility(pod) for pod in lens.pods]
         self.has_prices = any(each.price for each in judged)
-        parts = static_parts(session, judged, lens.frame)
-        avoided = lens.avoided
-        self._static = {node: part for node, part in parts.items() if True in part[1] and node not in avoided}
+        self._open_static(session, judged, lens)
         self._followed = len(session.changed_nodes)
+
+    def _open_static(self, session: Session, judged: Sequence[Eligibility], lens: Lens) -> None:
+        """Work out what placing does not change, unless it is what it was in the session before."""
+        follows_from = (session.facts, tuple(judged), lens.frame.topology)
+        if self._follows_from == follows_from:
+            return
+        parts, avoided = static_parts(session, judged, lens.frame), lens.avoided
+        self._static = {node: part for node, part in parts.items() if True in part[1] and node not in avoided}
+        self._follows_from = follows_from
 
     def _seat_all(self) -> None:
         self._seen: dict[NodeName, Resources] = {}
@@ -218,7 +237,7 @@ class ClassTable:
 
     def _make(self, key: ClassKey) -> NodeClass:
         path, eligible, price, budgets, spots, free = key
-        members = self._members[key][: self._most]
+        members = self._listed(self._members[key])
         made = NodeClass(
             path=path,
             free=free,
@@ -232,8 +251,37 @@ class ClassTable:
         self._made[key] = made
         return made
 
+    def _listed(self, members: list[Entry]) -> list[Entry]:
+        """The first ones, as many as there are pods; where pods are spread, in whichever domains."""
+        return spread_out(members, self._most, self._spread) if self._spread else members[: self._most]
 
-StaticPart = tuple[Path, tuple[bool, ...], Vector, Vector, tuple[str, ...]]
+
+def spread_out(members: Iterable[Entry], most: int, levels: int) -> list[Entry]:
+    """Of these nodes, whose keys end with the numbers of their domains, those that so many pods could need.
+
+    In each domain the first ones, and the first of the domains inside it.
+    """
+    inside: Counter[Vector] = Counter()
+    known: set[Vector] = set()
+    done: set[Vector] = set()
+    found = []
+    for entry in members:
+        domains = entry[0][-levels:]
+        if domains in done:
+            continue
+        around = [domains[:depth] for depth in range(levels + 1)]
+        new = [depth for depth in range(1, levels + 1) if around[depth] not in known]
+        if any(inside[around[depth - 1]] >= most for depth in new):
+            done.add(domains)
+            continue
+        for depth in new:
+            known.add(around[depth])
+            inside[around[depth - 1]] += 1
+        inside[domains] += 1
+        if inside[domains] == most:
+            done.add(domains)
+        found.append(entry)
+    return found
 
 
 def static_parts(session: Session, judged: Sequence[Eligibility], frame: Frame) -> dict[NodeName, StaticPart]:

@@ -15,6 +15,7 @@ from phalanx.model.pods import Pod
 from phalanx.model.queues import Objective
 from phalanx.model.shares import NO_DEVICES, Devices
 from phalanx.model.snapshot import Topology
+from phalanx.solver.objective import DomainKey, domain_key
 
 
 class NodeOrder(Protocol):
@@ -45,18 +46,32 @@ class NodeOrders:
             on_devices: _EmptiestFirst(self._fullness, on_devices) for on_devices in (True, False)
         }
         self._by_domain: dict[str, NodeOrder] = {}
+        self._numbered: dict[str, Mapping[NodeName, Vector]] = {}
 
-    def order(self, objective: Objective, topology: Topology | None, pods: Sequence[Pod]) -> NodeOrder:
-        """The order for pods of this objective, one of each shape, that mean this topology."""
+    def order(
+        self, objective: Objective, topology: Topology | None, pods: Sequence[Pod], *, spread: int = 0
+    ) -> NodeOrder:
+        """The order for pods of this objective, one of each shape, that mean this topology.
+
+        `spread`: over how many levels of it they are spread; see `Problem.spread`.
+        """
         if objective is Objective.LEAST_FRAGMENTATION:
             return self._fragments.order(pods[0])
         if objective is Objective.SPREAD:
-            return self._emptiest[_on_devices(pods)]
+            emptiest = self._emptiest[_on_devices(pods)]
+            return _Numbered(emptiest, self._domains(topology)) if topology and spread else emptiest
         if objective is Objective.LARGEST_HOLE and topology is not None and topology.levels:
             if topology.name not in self._by_domain:
                 self._by_domain[topology.name] = _FullestDomainFirst(self._session, topology, self._fullness)
             return self._by_domain[topology.name]
         return self._fullness
+
+    def _domains(self, topology: Topology) -> Mapping[NodeName, Vector]:
+        """Per node, the numbers of the domains that it lies in, one for each level."""
+        if topology.name not in self._numbered:
+            paths = self._session.topologies.paths(topology)
+            self._numbered[topology.name] = _numbers(paths, len(topology.levels))
+        return self._numbered[topology.name]
 
     def devices(self, demand: Demand, seats: Seats) -> Devices:
         """The devices of these seats on which shares go, as they are now; none where nothing tells."""
@@ -80,6 +95,27 @@ class _EmptiestFirst:
     def of(self, node: NodeName) -> Vector:
         devices, *others = self._fullness.of(node)
         return (-devices if self._on_devices else devices, *(-amount for amount in others))
+
+
+class _Numbered:
+    """A node's key in another order, and then the numbers of its domains: see `Problem.spread`."""
+
+    def __init__(self, order: NodeOrder, numbers: Mapping[NodeName, Vector]) -> None:
+        self._order = order
+        self._numbers = numbers
+
+    def of(self, node: NodeName) -> Vector:
+        return (*self._order.of(node), *self._numbers[node])
+
+
+def _numbers(paths: Mapping[NodeName, Path], levels: int) -> dict[NodeName, Vector]:
+    """A node without the label of a level is a domain of that level by itself."""
+    known: dict[DomainKey, int] = {}
+    found: dict[NodeName, Vector] = {}
+    for node, path in paths.items():
+        domains = (domain_key(path, level, node) for level in range(levels))
+        found[node] = tuple([known.setdefault(domain, len(known)) for domain in domains])
+    return found
 
 
 class _FullestDomainFirst:

@@ -61,7 +61,7 @@ class ZoneLens(Struct, frozen=True):
 def zone_lens(session: Session, pods: Sequence[Pod]) -> ZoneLens | None:
     """None where no zone is asked for, or no node has any."""
     kinds = dict.fromkeys(pod.shape.numa for pod in pods if pod.shape.numa)
-    return ZoneLens(tuple(kinds), session.zoned) if kinds and session.zoned else None
+    return ZoneLens(tuple(kinds), session.facts.zoned) if kinds and session.facts.zoned else None
 
 
 def is_place(resource: str) -> bool:

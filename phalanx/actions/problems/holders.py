@@ -94,7 +94,11 @@ def _holder(
 ) -> Holder:
     ours = [each for each in holding if each.pod.scheduler_name == session.config.scheduler_name]
     booked = usage_of(ours)
-    plain = len(ours) == len(holding) and not session.zoned and not any(map(asks_for_share, booked.values()))
+    plain = (
+        len(ours) == len(holding)
+        and not session.facts.zoned
+        and not any(map(asks_for_share, booked.values()))
+    )
     used = booked if plain else usage_of(holding, with_devices=True)
     if kept and plain:
         used = dict(booked)

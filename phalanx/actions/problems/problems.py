@@ -67,6 +67,7 @@ class Problems:
             seed=self._session.snapshot.seed,
             ties=lens.ties,
             keys=frame.keys,
+            spread=lens.spread,
         )
         return Posed(problem=problem, key=_key(demand, lens))
 
@@ -78,12 +79,14 @@ class Problems:
         at_most = tuple([self._at_most(batch.pods) for batch in demand.batches])
         pods = tuple(batch.pods[0] for batch in demand.batches)
         stamps = tuple(map(self._session.stamp, pods))
+        ties = objective_of(self._session, demand)
         return Lens(
             pods=pods,
             at_most=at_most,
             frame=frame,
             avoided=avoided,
-            ties=objective_of(self._session, demand),
+            ties=ties,
+            spread=_levels_to_spread_over(demand, frame) if ties is Objective.SPREAD else 0,
             stamps=stamps if any(stamps) else (),
         )
 
@@ -94,7 +97,7 @@ class Problems:
     def _table(self, lens: Lens) -> ClassTable:
         table = self._tables.get(lens.key)
         if table is None:
-            order = self._orders.order(lens.ties, lens.frame.topology, lens.pods)
+            order = self._orders.order(lens.ties, lens.frame.topology, lens.pods, spread=lens.spread)
             if self._kept is not None and may_be_kept(self._session, lens):
                 table = self._kept.take(self._session, lens, order)
                 self._taken.append((lens, table))
@@ -120,9 +123,14 @@ class Problems:
 
         It is of the start of the cycle, when most was free.
         """
-        largest = self._session.largest_allocatable if self._may_grow else self._session.largest_free
+        largest = self._session.facts.largest_allocatable if self._may_grow else self._session.largest_free
         needs = pod.shape.requests.items()
         return max(1, min((largest.get(name, 0) // need for name, need in needs if need > 0), default=1))
+
+
+def _levels_to_spread_over(demand: Demand, frame: Frame) -> int:
+    """All levels of the topology that the gang means; a single pod just goes to the emptiest node."""
+    return len(frame.topology.levels) if frame.topology is not None and demand.count > 1 else 0
 
 
 def _only_domain(demand: Demand, lens: Lens, table: ClassTable) -> Path | None:

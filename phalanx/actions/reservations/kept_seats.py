@@ -156,7 +156,9 @@ def _seats_of(seated: Seated, session: Session) -> Iterator[_Seat]:
     """Those that may be taken again without looking closer: no shares of devices, no NUMA zones."""
     for node, parts in seated.room.items():
         for part in parts if node in session.nodes else ():
-            is_plain = not asks_for_share(part.shape.requests) and not (session.zoned and part.shape.numa)
+            is_plain = not asks_for_share(part.shape.requests) and not (
+                session.facts.zoned and part.shape.numa
+            )
             for _ in range(part.count if is_plain else 0):
                 yield _Seat(node, part)
 

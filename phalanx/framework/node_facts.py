@@ -1,0 +1,72 @@
+"""What follows from nodes alone, whatever pods come and go: the same from one cycle to the next."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from types import MappingProxyType
+
+from phalanx.framework.plugin import JudgesNodes
+from phalanx.model.names import NodeName
+from phalanx.model.nodes import Node, ZoneLayout
+from phalanx.model.resources import Resources, largest, sum_of
+
+
+class NodeFacts:
+    """`faults`: the first fault of each node that has one. Nothing here ever changes."""
+
+    def __init__(self, nodes: Sequence[Node], judges: Iterable[JudgesNodes]) -> None:
+        """`nodes` are sorted by name, `judges` say which of them are faulty."""
+        self.nodes = tuple(nodes)
+        self.faults = MappingProxyType(_faults(nodes, judges))
+
+    @cached_property
+    def suspects(self) -> frozenset[NodeName]:
+        """Nodes that are not ready, or have a taint that may evict pods."""
+        return frozenset([node.name for node in self.nodes if node.may_lose_pods])
+
+    @cached_property
+    def good(self) -> frozenset[NodeName]:
+        """Nodes with which nothing is wrong; cordoned ones are good for what runs there."""
+        return frozenset([node.name for node in self.nodes]) - self.suspects - self.faults.keys()
+
+    @cached_property
+    def open_nodes(self) -> tuple[NodeName, ...]:
+        """Nodes that are neither faulty nor cordoned."""
+        return tuple(
+            [node.name for node in self.nodes if not node.unschedulable and node.name not in self.faults]
+        )
+
+    @cached_property
+    def open_allocatable(self) -> Resources:
+        """What the open nodes can allocate together."""
+        are_open = frozenset(self.open_nodes)
+        return sum_of(node.allocatable for node in self.nodes if node.name in are_open)
+
+    @cached_property
+    def any_cordoned(self) -> bool:
+        """Whether some node is cordoned."""
+        return any(node.unschedulable for node in self.nodes)
+
+    @cached_property
+    def any_taint(self) -> bool:
+        """Whether some node has a taint."""
+        return any(node.taints for node in self.nodes)
+
+    @cached_property
+    def largest_allocatable(self) -> Resources:
+        """Per resource, the most that may ever be free on one node."""
+        return largest(node.allocatable for node in self.nodes)
+
+    @cached_property
+    def zoned(self) -> tuple[ZoneLayout, ...]:
+        """The different layouts of NUMA zones of nodes whose kubelets reject pods that do not fit them."""
+        return tuple(dict.fromkeys(node.numa.layout for node in self.nodes if node.numa is not None))
+
+
+def _faults(nodes: Sequence[Node], judges: Iterable[JudgesNodes]) -> dict[NodeName, str]:
+    faults: dict[NodeName, str] = {}
+    for judge_node in [judge.node_fault for judge in judges]:
+        for node in nodes:
+            fault = judge_node(node) if node.name not in faults else None
+            if fault is not None:
+                faults[node.name] = fault
+    return faults

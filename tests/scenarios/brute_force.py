@@ -1,0 +1,167 @@
+"""Small scenarios of which every placement can be listed, and what the best ones cost.
+
+Each is a case in which a scheduler that takes the next best place pod after pod ends worse, or with nothing.
+"""
+
+import contextlib
+import io
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from phalanx.cli.app import main
+
+FOLDER = Path(__file__).parent
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+Item = dict[str, Any]
+Seat = tuple[Item, str]
+"""A pod and its node's name."""
+
+WELL_KNOWN_RACK = "cloud.provider.com/topology-rack"
+RACK, ZONE = "example.com/rack", "topology.kubernetes.io/zone"
+SPINE, LEAF = "network.topology.nvidia.com/spine", "network.topology.nvidia.com/block"
+SUBGROUP = "scheduling.phalanx.dev/subgroup"
+
+
+class Cluster:
+    """The nodes of a scenario, its pods with a node, and those without."""
+
+    def __init__(self, name: str) -> None:
+        items = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())["items"]
+        self.nodes = {one["metadata"]["name"]: one for one in items if one["kind"] == "Node"}
+        pods = [one for one in items if one["kind"] == "Pod"]
+        self.there = [(pod, pod["spec"]["nodeName"]) for pod in pods if "nodeName" in pod["spec"]]
+        self.waiting = [pod for pod in pods if "nodeName" not in pod["spec"]]
+
+    def placements(self) -> Iterator[list[Seat]]:
+        """Every way to put the waiting pods on nodes that Kubernetes could let them take in some order."""
+        for nodes in itertools.product(self.in_use(), repeat=len(self.waiting)):
+            seats = list(zip(self.waiting, nodes, strict=True))
+            if self._fits([*self.there, *seats]) and self._come(seats):
+                yield seats
+
+    def may_come(self, pod: Item, node: str, there: Sequence[Seat]) -> bool:
+        """Whether the pod may come to this node after these."""
+        return self._fits([*there, (pod, node)]) and self._may_come(pod, node, there)
+
+    def in_use(self) -> list[str]:
+        """The nodes that are not cordoned."""
+        return [name for name, node in self.nodes.items() if not node.get("spec", {}).get("unschedulable")]
+
+    def label(self, node: str, key: str) -> str | None:
+        found: str | None = self.nodes[node]["metadata"].get("labels", {}).get(key)
+        return found
+
+    def _fits(self, seats: Sequence[Seat]) -> bool:
+        used: Counter[tuple[str, str]] = Counter()
+        for pod, node in seats:
+            for resource, amount in requests_of(pod).items():
+                used[node, resource] += amount
+        return all(
+            amount <= self.nodes[node]["status"]["allocatable"].get(resource, 0)
+            for (node, resource), amount in used.items()
+        )
+
+    def _come(self, seats: Sequence[Seat]) -> bool:
+        if not any(pod["spec"].get("affinity") for pod, _ in [*self.there, *seats]):
+            return True
+        return any(
+            all(self._may_come(*seat, [*self.there, *order[:number]]) for number, seat in enumerate(order))
+            for order in itertools.permutations(seats)
+        )
+
+    def _may_come(self, pod: Item, node: str, there: Sequence[Seat]) -> bool:
+        for other, seat in there:
+            for mine, theirs in ((pod, other), (other, pod)):
+                for term in _terms(mine, "podAntiAffinity"):
+                    if _means(term, theirs) and self._is_near(node, seat, term):
+                        return False
+        for term in _terms(pod, "podAffinity"):
+            meant = [seat for other, seat in there if _means(term, other)]
+            if not any(self._is_near(node, seat, term) for seat in meant) and (
+                meant or not _means(term, pod)
+            ):
+                return False
+        return True
+
+    def _is_near(self, one: str, other: str, term: Item) -> bool:
+        value = self.label(one, term["topologyKey"])
+        return value is not None and value == self.label(other, term["topologyKey"])
+
+
+def requests_of(pod: Item) -> dict[str, int]:
+    """What the pod asks for."""
+    resources = pod["spec"]["containers"][0].get("resources", {})
+    return {**resources.get("limits", {}), **resources.get("requests", {})}
+
+
+def _terms(pod: Item, kind: str) -> list[Item]:
+    terms: list[Item] = pod["spec"].get("affinity", {}).get(kind, {}).get(REQUIRED, [])
+    return terms
+
+
+def _means(term: Item, pod: Item) -> bool:
+    labels = pod["metadata"].get("labels", {})
+    return all(labels.get(key) == value for key, value in term["labelSelector"]["matchLabels"].items())
+
+
+def _fewest(*keys: str) -> Callable[[Cluster, Sequence[Seat]], tuple[int, ...]]:
+    """Domains of these levels, the first counts first."""
+
+    def cost(cluster: Cluster, seats: Sequence[Seat]) -> tuple[int, ...]:
+        return tuple(len({cluster.label(node, key) for _, node in seats}) for key in keys)
+
+    return cost
+
+
+def _most_on_a_node(_cluster: Cluster, seats: Sequence[Seat]) -> tuple[int, ...]:
+    return (max(Counter(node for _, node in seats).values()),)
+
+
+def _most_on_a_node_and_in_a_rack(cluster: Cluster, seats: Sequence[Seat]) -> tuple[int, ...]:
+    racks = Counter(cluster.label(node, WELL_KNOWN_RACK) for _, node in seats)
+    return (*_most_on_a_node(cluster, seats), max(racks.values()))
+
+
+def _any(_cluster: Cluster, _seats: Sequence[Seat]) -> tuple[int, ...]:
+    return ()
+
+
+def _racks_of_subgroups(cluster: Cluster, seats: Sequence[Seat]) -> tuple[int, ...]:
+    """More than one of any subgroup is worse than all else."""
+    racks = {(pod["metadata"]["labels"][SUBGROUP], cluster.label(node, RACK)) for pod, node in seats}
+    return (max(Counter(subgroup for subgroup, _ in racks).values()),)
+
+
+CASES = {
+    "swap": _any,
+    "anti-affine-pair": _fewest(RACK),
+    "subgroup-leaves-the-only-domain": _racks_of_subgroups,
+    "aggregate-is-not-enough": _fewest(RACK),
+    "knavigator-topology": _fewest(LEAF, SPINE),
+    "preferred-rack-packs": _fewest(RACK, ZONE),
+    "spread-is-even": _most_on_a_node,
+    "spread-over-racks": _most_on_a_node_and_in_a_rack,
+    "affinity-in-gang": _fewest(RACK),
+}
+"""What is least for the best placements."""
+
+
+def key_of(pod: Item) -> str:
+    """Namespace and name."""
+    return f"{pod['metadata'].get('namespace', 'default')}/{pod['metadata']['name']}"
+
+
+def decided(name: str) -> dict[str, str]:
+    """The node of each pod that `phalanx decide` gives one, by the pod's key."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        main(["decide", "-f", str(FOLDER / f"{name}.yaml")])
+    cycles = json.loads(said.getvalue())["cycles"]
+    return {bind["pod"]: bind["node"] for cycle in cycles for bind in cycle["binds"]}
