@@ -135,7 +135,7 @@ async def _items(session: aiohttp.ClientSession, path: str) -> list[Manifest]:
 
 
 def _seen(cluster: list[Manifest], bound: list[Manifest], groups: list[Manifest]) -> dict[str, Any]:
-    racks = {node["metadata"]["name"]: node["metadata"]["labels"][RACK] for node in cluster}
+    racks = {node["metadata"]["name"]: _rack(node) for node in cluster}
     lies: dict[str, set[str]] = {}
     gpus: Counter[str] = Counter()
     for pod in bound:
@@ -148,7 +148,13 @@ def _seen(cluster: list[Manifest], bound: list[Manifest], groups: list[Manifest]
         "certificates": {one["metadata"]["name"]: _told(one["status"]["certificate"]) for one in groups},
         "gangsInSeveralRacks": sum(len(found) > 1 for found in lies.values()),
         "overcommittedNodes": sum(count > 8 for count in gpus.values()),
+        "gangsByRack": Counter(rack for found in lies.values() for rack in found),
     }
+
+
+def _rack(node: Manifest) -> str:
+    rack: str = node["metadata"]["labels"][RACK]
+    return rack
 
 
 def _told(certificate: Manifest) -> tuple[Any, ...]:
@@ -177,7 +183,8 @@ def main() -> int:
     }
     for name, value in result.items():
         print(f"{name:<20} {value}")
-    record(RESULTS / "as_proven.json", result)
+    by_rack = {rack: seen["gangsByRack"][rack] for rack in sorted({_rack(node) for node in cluster})}
+    record(RESULTS / "as_proven.json", {**result, "gangsByRack": by_rack})
     whole = {result[name] for name in ("placedOffline", "placedOnline", "sameCertificate", "provenOnline")}
     broken = result["gangsInSeveralRacks"] or result["overcommittedNodes"]
     return int(whole != {asked.gangs} or bool(broken))

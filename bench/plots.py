@@ -112,6 +112,48 @@ def victims(cases: Sequence[dict[str, Any]]) -> Figure:
     return figure
 
 
+def greedy_loses(rows: Sequence[dict[str, Any]]) -> Figure:
+    """Per case, what each way of placing costs: as little as any placement can, more, or nothing placed."""
+    ways = {
+        "phalanx": "Phalanx",
+        "fullestFirst": "fullest node first",
+        "emptiestFirst": "emptiest node first",
+    }
+    figure, axis = plt.subplots(figsize=(9, 0.5 * len(rows) + 1))
+    shades = [[_loss(row[way], row["best"]) for way in ways] for row in rows]
+    axis.imshow(shades, cmap="RdYlGn_r", vmin=0, vmax=2, aspect="auto", alpha=0.6)
+    for place, row in enumerate(rows):
+        for column, way in enumerate(ways):
+            axis.text(column, place, _told_loss(row[way], row["best"]), ha="center", va="center", fontsize=8)
+    axis.set_xticks(range(len(ways)), list(ways.values()))
+    axis.set_yticks(range(len(rows)), [f"{row['case']} ({row['placements']:,} placements)" for row in rows])
+    return figure
+
+
+def _loss(cost: list[int] | None, best: list[int]) -> int:
+    return 2 if cost is None else int(cost != best)
+
+
+def _told_loss(cost: list[int] | None, best: list[int]) -> str:
+    if cost is None:
+        return "not placed"
+    told = "/".join(map(str, cost))
+    return f"best {told}".rstrip() if cost == best else f"{told} instead of {'/'.join(map(str, best))}"
+
+
+def as_proven(result: dict[str, Any]) -> Figure:
+    """How many gangs lie in each rack of the real control plane, and how many are as proven offline."""
+    figure, axis = plt.subplots(figsize=(9, 3))
+    counts = list(result["gangsByRack"].values())
+    axis.bar(range(len(counts)), counts)
+    axis.set_xlabel(f"racks; {result['gangsInSeveralRacks']} gangs lie in several")
+    axis.set_ylabel("gangs")
+    axis.set_title(
+        f"{result['sameCertificate']} of {result['gangs']} placed and proven as offline", fontsize=9
+    )
+    return figure
+
+
 def growth(result: dict[str, Any]) -> Figure:
     """CPU seconds and memory of one cycle over nodes and over pods, both axes logarithmic."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 4))
@@ -167,7 +209,17 @@ def _name(axis: Any, places: Sequence[int], labels: Sequence[str]) -> None:
 
 CHARTS: Final[dict[str, Callable[[Any], Figure]]] = {
     chart.__name__: chart
-    for chart in (solver_scale, sweep, infeasible, joint_admission, victims, growth, philly)
+    for chart in (
+        solver_scale,
+        sweep,
+        infeasible,
+        joint_admission,
+        victims,
+        greedy_loses,
+        as_proven,
+        growth,
+        philly,
+    )
 }
 
 

@@ -20,6 +20,8 @@ from phalanx.controlplane.controlplane import ControlPlane
 from phalanx.controlplane.go_modules import Progress
 from phalanx.controlplane.process import die_with_parent
 
+_READY_WITHIN_S: Final = 300.0
+"""For a kube-scheduler: with 10,000 pods in gangs of 100 it took up to two minutes, and more."""
 _END_WITHIN_S: Final = 20.0
 
 
@@ -112,9 +114,12 @@ async def _phalanx(plane: ControlPlane) -> AsyncIterator[Running]:
 
 @asynccontextmanager
 async def _kube_scheduler(plane: ControlPlane) -> AsyncIterator[Running]:
-    """It came up with the control plane and was stopped before there were any pods."""
+    """It came up with the control plane and was stopped before there were any pods.
+
+    With gangs it answers nobody, its readiness probe included, until it has looked at all that wait.
+    """
     started_at = time.monotonic()
-    await plane.start_component("kube-scheduler")
+    await plane.start_component("kube-scheduler", within=_READY_WITHIN_S)
     yield Running(started_at, plane.pid("kube-scheduler"))
 
 
