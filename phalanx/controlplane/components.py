@@ -56,10 +56,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     controller_manager: bool = True
     kube_scheduler: KubeScheduler | None = None
     node_lease_seconds: int | None = None
-    """A node is lost after so long without a heartbeat; KWOK sends four in that time. None: no heartbeats.
-
-    With leases KWOK 0.8 forgets pods that are bound before its own view of the node's Lease has arrived.
-    """
+    """A node is lost after so long without a heartbeat; KWOK sends four in that time. None: no heartbeats."""
     apiserver_flags: tuple[str, ...] = ()
     controller_manager_flags: tuple[str, ...] = ()
 
@@ -217,11 +214,20 @@ def _scheduler_config(places: Places, *, settings: KubeScheduler) -> dict[str, A
 
 
 def kwok(places: Places, *, stages: tuple[Path, ...], node_lease_seconds: int) -> list[str]:
-    """KWOK plays the kubelet of nodes that carry its annotation; stages and options go into one file."""
+    """KWOK plays the kubelet of nodes that carry its annotation; stages and options go into one file.
+
+    `podsOnNodeSyncParallelism` counts the workers that list the pods of a new node. Left out, KWOK 0.8.0
+    starts none, and pods that were bound before it knew their node never run.
+    """
     options = {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
         "kind": "KwokConfiguration",
-        "options": {"podPlayStageParallelism": 16, "nodePlayStageParallelism": 16, "nodeLeaseParallelism": 4},
+        "options": {
+            "podPlayStageParallelism": 16,
+            "nodePlayStageParallelism": 16,
+            "nodeLeaseParallelism": 4,
+            "podsOnNodeSyncParallelism": 4,
+        },
     }
     path = places.run / "kwok.yaml"
     path.write_text("---\n".join([yaml.safe_dump(options), *(stage.read_text() for stage in stages)]))

@@ -78,13 +78,12 @@ async def test_a_pod_bound_by_hand_runs(control_plane: ControlPlane) -> None:
         await until(running)
 
 
-async def test_pods_bound_before_kwok_knows_their_nodes_run(control_plane: ControlPlane) -> None:
+async def test_pods_bound_before_their_nodes_are_there_run(control_plane: ControlPlane) -> None:
     names = [f"early-{number}" for number in range(100)]
     async with control_plane.session() as session:
-        await create_many(
-            session, [*(fake_node(name) for name in names), *(fake_pod(name) for name in names)]
-        )
+        await create_many(session, [fake_pod(name) for name in names])
         await asyncio.gather(*(bind(session, name, name) for name in names))
+        await create_many(session, [fake_node(name) for name in names])
 
         async def all_running() -> bool:
             found = await get(session, "/api/v1/namespaces/default/pods?fieldSelector=status.phase=Running")
