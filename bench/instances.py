@@ -11,8 +11,8 @@ from phalanx.model.names import NodeName
 from phalanx.model.rules import Rule
 from phalanx.solver.greedy import search
 from phalanx.solver.nodetable import assignments_of, nodes_of
-from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import NodeClass, Problem, RoleDemand
+from phalanx.solver.objective import Scorer, homes_of
+from phalanx.solver.problem import Assignment, NodeClass, Problem, RoleDemand
 from phalanx.solver.rows import rows_of
 from phalanx.solver.scopes import scopes_of
 
@@ -70,8 +70,27 @@ def _node(rng: random.Random, path: tuple[str, str], index: int, roles: int, pri
     )
 
 
-def greedy_score(problem: Problem) -> tuple[int, ...] | None:
-    """The best score of the greedy search over all scopes, none where it places nothing."""
+def greedy_placement(problem: Problem) -> tuple[Assignment, ...] | None:
+    """The best that greedy search finds over all scopes, none where it places nothing."""
     table, scorer = nodes_of(rows_of(problem)), Scorer(problem)
     found = [search(table, scope) for scope in scopes_of(table, table.rows.book.required_depth)]
-    return min((scorer.score(assignments_of(table, one)) for one in found if one is not None), default=None)
+    placements = [assignments_of(table, one) for one in found if one is not None]
+    return min((tuple(one) for one in placements), key=scorer.score, default=None)
+
+
+def greedy_score(problem: Problem) -> tuple[int, ...] | None:
+    """The score of that."""
+    placement = greedy_placement(problem)
+    return None if placement is None else Scorer(problem).score(placement)
+
+
+def left_in_its_racks(problem: Problem, assignments: Sequence[Assignment]) -> int:
+    """For how many more pods of the first role the racks that are used have room."""
+    request = problem.roles[0].request
+    racks = {group.path for group in homes_of(problem, assignments).values()}
+    room = (
+        min(free // need for free, need in zip(group.free, request, strict=True) if need) * len(group.nodes)
+        for group in problem.classes
+        if group.path in racks
+    )
+    return sum(room) - sum(one.count for one in assignments)

@@ -132,8 +132,11 @@ class ControlPlane:
         return self._processes[name].pid
 
     def tail_logs(self, lines: int = 20) -> str:
-        """The last lines of each component's log, for the message of a failing test."""
-        parts = [f"--- {name} ({p.log})\n{p.tail(lines)}" for name, p in self._processes.items()]
+        """The last lines of each component's log, and whether it runs: for the message of a failing test."""
+        parts = [
+            f"--- {name} ({'runs' if each.running else 'has ended'}; {each.log})\n{each.tail(lines)}"
+            for name, each in self._processes.items()
+        ]
         return "\n".join(parts)
 
     def keep_logs(self) -> Path:

@@ -15,9 +15,13 @@ from phalanx.limits import TABLE_WORK_MAX
 from phalanx.solver.forest import Forest
 from phalanx.solver.rows import IntArray
 from phalanx.solver.tables import table_of, table_work, trace
+from phalanx.solver.tightest import largest, tightest
 
 Rank = Callable[[IntArray], tuple[int, ...]]
 """Orders choices of equal cost by the deepest domains chosen; the smallest rank is the best."""
+
+Pick = Callable[[IntArray, int, int], IntArray]
+"""Of domains that hold so much each, so many that hold a demand; their positions."""
 
 
 class Choice(Struct, frozen=True, eq=False):
@@ -37,15 +41,17 @@ def fewest(
 ) -> Choice | None:
     """The best choice among these domains of a level and of what is inside them; None when they hold less.
 
-    Without a rank, of choices of equal cost the one that holds least is taken, so that large holes survive.
+    Without a rank, of choices of equal cost the one that holds least is taken, so that large holes survive:
+    exactly in the outer domains that were chosen, and those are compared where one of a level is enough.
     """
     if int(forest.held[level][domains].sum()) < demand:
         return None
     count = _needed(forest, domains, demand, level)
     if count <= 1:
         return _best_single(forest, domains, demand, level, count, rank)
-    if level == forest.last:
-        return Choice((count,), (count,), _largest(forest, domains, demand, level, count))
+    if level == forest.last:  # where prices differ, more room leaves more to choose cheap nodes from
+        pick = largest if rank else tightest
+        return Choice((count,), (count,), _with_open(forest, domains, demand, level, count, pick))
     return _several(forest, domains, demand, level, count, rank)
 
 
@@ -103,15 +109,14 @@ def best_choice(forest: Forest, choices: Sequence[Choice], rank: Rank | None) ->
     return Choice(best.cost, min(choice.bound for choice in choices), best.domains, settled=settled)
 
 
-def _largest(forest: Forest, domains: IntArray, demand: int, level: int, count: int) -> IntArray:
-    """The open domains and the `count` largest others, the last one as tight as the demand allows."""
-    opened = domains[forest.open[level][domains]]
+def _with_open(
+    forest: Forest, domains: IntArray, demand: int, level: int, count: int, pick: Pick
+) -> IntArray:
+    """The open domains, and `count` others that hold what those do not."""
     closed = forest.closed(level, domains)
-    order = closed[np.argsort(-forest.held[level][closed], kind="stable")]
-    missing = forest.missing(level, domains, demand) - int(forest.held[level][order[: count - 1]].sum())
-    rest = order[count - 1 :]
-    tightest = rest[np.flatnonzero(forest.held[level][rest] >= missing)[-1:]]
-    return np.concatenate([opened, order[: count - 1], tightest])
+    missing = forest.missing(level, domains, demand)
+    opened = domains[forest.open[level][domains]]
+    return np.append(opened, closed[pick(forest.held[level][closed], count, missing)])
 
 
 def _several(
@@ -119,7 +124,8 @@ def _several(
 ) -> Choice | None:
     """Where several domains of this level are needed: tables for one more level at a time, while small."""
     simple = needed_per_level(forest, domains, demand, level=level)
-    best = _inside(forest, _largest(forest, domains, demand, level, count), demand, level, (count,), rank)
+    widest = _with_open(forest, domains, demand, level, count, largest)
+    best = _inside(forest, widest, demand, level, (count,), rank)
     for deepest in range(level + 1, forest.last + 1):
         depth = deepest - level
         limits = best.cost[: depth + 1]
@@ -140,8 +146,16 @@ def _inside(
 ) -> Choice:
     """The choice that opens these domains of a level at this cost, and the best inside them."""
     if level == forest.last:
-        return Choice(cost, cost, chosen)
+        return Choice(cost, cost, chosen if rank else _tighter(forest, chosen, demand, cost[-1]))
     inner = fewest(forest, forest.inside(level, chosen), demand, level=level + 1, rank=rank)
     if inner is None:
         raise AssertionError("domains that hold the demand hold it on every level")
     return Choice(cost + inner.cost, cost + inner.bound, inner.domains)
+
+
+def _tighter(forest: Forest, chosen: IntArray, demand: int, count: int) -> IntArray:
+    """As many domains of the deepest level, in the same outer ones, that hold least beyond the demand."""
+    outer = forest.last - 1
+    homes = [home for home, inner in enumerate(forest.inner[outer]) if np.isin(inner, chosen).any()]
+    around = forest.inside(outer, np.array(homes, dtype=np.int64))
+    return _with_open(forest, around, demand, forest.last, count, tightest)

@@ -112,6 +112,10 @@ async def test_two_stand_side_by_side_and_survive_a_restarted_apiserver(control_
             await get(session, "/api/v1/nodes/only-here")
             async with first.get("/api/v1/nodes/only-here") as answer:
                 assert answer.status == 404
+        await other.stop_component("kube-scheduler")
+        logs = other.tail_logs()
+        assert "--- kube-apiserver (runs;" in logs
+        assert "--- kube-scheduler (has ended;" in logs
     assert not other.run_folder.exists()
 
 

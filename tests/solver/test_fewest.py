@@ -76,6 +76,35 @@ def test_least_number_of_domains(leaves: Leaves, demand: int) -> None:
     assert needed_per_level(forest, top, demand, level=0)[0] == choice.cost[0]
 
 
+@bounded(400)
+@given(trees(), st.integers(1, 40))
+def test_no_other_deepest_domains_in_the_same_outer_ones_hold_less(leaves: Leaves, demand: int) -> None:
+    forest = forest_of(leaves)
+    choice = fewest(forest, np.arange(len(forest.held[0]), dtype=np.int64), demand)
+    if choice is None:
+        return
+    held = forest.held[-1]
+    chosen = set(choice.domains.tolist())
+    homes = [inner.tolist() for inner in forest.inner[-1] if chosen & set(inner.tolist())]
+    closed = [one for home in homes for one in home if not forest.open[-1][one]]
+    opened = sum(int(held[one]) for home in homes for one in home if forest.open[-1][one])
+    sums = [opened + sum(held[list(each)]) for each in itertools.combinations(closed, choice.cost[-1])]
+    assert sum(held[list(chosen)]) == min(each for each in sums if each >= demand)
+
+
+def test_racks_of_spines_that_the_table_chose_are_the_tightest_there() -> None:
+    """The largest spine is nine small racks; of the others 16 with 9 or with 8 would do."""
+    spines = {0: [2] * 9, 1: [9, 8], 2: [16, 1]}
+    leaves = [
+        ((spine, rack), held, False) for spine, racks in spines.items() for rack, held in enumerate(racks)
+    ]
+    forest = forest_of(leaves)
+    choice = fewest(forest, np.arange(3, dtype=np.int64), 20)
+    assert choice is not None
+    assert choice.cost == (2, 2)
+    assert int(forest.held[-1][choice.domains].sum()) == 16 + 8
+
+
 def test_largest_outer_domains_are_not_the_best_ones() -> None:
     """Two spines are needed: the largest one is ten small racks, two others are one large rack each."""
     small: Leaves = [((0, rack), 1, False) for rack in range(10)]

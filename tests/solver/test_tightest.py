@@ -1,0 +1,69 @@
+"""The tightest domains against all choices of as many."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phalanx.solver import tightest as module
+from phalanx.solver.fewest import fewest
+from phalanx.solver.tightest import tightest
+from tests.solver.problems import bounded
+from tests.solver.test_fewest import forest_of
+
+Case = tuple[list[int], int]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """What up to ten domains hold, many of them alike, and a demand that they hold together."""
+    sizes = draw(st.lists(st.integers(1, 12), min_size=1, max_size=4))
+    held = draw(st.lists(st.sampled_from(sizes), min_size=1, max_size=10))
+    return held, draw(st.integers(1, sum(held)))
+
+
+def fewest_count(held: list[int], demand: int) -> int:
+    largest = sorted(held, reverse=True)
+    return next(count for count in range(1, len(held) + 1) if sum(largest[:count]) >= demand)
+
+
+@bounded(400)
+@given(cases())
+def test_no_choice_of_as_many_holds_less(case: Case) -> None:
+    held, demand = case
+    count = fewest_count(held, demand)
+    chosen = tightest(np.array(held, dtype=np.int64), count, demand).tolist()
+    sums = (sum(each) for each in itertools.combinations(held, count))
+    assert len(set(chosen)) == count
+    assert sum(held[one] for one in chosen) == min(each for each in sums if each >= demand)
+
+
+@bounded(100)
+@given(cases())
+def test_a_choice_that_would_take_too_long_holds_the_demand(case: Case) -> None:
+    held, demand = case
+    count = fewest_count(held, demand)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "TIGHTEST_CELLS_MAX", 0)
+        chosen = tightest(np.array(held, dtype=np.int64), count, demand).tolist()
+    assert len(set(chosen)) == count
+    assert sum(held[one] for one in chosen) >= demand
+
+
+def test_two_half_empty_racks_are_better_than_a_whole_one_and_a_half() -> None:
+    """A gang of 20: 16 and 10 would leave six behind in one rack, and no rack whole."""
+    assert sorted(tightest(np.array([16, 10, 16, 10], dtype=np.int64), 2, 20).tolist()) == [1, 3]
+
+
+def test_of_spines_that_need_as_many_racks_the_one_with_the_tightest_racks_is_taken() -> None:
+    spines = {0: [16, 16, 12], 1: [16, 10, 10], 2: [16, 16, 11]}
+    leaves = [
+        ((spine, rack), held, False) for spine, racks in spines.items() for rack, held in enumerate(racks)
+    ]
+    forest = forest_of(leaves)
+    choice = fewest(forest, np.arange(3, dtype=np.int64), 20)
+    assert choice is not None
+    assert choice.cost == (1, 2)
+    assert choice.domains.tolist() == [4, 5]
