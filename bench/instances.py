@@ -6,6 +6,9 @@ load of daemons: 45 % are free, the others have 0 to 7 GPUs left.
 
 import random
 from collections.abc import Sequence
+from operator import attrgetter
+
+from msgspec import Struct
 
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Rule
@@ -70,18 +73,20 @@ def _node(rng: random.Random, path: tuple[str, str], index: int, roles: int, pri
     )
 
 
-def greedy_placement(problem: Problem) -> tuple[Assignment, ...] | None:
+class Greedy(Struct, frozen=True):
+    """What greedy search alone finds."""
+
+    score: tuple[int, ...]
+    assignments: Sequence[Assignment]
+
+
+def greedy_placement(problem: Problem) -> Greedy | None:
     """The best that greedy search finds over all scopes, none where it places nothing."""
     table, scorer = nodes_of(rows_of(problem)), Scorer(problem)
     found = [search(table, scope) for scope in scopes_of(table, table.rows.book.required_depth)]
     placements = [assignments_of(table, one) for one in found if one is not None]
-    return min((tuple(one) for one in placements), key=scorer.score, default=None)
-
-
-def greedy_score(problem: Problem) -> tuple[int, ...] | None:
-    """The score of that."""
-    placement = greedy_placement(problem)
-    return None if placement is None else Scorer(problem).score(placement)
+    scored = (Greedy(scorer.score(one), one) for one in placements)
+    return min(scored, key=attrgetter("score"), default=None)
 
 
 def left_in_its_racks(problem: Problem, assignments: Sequence[Assignment]) -> int:

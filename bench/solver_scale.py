@@ -21,7 +21,6 @@ from bench.instances import greedy_placement, helpers, instance, left_in_its_rac
 from bench.record import record
 from phalanx.model.rules import FewestDomains, Rule, SameDomain
 from phalanx.solver.engine import place
-from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import Placed, Problem, RoleDemand
 
 RESULTS = Path(__file__).parent / "results"
@@ -90,9 +89,9 @@ def measured(case: Case, seed: int) -> Figures:
         by=certificate.by,
         proven=certificate.proven,
         objective=certificate.objective,
-        greedy=None if greedy is None else Scorer(posed).score(greedy),
+        greedy=greedy.score if greedy else None,
         left=left_in_its_racks(posed, answer.assignments),
-        greedy_left=0 if greedy is None else left_in_its_racks(posed, greedy),
+        greedy_left=left_in_its_racks(posed, greedy.assignments) if greedy else 0,
     )
 
 

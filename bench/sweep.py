@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bench.instances import greedy_score, helpers, instance, workers
+from bench.instances import greedy_placement, helpers, instance, workers
 from bench.record import record
 from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
 from phalanx.solver.engine import place
@@ -112,7 +112,7 @@ def measured(seed: int) -> Figures:
     answer = place(problem)
     seconds = time.process_time() - began
     pods = sum(role.maximum for role in problem.roles)
-    greedy = greedy_score(problem)
+    greedy = greedy_placement(problem)
     if not isinstance(answer, Placed):
         return Figures(make, len(problem.classes), pods, False, answer.proven, answer.by, 0.0, 0, False,
                        greedy is not None, seconds)  # fmt: skip
@@ -127,8 +127,8 @@ def measured(seed: int) -> Figures:
         by=certificate.by,
         value_gap=gaps[0] / pods if certificate.terms[:1] == (UNPLACED,) else 0.0,
         domains_above=_first_gap(certificate.terms, gaps),
-        beats_greedy=greedy is None or certificate.objective < greedy,
-        worse_than_greedy=greedy is not None and certificate.objective > greedy,
+        beats_greedy=greedy is None or certificate.objective < greedy.score,
+        worse_than_greedy=greedy is not None and certificate.objective > greedy.score,
         seconds=seconds,
     )
 

@@ -79,8 +79,8 @@ def _best_single(
     missing = forest.missing(level, domains, demand)
     enough = closed[forest.held[level][closed] >= missing]
     if level == forest.last and rank is None:
-        tightest = enough[np.argsort(forest.held[level][enough], kind="stable")][:count]
-        return Choice((count,), (count,), np.append(opened, tightest))
+        smallest = enough[np.argsort(forest.held[level][enough], kind="stable")][:count]
+        return Choice((count,), (count,), np.append(opened, smallest))
     chosen = [np.append(opened, one) for one in enough] if count else [opened]
     if level == forest.last:
         choices = [Choice((count,), (count,), one, settled=True) for one in chosen]

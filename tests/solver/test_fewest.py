@@ -48,6 +48,15 @@ def forest_of(leaves: Leaves) -> Forest:
     )
 
 
+def racks_in_spines(held: list[list[int]]) -> Leaves:
+    """What the racks of each spine hold, none of them open."""
+    return [
+        ((spine, rack), amount, False)
+        for spine, racks in enumerate(held)
+        for rack, amount in enumerate(racks)
+    ]
+
+
 def least_cost(leaves: Leaves, demand: int) -> tuple[int, ...] | None:
     """The oracle: every set of leaves."""
     depth = len(leaves[0][0])
@@ -94,11 +103,7 @@ def test_no_other_deepest_domains_in_the_same_outer_ones_hold_less(leaves: Leave
 
 def test_racks_of_spines_that_the_table_chose_are_the_tightest_there() -> None:
     """The largest spine is nine small racks; of the others 16 with 9 or with 8 would do."""
-    spines = {0: [2] * 9, 1: [9, 8], 2: [16, 1]}
-    leaves = [
-        ((spine, rack), held, False) for spine, racks in spines.items() for rack, held in enumerate(racks)
-    ]
-    forest = forest_of(leaves)
+    forest = forest_of(racks_in_spines([[2] * 9, [9, 8], [16, 1]]))
     choice = fewest(forest, np.arange(3, dtype=np.int64), 20)
     assert choice is not None
     assert choice.cost == (2, 2)

@@ -11,7 +11,7 @@ from phalanx.solver import tightest as module
 from phalanx.solver.fewest import fewest
 from phalanx.solver.tightest import tightest
 from tests.solver.problems import bounded
-from tests.solver.test_fewest import forest_of
+from tests.solver.test_fewest import forest_of, racks_in_spines
 
 Case = tuple[list[int], int]
 
@@ -58,11 +58,7 @@ def test_two_half_empty_racks_are_better_than_a_whole_one_and_a_half() -> None:
 
 
 def test_of_spines_that_need_as_many_racks_the_one_with_the_tightest_racks_is_taken() -> None:
-    spines = {0: [16, 16, 12], 1: [16, 10, 10], 2: [16, 16, 11]}
-    leaves = [
-        ((spine, rack), held, False) for spine, racks in spines.items() for rack, held in enumerate(racks)
-    ]
-    forest = forest_of(leaves)
+    forest = forest_of(racks_in_spines([[16, 16, 12], [16, 10, 10], [16, 16, 11]]))
     choice = fewest(forest, np.arange(3, dtype=np.int64), 20)
     assert choice is not None
     assert choice.cost == (1, 2)
