@@ -10,6 +10,7 @@ from operator import attrgetter
 
 from msgspec import Struct
 
+from phalanx.actions.nodes.room import pod_weights, room_of
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Rule
 from phalanx.solver.greedy import search
@@ -23,6 +24,7 @@ GI = 1 << 30
 RESOURCES = ("cpu", "memory", "pods", "nvidia.com/gpu")
 LEVELS = ("spine", "rack")
 FREE_SHARE = 0.45
+LARGEST = dict(zip(RESOURCES, (180_000, 2048 * GI, 108, 8), strict=True))
 
 
 def workers(
@@ -55,21 +57,27 @@ def instance(
             for _ in range(min(rng.randint(16, 32), nodes - len(classes))):
                 path = (f"spine-{spine}", f"rack-{rack}")
                 price = rng.randint(0, 99) if priced else 0
-                classes.append(_node(rng, path, len(classes), len(roles), price))
+                classes.append(_node(rng, path, len(classes), roles, price))
             rack += 1
         spine += 1
     return Problem(RESOURCES, LEVELS, tuple(roles), tuple(classes), tuple(rules), seed=seed)
 
 
-def _node(rng: random.Random, path: tuple[str, str], index: int, roles: int, price: int) -> NodeClass:
+def _node(
+    rng: random.Random, path: tuple[str, str], index: int, roles: Sequence[RoleDemand], price: int
+) -> NodeClass:
     gpus = 8 if rng.random() < FREE_SHARE else rng.choice((0, 0, 1, 2, 4, 7))
     cpu = 20_000 + 20_000 * gpus - rng.randint(0, 4_000)
+    free = (cpu, 2048 * GI - rng.randint(0, 16 * GI), 110 - rng.randint(2, 9), gpus)
+    requests = [role.request for role in roles]
+    eligible, weights = (True,) * len(roles), pod_weights(requests, RESOURCES, LARGEST)
     return NodeClass(
         path=path,
-        free=(cpu, 2048 * GI - rng.randint(0, 16 * GI), 110 - rng.randint(2, 9), gpus),
-        eligible=(True,) * roles,
-        price=(price,) * roles,
+        free=free,
+        eligible=eligible,
+        price=(price,) * len(roles),
         nodes=(NodeName(f"node-{index}"),),
+        room=room_of(free, eligible, requests, [role.maximum for role in roles], weights),
     )
 
 

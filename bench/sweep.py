@@ -7,7 +7,8 @@ not start, a required spine, preferred racks, subgroups that must each share a r
 effort is the product's own limit for one answer. Writes bench/results/sweep.json.
 
 Per instance: the pods left out beyond the bound, the domains opened beyond the bound on the first level that
-is not settled, whether the answer is proven, whether greedy search alone was worse, CPU seconds of a thread.
+is not settled, whether the answer is proven, and whether it is but for tightness, what part of the room of
+its racks is not proven to be needed, whether greedy search alone was worse, CPU seconds of a thread.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from bench.instances import greedy_placement, helpers, instance, workers
 from bench.record import record
 from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
 from phalanx.solver.engine import place
-from phalanx.solver.objective import DOMAINS, UNPLACED
+from phalanx.solver.objective import DOMAINS, ROOM, UNPLACED
 from phalanx.solver.problem import Placed, Problem, RoleDemand
 
 RESULTS = Path(__file__).parent / "results"
@@ -41,6 +42,8 @@ class Figures(Struct, frozen=True, rename="camel"):
     pods: int
     placed: bool
     proven: bool
+    proven_but_room: bool
+    room_gap: float
     by: str
     value_gap: float
     domains_above: int
@@ -114,9 +117,11 @@ def measured(seed: int) -> Figures:
     pods = sum(role.maximum for role in problem.roles)
     greedy = greedy_placement(problem)
     if not isinstance(answer, Placed):
-        return Figures(make, len(problem.classes), pods, False, answer.proven, answer.by, 0.0, 0, False,
-                       greedy is not None, seconds)  # fmt: skip
+        return Figures(make, len(problem.classes), pods, False, answer.proven, answer.proven, 0.0, answer.by,
+                       0.0, 0, False, greedy is not None, seconds)  # fmt: skip
     certificate = answer.certificate
+    firm = [not term.startswith(ROOM) for term in certificate.terms].count(True)
+    proven_but_room = certificate.objective[:firm] == certificate.bound[:firm]
     gaps = [each - bound for each, bound in zip(certificate.objective, certificate.bound, strict=True)]
     return Figures(
         make=make,
@@ -124,6 +129,8 @@ def measured(seed: int) -> Figures:
         pods=pods,
         placed=True,
         proven=certificate.proven,
+        proven_but_room=proven_but_room,
+        room_gap=sum(gaps[firm:]) / max([1, *certificate.objective[firm:]]) if proven_but_room else 0.0,
         by=certificate.by,
         value_gap=gaps[0] / pods if certificate.terms[:1] == (UNPLACED,) else 0.0,
         domains_above=_first_gap(certificate.terms, gaps),
@@ -154,6 +161,8 @@ def summary(runs: Sequence[Figures]) -> dict[str, object]:
         "instances": len(runs),
         "placed": len(placed),
         "proven": sum(run.proven for run in runs),
+        "provenButRoom": sum(run.proven_but_room for run in runs),
+        "roomGapP95": round(at([run.room_gap for run in placed], 0.95), 4),
         "valueGapP99": round(at([run.value_gap for run in placed], 0.99), 4),
         "domainsAboveP95": at([run.domains_above for run in placed], 0.95),
         "domainsAboveMax": max((run.domains_above for run in placed), default=0),

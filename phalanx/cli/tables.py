@@ -67,10 +67,17 @@ def _in_words(certificate: Certificate) -> str:
 
 
 def _term(term: str) -> str:
-    """`domains:rack` counts racks; `subgroup-domains:rack` those of each subgroup that prefers few."""
+    """`domains:rack` counts racks, `subgroup-domains:rack` those of each subgroup that prefers few.
+
+    `room:rack` is what the racks hold of such pods.
+    """
     kind, _, level = term.partition(":")
-    of_subgroups = " of subgroups" if kind == "subgroup-domains" else ""
-    return f"{level}s{of_subgroups}" if level else kind
+    words = {
+        "domains": f"{level}s",
+        "subgroup-domains": f"{level}s of subgroups",
+        "room": f"room in {level}s",
+    }
+    return words.get(kind, kind)
 
 
 def _waiting(verdicts: Iterable[Verdict]) -> Table:

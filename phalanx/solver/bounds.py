@@ -14,6 +14,7 @@ from phalanx.solver.fewest_per_subgroup import FewestPerSubgroup
 from phalanx.solver.forest import Forest, forest_of
 from phalanx.solver.nodetable import NodeTable
 from phalanx.solver.objective import DOMAINS, UNPLACED, Scorer
+from phalanx.solver.room_bounds import Need, RoomBounds
 from phalanx.solver.rows import IntArray, Rows
 from phalanx.solver.scopes import Scope, scaled_usable
 
@@ -36,6 +37,7 @@ class Relaxations:
         self._scorer = scorer
         self._demands = [*_per_role(table.rows), *_per_resource(table.rows)]
         self._subgroups = FewestPerSubgroup(table.rows)
+        self._rooms = RoomBounds(table.rows)
 
     def bound(self, scope: Scope) -> tuple[int, ...]:
         """No placement inside the scope is lexicographically below this."""
@@ -53,6 +55,7 @@ class Relaxations:
             opened=opened,
             of_subgroups=self._subgroups.opened(scope, whole=whole),
             price=_cheapest(self._table, scope, placed),
+            room=self._rooms.least(scope, self._needs(whole), opened[-1] if opened else 0),
         )
 
     def anywhere(self, room: int) -> tuple[int, ...]:
@@ -65,6 +68,12 @@ class Relaxations:
             opened=[*outer, *[0] * rows.book.preferred_depth],
             price=_cheapest(self._table, everywhere, room),
         )
+
+    def in_one(self, scope: Scope, simple: tuple[int, ...]) -> tuple[int, ...]:
+        """A simple bound with the room of the scope, where that is a domain of the gang's deepest level."""
+        if not self._scorer.is_tight or not any(scope.room):
+            return simple
+        return (*simple[:-1], max(simple[-1], self._rooms.of(scope)))
 
     def spread(self, scope: Scope, bound: tuple[int, ...]) -> tuple[int, ...]:
         """The bound on placements in the scope that open more than one domain of the next level.
@@ -87,7 +96,15 @@ class Relaxations:
         price = _cheapest(self._table, scope, placed)
         of_subgroups = self._subgroups.opened(scope, whole=unplaced == 0)
         opened = [0] * rows.book.preferred_depth
-        return self._scorer.values(placed=placed, opened=opened, of_subgroups=of_subgroups, price=price)
+        room = self._rooms.least(scope, self._needs(unplaced == 0))
+        return self._scorer.values(
+            placed=placed, opened=opened, of_subgroups=of_subgroups, price=price, room=room
+        )
+
+    def _needs(self, whole: bool) -> list[Need]:
+        if not self._scorer.is_tight:
+            return []
+        return [Need(each.forest.held[-1], each.maximum if whole else each.minimum) for each in self._demands]
 
     def _opened(self, scope: Scope, demands: Sequence[tuple[Forest, int]]) -> list[int] | None:
         """Domains opened per level at least; None when the scope does not hold one of the demands."""
@@ -103,7 +120,7 @@ class Relaxations:
             choice = fewest(forest, _domains(forest, scope), amount, level=level)
             if choice is None:
                 return None
-            inner.append(choice.bound)
+            inner.append(choice.bound[:-1])
         return [*outer, *max(inner)]
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from phalanx.limits import ROOTS_SEARCHED_MAX, SCOPES_SEARCHED_MAX
 from phalanx.solver.bounds import Relaxations
 from phalanx.solver.greedy import search
+from phalanx.solver.limits import TIGHTNESS_STEPS_MAX
 from phalanx.solver.nodetable import Found, assignments_of, nodes_of
 from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import Assignment, Placed, Problem
@@ -62,12 +63,20 @@ class Exploration:
         self._inner: dict[int, list[Scope]] = {}
         self._in_vain: set[Hashable] = set()
         self._searched = 0
-        self.roots = [Branch(scope, root, simple) for root, scope in enumerate(scopes)]
+        self._for_tightness = 0
+        self.roots = [
+            Branch(scope, root, self.relaxations.in_one(scope, simple)) for root, scope in enumerate(scopes)
+        ]
         self.branches = self._explored()
 
     def promising(self, branch: Branch) -> bool:
         """Whether the branch may hold something better than the best."""
         return self.best.score is None or branch.bound < self.best.score
+
+    def for_tightness(self, branch: Branch) -> bool:
+        """Whether the branch can hold nothing that is better in any other term than tightness."""
+        firm = len(self.scorer.firm)
+        return self.best.score is not None and branch.bound[:firm] >= self.best.score[:firm]
 
     def keep(self, found: Found | None) -> None:
         """Makes a placement the best, where it is better."""
@@ -81,7 +90,7 @@ class Exploration:
         heap = [(branch.bound, number, branch) for number, branch in enumerate(self.roots)]
         serial = itertools.count(len(heap))
         done: list[Branch] = []
-        while heap and self._goes_on() and self.promising(heap[0][-1]):
+        while heap and self.promising(heap[0][-1]) and self._goes_on(heap[0][-1]):
             branch = heapq.heappop(heap)[-1]
             if branch.done:
                 done.append(branch)
@@ -90,9 +99,13 @@ class Exploration:
                 heapq.heappush(heap, (part.bound, next(serial), part))
         return [*done, *(branch for _, _, branch in heap)]
 
-    def _goes_on(self) -> bool:
+    def _goes_on(self, branch: Branch) -> bool:
         """Whether more scopes are searched: while nothing was found, any of them may be the only one."""
-        return self._searched < (ROOTS_SEARCHED_MAX if self.best.score is None else SCOPES_SEARCHED_MAX)
+        if self.best.score is None:
+            return self._searched < ROOTS_SEARCHED_MAX
+        if self.for_tightness(branch):
+            self._for_tightness += 1
+        return self._searched < SCOPES_SEARCHED_MAX and self._for_tightness <= TIGHTNESS_STEPS_MAX
 
     def _advanced(self, branch: Branch) -> list[Branch]:
         """The branch after one more step: bounded, or searched and, where that found something, split."""
@@ -106,7 +119,10 @@ class Exploration:
         if branch.hint is None or branch.scope.depth >= rows.book.preferred_depth or rows.problem.anchors:
             branch.done = True
             return [branch]
-        parts = [Branch(scope, branch.root, branch.bound) for scope in self._narrower(branch.scope)]
+        parts = [
+            Branch(scope, branch.root, self.relaxations.in_one(scope, branch.bound))
+            for scope in self._narrower(branch.scope)
+        ]
         bound = self.relaxations.spread(branch.scope, branch.bound)
         return [*parts, Branch(branch.scope, branch.root, bound, bounded=True, done=True, hint=branch.hint)]
 

@@ -32,7 +32,7 @@ class Question(Struct, frozen=True, eq=False):
     """One scope to solve. `limit` is the score to beat, `hint` a placement in the scope, if there is one.
 
     `bound` is known to hold in the scope; `floor` gives the values that no term can go below when so many
-    pods are left out. `effort` is in deterministic units.
+    pods are left out. `effort` is in deterministic units, and so is the part of it that `tightness` may take.
     """
 
     nodes: IntArray
@@ -41,6 +41,7 @@ class Question(Struct, frozen=True, eq=False):
     hint: Found | None
     floor: Callable[[int], Score]
     effort: float
+    tightness: float
 
 
 class ScopeAnswer(Struct, frozen=True, eq=False):
@@ -48,7 +49,8 @@ class ScopeAnswer(Struct, frozen=True, eq=False):
 
     `found` is better than the limit, None without such a placement. `bound` holds for all placements in the
     scope that are better than the limit. `empty` when it was proven, twice, that there is none at all.
-    `declined` when the model could not be proven to stay exact.
+    `declined` when the model could not be proven to stay exact. `for_tightness` is the part of `spent` that
+    went into that term.
     """
 
     found: Found | None
@@ -56,6 +58,7 @@ class ScopeAnswer(Struct, frozen=True, eq=False):
     empty: bool = False
     spent: float = 0.0
     declined: bool = False
+    for_tightness: float = 0.0
 
 
 def solve_scope(table: NodeTable, scorer: Scorer, question: Question) -> ScopeAnswer:
@@ -80,6 +83,7 @@ class _Solve:
         self._bound = question.bound
         self._empty = False
         self._spent = 0.0
+        self._for_tightness = 0.0
         if question.hint is not None:
             hint(self._model, question.hint)
 
@@ -90,7 +94,13 @@ class _Solve:
         for index, term in enumerate(self._terms):
             if not self._settle(index, term):
                 break
-        return ScopeAnswer(found=self._found, bound=self._bound, empty=self._empty, spent=self._spent)
+        return ScopeAnswer(
+            found=self._found,
+            bound=self._bound,
+            empty=self._empty,
+            spent=self._spent,
+            for_tightness=self._for_tightness,
+        )
 
     def _settle(self, index: int, term: cp_model.LinearExpr) -> bool:
         """Fixes a term at its least value; False when that is not known or nothing better is left."""
@@ -108,9 +118,14 @@ class _Solve:
         return self._optimise(index, term)
 
     def _optimise(self, index: int, term: cp_model.LinearExpr | None) -> bool:
-        solver = one_worker(self._table.rows.problem.seed, self._question.effort - self._spent)
+        effort = self._question.effort - self._spent
+        is_firm = index < len(self._scorer.firm)
+        solver = one_worker(
+            self._table.rows.problem.seed, effort if is_firm else min(effort, self._question.tightness)
+        )
         status = solver.solve(self._model.cp)
         self._spent += solver.deterministic_time
+        self._for_tightness += 0.0 if is_firm else solver.deterministic_time
         if status == cp_model.INFEASIBLE:
             self._nothing_left()
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

@@ -10,6 +10,8 @@ from phalanx.solver.apart import with_seats
 from phalanx.solver.arrange import arranged
 from phalanx.solver.checker import check
 from phalanx.solver.closed import place_closed
+from phalanx.solver.limits import TIGHTNESS_NODES_MAX
+from phalanx.solver.objective import ROOM
 from phalanx.solver.problem import Answer, Placed, Problem, SolveLimits, Unplaceable
 from phalanx.solver.rows import TooLarge
 from phalanx.solver.search import place_by_search
@@ -44,7 +46,7 @@ def _first_sound(asked: _Asked, limits: SolveLimits) -> Answer:
     start: Placed | None = None
     for backend in (place_closed, place_on_tree):
         answer = _sound(backend, asked)
-        if isinstance(answer, Unplaceable) or (answer is not None and answer.certificate.proven):
+        if isinstance(answer, Unplaceable) or (answer is not None and _is_settled(asked.posed, answer)):
             return answer
         start = answer or start
     for effort in (limits, GREEDY_ONLY):
@@ -52,6 +54,16 @@ def _first_sound(asked: _Asked, limits: SolveLimits) -> Answer:
         if answer is not None:
             return answer
     return start or Unplaceable(proven=False, by="none")
+
+
+def _is_settled(problem: Problem, answer: Placed) -> bool:
+    """Whether it is proven, or proven but for tightness where there are too many nodes to go on for that."""
+    certificate = answer.certificate
+    if certificate.proven:
+        return True
+    firm = [not term.startswith(ROOM) for term in certificate.terms].count(True)
+    many = sum([len(group.nodes) for group in problem.classes]) > TIGHTNESS_NODES_MAX
+    return many and certificate.objective[:firm] == certificate.bound[:firm]
 
 
 def _arranged(asked: _Asked, answer: Placed) -> Placed:

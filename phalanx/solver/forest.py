@@ -9,12 +9,14 @@ from phalanx.solver.rows import BoolArray, IntArray, Rows
 class Forest(Struct, frozen=True, eq=False):
     """The levels in question, widest first: what each domain holds, whether it is open, its inner domains.
 
-    What is held is one number per domain: pods of one role, or an amount of one resource.
+    What is held is one number per domain: pods of one role, or an amount of one resource. `room` is that of
+    the domains of the deepest level, None where that is what they hold.
     """
 
     held: tuple[IntArray, ...]
     open: tuple[BoolArray, ...]
     inner: tuple[tuple[IntArray, ...], ...]
+    room: IntArray | None = None
 
     @property
     def last(self) -> int:
@@ -24,6 +26,10 @@ class Forest(Struct, frozen=True, eq=False):
     def inside(self, level: int, domains: IntArray) -> IntArray:
         """The domains of the next level inside these domains."""
         return np.concatenate([self.inner[level][domain] for domain in domains.tolist()])
+
+    def room_of(self, domains: IntArray) -> IntArray:
+        """What these domains of the deepest level hold, as far as tightness goes."""
+        return (self.held[self.last] if self.room is None else self.room)[domains]
 
     def closed(self, level: int, domains: IntArray) -> IntArray:
         """Those of the domains that are not open."""
@@ -37,12 +43,25 @@ class Forest(Struct, frozen=True, eq=False):
 def forest_of(rows: Rows, held: IntArray) -> Forest:
     """The forest of the levels that matter to the whole gang, of what each row holds."""
     levels = rows.book.gang_depth
-    per_level = []
-    for level, opened in enumerate(rows.tree.open[:levels]):
-        total = np.zeros(len(opened), dtype=np.int64)
-        np.add.at(total, rows.domain[level], held)
-        per_level.append(total)
-    return Forest(held=tuple(per_level), open=rows.tree.open[:levels], inner=_inner(rows, levels))
+    per_level = tuple([_per_domain(rows, level, held) for level in range(levels)])
+    room = room_of_domains(rows)
+    return Forest(
+        held=per_level,
+        open=rows.tree.open[:levels],
+        inner=_inner(rows, levels),
+        room=None if room is None or (levels and np.array_equal(room, per_level[-1])) else room,
+    )
+
+
+def room_of_domains(rows: Rows) -> IntArray | None:
+    """The room of each domain of the gang's deepest level; None where tightness does not matter."""
+    return None if rows.room is None else _per_domain(rows, rows.book.gang_depth - 1, rows.room)
+
+
+def _per_domain(rows: Rows, level: int, amounts: IntArray) -> IntArray:
+    total = np.zeros(len(rows.tree.open[level]), dtype=np.int64)
+    np.add.at(total, rows.domain[level], amounts)
+    return total
 
 
 def _inner(rows: Rows, count: int) -> tuple[tuple[IntArray, ...], ...]:

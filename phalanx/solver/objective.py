@@ -2,12 +2,14 @@
 
 It is lexicographic, smaller is better: pods not placed, then domains that the gang spans per level from the
 widest down to the preferred one, then the same for its subgroups, added up over those that wish so, then the
-total price. Backends may order what is left as they like.
+total price, then the room of the domains that are opened on the deepest level of the gang, so that larger
+holes stay whole. Backends may order what is left as they like.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
+from operator import attrgetter
 
 from phalanx.model.names import NodeName
 from phalanx.solver.problem import Assignment, NodeClass, Problem
@@ -17,10 +19,14 @@ UNPLACED = "unplaced"
 DOMAINS = "domains:"
 OF_SUBGROUPS = "subgroup-domains:"
 PRICE = "price"
+ROOM = "room:"
 
 NOWHERE = NodeName("")
 
 DomainKey = tuple[str, ...]
+
+Place = tuple[tuple[str, ...], NodeName]
+"""A path down to the deepest level that counts, and the node where it ends above that, else NOWHERE."""
 
 
 def terms_of(problem: Problem) -> tuple[str, ...]:
@@ -29,8 +35,14 @@ def terms_of(problem: Problem) -> tuple[str, ...]:
     book = read_rules(problem)
     preferred = (DOMAINS + level for level in problem.levels[: book.preferred_depth])
     of_subgroups = (OF_SUBGROUPS + level for level in problem.levels[: book.gathered_depth])
-    priced = (PRICE,) if any(any(price) for price in {group.price for group in problem.classes}) else ()
-    return (*elastic, *preferred, *of_subgroups, *priced)
+    priced = (PRICE,) if any(map(any, set(map(attrgetter("price"), problem.classes)))) else ()
+    tight = (ROOM + problem.levels[book.gang_depth - 1],) if book.gang_depth and has_room(problem) else ()
+    return (*elastic, *preferred, *of_subgroups, *priced, *tight)
+
+
+def has_room(problem: Problem) -> bool:
+    """Whether tightness matters."""
+    return any(map(attrgetter("room"), problem.classes))
 
 
 def domain_key(path: Sequence[str], level: int, node: NodeName) -> DomainKey:
@@ -57,7 +69,8 @@ def homes_of(problem: Problem, assignments: Sequence[Assignment]) -> dict[NodeNa
 class Scorer:
     """Evaluates placements of one problem; made once where many placements are compared.
 
-    `homes` of all nodes that will be used spare the look at all others.
+    `homes` of all nodes that will be used spare the look at all others. `firm` are the terms that are worth a
+    long search: all but tightness.
     """
 
     def __init__(self, problem: Problem, homes: Mapping[NodeName, NodeClass] | None = None) -> None:
@@ -67,6 +80,9 @@ class Scorer:
         self._wanted = sum(role.maximum for role in problem.roles)
         book = read_rules(problem)
         self._anchored = [anchored_domains(problem, level) for level in range(book.preferred_depth)]
+        self._gang_depth = book.gang_depth
+        self._depth = max(book.gang_depth, book.gathered_depth)
+        self.firm = tuple([term for term in self.terms if not term.startswith(ROOM)])
         self._gathered = [
             (frozenset(one.roles), [one.anchored(level) for level in range(one.depth)])
             for one in book.gatherings
@@ -82,30 +98,55 @@ class Scorer:
         """The value of each term for these assignments."""
         home = self._home
         per_subgroup = [
-            self._opened([one.node for one in assignments if one.role in roles], anchored)
+            self._opened(self._places([one.node for one in assignments if one.role in roles]), anchored)
             for roles, anchored in self._gathered
         ]
+        places = self._places([one.node for one in assignments])
         return self.values(
-            placed=sum(one.count for one in assignments),
-            opened=self._opened([one.node for one in assignments], self._anchored),
+            placed=sum([one.count for one in assignments]),
+            opened=self._opened(places, self._anchored),
             of_subgroups=[sum(counts) for counts in zip_longest(*per_subgroup, fillvalue=0)],
-            price=sum(one.count * home[one.node].price[one.role] for one in assignments),
+            price=sum([one.count * home[one.node].price[one.role] for one in assignments]),
+            room=self._room(places) if self.is_tight else 0,
         )
 
-    def _opened(self, nodes: Sequence[NodeName], anchored: Sequence[set[DomainKey]]) -> list[int]:
-        """How many domains per level these nodes are in, those with anchors left out."""
-        depth = len(anchored)
-        paths = ((self._home[node].path, node) for node in nodes)
-        places = {(path[:depth], node if len(path) < depth else NOWHERE) for path, node in paths}
+    @property
+    def is_tight(self) -> bool:
+        """Whether room is a term."""
+        return len(self.firm) < len(self.terms)
+
+    def _places(self, nodes: Sequence[NodeName]) -> set[Place]:
+        """Where the nodes are, as far as the terms can tell."""
+        home, depth = self._home, self._depth
+        paths = [(home[node].path, node) for node in nodes]
+        return {(path[:depth], node if len(path) < depth else NOWHERE) for path, node in paths}
+
+    def _room(self, places: Collection[Place]) -> int:
+        """The room of the domains of the deepest level in which these places are."""
+        depth, home = self._gang_depth, self._home
+        alone = [home[node].room for path, node in places if len(path) < depth]
+        opened = {path[:depth] for path, _ in places if len(path) >= depth}
+        opened -= anchored_domains(self.problem, depth - 1)
+        shared = [group for group in self.problem.classes if group.path[:depth] in opened]
+        return sum(alone) + sum([group.room * (len(group.nodes) + group.left_out) for group in shared])
+
+    def _opened(self, places: Collection[Place], anchored: Sequence[set[DomainKey]]) -> list[int]:
+        """How many domains per level these places are in, those with anchors left out."""
         return [
             len({domain_key(path, level, node) for path, node in places} - there)
             for level, there in enumerate(anchored)
         ]
 
     def values(
-        self, *, placed: int, opened: Sequence[int], price: int, of_subgroups: Sequence[int] = ()
+        self,
+        *,
+        placed: int,
+        opened: Sequence[int],
+        price: int,
+        of_subgroups: Sequence[int] = (),
+        room: int = 0,
     ) -> tuple[int, ...]:
-        """The terms' values from pods placed, domains opened per level beside the anchors', and price.
+        """The terms' values from pods placed, domains opened per level beside the anchors', price, and room.
 
         `of_subgroups` counts the domains opened per level by each subgroup that wishes for few; 0 where it
         ends.
@@ -119,4 +160,4 @@ class Scorer:
                 values[term] = values.get(term, 0) + len(there)
         for level, count in enumerate(of_subgroups):
             values[OF_SUBGROUPS + self.problem.levels[level]] += count
-        return tuple(values[term] for term in self.terms)
+        return tuple(room if term.startswith(ROOM) else values[term] for term in self.terms)

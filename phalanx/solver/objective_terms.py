@@ -4,7 +4,8 @@ from ortools.sat.python import cp_model
 
 from phalanx.limits import OBJECTIVE_COEFFICIENT_MAX
 from phalanx.solver.counting import CountingModel
-from phalanx.solver.objective import DOMAINS, OF_SUBGROUPS, PRICE, UNPLACED, anchored_domains
+from phalanx.solver.forest import room_of_domains
+from phalanx.solver.objective import DOMAINS, OF_SUBGROUPS, PRICE, ROOM, UNPLACED, anchored_domains
 from phalanx.solver.rows import TooLarge
 
 
@@ -14,6 +15,8 @@ def objective_term(model: CountingModel, name: str) -> cp_model.LinearExpr:
         return sum(role.maximum for role in model.problem.roles) - model.total(list(model.pods.values()))
     if name == PRICE:
         return _price(model)
+    if name.startswith(ROOM):
+        return _room(model)
     if name.startswith(OF_SUBGROUPS):
         return _of_subgroups(model, model.problem.levels.index(name.removeprefix(OF_SUBGROUPS)))
     return _domains(model, model.problem.levels.index(name.removeprefix(DOMAINS)))
@@ -39,3 +42,17 @@ def _of_subgroups(model: CountingModel, level: int) -> cp_model.LinearExpr:
     deep = [(one, opened[level]) for one, opened in model.gathered if level in opened]
     variables = [each for _, opened in deep for each in opened.values()]
     return sum(len(one.anchored(level)) for one, _ in deep) + model.total(variables)
+
+
+def _room(model: CountingModel) -> cp_model.LinearExpr:
+    """The room of the domains opened on the deepest level; a required one is that of the whole model."""
+    room = room_of_domains(model.rows)
+    if room is None:
+        raise AssertionError("room is a term only where nodes have room")
+    level = model.rows.book.gang_depth - 1
+    if level in model.opened:
+        opened = model.opened[level]
+        return model.total(list(opened.values()), room[list(opened)].tolist())
+    homes = {group.domains[level] for group in model.groups}
+    closed = [int(room[home]) for home in homes if not model.rows.tree.open[level][home]]
+    return model.cp.new_constant(sum(closed)) + 0

@@ -33,7 +33,7 @@ class SubgroupAnchor(Struct, frozen=True):
     count: int
 
 
-class NodeClass(Struct, frozen=True):
+class NodeClass(Struct, frozen=True, omit_defaults=True):
     """Nodes that are the same to this problem. All tuples per role are aligned with `Problem.roles`.
 
     `path` holds the domain names from the widest level down; shorter where a node lacks the label of a level.
@@ -44,7 +44,9 @@ class NodeClass(Struct, frozen=True):
     `nodes` come in order of preference: backends take them from the front where nothing else decides. Nodes
     that no answer could need are left out: never more than the roles' maxima together. `order` has a key for
     each node by which nodes of different classes compare, smaller first; it is empty where `Problem.ties` is
-    Pack. `spots` are the values of the labels in `Problem.keys`, empty for none.
+    Pack. `spots` are the values of the labels in `Problem.keys`, empty for none. `room` is what each node
+    adds to the room of its domain, of which an answer opens as little as it can; 0 where no pod fits or
+    tightness does not matter. `left_out` is how many nodes of the class are left out; they have room too.
     """
 
     path: tuple[str, ...]
@@ -55,6 +57,8 @@ class NodeClass(Struct, frozen=True):
     budgets: tuple[int, ...] = ()
     order: tuple[tuple[int, ...], ...] = ()
     spots: tuple[str, ...] = ()
+    room: int = 0
+    left_out: int = 0
 
 
 class Problem(Struct, frozen=True):

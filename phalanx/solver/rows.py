@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from phalanx.limits import ARRAY_AMOUNT_MAX
 from phalanx.model.names import NodeName
-from phalanx.solver.objective import DomainKey, anchored_domains, domain_key
+from phalanx.solver.objective import DomainKey, anchored_domains, domain_key, has_room
 from phalanx.solver.problem import NodeClass, Problem
 from phalanx.solver.rulebook import Rulebook, read_rules
 
@@ -46,7 +46,8 @@ class Rows(Struct, frozen=True, eq=False):
 
     `fits` is how many pods of a role one node holds by itself. `domain[i]` is the number of each row's domain
     of level i. `count` is a row's number of nodes, `budgets` are the budgets that count them, `spots` the
-    values of the problem's keys on them.
+    values of the problem's keys on them. `room` is what a row adds to the room of its domain, None where
+    tightness does not matter.
     """
 
     problem: Problem
@@ -60,6 +61,7 @@ class Rows(Struct, frozen=True, eq=False):
     domain: tuple[IntArray, ...]
     tree: Tree
     spots: tuple[tuple[str, ...], ...]
+    room: IntArray | None
 
 
 def rows_of(problem: Problem) -> Rows:
@@ -74,11 +76,12 @@ def rows_of(problem: Problem) -> Rows:
     used = [problem.classes[group] for group in groups]
     domain, tree = _domains(problem, book.depth, used, nodes)
     index = np.array(groups, dtype=np.int64)
+    count = np.fromiter(map(len, nodes), dtype=np.int64, count=len(nodes))
     return Rows(
         problem=problem,
         book=book,
         nodes=tuple(nodes),
-        count=np.fromiter(map(len, nodes), dtype=np.int64, count=len(nodes)),
+        count=count,
         free=free[index],
         fits=fits[index],
         price=_table([group.price for group in used], len(problem.roles)),
@@ -86,6 +89,7 @@ def rows_of(problem: Problem) -> Rows:
         domain=domain,
         tree=tree,
         spots=tuple([group.spots for group in used]),
+        room=_room(book, used, count) if book.gang_depth and has_room(problem) else None,
     )
 
 
@@ -134,21 +138,32 @@ def _fits(problem: Problem, free: IntArray) -> IntArray:
 def _usable(problem: Problem, book: Rulebook, fits: IntArray) -> tuple[list[int], list[tuple[NodeName, ...]]]:
     """The class and the nodes of each row."""
     depth, required = book.depth, book.required_depth
-    homes = {path[:required] for path in problem.anchors} if required else set()
+    homes = {path[:required] for path in problem.anchors}
     groups: list[int] = []
     nodes: list[tuple[NodeName, ...]] = []
     for index in np.flatnonzero(fits.any(axis=1)).tolist():
         group = problem.classes[index]
-        here = group.path[:required]
-        if required and (len(here) < required or not homes <= {here}):
+        path, names = group.path, group.nodes
+        if required and (len(path) < required or not homes <= {path[:required]}):
             continue
-        if len(group.path) < depth:
-            groups += [index] * len(group.nodes)
-            nodes += [(node,) for node in group.nodes]
-        elif group.nodes:
+        if len(path) < depth:
+            groups += [index] * len(names)
+            nodes += [(node,) for node in names]
+        elif names:
             groups.append(index)
-            nodes.append(group.nodes)
+            nodes.append(names)
     return groups, nodes
+
+
+def _room(book: Rulebook, groups: Sequence[NodeClass], count: IntArray) -> IntArray:
+    """Per row its room; that of nodes that are left out is with the first row of their class."""
+    room = np.fromiter([group.room for group in groups], dtype=np.int64, count=len(groups)) * count
+    depth = book.gang_depth
+    incomplete = [row for row, group in enumerate(groups) if group.left_out and len(group.path) >= depth]
+    for row in incomplete:
+        if row == 0 or groups[row - 1] is not groups[row]:
+            room[row] += groups[row].room * groups[row].left_out
+    return room
 
 
 def _leaves(

@@ -10,6 +10,7 @@ from phalanx.limits import QUESTION_EFFORT_MIN
 from phalanx.solver import bounds
 from phalanx.solver.branches import Branch, Exploration
 from phalanx.solver.certify import certified
+from phalanx.solver.limits import TIGHTNESS_EFFORT_MAX, TIGHTNESS_NODES_MAX
 from phalanx.solver.problem import Answer, Placed, Problem, SolveLimits, Unplaceable
 from phalanx.solver.scopes import likeness
 from phalanx.solver.splitting import tightened
@@ -37,6 +38,7 @@ class _Refinement:
     def __init__(self, exploration: Exploration, effort: float) -> None:
         self._exploration = exploration
         self._effort = effort
+        self._tightness = min(effort, TIGHTNESS_EFFORT_MAX)
         self._by = bounds.BY
         self._empty: set[Hashable] = set()
 
@@ -45,9 +47,13 @@ class _Refinement:
         exploration = self._exploration
         empty = [self._settled_empty(root) for root in exploration.roots if exploration.best.score is None]
         for branch in sorted(exploration.branches, key=lambda branch: branch.bound):
-            if exploration.promising(branch):
+            if exploration.promising(branch) and self._is_worth_it(branch):
                 self._ask(branch)
         return self._by, all(empty)
+
+    def _is_worth_it(self, branch: Branch) -> bool:
+        few = len(branch.scope.nodes) <= TIGHTNESS_NODES_MAX
+        return (few and self._tightness > 0) or not self._exploration.for_tightness(branch)
 
     def _settled_empty(self, root: Branch) -> bool:
         """Without any placement yet: the whole root at once, in place of its branches.
@@ -81,11 +87,13 @@ class _Refinement:
             hint=branch.hint,
             floor=partial(exploration.relaxations.floor, branch.scope),
             effort=self._effort,
+            tightness=self._tightness,
         )
         answer = cpsat.solve_scope(exploration.table, exploration.scorer, question)
         branch.bound = answer.bound
         self._by = self._by if answer.declined else cpsat.BY
         self._effort -= max(answer.spent, QUESTION_EFFORT_MIN)
+        self._tightness -= max(answer.for_tightness, QUESTION_EFFORT_MIN)
         if answer.found is not None:
             exploration.keep(tightened(exploration.table, answer.found))
         return answer.empty

@@ -28,24 +28,32 @@ def largest(held: IntArray, count: int, demand: int) -> IntArray:
     return np.append(order[: count - 1], rest[np.flatnonzero(held[rest] >= missing)[-1:]])
 
 
-def tightest(held: IntArray, count: int, demand: int) -> IntArray:
-    """Positions of `count` domains that hold the demand together, and of all these the least.
+class Tightest(Struct, frozen=True, eq=False):
+    """Positions of the domains chosen. No choice of as many that holds the demand holds less than `least`."""
+
+    chosen: IntArray
+    least: int
+
+
+def tightest(held: IntArray, count: int, demand: int) -> Tightest:
+    """Of the choices of `count` domains that hold the demand together, one that holds least.
 
     The `count` largest must hold it. `largest` where the table would have too many entries.
     """
     simple = largest(held, count, demand)
     if int(held[simple].sum()) == demand:
-        return simple
+        return Tightest(simple, demand)
     most = int(held.max())
     slack = count * most - demand
     lots = _lots(most - held, count, slack)
     if len(lots) * (count + 1) * (slack + 1) > TIGHTEST_CELLS_MAX:
-        return simple
+        return Tightest(simple, demand)
     taken: Counter[int] = Counter()
     for lot in _shortest_of_all(lots, count, slack):
         taken[lot.short] += lot.count
     chosen = [np.flatnonzero(held == most - short)[:number] for short, number in sorted(taken.items())]
-    return np.concatenate(chosen)
+    positions = np.concatenate(chosen)
+    return Tightest(positions, int(held[positions].sum()))
 
 
 def _lots(short: IntArray, count: int, slack: int) -> list[_Lot]:

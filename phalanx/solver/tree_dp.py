@@ -2,7 +2,7 @@
 
 Pods of one role are interchangeable, so a domain is described by how many of them it holds. Budgets are
 handled where each counts all nodes or none. The price decides between choices of equally few domains; it is
-proven where all of these were compared or nothing cheaper exists at all.
+proven where all of these were compared or nothing cheaper exists at all. Then the least room decides.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from phalanx.solver.certify import certified
-from phalanx.solver.fewest import Choice, Rank, best_choice, fewest
+from phalanx.solver.fewest import Choice, Rank, best_choice, fewest, opened_room
 from phalanx.solver.forest import Forest, forest_of
 from phalanx.solver.objective import Scorer, homes_of
 from phalanx.solver.problem import Answer, Assignment, Problem, Unplaceable
@@ -84,8 +84,10 @@ def _choices(pods: _Pods, rank: Rank | None) -> Iterator[Choice]:
     else:
         enough = np.flatnonzero(forest.held[required] >= pods.demand)
         if required == forest.last:
-            alike = enough if rank else enough[[np.argmin(forest.held[required][enough])]]
-            yield from (Choice((), (), alike[[index]], settled=True) for index in range(len(alike)))
+            rooms = np.where(forest.open[required][enough], 0, forest.room_of(enough))
+            alike = enough if rank else enough[[np.argmin(rooms)]]
+            least = int(rooms.min())
+            yield from (Choice((), (least,), alike[[index]], settled=True) for index in range(len(alike)))
             return
         starts = [(required + 1, forest.inner[required][home]) for home in enough.tolist()]
     for level, domains in starts:
@@ -96,8 +98,7 @@ def _choices(pods: _Pods, rank: Rank | None) -> Iterator[Choice]:
 
 def _price_rank(pods: _Pods) -> Rank:
     def rank(domains: IntArray) -> tuple[int, ...]:
-        held = int(pods.forest.held[pods.forest.last][domains].sum())
-        return (_cheapest(pods, _within(pods, domains)), held)
+        return (_cheapest(pods, _within(pods, domains)), opened_room(pods.forest, domains))
 
     return rank
 
@@ -142,4 +143,7 @@ def _bound(pods: _Pods, choice: Choice, scorer: Scorer) -> tuple[int, ...]:
     outer = [0 if pods.rows.problem.anchors else 1] * pods.rows.book.required_depth
     compared = _within(pods, choice.domains) if choice.settled else np.arange(len(pods.held))
     price = _cheapest(pods, compared)
-    return scorer.values(placed=pods.demand, opened=[*outer, *choice.bound], price=price)
+    *opened, room = choice.bound
+    if choice.settled:
+        room = opened_room(pods.forest, choice.domains)
+    return scorer.values(placed=pods.demand, opened=[*outer, *opened], price=price, room=room)

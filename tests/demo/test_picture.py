@@ -54,6 +54,13 @@ def test_only_racks_with_the_gang_are_used() -> None:
             "1 spine, 3 racks: proven by CP-SAT, no placement uses fewer",
         ),
         (
+            ("domains:spine", "domains:rack", "room:rack"),
+            (1, 3, 9),
+            (1, 3, 8),
+            "cp-sat",
+            "1 spine, 3 racks: proven by CP-SAT, no placement uses fewer",
+        ),
+        (
             ("domains:spine", "domains:rack"),
             (1, 3),
             (1, 2),

@@ -89,10 +89,34 @@ def problems(draw: st.DrawFn, *, roles: int = 3, pods: int = 6) -> Problem:
         resources=RESOURCES,
         levels=levels,
         roles=demands,
-        classes=classes,
+        classes=draw(_with_room(classes, demands)),
         rules=(*draw(_topology(levels)), *_named(budgets)),
         anchors=draw(_anchors(len(levels))),
     )
+
+
+@st.composite
+def _with_room(
+    draw: st.DrawFn, classes: Sequence[NodeClass], roles: Sequence[RoleDemand]
+) -> tuple[NodeClass, ...]:
+    """Where tightness matters: nodes have room for pods of the first role, or any room."""
+    kind = draw(st.sampled_from(("none", "pods", "pods", "any")))
+    if kind == "none":
+        return tuple(classes)
+    fits = [[_fits(one, role, index) for index, role in enumerate(roles)] for one in classes]
+    if kind == "pods":
+        return tuple(structs.replace(one, room=count) for one, (count, *_) in zip(classes, fits, strict=True))
+    return tuple(
+        structs.replace(one, room=draw(st.integers(0, 3)), left_out=draw(st.sampled_from((0, 0, 1, 2))))
+        if any(counts)
+        else one
+        for one, counts in zip(classes, fits, strict=True)
+    )
+
+
+def _fits(group: NodeClass, role: RoleDemand, index: int) -> int:
+    counts = (free // need for free, need in zip(group.free, role.request, strict=True) if need)
+    return min(counts, default=6) if group.eligible[index] else 0
 
 
 @st.composite
@@ -181,7 +205,8 @@ def tight_problems(draw: st.DrawFn) -> Problem:
         for index in range(6)
     ]
     wishes = (FewestDomains("preferred", draw(st.sampled_from(("spine", "rack")))),)
-    return Problem(RESOURCES[1:], ("spine", "rack"), tuple(demands), tuple(classes), wishes)
+    roomy = draw(_with_room(classes, demands))
+    return Problem(RESOURCES[1:], ("spine", "rack"), tuple(demands), roomy, wishes)
 
 
 @st.composite

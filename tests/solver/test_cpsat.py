@@ -22,7 +22,9 @@ def ask(table: NodeTable, scope: Scope, limit: Score | None) -> ScopeAnswer:
     scorer = Scorer(table.rows.problem)
     floor = partial(Relaxations(table, scorer).floor, scope)
     lowest = tuple(min(0, value) for value in floor(0))
-    question = Question(nodes=scope.nodes, bound=lowest, limit=limit, hint=None, floor=floor, effort=10.0)
+    question = Question(
+        nodes=scope.nodes, bound=lowest, limit=limit, hint=None, floor=floor, effort=10.0, tightness=10.0
+    )
     return solve_scope(table, scorer, question)
 
 

@@ -34,10 +34,11 @@ def fewest_count(held: list[int], demand: int) -> int:
 def test_no_choice_of_as_many_holds_less(case: Case) -> None:
     held, demand = case
     count = fewest_count(held, demand)
-    chosen = tightest(np.array(held, dtype=np.int64), count, demand).tolist()
+    found = tightest(np.array(held, dtype=np.int64), count, demand)
+    chosen = found.chosen.tolist()
     sums = (sum(each) for each in itertools.combinations(held, count))
     assert len(set(chosen)) == count
-    assert sum(held[one] for one in chosen) == min(each for each in sums if each >= demand)
+    assert found.least == sum(held[one] for one in chosen) == min(each for each in sums if each >= demand)
 
 
 @bounded(100)
@@ -47,14 +48,18 @@ def test_a_choice_that_would_take_too_long_holds_the_demand(case: Case) -> None:
     count = fewest_count(held, demand)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "TIGHTEST_CELLS_MAX", 0)
-        chosen = tightest(np.array(held, dtype=np.int64), count, demand).tolist()
+        found = tightest(np.array(held, dtype=np.int64), count, demand)
+    chosen = found.chosen.tolist()
+    assert found.least in (demand, sum(held[one] for one in chosen))
     assert len(set(chosen)) == count
     assert sum(held[one] for one in chosen) >= demand
 
 
 def test_two_half_empty_racks_are_better_than_a_whole_one_and_a_half() -> None:
     """A gang of 20: 16 and 10 would leave six behind in one rack, and no rack whole."""
-    assert sorted(tightest(np.array([16, 10, 16, 10], dtype=np.int64), 2, 20).tolist()) == [1, 3]
+    found = tightest(np.array([16, 10, 16, 10], dtype=np.int64), 2, 20)
+    assert sorted(found.chosen.tolist()) == [1, 3]
+    assert found.least == 20
 
 
 def test_of_spines_that_need_as_many_racks_the_one_with_the_tightest_racks_is_taken() -> None:

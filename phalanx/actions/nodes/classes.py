@@ -22,6 +22,7 @@ from phalanx.actions.limits import CLASS_TABLE_CHANGES_PART
 from phalanx.actions.nodes.frame import Frame
 from phalanx.actions.nodes.lenses import lenses_for
 from phalanx.actions.nodes.node_order import NodeOrder
+from phalanx.actions.nodes.room import Weights, pod_weights, room_of
 from phalanx.actions.nodes.useful import Vector, pods_that_fit, useful_amounts
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.neighbours import spot_of
@@ -59,7 +60,13 @@ class Lens(Struct, frozen=True):
         shapes: tuple[ShapeKey, ...] = tuple(pod.shape.key for pod in self.pods)
         topology = self.frame.topology.name if self.frame.topology else None
         frame = (topology, len(self.frame.levels), self.frame.scopes, self.frame.keys)
-        return (shapes, self.at_most, *frame, self.avoided, self.ties, self.spread, self.stamps)
+        means = (self.is_tight, self.ties, self.spread)
+        return (shapes, self.at_most, *frame, self.avoided, *means, self.stamps)
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether domains with little room are preferred, so that large holes stay whole."""
+        return self.ties is not Objective.LEAST_FRAGMENTATION and self.frame.is_about_whole_gang
 
 
 def asked_for(requests: Iterable[Resources]) -> tuple[str, ...]:
@@ -77,6 +84,8 @@ class ClassTable:
 
     def __init__(self, session: Session, lens: Lens, node_order: NodeOrder) -> None:
         self._follows_from: tuple[object, ...] = ()
+        self._weights: Weights | None = None
+        self._made: dict[ClassKey, NodeClass] = {}
         self._open(session, lens, node_order)
         self._seat_all()
 
@@ -122,10 +131,17 @@ class ClassTable:
         self._at_most = lens.at_most
         self._levels = len(lens.frame.levels)
         self._useful = useful_amounts(self.resources, self.requests, lens.at_most)
+        self._open_room(session, lens)
         judged = [session.eligibility(pod) for pod in lens.pods]
         self.has_prices = any(each.price for each in judged)
         self._open_static(session, judged, lens)
         self._followed = len(session.changed_nodes)
+
+    def _open_room(self, session: Session, lens: Lens) -> None:
+        before, largest = self._weights, session.facts.largest_allocatable
+        self._weights = pod_weights(self.requests, self.resources, largest) if lens.is_tight else None
+        if self._weights != before:
+            self._made = {}
 
     def _open_static(self, session: Session, judged: Sequence[Eligibility], lens: Lens) -> None:
         """Work out what placing does not change, unless it is what it was in the session before."""
@@ -140,7 +156,7 @@ class ClassTable:
         self._seen: dict[NodeName, Resources] = {}
         self._seats: dict[NodeName, tuple[ClassKey, Entry]] = {}
         self._members: dict[ClassKey, list[Entry]] = {}
-        self._made: dict[ClassKey, NodeClass] = {}
+        self._made = {}
         self._most = 0
         for node in self._static:
             self._seat(node)
@@ -237,7 +253,7 @@ class ClassTable:
 
     def _make(self, key: ClassKey) -> NodeClass:
         path, eligible, price, budgets, spots, free = key
-        members = self._listed(self._members[key])
+        members, weights = self._listed(self._members[key]), self._weights
         made = NodeClass(
             path=path,
             free=free,
@@ -247,6 +263,8 @@ class ClassTable:
             budgets=budgets,
             order=tuple([order for order, _ in members]) if self._tells_order else (),
             spots=spots,
+            room=room_of(free, eligible, self.requests, self._at_most, weights) if weights else 0,
+            left_out=len(self._members[key]) - len(members) if weights else 0,
         )
         self._made[key] = made
         return made

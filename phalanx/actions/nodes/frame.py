@@ -10,7 +10,7 @@ from phalanx.framework.topology import Path
 from phalanx.model.gangs import Gang, lineages
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
-from phalanx.model.rules import Apart, Beside, Budget, CompanyRule, Rule
+from phalanx.model.rules import Apart, Beside, Budget, CompanyRule, FewestDomains, Rule, SameDomain
 from phalanx.model.snapshot import Topology
 from phalanx.solver.problem import SubgroupAnchor
 
@@ -34,6 +34,11 @@ class Frame(Struct, frozen=True):
     def scopes(self) -> tuple[frozenset[NodeName] | None, ...]:
         """Per budget, the nodes that it counts, None for all."""
         return tuple(rule.nodes for rule in self.rules if isinstance(rule, Budget))
+
+    @property
+    def is_about_whole_gang(self) -> bool:
+        """Whether a rule or wish about domains is one of the gang, and not only of its subgroups."""
+        return any(isinstance(rule, SameDomain | FewestDomains) for rule in self.rules)
 
     @property
     def keeps_company(self) -> bool:

@@ -53,10 +53,19 @@ def certificate_in_words(certificate: CertificateStatus) -> str:
         if term.startswith(_DOMAINS)
     ]
     levels = ", ".join(counts)
-    if not certificate.proven:
+    if not is_fewest(certificate):
         return f"{levels}: not proven to be the fewest"
     by = certificate.by or ""
     return f"{levels}: proven by {_PROVERS.get(by, by)}, no placement uses fewer"
+
+
+def is_fewest(certificate: CertificateStatus) -> bool:
+    """Whether no placement spans fewer domains; whether one is tighter, or cheaper, is another question."""
+    counted = max(
+        [at for at, term in enumerate(certificate.terms, 1) if term.startswith(_DOMAINS)], default=0
+    )
+    agree = certificate.objective[:counted] == certificate.bound[:counted]
+    return certificate.proven or (counted > 0 and agree)
 
 
 def racks_used(tree: Tree) -> Iterator[tuple[str, str]]:

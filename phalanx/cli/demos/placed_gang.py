@@ -8,7 +8,7 @@ from rich.console import Group
 from phalanx.cli.demos.cluster import DemoCluster, Manifest
 from phalanx.cli.demos.fabric import TOPOLOGY, Shape, Tree, create_fabric, tree_of
 from phalanx.cli.demos.failure import ActFailed
-from phalanx.cli.demos.picture import certificate_in_words, legend, picture, racks_used
+from phalanx.cli.demos.picture import certificate_in_words, is_fewest, legend, picture, racks_used
 from phalanx.cli.demos.stage import Stage
 from phalanx.model.resources import GPU
 from phalanx.model.wire.objects import PodGroup
@@ -69,6 +69,6 @@ def _verdict(group: PodGroup, tree: Tree) -> str:
     used = list(racks_used(tree))
     seen = {"domains:spine": len({spine for spine, _ in used}), "domains:rack": len(used)}
     reached = dict(zip(certificate.terms, certificate.objective, strict=True))
-    if not certificate.proven or any(reached.get(term) != count for term, count in seen.items()):
+    if not is_fewest(certificate) or any(reached.get(term) != count for term, count in seen.items()):
         raise ActFailed(f"the pods are in {seen}, and the PodGroup's status says {said}")
     return f"All 64 GPUs are in {used[0][0]}. {said[:1].upper()}{said[1:]}."

@@ -1,0 +1,98 @@
+"""Bounds on room against all choices of domains."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from phalanx.model.rules import FewestDomains
+from phalanx.solver import room_bounds as module
+from phalanx.solver.nodetable import nodes_of
+from phalanx.solver.problem import Problem
+from phalanx.solver.room_bounds import Need, RoomBounds
+from phalanx.solver.rows import rows_of
+from phalanx.solver.scopes import Scope
+from tests.solver.problems import bounded, node, role
+
+RACKS = st.lists(
+    st.tuples(st.integers(1, 9), st.integers(0, 1 << 20), st.integers(0, 9)), min_size=1, max_size=7
+)
+"""Room of each rack, and what it holds of two kinds of things."""
+
+Racks = list[tuple[int, int, int]]
+
+
+def bounds_of(racks: Racks, running: int) -> tuple[RoomBounds, Scope]:
+    """Racks of one node each; the gang runs in so many of them."""
+    nodes = [
+        replace(node(f"n{index}", (1,), (f"r{index}",)), room=room) for index, (room, *_) in enumerate(racks)
+    ]
+    problem = Problem(
+        ("gpu",),
+        ("rack",),
+        (role("work", (1,), 1),),
+        tuple(nodes),
+        (FewestDomains("preferred", "rack"),),
+        anchors=tuple((f"r{index}",) for index in range(running)),
+    )
+    rows = rows_of(problem)
+    return RoomBounds(rows), Scope(nodes=nodes_of(rows).everything, depth=0, home=0, room=(1,))
+
+
+def least_of_all(racks: Racks, running: int, amounts: tuple[int, int], count: int) -> int | None:
+    """The oracle: every choice of so many of the others."""
+    sums = [
+        sum(room for room, *_ in chosen)
+        for chosen in combinations(racks[running:], count)
+        if all(
+            sum(held[kind] for held in (*racks[:running], *chosen)) >= amount
+            for kind, amount in enumerate(amounts, 1)
+        )
+    ]
+    return min(sums, default=None)
+
+
+def needs_of(racks: Racks, amounts: tuple[int, int]) -> list[Need]:
+    columns = [np.array([rack[kind] for rack in racks], dtype=np.int64) for kind in (1, 2)]
+    return [Need(column, amount) for column, amount in zip(columns, amounts, strict=True)]
+
+
+AMOUNTS = st.tuples(st.integers(0, 3 << 20), st.integers(0, 25))
+
+
+@bounded(200)
+@given(racks=RACKS, running=st.integers(0, 1), amounts=AMOUNTS, count=st.integers(1, 4))
+def test_few_choices_are_all_looked_at(
+    racks: Racks, running: int, amounts: tuple[int, int], count: int
+) -> None:
+    bounds, scope = bounds_of(racks, running)
+    least = least_of_all(racks, running, amounts, count)
+    assert bounds.least(scope, needs_of(racks, amounts), count) == (least or 0)
+
+
+@bounded(400)
+@given(racks=RACKS, running=st.integers(0, 1), amounts=AMOUNTS, count=st.integers(1, 4))
+def test_no_choice_is_below_the_bound_by_prices(
+    racks: Racks, running: int, amounts: tuple[int, int], count: int
+) -> None:
+    bounds, scope = bounds_of(racks, running)
+    needs, least = needs_of(racks, amounts), least_of_all(racks, running, amounts, count)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "DOMAIN_CHOICES_MAX", 0)
+        bound = bounds.least(scope, needs, count)
+    if least is not None:
+        assert bounds.least(scope, needs) <= least
+        assert bound <= least
+
+
+def test_a_price_for_what_is_held_is_a_bound() -> None:
+    """Two of four racks hold 10 and have 11 seats at least; the two with the fewest seats hold 4."""
+    racks = [(2, 2, 0), (2, 2, 0), (6, 5, 0), (6, 6, 0)]
+    bounds, scope = bounds_of(racks, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "DOMAIN_CHOICES_MAX", 0)
+        assert bounds.least(scope, needs_of(racks, (10, 0)), 2) == 11
+    assert bounds.least(scope, needs_of(racks, (10, 0)), 2) == 12
