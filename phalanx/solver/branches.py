@@ -13,6 +13,7 @@ from msgspec import Struct
 from phalanx.limits import ROOTS_SEARCHED_MAX, SCOPES_SEARCHED_MAX
 from phalanx.solver.bounds import Relaxations
 from phalanx.solver.greedy import search
+from phalanx.solver.improvement import improvements
 from phalanx.solver.limits import TIGHTNESS_STEPS_MAX
 from phalanx.solver.nodetable import Found, assignments_of, nodes_of
 from phalanx.solver.objective import Scorer
@@ -115,6 +116,10 @@ class Exploration:
             return [branch]
         branch.hint = self._search(branch.scope)
         self.keep(branch.hint)
+        if branch.hint is not None and self.promising(branch):
+            for better in improvements(self.table, branch.scope, branch.hint):
+                branch.hint = better
+                self.keep(better)
         rows = self.table.rows
         if branch.hint is None or branch.scope.depth >= rows.book.preferred_depth or rows.problem.anchors:
             branch.done = True

@@ -22,3 +22,9 @@ ROOM_PRICES: Final = 8
 
 OUTER_SWAPS_MAX: Final = 8
 """Exchanges of one spine for another that are tried for tighter racks, a millisecond each."""
+
+DOMAINS_LEFT_MAX: Final = 4
+"""Domains of a level of which local improvement tries to move all pods elsewhere, in each step."""
+
+EXCHANGES_MAX: Final = 8
+"""Exchanges of a domain for a tighter one that local improvement tries in each step."""

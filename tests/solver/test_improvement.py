@@ -1,0 +1,89 @@
+"""Local improvement: every step is a sound placement that is better than the one before."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from phalanx.model.rules import FewestDomains
+from phalanx.solver.certify import certified
+from phalanx.solver.checker import check
+from phalanx.solver.greedy import search
+from phalanx.solver.improvement import improvements
+from phalanx.solver.nodetable import Found, NodeTable, assignments_of, nodes_of
+from phalanx.solver.objective import Scorer
+from phalanx.solver.problem import Problem
+from phalanx.solver.rows import rows_of
+from phalanx.solver.scopes import Scope, scopes_of
+from tests.solver.problems import bounded, node, problems, role, tight_problems
+
+Score = tuple[int, ...]
+
+
+def scores(problem: Problem, table: NodeTable, scope: Scope, found: Found) -> list[Score]:
+    """Of what was found and of each improvement, all of which keep every rule."""
+    scorer = Scorer(problem)
+    steps = [assignments_of(table, one) for one in (found, *improvements(table, scope, found))]
+    for step in steps:
+        assert check(problem, certified(scorer, step, bound=None, by="test")) == ()
+    return [scorer.score(step) for step in steps]
+
+
+def from_greedy(problem: Problem) -> list[list[Score]]:
+    table = nodes_of(rows_of(problem))
+    scopes = scopes_of(table, table.rows.book.required_depth)
+    pairs = [(scope, found) for scope in scopes if (found := search(table, scope)) is not None]
+    return [scores(problem, table, scope, found) for scope, found in pairs]
+
+
+@bounded(300)
+@given(st.one_of(tight_problems(), problems()))
+def test_every_step_is_better_than_the_one_before(problem: Problem) -> None:
+    for steps in from_greedy(problem):
+        assert sorted(set(steps), reverse=True) == steps
+
+
+def racks(free: dict[str, list[int]], *sizes: tuple[int, int]) -> Problem:
+    """Racks with so many GPUs free per node; roles as pairs of GPUs and pods."""
+    classes = [
+        replace(node(f"{rack}{index}", (gpus,), (rack,), roles=len(sizes)), room=gpus)
+        for rack, nodes in free.items()
+        for index, gpus in enumerate(nodes)
+    ]
+    roles = tuple(role(f"{gpus}-gpu", (gpus,), pods) for gpus, pods in sizes)
+    return Problem(("gpu",), ("rack",), roles, tuple(classes), (FewestDomains("preferred", "rack"),))
+
+
+def improved(problem: Problem, placed: dict[str, tuple[int, ...]]) -> list[Score]:
+    """From a placement that is given as pods of each role per node."""
+    table = nodes_of(rows_of(problem))
+    (scope,) = scopes_of(table, 0)
+    nothing = (0,) * len(problem.roles)
+    counts = [placed.get(name, nothing) for name in table.names]
+    return scores(problem, table, scope, Found(scope.nodes, np.array(counts, dtype=np.int64)))
+
+
+def test_a_rack_is_left_where_its_pods_find_room_in_the_others() -> None:
+    """One pod of rack c has room in b; the racks with most pods stay."""
+    problem = racks({"a": [4], "b": [4], "c": [4]}, (2, 4))
+    assert improved(problem, {"a0": (2,), "b0": (1,), "c0": (1,)}) == [(3, 12), (2, 8)]
+
+
+def test_all_pods_are_put_anew_where_those_of_the_rack_alone_find_no_room() -> None:
+    """The small pods in a and b leave no room for the large one of c, until they share a node."""
+    problem = racks({"a": [4], "b": [4], "c": [4]}, (4, 1), (2, 2))
+    assert improved(problem, {"a0": (0, 1), "b0": (0, 1), "c0": (1, 0)}) == [(3, 12), (2, 8)]
+
+
+def test_a_rack_is_exchanged_for_a_tighter_one() -> None:
+    """The tightest rack of all, c, holds too little beside a."""
+    problem = racks({"a": [4, 4], "b": [4, 4], "c": [2], "d": [4]}, (2, 6))
+    assert improved(problem, {"a0": (2,), "a1": (2,), "b0": (2,)}) == [(2, 16), (2, 12)]
+
+
+def test_where_nodes_cost_something_no_rack_is_exchanged() -> None:
+    """The price counts before the room."""
+    problem = racks({"a": [4], "b": [2]}, (2, 1))
+    dear = tuple(replace(one, price=(int(one.path == ("b",)),)) for one in problem.classes)
+    assert improved(problem, {"a0": (1,)}) == [(1, 4), (1, 2)]
+    assert improved(replace(problem, classes=dear), {"a0": (1,)}) == [(1, 0, 4)]
