@@ -82,6 +82,9 @@ class PodLabels(Struct, frozen=True, weakref=True, cache_hash=True):
 
 NO_LABELS: Final = PodLabels()
 
+PART_SIZE: Final = 10**9
+"""Indices in one part of a workload, such as a leader with its workers: more than a label can say."""
+
 
 class Company(Struct, frozen=True, gc=False):
     """How the pods of a shape stand to the terms of a snapshot, by their numbers there. A session makes it.
@@ -255,6 +258,11 @@ class Pod(Struct, frozen=True, gc=False):
     def is_settled(self) -> bool:
         """Whether it is bound in the API, has not ended, and is not told to go."""
         return self.holds_node and not self.assumed and not self.deleting and not self.disruption
+
+    @property
+    def part(self) -> int | None:
+        """The number of the part of its workload in which it is; None without an index."""
+        return None if self.index is None else self.index // PART_SIZE
 
     @property
     def counts_for_gang(self) -> bool:

@@ -1,16 +1,17 @@
 """What an answer means for the session: which pods get which nodes, as a statement that can be taken back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.nodes.domains import homes_of, required_labels, tightest_domain
+from phalanx.actions.problems.ranks import Role, in_rank_order
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Statement
 from phalanx.model.certificates import Certificate
-from phalanx.model.pods import Pod
+from phalanx.model.names import NodeName
 from phalanx.model.shares import NO_DEVICES, Devices
 from phalanx.solver.problem import Assignment
 
@@ -35,7 +36,11 @@ def seats_of(session: Session, demand: Demand, assignments: Sequence[Assignment]
     topology = session.topologies.of(demand.gang) if len(assignments) > 1 else None
     paths = session.topologies.paths(topology) if topology is not None else {}
     along = sorted(assignments, key=lambda each: (each.role, paths.get(each.node, ()), each.node))
-    pods: list[Iterator[Pod]] = [iter(batch.pods) for batch in demand.batches]
+    places: list[list[NodeName]] = [[] for _ in demand.batches]
+    for each in along:
+        places[each.role] += [each.node] * each.count
+    roles = [Role(batch.pods, nodes) for batch, nodes in zip(demand.batches, places, strict=True)]
+    pods = [iter(ordered) for ordered in in_rank_order(roles, paths)]
     return [(each.node, tuple(islice(pods[each.role], each.count))) for each in along]
 
 

@@ -6,6 +6,7 @@ Label names as in Kubernetes (Job, StatefulSet), JobSet, LeaderWorkerSet and the
 from collections.abc import Mapping
 from typing import Final
 
+from phalanx.model.pods import PART_SIZE
 from phalanx.model.reading.metadata import count
 
 _PARTS: Final = ("jobset.sigs.k8s.io/job-global-index", "leaderworkerset.sigs.k8s.io/group-index")
@@ -22,16 +23,13 @@ _INSIDE: Final = (
 OWN_LABELS: Final = frozenset((*_PARTS, *_INSIDE, "statefulset.kubernetes.io/pod-name"))
 """Labels of which controllers give each pod of a workload, or each few of them, another value."""
 
-_PART_SIZE: Final = 10**9
-"""More than a label of nine digits can say."""
-
 
 def read_rank(labels: Mapping[str, str]) -> int | None:
     """Ranks order the pods of a workload, part by part; they may have gaps. None without any label."""
     part, inside = _first(labels, _PARTS), _first(labels, _INSIDE)
     if part is None:
         return inside
-    return part * _PART_SIZE + (inside or 0)
+    return part * PART_SIZE + (inside or 0)
 
 
 def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> int | None:
