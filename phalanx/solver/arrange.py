@@ -14,7 +14,9 @@ from msgspec.structs import replace
 
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
+from phalanx.solver.certify import certified
 from phalanx.solver.checker import check
+from phalanx.solver.objective import Scorer, leaves_fragments
 from phalanx.solver.problem import Assignment, NodeClass, Placed, Problem
 from phalanx.solver.rows import FITS_MAX
 
@@ -38,8 +40,7 @@ def arranged(problem: Problem, placed: Placed) -> Placed:
 
     For problems whose nodes have an order.
     """
-    pods = sum(one.count for one in placed.assignments)
-    if problem.ties is Objective.LEAST_FRAGMENTATION and pods == 1:
+    if leaves_fragments(problem):
         return _on_first_node(problem, placed)
     by_kind = _by_kind(problem, placed.assignments)
     seats = _seats(problem, by_kind)
@@ -51,12 +52,22 @@ def arranged(problem: Problem, placed: Placed) -> Placed:
 
 
 def _on_first_node(problem: Problem, placed: Placed) -> Placed:
-    """A single pod on the first of all nodes, of whichever kind, where no rule and no term minds it."""
+    """A single pod on the first of all nodes, of whichever kind, where no rule and no term minds it.
+
+    As all nodes are looked at, what it leaves is proven to be least where the terms before it are proven.
+    """
     (one,) = placed.assignments
+    scorer, reached = Scorer(problem), placed.certificate
     usable = [group for group in problem.classes if group.eligible[one.role]]
     nodes = sorted(pair for group in usable for pair in zip(group.order, group.nodes, strict=True))
-    trials = (replace(placed, assignments=(replace(one, node=node),)) for _, node in nodes)
-    return next((trial for trial in trials if not check(problem, trial)), placed)
+    bound = None if reached.proven else (*reached.bound, nodes[0][0][0])
+    for _, node in nodes:
+        trial = (replace(one, node=node),)
+        if scorer.score(trial)[:-1] == reached.objective:
+            moved = certified(scorer, trial, bound=bound, by=reached.by)
+            if not check(problem, moved):
+                return moved
+    return certified(scorer, placed.assignments, bound=bound, by=reached.by)
 
 
 def _kind_of(problem: Problem, group: NodeClass) -> Kind | None:

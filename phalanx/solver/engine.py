@@ -11,7 +11,7 @@ from phalanx.solver.arrange import arranged
 from phalanx.solver.checker import check
 from phalanx.solver.closed import place_closed
 from phalanx.solver.limits import TIGHTNESS_NODES_MAX
-from phalanx.solver.objective import ROOM
+from phalanx.solver.objective import ROOM, leaves_fragments
 from phalanx.solver.problem import Answer, Placed, Problem, SolveLimits, Unplaceable
 from phalanx.solver.rows import TooLarge
 from phalanx.solver.search import place_by_search
@@ -26,15 +26,20 @@ Backend = Callable[[Problem], Answer | None]
 
 def place(problem: Problem, *, limits: SolveLimits = DEFAULT_LIMITS) -> Answer:
     """The best placement found, checked and certified, or why there is none. Same problem, same answer."""
-    asked = _Asked(problem, with_seats(problem), [])
+    packed = structs.replace(problem, ties=Objective.PACK) if leaves_fragments(problem) else problem
+    asked = _Asked(packed, with_seats(packed), [])
     answer = _first_sound(asked, limits)
-    if isinstance(answer, Placed):
-        answer = _arranged(asked, answer)
+    if isinstance(answer, Placed) and answer.assignments and problem.ties is not Objective.PACK:
+        posed = structs.replace(asked.posed, ties=problem.ties)
+        answer = _arranged(_Asked(problem, posed, asked.defects), answer)
     return structs.replace(answer, defects=tuple(asked.defects))
 
 
 class _Asked(Struct, frozen=True):
-    """A problem, as it is posed to the backends, and what they did wrong so far."""
+    """A problem, as it is posed to the backends, and what they did wrong so far.
+
+    What a single pod leaves of nodes is no matter for the backends: all nodes are looked at afterwards.
+    """
 
     problem: Problem
     posed: Problem
@@ -68,8 +73,6 @@ def _is_settled(problem: Problem, answer: Placed) -> bool:
 
 def _arranged(asked: _Asked, answer: Placed) -> Placed:
     """As the queue wants it; as it was, should that fail the check."""
-    if asked.problem.ties is Objective.PACK:
-        return answer
     other = _sound(partial(arranged, placed=answer), asked)
     return other if isinstance(other, Placed) else answer
 

@@ -3,7 +3,8 @@
 It is lexicographic, smaller is better: pods not placed, then domains that the gang spans per level from the
 widest down to the preferred one, then the same for its subgroups, added up over those that wish so, then the
 total price, then the room of the domains that are opened on the deepest level of the gang, so that larger
-holes stay whole. Backends may order what is left as they like.
+holes stay whole. For a single pod that is to leave the least fragmentation, what it leaves comes last.
+Backends may order what is left as they like.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,6 +13,7 @@ from itertools import zip_longest
 from operator import attrgetter
 
 from phalanx.model.names import NodeName
+from phalanx.model.queues import Objective
 from phalanx.solver.problem import Assignment, NodeClass, Problem
 from phalanx.solver.rulebook import read_rules
 
@@ -20,6 +22,7 @@ DOMAINS = "domains:"
 OF_SUBGROUPS = "subgroup-domains:"
 PRICE = "price"
 ROOM = "room:"
+FRAGMENTS = "fragments"
 
 NOWHERE = NodeName("")
 
@@ -37,7 +40,14 @@ def terms_of(problem: Problem) -> tuple[str, ...]:
     of_subgroups = (OF_SUBGROUPS + level for level in problem.levels[: book.gathered_depth])
     priced = (PRICE,) if any(map(any, set(map(attrgetter("price"), problem.classes)))) else ()
     tight = (ROOM + problem.levels[book.gang_depth - 1],) if book.gang_depth and has_room(problem) else ()
-    return (*elastic, *preferred, *of_subgroups, *priced, *tight)
+    fragments = (FRAGMENTS,) if leaves_fragments(problem) else ()
+    return (*elastic, *preferred, *of_subgroups, *priced, *tight, *fragments)
+
+
+def leaves_fragments(problem: Problem) -> bool:
+    """Whether it is about a single pod that is to leave the least fragmentation."""
+    is_wished = problem.ties is Objective.LEAST_FRAGMENTATION
+    return is_wished and sum([role.maximum for role in problem.roles]) == 1
 
 
 def has_room(problem: Problem) -> bool:
@@ -82,7 +92,7 @@ class Scorer:
         self._anchored = [anchored_domains(problem, level) for level in range(book.preferred_depth)]
         self._gang_depth = book.gang_depth
         self._depth = max(book.gang_depth, book.gathered_depth)
-        self.firm = tuple([term for term in self.terms if not term.startswith(ROOM)])
+        self.firm = tuple([term for term in self.terms if not term.startswith((ROOM, FRAGMENTS))])
         self._gathered = [
             (frozenset(one.roles), [one.anchored(level) for level in range(one.depth)])
             for one in book.gatherings
@@ -108,12 +118,13 @@ class Scorer:
             of_subgroups=[sum(counts) for counts in zip_longest(*per_subgroup, fillvalue=0)],
             price=sum([one.count * home[one.node].price[one.role] for one in assignments]),
             room=self._room(places) if self.is_tight else 0,
+            fragments=self._fragments(assignments) if self.terms[-1:] == (FRAGMENTS,) else 0,
         )
 
     @property
     def is_tight(self) -> bool:
         """Whether room is a term."""
-        return len(self.firm) < len(self.terms)
+        return any(term.startswith(ROOM) for term in self.terms)
 
     def _places(self, nodes: Sequence[NodeName]) -> set[Place]:
         """Where the nodes are, as far as the terms can tell."""
@@ -130,6 +141,10 @@ class Scorer:
         shared = [group for group in self.problem.classes if group.path[:depth] in opened]
         return sum(alone) + sum([group.room * (len(group.nodes) + group.left_out) for group in shared])
 
+    def _fragments(self, assignments: Sequence[Assignment]) -> int:
+        homes = [(self._home[one.node], one.node) for one in assignments]
+        return sum([group.order[group.nodes.index(node)][0] for group, node in homes])
+
     def _opened(self, places: Collection[Place], anchored: Sequence[set[DomainKey]]) -> list[int]:
         """How many domains per level these places are in, those with anchors left out."""
         return [
@@ -145,13 +160,14 @@ class Scorer:
         price: int,
         of_subgroups: Sequence[int] = (),
         room: int = 0,
+        fragments: int = 0,
     ) -> tuple[int, ...]:
         """The terms' values from pods placed, domains opened per level beside the anchors', price, and room.
 
         `of_subgroups` counts the domains opened per level by each subgroup that wishes for few; 0 where it
         ends.
         """
-        values = {UNPLACED: self._wanted - placed, PRICE: price}
+        values = {UNPLACED: self._wanted - placed, PRICE: price, FRAGMENTS: fragments}
         for level, (count, there) in enumerate(zip(opened, self._anchored, strict=False)):
             values[DOMAINS + self.problem.levels[level]] = count + len(there)
         for _, anchored in self._gathered:

@@ -43,10 +43,11 @@ class NodeClass(Struct, frozen=True, omit_defaults=True):
     `budgets` are indices into the Budget rules of `Problem.rules` (in their order) that count these nodes.
     `nodes` come in order of preference: backends take them from the front where nothing else decides. Nodes
     that no answer could need are left out: never more than the roles' maxima together. `order` has a key for
-    each node by which nodes of different classes compare, smaller first; it is empty where `Problem.ties` is
-    Pack. `spots` are the values of the labels in `Problem.keys`, empty for none. `room` is what each node
-    adds to the room of its domain, of which an answer opens as little as it can; 0 where no pod fits or
-    tightness does not matter. `left_out` is how many nodes of the class are left out; they have room too.
+    each node by which nodes of different classes compare, smaller first; it begins with the fragments that a
+    pod leaves there, where these are to be few, and is empty where `Problem.ties` is Pack. `spots` are the
+    values of the labels in `Problem.keys`, empty for none. `room` is what each node adds to the room of its
+    domain, of which an answer opens as little as it can; 0 where no pod fits or tightness does not matter.
+    `left_out` is how many nodes of the class are left out; they have room too.
     """
 
     path: tuple[str, ...]

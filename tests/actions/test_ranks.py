@@ -4,6 +4,7 @@ from itertools import permutations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from phalanx.actions.problems.ranks import Role, in_rank_order
 from phalanx.model.names import NodeName, PodUid
@@ -60,3 +61,13 @@ def test_without_parts_each_role_goes_along_the_network() -> None:
     ranks = pods("worker", [0, 0, 0], 0)
     places = [NodeName("b1"), NodeName("a1"), NodeName("a1")]
     assert in_rank_order([Role(ranks, places), Role(ranks, places[:2])], PATHS) == [ranks, ranks[:2]]
+
+
+def test_pods_without_a_part_take_what_places_are_left() -> None:
+    workers, (leader,) = pods("worker", [0, 1], 1), pods("leader", [1], 0)
+    stranger = replace(leader, uid=PodUid("stranger"), index=None)
+    places = [NodeName("a1"), NodeName("b1")]
+    ordered = in_rank_order([Role(workers, places), Role([stranger, leader], places)], PATHS)
+    assert ordered == [workers, [stranger, leader]]
+    ordered = in_rank_order([Role(workers, places), Role([leader, stranger], places)], PATHS)
+    assert ordered == [workers, [stranger, leader]]

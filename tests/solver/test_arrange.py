@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from phalanx.model.queues import Objective
 from phalanx.solver.checker import check
 from phalanx.solver.engine import place
+from phalanx.solver.objective import FRAGMENTS
 from phalanx.solver.problem import NodeClass, Placed, Problem
 from tests.solver.oracle import best_placements
 from tests.solver.problems import bounded, node, problems, role
@@ -137,3 +138,19 @@ def test_no_equally_good_placement_is_on_more_nodes(free: list[int], price: list
     if isinstance(answer, Placed):
         most = max(sum(count > 0 for count in counts) for (counts,) in best_placements(problem))
         assert len({one.node for one in answer.assignments}) == most
+
+
+@bounded(200)
+@given(problem=problems(roles=1, pods=1))
+def test_a_single_pod_leaves_least_of_all_places_that_are_as_good(problem: Problem) -> None:
+    ordered = _ordered(problem, Objective.LEAST_FRAGMENTATION)
+    answer = place(ordered)
+    if not isinstance(answer, Placed) or not answer.assignments:
+        return
+    (one,) = answer.assignments
+    names = [name for group in ordered.classes for name in group.nodes]
+    places = [counts.index(1) for (counts,) in best_placements(problem)]
+    assert answer.defects == ()
+    assert answer.certificate.terms[-1] == FRAGMENTS
+    assert names.index(one.node) == answer.certificate.objective[-1] == min(places)
+    assert answer.certificate.proven

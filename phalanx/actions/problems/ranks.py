@@ -29,13 +29,14 @@ class Role(Struct, frozen=True):
 def in_rank_order(roles: Sequence[Role], paths: Mapping[NodeName, Path]) -> list[list[Pod]]:
     """Per role its pods in the order of its places. There may be fewer places than pods."""
     taken = [list(role.pods[: len(role.nodes)]) for role in roles]
-    parts = {pod.part for pods in taken for pod in pods}
+    parts = {pod.part for pods in taken for pod in pods} - {None}
     if len(roles) < 2 or len(parts) < 2:
         return taken
     leading = max(range(len(roles)), key=lambda index: len(taken[index]))
     first: dict[int | None, Place] = {}
     for pod, node in zip(taken[leading], roles[leading].nodes, strict=True):
-        first.setdefault(pod.part, _place(node, paths))
+        if pod.part is not None:
+            first.setdefault(pod.part, _place(node, paths))
     return [
         pods if index == leading else _near_their_parts(pods, role.nodes, first, paths)
         for index, (role, pods) in enumerate(zip(roles, taken, strict=True))
