@@ -6,17 +6,14 @@ load of daemons: 45 % are free, the others have 0 to 7 GPUs left.
 
 import random
 from collections.abc import Sequence
-from operator import attrgetter
-
-from msgspec import Struct
 
 from phalanx.actions.nodes.room import pod_weights, room_of
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Rule
 from phalanx.solver.greedy import search
 from phalanx.solver.nodetable import assignments_of, nodes_of
-from phalanx.solver.objective import Scorer, homes_of
-from phalanx.solver.problem import Assignment, NodeClass, Problem, RoleDemand
+from phalanx.solver.objective import ROOM, Scorer
+from phalanx.solver.problem import NodeClass, Problem, RoleDemand
 from phalanx.solver.rows import rows_of
 from phalanx.solver.scopes import scopes_of
 
@@ -81,29 +78,13 @@ def _node(
     )
 
 
-class Greedy(Struct, frozen=True):
-    """What greedy search alone finds."""
-
-    score: tuple[int, ...]
-    assignments: Sequence[Assignment]
-
-
-def greedy_placement(problem: Problem) -> Greedy | None:
-    """The best that greedy search finds over all scopes, none where it places nothing."""
+def greedy_score(problem: Problem) -> tuple[int, ...] | None:
+    """The best that greedy search alone finds over all scopes, none where it places nothing."""
     table, scorer = nodes_of(rows_of(problem)), Scorer(problem)
     found = [search(table, scope) for scope in scopes_of(table, table.rows.book.required_depth)]
-    placements = [assignments_of(table, one) for one in found if one is not None]
-    scored = (Greedy(scorer.score(one), one) for one in placements)
-    return min(scored, key=attrgetter("score"), default=None)
+    return min((scorer.score(assignments_of(table, one)) for one in found if one is not None), default=None)
 
 
-def left_in_its_racks(problem: Problem, assignments: Sequence[Assignment]) -> int:
-    """For how many more pods of the first role the racks that are used have room."""
-    request = problem.roles[0].request
-    racks = {group.path for group in homes_of(problem, assignments).values()}
-    room = (
-        min(free // need for free, need in zip(group.free, request, strict=True) if need) * len(group.nodes)
-        for group in problem.classes
-        if group.path in racks
-    )
-    return sum(room) - sum(one.count for one in assignments)
+def firm_terms(terms: Sequence[str]) -> int:
+    """How many terms of a certificate come before tightness."""
+    return [not term.startswith(ROOM) for term in terms].count(True)

@@ -21,11 +21,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bench.instances import greedy_placement, helpers, instance, workers
+from bench.instances import firm_terms, greedy_score, helpers, instance, workers
 from bench.record import record
 from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
 from phalanx.solver.engine import place
-from phalanx.solver.objective import DOMAINS, ROOM, UNPLACED
+from phalanx.solver.objective import DOMAINS, UNPLACED
 from phalanx.solver.problem import Placed, Problem, RoleDemand
 
 RESULTS = Path(__file__).parent / "results"
@@ -115,12 +115,12 @@ def measured(seed: int) -> Figures:
     answer = place(problem)
     seconds = time.process_time() - began
     pods = sum(role.maximum for role in problem.roles)
-    greedy = greedy_placement(problem)
+    greedy = greedy_score(problem)
     if not isinstance(answer, Placed):
         return Figures(make, len(problem.classes), pods, False, answer.proven, answer.proven, 0.0, answer.by,
                        0.0, 0, False, greedy is not None, seconds)  # fmt: skip
     certificate = answer.certificate
-    firm = [not term.startswith(ROOM) for term in certificate.terms].count(True)
+    firm = firm_terms(certificate.terms)
     proven_but_room = certificate.objective[:firm] == certificate.bound[:firm]
     gaps = [each - bound for each, bound in zip(certificate.objective, certificate.bound, strict=True)]
     return Figures(
@@ -134,8 +134,8 @@ def measured(seed: int) -> Figures:
         by=certificate.by,
         value_gap=gaps[0] / pods if certificate.terms[:1] == (UNPLACED,) else 0.0,
         domains_above=_first_gap(certificate.terms, gaps),
-        beats_greedy=greedy is None or certificate.objective < greedy.score,
-        worse_than_greedy=greedy is not None and certificate.objective > greedy.score,
+        beats_greedy=greedy is None or certificate.objective < greedy,
+        worse_than_greedy=greedy is not None and certificate.objective > greedy,
         seconds=seconds,
     )
 

@@ -56,13 +56,17 @@ def with_seats(problem: Problem) -> Problem:
 
 
 def _with_each_node(problem: Problem, keys: tuple[str, ...]) -> Problem:
-    """The same, with labels that have another value on every node among its keys."""
+    """The same, with labels that have another value on every node among its keys.
+
+    Nodes that are left out are so with the first node of their class.
+    """
     classes = tuple(
         replace(
             group,
             nodes=(node,),
             order=group.order[index : index + 1],
             spots=(*group.spots, *(node for _ in keys)),
+            left_out=0 if index else group.left_out,
         )
         for group in problem.classes
         for index, node in enumerate(group.nodes)

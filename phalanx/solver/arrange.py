@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
 from phalanx.solver.certify import certified
-from phalanx.solver.checker import check
+from phalanx.solver.checker import check_assignments
 from phalanx.solver.objective import Scorer, leaves_fragments
 from phalanx.solver.problem import Assignment, NodeClass, Placed, Problem
 from phalanx.solver.rows import FITS_MAX
@@ -56,17 +56,17 @@ def _on_first_node(problem: Problem, placed: Placed) -> Placed:
 
     As all nodes are looked at, what it leaves is proven to be least where the terms before it are proven.
     """
-    (one,) = placed.assignments
     scorer, reached = Scorer(problem), placed.certificate
-    usable = [group for group in problem.classes if group.eligible[one.role]]
-    nodes = sorted(pair for group in usable for pair in zip(group.order, group.nodes, strict=True))
-    bound = None if reached.proven else (*reached.bound, nodes[0][0][0])
+    pairs = (pair for group in problem.classes for pair in zip(group.order, group.nodes, strict=True))
+    nodes = sorted(pairs)
+    bound = None if reached.proven else (*reached.bound, min(0, *(order[0] for order, _ in nodes)))
+    if not placed.assignments:
+        return certified(scorer, (), bound=bound, by=reached.by)
+    (one,) = placed.assignments
     for _, node in nodes:
         trial = (replace(one, node=node),)
-        if scorer.score(trial)[:-1] == reached.objective:
-            moved = certified(scorer, trial, bound=bound, by=reached.by)
-            if not check(problem, moved):
-                return moved
+        if scorer.score(trial)[:-1] == reached.objective and not check_assignments(problem, trial):
+            return certified(scorer, trial, bound=bound, by=reached.by)
     return certified(scorer, placed.assignments, bound=bound, by=reached.by)
 
 

@@ -25,17 +25,27 @@ Home = dict[NodeName, NodeClass]
 
 
 def check(problem: Problem, placed: Placed) -> tuple[str, ...]:
-    """What is wrong with this placement, in words; empty when it keeps every rule."""
+    """What is wrong with this placement, in words; empty when it keeps every rule and claims what is true."""
     home = homes_of(problem, placed.assignments)
-    wrong = [*_malformed(problem, placed.assignments, home)]
-    if not wrong:
-        wrong += _miscounted(problem, placed.assignments)
-        wrong += _ineligible(problem, placed.assignments, home)
-        wrong += _overfull(problem, placed.assignments, home)
-        for rule in problem.rules:
-            wrong += _broken(rule, problem, placed.assignments, home)
-        wrong += _overclaimed(Scorer(problem, home), placed)
-    return tuple(wrong)
+    wrong = _unsound(problem, placed.assignments, home)
+    return tuple(wrong) or tuple(_overclaimed(Scorer(problem, home), placed))
+
+
+def check_assignments(problem: Problem, assignments: Sequence[Assignment]) -> tuple[str, ...]:
+    """The same, of a placement without a certificate."""
+    return tuple(_unsound(problem, assignments, homes_of(problem, assignments)))
+
+
+def _unsound(problem: Problem, assignments: Sequence[Assignment], home: Home) -> list[str]:
+    wrong = [*_malformed(problem, assignments, home)]
+    if wrong:
+        return wrong
+    wrong += _miscounted(problem, assignments)
+    wrong += _ineligible(problem, assignments, home)
+    wrong += _overfull(problem, assignments, home)
+    for rule in problem.rules:
+        wrong += _broken(rule, problem, assignments, home)
+    return wrong
 
 
 def broken_rules(problem: Problem, assignments: Sequence[Assignment]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from phalanx.limits import DOMAINS_TRIED_MAX
 from phalanx.model.rules import Apart, Beside
 from phalanx.solver.checker import broken_rules
-from phalanx.solver.fill import fill, role_order
+from phalanx.solver.fill import fill
 from phalanx.solver.nodetable import Counts, Found, NodeTable, assignments_of
 from phalanx.solver.rows import BoolArray, IntArray
 from phalanx.solver.rulebook import Meeting
@@ -82,7 +82,7 @@ def _filled(
     table: NodeTable, nodes: IntArray, want: Sequence[int], masks: Sequence[BoolArray], counts: Counts
 ) -> Counts:
     """The roles one after the other, each where no pod keeps it away."""
-    for role in role_order(table.rows):
+    for role in table.rows.role_order:
         one_each = _is_alone(table, role)
         before = -1
         while before < int(counts[:, role].sum()) < want[role]:

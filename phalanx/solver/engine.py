@@ -29,7 +29,7 @@ def place(problem: Problem, *, limits: SolveLimits = DEFAULT_LIMITS) -> Answer:
     packed = structs.replace(problem, ties=Objective.PACK) if leaves_fragments(problem) else problem
     asked = _Asked(packed, with_seats(packed), [])
     answer = _first_sound(asked, limits)
-    if isinstance(answer, Placed) and answer.assignments and problem.ties is not Objective.PACK:
+    if isinstance(answer, Placed) and problem.ties is not Objective.PACK:
         posed = structs.replace(asked.posed, ties=problem.ties)
         answer = _arranged(_Asked(problem, posed, asked.defects), answer)
     return structs.replace(answer, defects=tuple(asked.defects))

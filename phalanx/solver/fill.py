@@ -37,20 +37,6 @@ class Spending:
                 self._left[budget][resource] -= self._requests[role][resource] * count
 
 
-def role_order(rows: Rows) -> list[int]:
-    """Roles by the share of the roomiest node that one pod takes, largest first; ties: fewer nodes first."""
-    weights = role_weights(rows)
-    nodes = (rows.count[:, None] * (rows.fits > 0)).sum(axis=0).tolist()
-    return sorted(range(len(weights)), key=lambda role: (-weights[role], nodes[role], role))
-
-
-def role_weights(rows: Rows) -> list[int]:
-    """Per role, the dominant share of one pod in the roomiest node, in thousandths, 1 to 1000."""
-    most = rows.free.max(axis=0, initial=1)
-    shares = (requests_of(rows.problem) * 1000) // np.maximum(most, 1)
-    return [min(max(1, share), 1000) for share in shares.max(axis=1, initial=0).tolist()]
-
-
 def fill(
     table: NodeTable,
     nodes: IntArray,
@@ -69,7 +55,7 @@ def fill(
     counts = np.zeros((len(nodes), len(want)), dtype=np.int64) if start is None else start.copy()
     left = rows.free[row] - counts @ requests
     spending = _spent(rows, row, counts)
-    for role in role_order(rows):
+    for role in rows.role_order:
         missing = want[role] - int(counts[:, role].sum())
         if missing <= 0:
             continue

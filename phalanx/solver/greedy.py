@@ -10,7 +10,7 @@ import numpy as np
 from phalanx.limits import DOMAINS_TRIED_MAX
 from phalanx.solver.bonded import closer_subgroups, search_bonded
 from phalanx.solver.companions import in_company
-from phalanx.solver.fill import fill, role_weights
+from phalanx.solver.fill import fill
 from phalanx.solver.nodetable import Found, NodeTable
 from phalanx.solver.rows import BoolArray, IntArray
 from phalanx.solver.scopes import Scope
@@ -57,7 +57,7 @@ def _narrow(table: NodeTable, found: Found, level: int) -> Found:
 def _choices(table: NodeTable, found: Found, level: int, domain: IntArray) -> Iterator[BoolArray]:
     """Selections of nodes by domain, best first: open domains, plus one, plus ever more of the largest."""
     held = _held(table, found, level, domain)
-    size = held @ np.array(role_weights(table.rows), dtype=np.int64)
+    size = held @ np.array(table.rows.role_weights, dtype=np.int64)
     opened = table.rows.tree.open[level]
     inside = opened[domain]
     if inside.any():

@@ -88,6 +88,8 @@ def _moved(table: NodeTable, found: Found, domain: IntArray, stay: IntArray) -> 
     """The same number of pods on the nodes of these domains: as few moved as may be, else all put anew."""
     inside = np.isin(domain, stay)
     nodes, wanted = found.nodes[inside], found.placed
+    if (table.rows.fits[table.row[nodes]].sum(axis=0) < wanted).any():
+        return None
     for start in (found.counts[inside], None):
         filled = fill(table, nodes, wanted, start=start)
         if filled.sum(axis=0).tolist() == wanted:

@@ -11,7 +11,10 @@ TIGHTNESS_NODES_MAX: Final = 1_024
 TIGHTNESS_EFFORT_MAX: Final = 0.05
 """Deterministic units that CP-SAT may take for tightness in one problem, some hundredths of a second."""
 
-TIGHTNESS_STEPS_MAX: Final = 16
+TIGHTNESS_NODES_PER_UNIT: Final = 10_000
+"""Nodes in questions to CP-SAT that count as one such unit: their models have to be built."""
+
+TIGHTNESS_STEPS_MAX: Final = 8
 """Domains that greedy search bounds or looks into where nothing but tightness can be gained."""
 
 DOMAIN_CHOICES_MAX: Final = 5_000

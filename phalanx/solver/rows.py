@@ -47,7 +47,8 @@ class Rows(Struct, frozen=True, eq=False):
     `fits` is how many pods of a role one node holds by itself. `domain[i]` is the number of each row's domain
     of level i. `count` is a row's number of nodes, `budgets` are the budgets that count them, `spots` the
     values of the problem's keys on them. `room` is what a row adds to the room of its domain, None where
-    tightness does not matter.
+    tightness does not matter. `role_weights`: the dominant share of one pod in the roomiest node, in
+    thousandths, 1 to 1000; `role_order`: by that, largest first, of equals those with fewer nodes first.
     """
 
     problem: Problem
@@ -62,6 +63,8 @@ class Rows(Struct, frozen=True, eq=False):
     tree: Tree
     spots: tuple[tuple[str, ...], ...]
     room: IntArray | None
+    role_weights: tuple[int, ...]
+    role_order: tuple[int, ...]
 
 
 def rows_of(problem: Problem) -> Rows:
@@ -76,26 +79,41 @@ def rows_of(problem: Problem) -> Rows:
     used = [problem.classes[group] for group in groups]
     domain, tree = _domains(problem, book.depth, used, nodes)
     index = np.array(groups, dtype=np.int64)
+    free, fits = free[index], fits[index]
     count = np.fromiter(map(len, nodes), dtype=np.int64, count=len(nodes))
+    weights = _role_weights(problem, free)
     return Rows(
         problem=problem,
         book=book,
         nodes=tuple(nodes),
         count=count,
-        free=free[index],
-        fits=fits[index],
+        free=free,
+        fits=fits,
         price=_table([group.price for group in used], len(problem.roles)),
         budgets=tuple(book.budgets_of(group) for group in used) if book.budgets else ((),) * len(used),
         domain=domain,
         tree=tree,
         spots=tuple([group.spots for group in used]),
         room=_room(book, used, count) if book.gang_depth and has_room(problem) else None,
+        role_weights=weights,
+        role_order=_role_order(weights, fits, count),
     )
 
 
 def requests_of(problem: Problem) -> IntArray:
     """Requests as an array, a row per role and a column per resource; cut where they fit on no node."""
     return _table([role.request for role in problem.roles], len(problem.resources))
+
+
+def _role_weights(problem: Problem, free: IntArray) -> tuple[int, ...]:
+    most = free.max(axis=0, initial=1)
+    shares = (requests_of(problem) * 1000) // np.maximum(most, 1)
+    return tuple([min(max(1, share), 1000) for share in shares.max(axis=1, initial=0).tolist()])
+
+
+def _role_order(weights: Sequence[int], fits: IntArray, count: IntArray) -> tuple[int, ...]:
+    nodes = (count[:, None] * (fits > 0)).sum(axis=0).tolist()
+    return tuple(sorted(range(len(weights)), key=lambda role: (-weights[role], nodes[role], role)))
 
 
 def _free(problem: Problem) -> IntArray:

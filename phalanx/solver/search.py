@@ -10,7 +10,7 @@ from phalanx.limits import QUESTION_EFFORT_MIN
 from phalanx.solver import bounds
 from phalanx.solver.branches import Branch, Exploration
 from phalanx.solver.certify import certified
-from phalanx.solver.limits import TIGHTNESS_EFFORT_MAX, TIGHTNESS_NODES_MAX
+from phalanx.solver.limits import TIGHTNESS_EFFORT_MAX, TIGHTNESS_NODES_MAX, TIGHTNESS_NODES_PER_UNIT
 from phalanx.solver.problem import Answer, Placed, Problem, SolveLimits, Unplaceable
 from phalanx.solver.scopes import likeness
 from phalanx.solver.splitting import tightened
@@ -93,7 +93,8 @@ class _Refinement:
         branch.bound = answer.bound
         self._by = self._by if answer.declined else cpsat.BY
         self._effort -= max(answer.spent, QUESTION_EFFORT_MIN)
-        self._tightness -= max(answer.for_tightness, QUESTION_EFFORT_MIN)
+        size = len(branch.scope.nodes) / TIGHTNESS_NODES_PER_UNIT
+        self._tightness -= max(answer.for_tightness, size)
         if answer.found is not None:
             exploration.keep(tightened(exploration.table, answer.found))
         return answer.empty

@@ -171,7 +171,8 @@ def company_problems(draw: st.DrawFn) -> Problem:
     company = draw(st.lists(_company([one.shape for one in demands]), min_size=1, max_size=2))
     rules = [structs.replace(rule, name=f"company {index}") for index, rule in enumerate(company)]
     wishes = (FewestDomains("preferred", "rack"),) if draw(st.booleans()) else ()
-    return Problem(("cpu",), ("rack",), tuple(demands), tuple(classes), (*wishes, *rules), keys=("row",))
+    roomy = draw(_with_room(classes, demands))
+    return Problem(("cpu",), ("rack",), tuple(demands), roomy, (*wishes, *rules), keys=("row",))
 
 
 @st.composite

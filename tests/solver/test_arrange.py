@@ -154,3 +154,12 @@ def test_a_single_pod_leaves_least_of_all_places_that_are_as_good(problem: Probl
     assert answer.certificate.terms[-1] == FRAGMENTS
     assert names.index(one.node) == answer.certificate.objective[-1] == min(places)
     assert answer.certificate.proven
+
+
+def test_a_pod_that_fits_nowhere_and_need_not_start_leaves_nothing() -> None:
+    problem = Problem(("gpu",), (), (role("late", (5,), 0, 1),), (node("a", (1,)),))
+    ordered = _ordered(problem, Objective.LEAST_FRAGMENTATION)
+    answer = place(ordered)
+    assert isinstance(answer, Placed)
+    assert check(ordered, answer) == answer.defects == ()
+    assert answer.certificate.objective == (1, 0)

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
-from phalanx.model.rules import Budget, FewestDomains, Rule, SameDomain
+from msgspec.structs import replace
+
+from phalanx.model.names import NodeName, ShapeKey
+from phalanx.model.rules import Apart, Budget, FewestDomains, Rule, SameDomain
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Answer, NodeClass, Placed, Problem, RoleDemand, Unplaceable
 from tests.solver.problems import node, role
@@ -189,3 +192,28 @@ def test_amounts_beyond_any_machine_do_not_overflow() -> None:
     assert isinstance(place(problem([role("a", (2**70,), 1), role("b", (1,), 1)], nodes)), Unplaceable)
     exact = [role("a", (2**40 + 1,), 2), role("b", (2**40 - 1,), 1)]
     assert where(place(problem(exact, nodes))) == {(0, "n1"): 1, (0, "n2"): 1, (1, "n2"): 1}
+
+
+def test_nodes_left_out_count_once_where_each_node_is_told_from_the_others() -> None:
+    """A leader and a worker are on hosts of the rack with room for five, not of that with room for six."""
+    roles = tuple(replace(role(shape, (1,), 1), shape=shape) for shape in ("leader", "worker"))
+    racks = [
+        NodeClass(
+            path=(rack,),
+            free=(2,),
+            eligible=(True, True),
+            price=(0, 0),
+            nodes=tuple(NodeName(f"{rack}-{index}") for index in range(3)),
+            room=room,
+            left_out=left_out,
+        )
+        for rack, room, left_out in (("r0", 1, 2), ("r1", 2, 0))
+    ]
+    apart = Apart("apart", "host", (ShapeKey("leader"),), (ShapeKey("worker"),))
+    rules = (FewestDomains("preferred", "rack"), apart)
+    for classes, room in ((racks, 5), (racks[:1], 5), (racks[1:], 6)):
+        answer = place(Problem(("cpu",), ("rack",), roles, tuple(classes), rules))
+        assert isinstance(answer, Placed)
+        assert answer.certificate.objective == (1, room)
+        assert answer.certificate.proven
+        assert answer.defects == ()
