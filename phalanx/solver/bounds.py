@@ -70,7 +70,10 @@ class Relaxations:
         )
 
     def in_one(self, scope: Scope, simple: tuple[int, ...]) -> tuple[int, ...]:
-        """A simple bound with the room of the scope, where that is a domain of the gang's deepest level."""
+        """A simple bound with the room of the scope, where that is a domain of the gang's deepest level.
+
+        Room is the last term that backends know.
+        """
         if not self._scorer.is_tight or not any(scope.room):
             return simple
         return (*simple[:-1], max(simple[-1], self._rooms.of(scope)))

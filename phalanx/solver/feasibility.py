@@ -5,7 +5,6 @@ from msgspec import structs
 from phalanx.limits import EXPLANATION_EFFORT_PART, EXPLANATION_SOLVES_MAX
 from phalanx.model.rules import Wish
 from phalanx.solver.answers import ANSWERS
-from phalanx.solver.objective import has_room
 from phalanx.solver.problem import Answer, Placed, Problem, SolveLimits
 
 
@@ -45,7 +44,7 @@ def bare(problem: Problem) -> Problem:
     """The minimums under the rules that must hold, without wishes, prices, room: as hard, faster to solve."""
     roles = tuple(structs.replace(role, maximum=role.minimum) for role in problem.roles)
     classes = problem.classes
-    if has_room(problem) or any(any(price) for price in {group.price for group in classes}):
+    if problem.has_room or problem.has_prices:
         free_of_charge = (0,) * len(roles)
         classes = tuple(structs.replace(group, price=free_of_charge, room=0) for group in classes)
     rules = tuple(rule for rule in problem.rules if not isinstance(rule, Wish))

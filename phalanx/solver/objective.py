@@ -10,7 +10,6 @@ Backends may order what is left as they like.
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from operator import attrgetter
 
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
@@ -38,8 +37,8 @@ def terms_of(problem: Problem) -> tuple[str, ...]:
     book = read_rules(problem)
     preferred = (DOMAINS + level for level in problem.levels[: book.preferred_depth])
     of_subgroups = (OF_SUBGROUPS + level for level in problem.levels[: book.gathered_depth])
-    priced = (PRICE,) if any(map(any, set(map(attrgetter("price"), problem.classes)))) else ()
-    tight = (ROOM + problem.levels[book.gang_depth - 1],) if book.gang_depth and has_room(problem) else ()
+    priced = (PRICE,) if problem.has_prices else ()
+    tight = (ROOM + problem.levels[book.gang_depth - 1],) if book.gang_depth and problem.has_room else ()
     fragments = (FRAGMENTS,) if leaves_fragments(problem) else ()
     return (*elastic, *preferred, *of_subgroups, *priced, *tight, *fragments)
 
@@ -48,11 +47,6 @@ def leaves_fragments(problem: Problem) -> bool:
     """Whether it is about a single pod that is to leave the least fragmentation."""
     is_wished = problem.ties is Objective.LEAST_FRAGMENTATION
     return is_wished and sum([role.maximum for role in problem.roles]) == 1
-
-
-def has_room(problem: Problem) -> bool:
-    """Whether tightness matters."""
-    return any(map(attrgetter("room"), problem.classes))
 
 
 def domain_key(path: Sequence[str], level: int, node: NodeName) -> DomainKey:

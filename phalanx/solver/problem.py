@@ -1,5 +1,8 @@
 """A placement problem and its answer, as data. The solver knows no policy: actions build the problem."""
 
+from functools import cached_property
+from operator import attrgetter
+
 from msgspec import Struct
 
 from phalanx.limits import SOLVE_DETERMINISTIC_LIMIT
@@ -62,7 +65,7 @@ class NodeClass(Struct, frozen=True, omit_defaults=True):
     left_out: int = 0
 
 
-class Problem(Struct, frozen=True):
+class Problem(Struct, frozen=True, dict=True):
     """Place these roles on these classes under these rules.
 
     `levels` are the names of the topology's levels, widest first. `anchors` are the domain paths of members
@@ -83,6 +86,16 @@ class Problem(Struct, frozen=True):
     ties: Objective = Objective.PACK
     keys: tuple[str, ...] = ()
     spread: int = 0
+
+    @cached_property
+    def has_prices(self) -> bool:
+        """Whether some node is dearer, or cheaper, than nothing."""
+        return any(map(any, set(map(attrgetter("price"), self.classes))))
+
+    @cached_property
+    def has_room(self) -> bool:
+        """Whether tightness matters."""
+        return any(map(attrgetter("room"), self.classes))
 
 
 class Assignment(Struct, frozen=True):

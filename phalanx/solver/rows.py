@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from phalanx.limits import ARRAY_AMOUNT_MAX
 from phalanx.model.names import NodeName
-from phalanx.solver.objective import DomainKey, anchored_domains, domain_key, has_room
+from phalanx.solver.objective import DomainKey, anchored_domains, domain_key
 from phalanx.solver.problem import NodeClass, Problem
 from phalanx.solver.rulebook import Rulebook, read_rules
 
@@ -42,7 +42,7 @@ class Tree(Struct, frozen=True, eq=False):
 
 
 class Rows(Struct, frozen=True, eq=False):
-    """Arrays over rows; two-dimensional ones have a column per resource or per role.
+    """Arrays over rows, and the class behind each; two-dimensional ones have a column per resource or role.
 
     `fits` is how many pods of a role one node holds by itself. `domain[i]` is the number of each row's domain
     of level i. `count` is a row's number of nodes, `budgets` are the budgets that count them, `spots` the
@@ -53,6 +53,7 @@ class Rows(Struct, frozen=True, eq=False):
 
     problem: Problem
     book: Rulebook
+    classes: tuple[NodeClass, ...]
     nodes: tuple[tuple[NodeName, ...], ...]
     count: IntArray
     free: IntArray
@@ -85,16 +86,17 @@ def rows_of(problem: Problem) -> Rows:
     return Rows(
         problem=problem,
         book=book,
+        classes=tuple(used),
         nodes=tuple(nodes),
         count=count,
         free=free,
         fits=fits,
-        price=_table([group.price for group in used], len(problem.roles)),
+        price=_prices(problem, used),
         budgets=tuple(book.budgets_of(group) for group in used) if book.budgets else ((),) * len(used),
         domain=domain,
         tree=tree,
-        spots=tuple([group.spots for group in used]),
-        room=_room(book, used, count) if book.gang_depth and has_room(problem) else None,
+        spots=tuple([group.spots for group in used]) if problem.keys else ((),) * len(used),
+        room=_room(book, used, count) if book.gang_depth and problem.has_room else None,
         role_weights=weights,
         role_order=_role_order(weights, fits, count),
     )
@@ -103,6 +105,12 @@ def rows_of(problem: Problem) -> Rows:
 def requests_of(problem: Problem) -> IntArray:
     """Requests as an array, a row per role and a column per resource; cut where they fit on no node."""
     return _table([role.request for role in problem.roles], len(problem.resources))
+
+
+def _prices(problem: Problem, groups: Sequence[NodeClass]) -> IntArray:
+    if not problem.has_prices:
+        return np.zeros((len(groups), len(problem.roles)), dtype=np.int64)
+    return _table([group.price for group in groups], len(problem.roles))
 
 
 def _role_weights(problem: Problem, free: IntArray) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from phalanx.solver.certify import certified
 from phalanx.solver.fewest import Choice, Rank, best_choice, fewest, opened_room
 from phalanx.solver.forest import Forest, forest_of
-from phalanx.solver.objective import Scorer, homes_of
+from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import Answer, Assignment, Problem, Unplaceable
 from phalanx.solver.rows import IntArray, Rows, rows_of
 from phalanx.solver.rulebook import pods_allowed
@@ -45,9 +45,9 @@ def place_on_tree(problem: Problem) -> Answer | None:
     if pods.demand == 0:
         return certified(Scorer(problem), (), bound=None, by=BY)
     choice = _choose(pods)
-    assignments = _spread(pods, choice.domains)
-    scorer = Scorer(problem, homes_of(problem, assignments))
-    return certified(scorer, assignments, bound=_bound(pods, choice, scorer), by=BY)
+    spread = _spread(pods, choice.domains)
+    scorer = Scorer(problem, {one.node: rows.classes[row] for row, one in spread})
+    return certified(scorer, [one for _, one in spread], bound=_bound(pods, choice, scorer), by=BY)
 
 
 def _most(rows: Rows) -> int | None:
@@ -122,8 +122,8 @@ def _cheapest(pods: _Pods, within: IntArray) -> int:
     return int((price[order] * _taken(pods, within[order])).sum())
 
 
-def _spread(pods: _Pods, domains: IntArray) -> list[Assignment]:
-    """The pods on nodes of these domains: the cheapest, then the fullest domain and node first."""
+def _spread(pods: _Pods, domains: IntArray) -> list[tuple[int, Assignment]]:
+    """Rows in these domains and the pods there: the cheapest, then the fullest domain and node first."""
     rows, last = pods.rows, pods.forest.last
     within = _within(pods, domains)
     fits = rows.fits[within, 0]
@@ -133,7 +133,7 @@ def _spread(pods: _Pods, domains: IntArray) -> list[Assignment]:
         within[order].tolist(), _taken(pods, within[order]).tolist(), fits[order].tolist(), strict=True
     ):
         for node in rows.nodes[row][: -(-taken // fit)]:
-            assignments.append(Assignment(role=0, node=node, count=min(fit, taken)))
+            assignments.append((row, Assignment(role=0, node=node, count=min(fit, taken))))
             taken -= fit
     return assignments
 
