@@ -145,14 +145,15 @@ def _several(
     simple = needed_per_level(forest, domains, demand, level=level)
     widest = _with_open(forest, domains, demand, level, count)
     best = _inside(forest, widest, demand, level, (count,), rank)
+    able = _large_enough(forest, domains, demand, level, count)
     for deepest in range(level + 1, forest.last + 1):
         depth = deepest - level
         limits = best.cost[: depth + 1]
         if limits[depth] == simple[depth]:
             continue
-        if table_work(forest, domains, limits, level=level) > TABLE_WORK_MAX:
+        if table_work(forest, able, limits, level=level) > TABLE_WORK_MAX:
             return Choice(best.cost, (*best.cost[:depth], *simple[depth:], 0), best.domains)
-        table = table_of(forest, domains, limits, level=level)
+        table = table_of(forest, able, limits, level=level)
         enough = int(np.searchsorted(table.most[limits[:depth]], demand))
         if enough < limits[depth]:
             chosen = np.array(trace(forest, table, (*limits[:depth], enough)), dtype=np.int64)
@@ -161,6 +162,14 @@ def _several(
     if rank is None and opened_room(forest, best.domains) > least:
         best = replace(best, domains=_elsewhere(forest, best, demand, least))
     return Choice(best.cost, (*best.cost, least), best.domains)
+
+
+def _large_enough(forest: Forest, domains: IntArray, demand: int, level: int, count: int) -> IntArray:
+    """The open ones, and those that hold what the `count` - 1 largest beside them do not."""
+    held, is_open = forest.held[level][domains], forest.open[level][domains]
+    largest = np.sort(held[~is_open])[::-1][: count - 1]
+    missing = forest.missing(level, domains, demand) - int(largest.sum())
+    return domains[is_open | (held >= missing)]
 
 
 def _elsewhere(forest: Forest, best: Choice, demand: int, least: int) -> IntArray:
