@@ -12,7 +12,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.rules import Rule
 from phalanx.solver.greedy import search
 from phalanx.solver.nodetable import assignments_of, nodes_of
-from phalanx.solver.objective import ROOM, Scorer
+from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import NodeClass, Problem, RoleDemand
 from phalanx.solver.rows import rows_of
 from phalanx.solver.scopes import scopes_of
@@ -83,8 +83,3 @@ def greedy_score(problem: Problem) -> tuple[int, ...] | None:
     table, scorer = nodes_of(rows_of(problem)), Scorer(problem)
     found = [search(table, scope) for scope in scopes_of(table, table.rows.book.required_depth)]
     return min((scorer.score(assignments_of(table, one)) for one in found if one is not None), default=None)
-
-
-def firm_terms(terms: Sequence[str]) -> int:
-    """How many terms of a certificate come before tightness."""
-    return [not term.startswith(ROOM) for term in terms].count(True)

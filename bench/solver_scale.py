@@ -17,10 +17,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from bench.instances import firm_terms, greedy_score, helpers, instance, workers
+from bench.instances import greedy_score, helpers, instance, workers
 from bench.record import record
 from phalanx.model.rules import FewestDomains, Rule, SameDomain
 from phalanx.solver.engine import place
+from phalanx.solver.objective import firm_terms
 from phalanx.solver.problem import Placed, Problem, RoleDemand
 
 RESULTS = Path(__file__).parent / "results"

@@ -21,11 +21,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bench.instances import firm_terms, greedy_score, helpers, instance, workers
+from bench.instances import greedy_score, helpers, instance, workers
 from bench.record import record
 from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
 from phalanx.solver.engine import place
-from phalanx.solver.objective import DOMAINS, UNPLACED
+from phalanx.solver.objective import DOMAINS, UNPLACED, firm_terms
 from phalanx.solver.problem import Placed, Problem, RoleDemand
 
 RESULTS = Path(__file__).parent / "results"

@@ -76,7 +76,7 @@ class Exploration:
 
     def for_tightness(self, branch: Branch) -> bool:
         """Whether the branch can hold nothing that is better in any other term than tightness."""
-        firm = len(self.scorer.firm)
+        firm = self.scorer.firm
         return self.best.score is not None and branch.bound[:firm] >= self.best.score[:firm]
 
     def keep(self, found: Found | None) -> None:

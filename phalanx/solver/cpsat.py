@@ -119,7 +119,7 @@ class _Solve:
 
     def _optimise(self, index: int, term: cp_model.LinearExpr | None) -> bool:
         effort = self._question.effort - self._spent
-        is_firm = index < len(self._scorer.firm)
+        is_firm = index < self._scorer.firm
         solver = one_worker(
             self._table.rows.problem.seed, effort if is_firm else min(effort, self._question.tightness)
         )

@@ -11,7 +11,7 @@ from phalanx.solver.arrange import arranged
 from phalanx.solver.checker import check
 from phalanx.solver.closed import place_closed
 from phalanx.solver.limits import TIGHTNESS_NODES_MAX
-from phalanx.solver.objective import ROOM, leaves_fragments
+from phalanx.solver.objective import firm_terms, leaves_fragments
 from phalanx.solver.problem import Answer, Placed, Problem, SolveLimits, Unplaceable
 from phalanx.solver.rows import TooLarge
 from phalanx.solver.search import place_by_search
@@ -66,7 +66,7 @@ def _is_settled(problem: Problem, answer: Placed) -> bool:
     certificate = answer.certificate
     if certificate.proven:
         return True
-    firm = [not term.startswith(ROOM) for term in certificate.terms].count(True)
+    firm = firm_terms(certificate.terms)
     many = sum([len(group.nodes) for group in problem.classes]) > TIGHTNESS_NODES_MAX
     return many and certificate.objective[:firm] == certificate.bound[:firm]
 

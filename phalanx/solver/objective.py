@@ -43,6 +43,11 @@ def terms_of(problem: Problem) -> tuple[str, ...]:
     return (*elastic, *preferred, *of_subgroups, *priced, *tight, *fragments)
 
 
+def firm_terms(terms: Sequence[str]) -> int:
+    """How many of the terms, from the first on, are worth a long search: all before tightness."""
+    return [not term.startswith((ROOM, FRAGMENTS)) for term in terms].count(True)
+
+
 def leaves_fragments(problem: Problem) -> bool:
     """Whether it is about a single pod that is to leave the least fragmentation."""
     is_wished = problem.ties is Objective.LEAST_FRAGMENTATION
@@ -73,8 +78,7 @@ def homes_of(problem: Problem, assignments: Sequence[Assignment]) -> dict[NodeNa
 class Scorer:
     """Evaluates placements of one problem; made once where many placements are compared.
 
-    `homes` of all nodes that will be used spare the look at all others. `firm` are the terms that are worth a
-    long search: all but tightness.
+    `homes` of all nodes that will be used spare the look at all others. `firm` is the number of firm terms.
     """
 
     def __init__(self, problem: Problem, homes: Mapping[NodeName, NodeClass] | None = None) -> None:
@@ -86,7 +90,7 @@ class Scorer:
         self._anchored = [anchored_domains(problem, level) for level in range(book.preferred_depth)]
         self._gang_depth = book.gang_depth
         self._depth = max(book.gang_depth, book.gathered_depth)
-        self.firm = tuple([term for term in self.terms if not term.startswith((ROOM, FRAGMENTS))])
+        self.firm = firm_terms(self.terms)
         self._gathered = [
             (frozenset(one.roles), [one.anchored(level) for level in range(one.depth)])
             for one in book.gatherings
@@ -118,7 +122,7 @@ class Scorer:
     @property
     def is_tight(self) -> bool:
         """Whether room is a term."""
-        return any(term.startswith(ROOM) for term in self.terms)
+        return any(term.startswith(ROOM) for term in self.terms[self.firm :])
 
     def _places(self, nodes: Sequence[NodeName]) -> set[Place]:
         """Where the nodes are, as far as the terms can tell."""
