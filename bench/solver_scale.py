@@ -21,7 +21,7 @@ from bench.instances import greedy_score, helpers, instance, workers
 from bench.record import record
 from phalanx.model.rules import FewestDomains, Rule, SameDomain
 from phalanx.solver.engine import place
-from phalanx.solver.objective import firm_terms
+from phalanx.solver.objective import firm_terms, proven_but_room
 from phalanx.solver.problem import Placed, Problem, RoleDemand
 
 RESULTS = Path(__file__).parent / "results"
@@ -85,15 +85,14 @@ def measured(case: Case, seed: int) -> Figures:
     if not isinstance(answer, Placed):
         return Figures(seconds, answer.by, answer.proven, (), None)
     certificate = answer.certificate
-    firm = firm_terms(certificate.terms)
     return Figures(
         seconds=seconds,
         by=certificate.by,
         proven=certificate.proven,
         objective=certificate.objective,
         greedy=greedy_score(posed),
-        proven_but_room=certificate.objective[:firm] == certificate.bound[:firm],
-        firm=firm,
+        proven_but_room=proven_but_room(certificate),
+        firm=firm_terms(certificate.terms),
     )
 
 

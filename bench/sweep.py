@@ -25,7 +25,7 @@ from bench.instances import greedy_score, helpers, instance, workers
 from bench.record import record
 from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
 from phalanx.solver.engine import place
-from phalanx.solver.objective import DOMAINS, UNPLACED, firm_terms
+from phalanx.solver.objective import DOMAINS, UNPLACED, firm_terms, proven_but_room
 from phalanx.solver.problem import Placed, Problem, RoleDemand
 
 RESULTS = Path(__file__).parent / "results"
@@ -121,7 +121,7 @@ def measured(seed: int) -> Figures:
                        0.0, 0, False, greedy is not None, seconds)  # fmt: skip
     certificate = answer.certificate
     firm = firm_terms(certificate.terms)
-    proven_but_room = certificate.objective[:firm] == certificate.bound[:firm]
+    is_firm = proven_but_room(certificate)
     gaps = [each - bound for each, bound in zip(certificate.objective, certificate.bound, strict=True)]
     return Figures(
         make=make,
@@ -129,8 +129,8 @@ def measured(seed: int) -> Figures:
         pods=pods,
         placed=True,
         proven=certificate.proven,
-        proven_but_room=proven_but_room,
-        room_gap=sum(gaps[firm:]) / max([1, *certificate.objective[firm:]]) if proven_but_room else 0.0,
+        proven_but_room=is_firm,
+        room_gap=sum(gaps[firm:]) / max([1, *certificate.objective[firm:]]) if is_firm else 0.0,
         by=certificate.by,
         value_gap=gaps[0] / pods if certificate.terms[:1] == (UNPLACED,) else 0.0,
         domains_above=_first_gap(certificate.terms, gaps),

@@ -57,8 +57,8 @@ def _on_first_node(problem: Problem, placed: Placed) -> Placed:
     As all nodes are looked at, what it leaves is proven to be least where the terms before it are proven.
     """
     scorer, reached = Scorer(problem), placed.certificate
-    pairs = (pair for group in problem.classes for pair in zip(group.order, group.nodes, strict=True))
-    nodes = sorted(pairs)
+    usable = [group for group in problem.classes if any(group.eligible)]
+    nodes = sorted(pair for group in usable for pair in zip(group.order, group.nodes, strict=True))
     bound = None if reached.proven else (*reached.bound, min(0, *(order[0] for order, _ in nodes)))
     if not placed.assignments:
         return certified(scorer, (), bound=bound, by=reached.by)

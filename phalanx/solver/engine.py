@@ -11,7 +11,7 @@ from phalanx.solver.arrange import arranged
 from phalanx.solver.checker import check
 from phalanx.solver.closed import place_closed
 from phalanx.solver.limits import TIGHTNESS_NODES_MAX
-from phalanx.solver.objective import firm_terms, leaves_fragments
+from phalanx.solver.objective import leaves_fragments, proven_but_room
 from phalanx.solver.problem import Answer, Placed, Problem, SolveLimits, Unplaceable
 from phalanx.solver.rows import TooLarge
 from phalanx.solver.search import place_by_search
@@ -63,12 +63,10 @@ def _first_sound(asked: _Asked, limits: SolveLimits) -> Answer:
 
 def _is_settled(problem: Problem, answer: Placed) -> bool:
     """Whether it is proven, or proven but for tightness where there are too many nodes to go on for that."""
-    certificate = answer.certificate
-    if certificate.proven:
+    if answer.certificate.proven:
         return True
-    firm = firm_terms(certificate.terms)
     many = sum([len(group.nodes) for group in problem.classes]) > TIGHTNESS_NODES_MAX
-    return many and certificate.objective[:firm] == certificate.bound[:firm]
+    return many and proven_but_room(answer.certificate)
 
 
 def _arranged(asked: _Asked, answer: Placed) -> Placed:

@@ -42,9 +42,9 @@ def fewest(
 ) -> Choice | None:
     """The best choice among these domains of a level and of what is inside them; None when they hold less.
 
-    Without a rank, of choices of equal cost the one with the least room is taken, so that large holes
-    survive: exactly in the outer domains that were chosen, and those are compared where one of a level is
-    enough.
+    Without a rank, of choices of equal cost the one with the least room is taken, where the forest has room,
+    so that large holes survive: exactly in the outer domains that were chosen, and those are compared where
+    one of a level is enough.
     """
     if int(forest.held[level][domains].sum()) < demand:
         return None
@@ -70,8 +70,8 @@ def needed_per_level(forest: Forest, domains: IntArray, demand: int, *, level: i
 
 def _needed(forest: Forest, domains: IntArray, demand: int, level: int) -> int:
     missing = forest.missing(level, domains, demand)
-    largest = -np.sort(-forest.held[level][forest.closed(level, domains)])
-    return int(np.searchsorted(np.cumsum(largest), missing)) + 1 if missing else 0
+    held = -np.sort(-forest.held[level][forest.closed(level, domains)])
+    return int(np.searchsorted(np.cumsum(held), missing)) + 1 if missing else 0
 
 
 def _best_single(
@@ -128,12 +128,14 @@ def _with_open(forest: Forest, domains: IntArray, demand: int, level: int, count
 def _tight(forest: Forest, domains: IntArray, demand: int, count: int) -> Tightest:
     """The open ones of these domains of the deepest level, and the tightest `count` others.
 
-    The least is that of the room of the others.
+    The least is that of the room of the others. The largest where nobody asks how tight they are.
     """
+    if forest.room is None:
+        return Tightest(_with_open(forest, domains, demand, forest.last, count), 0)
     closed = forest.closed(forest.last, domains)
-    held = forest.held[forest.last][closed]
+    held, room = forest.held[forest.last][closed], forest.room[closed]
     found = tightest(held, count, forest.missing(forest.last, domains, demand))
-    least = found.least if forest.room is None else int(np.sort(forest.room[closed])[:count].sum())
+    least = found.least if np.array_equal(room, held) else int(np.sort(room)[:count].sum())
     opened = domains[forest.open[forest.last][domains]]
     return Tightest(np.append(opened, closed[found.chosen]), least)
 
@@ -167,8 +169,8 @@ def _several(
 def _large_enough(forest: Forest, domains: IntArray, demand: int, level: int, count: int) -> IntArray:
     """The open ones, and those that hold what the `count` - 1 largest beside them do not."""
     held, is_open = forest.held[level][domains], forest.open[level][domains]
-    largest = np.sort(held[~is_open])[::-1][: count - 1]
-    missing = forest.missing(level, domains, demand) - int(largest.sum())
+    others = np.sort(held[~is_open])[::-1][: count - 1]
+    missing = forest.missing(level, domains, demand) - int(others.sum())
     return domains[is_open | (held >= missing)]
 
 
@@ -204,10 +206,13 @@ def _swaps(forest: Forest, homes: IntArray, demand: int, count: int) -> Iterator
 
 def _least_room(forest: Forest, domains: IntArray, demand: int, level: int, best: Choice) -> int:
     """What as many of the deepest domains have room for at least, in whichever outer ones they lie."""
+    if forest.room is None:
+        return 0
     found = opened_room(forest, best.domains)
     for outer in range(level, forest.last):
         domains = forest.inside(outer, domains)
-    if forest.room is None and found == forest.missing(forest.last, domains, demand):
+    counts_the_same = np.array_equal(forest.room, forest.held[forest.last])
+    if counts_the_same and found == forest.missing(forest.last, domains, demand):
         return found
     return _tight(forest, domains, demand, best.cost[-1]).least if best.cost[-1] else 0
 
@@ -217,7 +222,8 @@ def _inside(
 ) -> Choice:
     """The choice that opens these domains of a level at this cost, and the best inside them."""
     if level == forest.last:
-        return Choice(cost, (*cost, 0), chosen if rank else _tighter(forest, chosen, demand, cost[-1]))
+        as_it_is = rank is not None or forest.room is None
+        return Choice(cost, (*cost, 0), chosen if as_it_is else _tighter(forest, chosen, demand, cost[-1]))
     inner = fewest(forest, forest.inside(level, chosen), demand, level=level + 1, rank=rank)
     if inner is None:
         raise AssertionError("domains that hold the demand hold it on every level")

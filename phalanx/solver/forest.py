@@ -2,15 +2,16 @@
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from phalanx.solver.rows import BoolArray, IntArray, Rows
+from phalanx.solver.rows import BoolArray, IntArray, Rows, per_domain
 
 
 class Forest(Struct, frozen=True, eq=False):
     """The levels in question, widest first: what each domain holds, whether it is open, its inner domains.
 
     What is held is one number per domain: pods of one role, or an amount of one resource. `room` is that of
-    the domains of the deepest level, None where that is what they hold.
+    the domains of the deepest level, None where nobody asks how tight they are.
     """
 
     held: tuple[IntArray, ...]
@@ -28,8 +29,8 @@ class Forest(Struct, frozen=True, eq=False):
         return np.concatenate([self.inner[level][domain] for domain in domains.tolist()])
 
     def room_of(self, domains: IntArray) -> IntArray:
-        """What these domains of the deepest level hold, as far as tightness goes."""
-        return (self.held[self.last] if self.room is None else self.room)[domains]
+        """The room of these domains of the deepest level, nothing where nobody asks."""
+        return np.zeros_like(domains) if self.room is None else self.room[domains]
 
     def closed(self, level: int, domains: IntArray) -> IntArray:
         """Those of the domains that are not open."""
@@ -41,27 +42,18 @@ class Forest(Struct, frozen=True, eq=False):
 
 
 def forest_of(rows: Rows, held: IntArray) -> Forest:
-    """The forest of the levels that matter to the whole gang, of what each row holds."""
+    """The forest of the levels that matter to the whole gang, of what each row holds; without room."""
     levels = rows.book.gang_depth
-    per_level = tuple([_per_domain(rows, level, held) for level in range(levels)])
-    room = room_of_domains(rows)
     return Forest(
-        held=per_level,
+        held=tuple([per_domain(domain, held) for domain in rows.domain[:levels]]),
         open=rows.tree.open[:levels],
         inner=_inner(rows, levels),
-        room=None if room is None or (levels and np.array_equal(room, per_level[-1])) else room,
     )
 
 
-def room_of_domains(rows: Rows) -> IntArray | None:
-    """The room of each domain of the gang's deepest level; None where tightness does not matter."""
-    return None if rows.room is None else _per_domain(rows, rows.book.gang_depth - 1, rows.room)
-
-
-def _per_domain(rows: Rows, level: int, amounts: IntArray) -> IntArray:
-    total = np.zeros(len(rows.tree.open[level]), dtype=np.int64)
-    np.add.at(total, rows.domain[level], amounts)
-    return total
+def with_room(forest: Forest, room: IntArray | None) -> Forest:
+    """The same with this room; without one it is what the domains hold."""
+    return replace(forest, room=forest.held[forest.last] if room is None else room)
 
 
 def _inner(rows: Rows, count: int) -> tuple[tuple[IntArray, ...], ...]:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from phalanx.solver.fill import fill
-from phalanx.solver.forest import room_of_domains
 from phalanx.solver.limits import DOMAINS_LEFT_MAX, EXCHANGES_MAX
 from phalanx.solver.nodetable import Found, NodeTable
 from phalanx.solver.rows import IntArray
@@ -56,7 +55,7 @@ def _without_a_domain(table: NodeTable, found: Found, level: int) -> Found | Non
 
 def _with_a_tighter_domain(table: NodeTable, found: Found) -> Found | None:
     """The same pods with one of the deepest domains exchanged for one with less room."""
-    room = room_of_domains(table.rows)
+    room = table.rows.room
     if room is None:
         return None
     level = table.rows.book.gang_depth - 1

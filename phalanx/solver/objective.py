@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
 
+from phalanx.model.certificates import Certificate
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
 from phalanx.solver.problem import Assignment, NodeClass, Problem
@@ -46,6 +47,12 @@ def terms_of(problem: Problem) -> tuple[str, ...]:
 def firm_terms(terms: Sequence[str]) -> int:
     """How many of the terms, from the first on, are worth a long search: all before tightness."""
     return [not term.startswith((ROOM, FRAGMENTS)) for term in terms].count(True)
+
+
+def proven_but_room(certificate: Certificate) -> bool:
+    """Whether all of the firm terms are proven."""
+    firm = firm_terms(certificate.terms)
+    return certificate.objective[:firm] == certificate.bound[:firm]
 
 
 def leaves_fragments(problem: Problem) -> bool:

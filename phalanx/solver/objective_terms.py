@@ -4,7 +4,6 @@ from ortools.sat.python import cp_model
 
 from phalanx.limits import OBJECTIVE_COEFFICIENT_MAX
 from phalanx.solver.counting import CountingModel
-from phalanx.solver.forest import room_of_domains
 from phalanx.solver.objective import DOMAINS, OF_SUBGROUPS, PRICE, ROOM, UNPLACED, anchored_domains
 from phalanx.solver.rows import TooLarge
 
@@ -46,7 +45,7 @@ def _of_subgroups(model: CountingModel, level: int) -> cp_model.LinearExpr:
 
 def _room(model: CountingModel) -> cp_model.LinearExpr:
     """The room of the domains opened on the deepest level; a required one is that of the whole model."""
-    room = room_of_domains(model.rows)
+    room = model.rows.room
     if room is None:
         raise AssertionError("room is a term only where nodes have room")
     level = model.rows.book.gang_depth - 1

@@ -13,9 +13,8 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from phalanx.solver.forest import room_of_domains
 from phalanx.solver.limits import DOMAIN_CHOICES_MAX, ROOM_PRICES
-from phalanx.solver.rows import IntArray, Rows
+from phalanx.solver.rows import BoolArray, IntArray, Rows
 from phalanx.solver.scopes import Scope
 
 _HELD_BITS: Final = 16
@@ -36,7 +35,7 @@ class RoomBounds:
         self._rows = rows
         self._level = rows.book.gang_depth - 1
         self._choices: dict[tuple[int, int], IntArray] = {}
-        self._room = room_of_domains(rows)
+        self._room = rows.room
 
     def of(self, scope: Scope) -> int:
         """The room of the scope, where that is a domain of the deepest level; no wider one is bounded."""
@@ -61,12 +60,15 @@ class RoomBounds:
         simple = int(np.sort(room)[:count].sum())
         return max([simple, *(_by_prices(room, each, count) for each in missing)])
 
-    def _inside(self, scope: Scope) -> IntArray:
+    def _inside(self, scope: Scope) -> BoolArray:
         """Which domains of the deepest level lie in the scope."""
-        outer = np.zeros(len(self._rows.tree.open[self._level]), dtype=np.int64)
-        if scope.depth:
-            outer[self._rows.domain[self._level]] = self._rows.domain[scope.depth - 1]
-        inside: IntArray = outer == scope.home
+        parent = self._rows.tree.parent
+        if not scope.depth:
+            return np.ones(len(parent[self._level]), dtype=np.bool_)
+        outer = np.arange(len(parent[self._level]), dtype=np.int64)
+        for level in range(self._level, scope.depth - 1, -1):
+            outer = parent[level][outer]
+        inside: BoolArray = outer == scope.home
         return inside
 
     def _of_all_choices(self, room: IntArray, count: int, missing: Sequence[Need]) -> int:

@@ -46,8 +46,8 @@ class Rows(Struct, frozen=True, eq=False):
 
     `fits` is how many pods of a role one node holds by itself. `domain[i]` is the number of each row's domain
     of level i. `count` is a row's number of nodes, `budgets` are the budgets that count them, `spots` the
-    values of the problem's keys on them. `room` is what a row adds to the room of its domain, None where
-    tightness does not matter. `role_weights`: the dominant share of one pod in the roomiest node, in
+    values of the problem's keys on them. `room` is that of each domain of the gang's deepest level, None
+    where tightness does not matter. `role_weights`: the dominant share of one pod in the roomiest node, in
     thousandths, 1 to 1000; `role_order`: by that, largest first, of equals those with fewer nodes first.
     """
 
@@ -96,7 +96,7 @@ def rows_of(problem: Problem) -> Rows:
         domain=domain,
         tree=tree,
         spots=tuple([group.spots for group in used]) if problem.keys else ((),) * len(used),
-        room=_room(book, used, count) if book.gang_depth and problem.has_room else None,
+        room=_room(book, used, count, domain) if book.gang_depth and problem.has_room else None,
         role_weights=weights,
         role_order=_role_order(weights, fits, count),
     )
@@ -181,15 +181,24 @@ def _usable(problem: Problem, book: Rulebook, fits: IntArray) -> tuple[list[int]
     return groups, nodes
 
 
-def _room(book: Rulebook, groups: Sequence[NodeClass], count: IntArray) -> IntArray:
-    """Per row its room; that of nodes that are left out is with the first row of their class."""
+def _room(
+    book: Rulebook, groups: Sequence[NodeClass], count: IntArray, domain: Sequence[IntArray]
+) -> IntArray:
+    """Per domain its room; that of nodes that are left out is with the first row of their class."""
     room = np.fromiter([group.room for group in groups], dtype=np.int64, count=len(groups)) * count
     depth = book.gang_depth
     incomplete = [row for row, group in enumerate(groups) if group.left_out and len(group.path) >= depth]
     for row in incomplete:
         if row == 0 or groups[row - 1] is not groups[row]:
             room[row] += groups[row].room * groups[row].left_out
-    return room
+    return per_domain(domain[depth - 1], room)
+
+
+def per_domain(domain: IntArray, amounts: IntArray) -> IntArray:
+    """The sums of what rows have, by the number of their domain."""
+    total = np.zeros(int(domain.max(initial=-1)) + 1, dtype=np.int64)
+    np.add.at(total, domain, amounts)
+    return total
 
 
 def _leaves(

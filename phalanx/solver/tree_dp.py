@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from phalanx.solver.certify import certified
 from phalanx.solver.fewest import Choice, Rank, best_choice, fewest, opened_room
-from phalanx.solver.forest import Forest, forest_of
+from phalanx.solver.forest import Forest, forest_of, with_room
 from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import Answer, Assignment, Problem, Unplaceable
 from phalanx.solver.rows import IntArray, Rows, rows_of
@@ -65,7 +65,7 @@ def _most(rows: Rows) -> int | None:
 
 def _pods(rows: Rows, most: int) -> _Pods:
     held = rows.fits[:, 0] * rows.count
-    forest = forest_of(rows, held)
+    forest = with_room(forest_of(rows, held), rows.room)
     required = rows.book.required
     room = held.sum() if required is None else forest.held[required].max(initial=0)
     return _Pods(rows=rows, held=held, forest=forest, demand=min(most, int(room)))

@@ -45,6 +45,7 @@ def forest_of(leaves: Leaves) -> Forest:
         held=tuple(held),
         open=tuple(opened),
         inner=tuple(tuple(np.array(one, dtype=np.int64) for one in level) for level in inner),
+        room=held[-1],
     )
 
 

@@ -29,8 +29,7 @@ class Role(Struct, frozen=True):
 def in_rank_order(roles: Sequence[Role], paths: Mapping[NodeName, Path]) -> list[list[Pod]]:
     """Per role its pods in the order of its places. There may be fewer places than pods."""
     taken = [list(role.pods[: len(role.nodes)]) for role in roles]
-    parts = {pod.part for pods in taken for pod in pods} - {None}
-    if len(roles) < 2 or len(parts) < 2:
+    if len(roles) < 2 or len({pod.part for pods in taken for pod in pods} - {None}) < 2:
         return taken
     leading = max(range(len(roles)), key=lambda index: len(taken[index]))
     first: dict[int | None, Place] = {}
