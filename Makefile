@@ -50,7 +50,7 @@ clean: ## remove .venv and all caches of this checkout (the built control plane 
 .PHONY: controlplane
 controlplane: .venv/installed
 	if command -v go > /dev/null || [ -n "$$KUBEBUILDER_ASSETS" ] || [ -n "$$CI" ]; then \
-	  $(BIN)/python -m phalanx.controlplane build; \
+	  $(BIN)/python -m phalanx_controlplane build; \
 	else \
 	  echo "Go is not installed: whatever needs a real control plane is skipped"; \
 	fi

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from phalanx.model.names import API_VERSION
+from phalanx_controlplane.controlplane import ControlPlane
 
 from bench.harness import contenders
 from bench.harness.cluster import nodes_usable, served
 from bench.harness.dialects import LEASE_NAMESPACE
 from bench.harness.gangs import NAMESPACE, PODS_PATH
 from bench.record import record
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.controlplane.fakes import create_many, fake_node, namespace
-from phalanx.model.names import API_VERSION
+from tests.fake_objects import create_many, fake_node, namespace
 
 RESULTS = Path(__file__).parent / "results"
 POD_GROUPS_PATH = f"/apis/{API_VERSION}/podgroups"

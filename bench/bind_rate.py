@@ -12,11 +12,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
-
 from phalanx.clock import SystemClock, seeded_random
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.controlplane.fakes import create_many, fake_node, fake_pod, namespace
-from phalanx.kube.bind_outcomes import Bound, Outcome
+from phalanx.kube.bind_outcomes import BindOutcome, Bound
 from phalanx.kube.binder import Binder
 from phalanx.kube.client import Client
 from phalanx.kube.connect import connect
@@ -28,6 +25,9 @@ from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.observe.logs import configure_logs
 from phalanx.observe.metrics import Metrics
 from phalanx.ports import Transport
+from phalanx_controlplane.controlplane import ControlPlane
+
+from tests.fake_objects import create_many, fake_node, fake_pod, namespace
 
 NODES = 100
 Run = Callable[[Transport, list[Bind]], Awaitable[None]]
@@ -132,7 +132,7 @@ async def through_the_client(transport: Transport, binds: list[Bind]) -> None:
 async def through_the_binder(transport: Transport, binds: list[Bind], *, gang: int) -> None:
     bound = 0
 
-    def note(_: Placement, outcome: Outcome) -> None:
+    def note(_: Placement, outcome: BindOutcome) -> None:
         nonlocal bound
         bound += isinstance(outcome, Bound)
 

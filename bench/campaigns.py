@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from phalanx.observe.logs import configure_logs
+from phalanx_simulator.commands.workers import workers
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.runs.outcomes import Outcomes, cost_of
+from phalanx_simulator.runs.scenarios import CAMPAIGNS, Request, scenario_of
+from phalanx_simulator.runs.simulation import Summary, simulate, with_twin
 
 from bench.record import record
-from phalanx.cli.workers import workers
-from phalanx.observe.logs import configure_logs
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.outcomes import Outcomes, cost_of
-from phalanx.sim.scenarios import CAMPAIGNS, Request, scenario_of
-from phalanx.sim.simulation import Summary, simulate, with_twin
 
 RESULTS = Path(__file__).parent / "results"
 

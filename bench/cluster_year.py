@@ -16,10 +16,10 @@ from tempfile import gettempdir
 from typing import Any
 
 import msgspec
+from phalanx_simulator.runs.simulation import Summary
+from phalanx_simulator.runs.totals import Adder
 
 from bench.record import record
-from phalanx.sim.simulation import Summary
-from phalanx.sim.totals import Adder
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -15,6 +15,7 @@ from typing import Any
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.snapshot import Snapshot
+
 from tests.builders import GI, Scenario
 
 

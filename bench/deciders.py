@@ -14,18 +14,18 @@ from collections.abc import Iterable
 
 import msgspec
 from msgspec import Struct
-
-from bench.bind_rate import pending_pods, through_the_client
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event, Relisted
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.controlplane.fakes import Manifest, create_many, fake_node, fake_pod
 from phalanx.deciders.port import Decider
 from phalanx.deciders.process import ProcessDecider
 from phalanx.deciders.thread import ThreadDecider
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.connect import connect
-from phalanx.model.wire.core import Node, Pod
+from phalanx.model.api.core import Node, Pod
+from phalanx_controlplane.controlplane import ControlPlane
+
+from bench.bind_rate import pending_pods, through_the_client
+from tests.fake_objects import Manifest, create_many, fake_node, fake_pod
 
 TICK_S = 0.05
 CONFIG = SchedulerConfig()

@@ -30,9 +30,10 @@ Row = dict[str, float]
 
 def one(nodes: int, pods: int, size: int) -> Row:
     """One cycle in this process."""
-    from bench.cycle_scale import scenario
     from phalanx.cycle import decide
     from phalanx.framework.config import SchedulerConfig
+
+    from bench.cycle_scale import scenario
 
     asked = argparse.Namespace(nodes=nodes, pods=pods, shapes=1, levels=True, full=False)
     before = _peak_mib()

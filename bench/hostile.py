@@ -154,7 +154,7 @@ def run(arguments: argparse.Namespace) -> Tally:
 
 def _load(arguments: argparse.Namespace) -> None:
     """What the first cycles of a process load once: the solver, plugins."""
-    import_module("phalanx.solver.cp")
+    import_module("phalanx.solver.cp_sat")
     asyncio.run(sound_cycle_ms(list(islice(spoiled(arguments.seed), arguments.world))))
 
 

@@ -19,17 +19,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
+from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT, SOLVE_DETERMINISTIC_LIMIT
+from phalanx.model.rules import Budget, Rule, SameDomain, SubgroupDomain, SubgroupSegments
+from phalanx.solver.engine import place
+from phalanx.solver.infeasibility.explain import Explanation, explain, fits_when_empty, only
+from phalanx.solver.infeasibility.feasibility import feasibility_problem
+from phalanx.solver.infeasibility.relaxations import apply_relaxation
+from phalanx.solver.problem import Placed, PlacementProblem, SolveLimits
 
 from bench.instances import instance, workers
 from bench.record import record
 from bench.sweep import at
-from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT, SOLVE_DETERMINISTIC_LIMIT
-from phalanx.model.rules import Budget, Rule, SameDomain, SubgroupDomain, SubgroupSegments
-from phalanx.solver.engine import place
-from phalanx.solver.explain import Explanation, explain, fits_when_empty, only
-from phalanx.solver.feasibility import bare
-from phalanx.solver.problem import Placed, Problem, SolveLimits
-from phalanx.solver.relaxations import relaxed
 
 RESULTS = Path(__file__).parent / "results"
 BUDGET_S = 1.0
@@ -57,24 +57,24 @@ class Figures(Struct, frozen=True):
     seconds: float
 
 
-def rack_too_small(rng: random.Random, nodes: int) -> Problem:
+def rack_too_small(rng: random.Random, nodes: int) -> PlacementProblem:
     """More whole nodes than the largest rack has."""
     return instance(rng, nodes, [workers(33)], [_RACK])
 
 
-def spine_too_small(rng: random.Random, nodes: int) -> Problem:
+def spine_too_small(rng: random.Random, nodes: int) -> PlacementProblem:
     """More whole nodes than the largest spine has, where there is more than one spine."""
     return instance(rng, max(nodes, 1100), [workers(400)], [_SPINE])
 
 
-def budget_too_small(rng: random.Random, nodes: int) -> Problem:
+def budget_too_small(rng: random.Random, nodes: int) -> PlacementProblem:
     """Eight GPUs more than the queue may use, beside a level that is no obstacle."""
     count = rng.randint(2, 6)
     rules: list[Rule] = [_SPINE, Budget("limit", {"nvidia.com/gpu": 8 * (count - 1)})]
     return instance(rng, nodes, [workers(count)], rules)
 
 
-def too_few_eligible(rng: random.Random, nodes: int) -> Problem:
+def too_few_eligible(rng: random.Random, nodes: int) -> PlacementProblem:
     """Five pods that may use four nodes."""
     problem = instance(rng, nodes, [workers(5, 1)], [])
     room = [index for index, group in enumerate(problem.classes) if group.free[3] >= 1]
@@ -86,7 +86,7 @@ def too_few_eligible(rng: random.Random, nodes: int) -> Problem:
     return structs.replace(problem, classes=classes)
 
 
-def cluster_too_small(rng: random.Random, nodes: int) -> Problem:
+def cluster_too_small(rng: random.Random, nodes: int) -> PlacementProblem:
     """One pod more than all nodes have room for."""
     problem = instance(rng, nodes, [workers(1)], [])
     return structs.replace(
@@ -94,20 +94,20 @@ def cluster_too_small(rng: random.Random, nodes: int) -> Problem:
     )
 
 
-def subgroup_too_large(rng: random.Random, nodes: int) -> Problem:
+def subgroup_too_large(rng: random.Random, nodes: int) -> PlacementProblem:
     """A subgroup that no rack takes, beside one that any rack takes."""
     roles = [workers(33, subgroups=("large",)), workers(1, 1, subgroups=("small",))]
     rules = [SubgroupDomain("large in a rack", "large", "rack"), SubgroupDomain("small", "small", "rack")]
     return instance(rng, max(nodes, 400), roles, rules)
 
 
-def segment_too_large(rng: random.Random, nodes: int) -> Problem:
+def segment_too_large(rng: random.Random, nodes: int) -> PlacementProblem:
     """Segments of 36 whole nodes, which no rack has."""
     rules = [SubgroupSegments("segments of 36", "ranks", "rack", 36)]
     return instance(rng, max(nodes, 400), [workers(36, subgroups=("ranks",))], rules)
 
 
-def odd_packing(rng: random.Random, nodes: int) -> Problem:
+def odd_packing(rng: random.Random, nodes: int) -> PlacementProblem:
     """Pods of 7 and of 2 GPUs that must share a rack, one of 2 more than the best rack takes.
 
     As many of 7 as any rack takes: what those leave on nodes of 8 is of no use.
@@ -131,7 +131,7 @@ def _beside(free: Sequence[int], large: int) -> int:
     return sum(gpus // 2 for gpus in (*others, *takers[large:]))
 
 
-PLANTS: tuple[Callable[[random.Random, int], Problem], ...] = (
+PLANTS: tuple[Callable[[random.Random, int], PlacementProblem], ...] = (
     rack_too_small,
     spine_too_small,
     budget_too_small,
@@ -143,7 +143,7 @@ PLANTS: tuple[Callable[[random.Random, int], Problem], ...] = (
 )
 
 
-def vacant(problem: Problem) -> Problem:
+def vacant(problem: PlacementProblem) -> PlacementProblem:
     """The same nodes with all cores and GPUs free, and nothing used of a queue's budget of 64 GPUs more."""
     classes = tuple(
         structs.replace(group, free=(180_000, group.free[1], group.free[2], 8)) for group in problem.classes
@@ -166,13 +166,13 @@ def measured(seed: int, nodes: int | None = None) -> Figures:
     is_impossible = fits_when_empty(empty, limits=_LIMITS) is False
     facts = explain(empty, limits=_LIMITS) if is_impossible else explain(now, empty=empty, limits=_LIMITS)
     seconds = time.process_time() - began
-    core = bare(empty if is_impossible else now)
+    core = feasibility_problem(empty if is_impossible else now)
     without = [[each for each in facts.conflict if each != name] for name in facts.conflict]
     return Figures(
         plant=plant.__name__,
         nodes=len(now.classes),
         is_impossible=is_impossible,
-        standing_is_right=_fits(bare(empty)) is not is_impossible,
+        standing_is_right=_fits(feasibility_problem(empty)) is not is_impossible,
         claimed_irreducible=facts.irreducible,
         is_conflict=not _fits(only(core, facts.conflict)),
         is_minimal=bool(facts.conflict) and all(_fits(only(core, names)) for names in without),
@@ -181,12 +181,16 @@ def measured(seed: int, nodes: int | None = None) -> Figures:
     )
 
 
-def _first_helps(core: Problem, facts: Explanation) -> bool | None:
+def _first_helps(core: PlacementProblem, facts: Explanation) -> bool | None:
     """None where no change is offered."""
-    return _fits(bare(relaxed(core, facts.relaxations[0]))) if facts.relaxations else None
+    return (
+        _fits(feasibility_problem(apply_relaxation(core, facts.relaxations[0])))
+        if facts.relaxations
+        else None
+    )
 
 
-def _fits(problem: Problem) -> bool:
+def _fits(problem: PlacementProblem) -> bool:
     return isinstance(place(problem, limits=_THOROUGH), Placed)
 
 

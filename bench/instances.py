@@ -7,15 +7,15 @@ load of daemons: 45 % are free, the others have 0 to 7 GPUs left.
 import random
 from collections.abc import Sequence
 
-from phalanx.actions.nodes.room import pod_weights, room_of
+from phalanx.actions.nodes.room import capacity_in_pods, pod_weights
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Rule
-from phalanx.solver.greedy import search
+from phalanx.solver.arrays import rows_of
 from phalanx.solver.nodetable import assignments_of, nodes_of
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import NodeClass, Problem, RoleDemand
-from phalanx.solver.rows import rows_of
-from phalanx.solver.scopes import scopes_of
+from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
+from phalanx.solver.single.greedy import search
+from phalanx.solver.single.scopes import scopes_of
 
 GI = 1 << 30
 RESOURCES = ("cpu", "memory", "pods", "nvidia.com/gpu")
@@ -45,7 +45,7 @@ def instance(
     *,
     priced: bool = False,
     seed: int = 0,
-) -> Problem:
+) -> PlacementProblem:
     """The roles, under the rules, on a cluster of so many nodes."""
     classes: list[NodeClass] = []
     rack = spine = 0
@@ -53,15 +53,15 @@ def instance(
         for _ in range(rng.randint(8, 16)):
             for _ in range(min(rng.randint(16, 32), nodes - len(classes))):
                 path = (f"spine-{spine}", f"rack-{rack}")
-                price = rng.randint(0, 99) if priced else 0
-                classes.append(_node(rng, path, len(classes), roles, price))
+                cost = rng.randint(0, 99) if priced else 0
+                classes.append(_node(rng, path, len(classes), roles, cost))
             rack += 1
         spine += 1
-    return Problem(RESOURCES, LEVELS, tuple(roles), tuple(classes), tuple(rules), seed=seed)
+    return PlacementProblem(RESOURCES, LEVELS, tuple(roles), tuple(classes), tuple(rules), seed=seed)
 
 
 def _node(
-    rng: random.Random, path: tuple[str, str], index: int, roles: Sequence[RoleDemand], price: int
+    rng: random.Random, path: tuple[str, str], index: int, roles: Sequence[RoleDemand], cost: int
 ) -> NodeClass:
     gpus = 8 if rng.random() < FREE_SHARE else rng.choice((0, 0, 1, 2, 4, 7))
     cpu = 20_000 + 20_000 * gpus - rng.randint(0, 4_000)
@@ -72,13 +72,13 @@ def _node(
         path=path,
         free=free,
         eligible=eligible,
-        price=(price,) * len(roles),
+        cost=(cost,) * len(roles),
         nodes=(NodeName(f"node-{index}"),),
-        room=room_of(free, eligible, requests, [role.maximum for role in roles], weights),
+        room=capacity_in_pods(free, eligible, requests, [role.maximum for role in roles], weights),
     )
 
 
-def greedy_score(problem: Problem) -> tuple[int, ...] | None:
+def greedy_score(problem: PlacementProblem) -> tuple[int, ...] | None:
     """The best that greedy search alone finds over all scopes, none where it places nothing."""
     table, scorer = nodes_of(rows_of(problem)), Scorer(problem)
     found = [search(table, scope) for scope in scopes_of(table, table.rows.book.required_depth)]

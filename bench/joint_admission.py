@@ -23,20 +23,28 @@ from pathlib import Path
 
 from msgspec import Struct, structs, to_builtins
 from ortools.sat.python import cp_model
-
-from bench.record import record
 from phalanx.actions.limits import CYCLE_JOINT_LIMIT
 from phalanx.limits import JOINT_DETERMINISTIC_LIMIT
 from phalanx.model.names import NodeName
 from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
-from phalanx.solver.cpsat import one_worker
+from phalanx.solver.counting.exact import one_worker
 from phalanx.solver.joint.engine import admit, in_order
-from phalanx.solver.joint.problem import Declined, GangDemand, JointLimits, JointProblem, Kind, Part, worth
+from phalanx.solver.joint.problem import (
+    Declined,
+    GangDemand,
+    GangRole,
+    JointLimits,
+    JointProblem,
+    PodClass,
+    worth,
+)
 from phalanx.solver.problem import NodeClass
+
+from bench.record import record
 
 GI = 1 << 30
 RESOURCES = ("cpu", "memory", "pods", "nvidia.com/gpu")
-WORKER = Kind("worker", (96_000, 1024 * GI, 1, 8))
+WORKER = PodClass("worker", (96_000, 1024 * GI, 1, 8))
 RESULTS = Path(__file__).parent / "results" / "joint_admission.json"
 
 
@@ -77,7 +85,7 @@ class Figures(Struct, frozen=True):
     proven: bool
     greedy_seconds: float
     seconds: float
-    defects: tuple[str, ...]
+    errors: tuple[str, ...]
 
     @property
     def gap(self) -> float:
@@ -118,7 +126,7 @@ def _divided(gang: GangDemand) -> GangDemand:
         SubgroupDomain("right in one rack", "right", "rack"),
         SubgroupSegments("ring in segments", "ring", "rack", 4),
     )
-    parts = tuple(Part(0, count, (name,)) for name, count in sizes.items() if count)
+    parts = tuple(GangRole(0, count, (name,)) for name, count in sizes.items() if count)
     return structs.replace(gang, parts=parts, rules=(*gang.rules, *rules))
 
 
@@ -136,7 +144,7 @@ def _gang(case: Case, rng: random.Random, index: int) -> GangDemand:
     if where < 2:
         level = ("rack", "spine")[where]
         rules.append(SameDomain(f"required {level}", level))
-    return GangDemand(f"gang-{index}", (Part(0, size),), tuple(rules), value=size * rng.randint(1, 4))
+    return GangDemand(f"gang-{index}", (GangRole(0, size),), tuple(rules), value=size * rng.randint(1, 4))
 
 
 def measured(case: Case, seed: int, *, subgroups: bool = False) -> Figures:
@@ -148,7 +156,8 @@ def measured(case: Case, seed: int, *, subgroups: bool = False) -> Figures:
     if isinstance(start, Declined):
         raise SystemExit(start.why)
     gangs = tuple(
-        structs.replace(gang, must=case.kept and index in start) for index, gang in enumerate(posed.gangs)
+        structs.replace(gang, must_admit=case.kept and index in start)
+        for index, gang in enumerate(posed.gangs)
     )
     posed = structs.replace(posed, gangs=gangs)
     begin = time.process_time()
@@ -164,7 +173,7 @@ def measured(case: Case, seed: int, *, subgroups: bool = False) -> Figures:
         proven=answer.certificate.proven,
         greedy_seconds=greedy_seconds,
         seconds=seconds,
-        defects=answer.defects,
+        errors=answer.errors,
     )
 
 

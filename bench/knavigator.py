@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-
-from bench.knavigator_jobs import GPUS, NODES, RUN_S, Played, Times, ideal_s, played, sizes
-from bench.record import record
 from phalanx.observe.logs import configure_logs
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.store import Change, Object
-from phalanx.sim.workloads import job, node, pod_group, queue
-from phalanx.sim.world import World, WorldSettings, in_world
+from phalanx_simulator.embedded.manifests import job, node, pod_group, queue
+from phalanx_simulator.embedded.store import Change, Object
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.runs.world import World, WorldSettings, in_world
+
+from bench.knavigator_jobs import GPUS, NODES, RUN_S, Played, Times, lower_bound_s, played, sizes
+from bench.record import record
 
 RESULTS: Final = Path(__file__).parent / "results"
 REAL_RUN_S: Final = 6.0
@@ -34,7 +34,7 @@ _STEP_S: Final = 1.0
 def play(jobs: list[int], *, nodes: int, ordering: str) -> Played:
     """Submit all jobs at once and wait until all have finished, three times the ideal at most."""
     runs: list[Times] = []
-    patience = 3 * ideal_s(jobs, nodes, RUN_S)
+    patience = 3 * lower_bound_s(jobs, nodes, RUN_S)
 
     async def run(world: World) -> None:
         world.create([queue("bench", ordering=ordering)])
@@ -91,7 +91,8 @@ def main(arguments: list[str] | None = None) -> int:
     for row in rows:
         print(
             f"{row.ordering:12}: {row.finished} of {row.pods} pods of {row.jobs} jobs finished after "
-            f"{row.makespan_s:.1f} s (ideal {row.ideal_s:.0f} s), occupancy {100 * row.occupancy:.2f} %; "
+            f"{row.makespan_s:.1f} s (ideal {row.lower_bound_s:.0f} s), "
+            f"occupancy {100 * row.occupancy:.2f} %; "
             f"nodes busy, once in each run of a pod: {', '.join(map(str, row.busy))}; "
             f"{row.violations} violations"
         )

@@ -41,7 +41,7 @@ class Played(Struct, frozen=True, rename="camel"):
     jobs: int
     pods: int
     finished: int
-    ideal_s: float
+    lower_bound_s: float
     makespan_s: float
     occupancy: float
     busy: tuple[int, ...]
@@ -53,7 +53,7 @@ def sizes() -> list[int]:
     return [size for count, size in JOBS for _ in range(count)]
 
 
-def ideal_s(jobs: list[int], nodes: int, run_s: float) -> float:
+def lower_bound_s(jobs: list[int], nodes: int, run_s: float) -> float:
     """All node-seconds, spread over all nodes."""
     return sum(jobs) * run_s / nodes
 
@@ -72,7 +72,7 @@ def played(
         jobs=len(jobs),
         pods=sum(jobs),
         finished=len(times.ended),
-        ideal_s=ideal_s(jobs, nodes, run_s),
+        lower_bound_s=lower_bound_s(jobs, nodes, run_s),
         makespan_s=round(makespan, 3),
         occupancy=round(ran / (makespan * nodes), 5) if makespan else 0.0,
         busy=tuple(sum(began[name] <= at < end for name, end in times.ended.items()) for at in moments),

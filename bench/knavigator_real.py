@@ -14,16 +14,16 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 from msgspec import Struct
+from phalanx.model.names import LABEL_POD_GROUP
+from phalanx_controlplane.controlplane import ControlPlane
+from phalanx_simulator.embedded.manifests import Manifest, pod_group, queue
 
 from bench.harness.cluster import RUN_STAGE, RUN_TIME_ANNOTATION, nodes_usable, served
 from bench.harness.contenders import PHALANX
 from bench.harness.dialects import LEASE_NAMESPACE
 from bench.harness.gangs import NAMESPACE, PODS_PATH
-from bench.knavigator_jobs import GPUS, Played, Times, ideal_s, played
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.controlplane.fakes import create_many, fake_node, fake_pod, namespace
-from phalanx.model.names import LABEL_POD_GROUP
-from phalanx.sim.workloads import Manifest, pod_group, queue
+from bench.knavigator_jobs import GPUS, Played, Times, lower_bound_s, played
+from tests.fake_objects import create_many, fake_node, fake_pod, namespace
 
 STAGES: Final = ("node/fast", "pod/fast/pod-ready", "pod/fast/pod-delete", RUN_STAGE)
 POD_GROUPS_PATH: Final = "/apis/scheduling.phalanx.dev/v1alpha1/podgroups"
@@ -112,7 +112,7 @@ async def play_real(jobs: list[int], *, nodes: int, ordering: str, run_s: float)
             watch.times.submitted = time.monotonic()
             await _open(session)
             with suppress(TimeoutError):
-                async with asyncio.timeout(3 * ideal_s(jobs, nodes, run_s) + _PATIENCE_S):
+                async with asyncio.timeout(3 * lower_bound_s(jobs, nodes, run_s) + _PATIENCE_S):
                     while len(watch.times.ended) < sum(jobs) and not following.done():
                         await asyncio.sleep(_LOOK_S)
             following.cancel()

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Relisted
-from phalanx.kube.decode import KindDecoder, Seen
-from phalanx.kube.garbage import gc_paused
+from phalanx.kube.decode import KindDecoder, ObjectEvent
+from phalanx.kube.garbage_collection import gc_paused
+from phalanx.model.api.kinds import KINDS
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
-from phalanx.model.wire.kinds import KINDS
 
 STARTED = "2026-01-01T00:00:00Z"
 RUNNING_OF_TEN = 8
@@ -105,7 +104,7 @@ def follow(cache: Cache, pods: tuple[Any, ...], nodes: tuple[Any, ...]) -> None:
     def decode_and_apply() -> None:
         for line in lines:
             seen = decoder.line(line)
-            assert isinstance(seen, Seen)
+            assert isinstance(seen, ObjectEvent)
             cache.apply(seen.event)
 
     each("line of a watch, decoded and applied", len(lines), decode_and_apply)

@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.record import record
 from phalanx.observe.logs import configure_logs
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.scenarios import Request, scenario_of
-from phalanx.sim.simulation import simulate
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.runs.scenarios import Request, scenario_of
+from phalanx_simulator.runs.simulation import simulate
+
+from bench.record import record
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -5,13 +5,13 @@ Both know one kind of pod. What turns out to be needless stays, the dearest firs
 
 from collections.abc import Callable, Iterable, Sequence
 
-from phalanx.solver.victims.problem import VictimProblem
+from phalanx.solver.preemption.problem import PreemptionProblem
 
 
 class Cluster:
     """The room of a problem with one want on some of its places, while units come and go."""
 
-    def __init__(self, problem: VictimProblem, places: Sequence[int]) -> None:
+    def __init__(self, problem: PreemptionProblem, places: Sequence[int]) -> None:
         self._problem = problem
         (self._want,) = problem.wants
         self._free = {place: list(problem.places[place].free) for place in places}
@@ -65,7 +65,7 @@ class Cluster:
                 self.room += self.seats(place)
 
 
-def cheapest_first(problem: VictimProblem, places: Sequence[int]) -> int | None:
+def cheapest_first(problem: PreemptionProblem, places: Sequence[int]) -> int | None:
     """Who costs least goes first, until all pods fit."""
     cluster = Cluster(problem, places)
     present = {unit for units in cluster.on.values() for unit in units}
@@ -76,7 +76,7 @@ def cheapest_first(problem: VictimProblem, places: Sequence[int]) -> int | None:
     return cluster.without_needless()
 
 
-def best_ratio_first(problem: VictimProblem, places: Sequence[int]) -> int | None:
+def best_ratio_first(problem: PreemptionProblem, places: Sequence[int]) -> int | None:
     """The place is cleared that costs least for each pod that fits then, anywhere; again and again."""
     cluster = Cluster(problem, places)
     offers: dict[int, tuple[float, list[int]]] = {}
@@ -94,7 +94,7 @@ def best_ratio_first(problem: VictimProblem, places: Sequence[int]) -> int | Non
     return cluster.without_needless()
 
 
-def _offer(problem: VictimProblem, cluster: Cluster, place: int) -> tuple[float, list[int]]:
+def _offer(problem: PreemptionProblem, cluster: Cluster, place: int) -> tuple[float, list[int]]:
     """Who goes from this place so that one more pod fits there, and what that costs per pod that fits."""
     before, here = cluster.room, cluster.seats(place)
     gone: list[int] = []
@@ -108,7 +108,9 @@ def _offer(problem: VictimProblem, cluster: Cluster, place: int) -> tuple[float,
     return (sum(problem.units[unit].cost for unit in gone) / more if more else float("inf")), gone
 
 
-def best_of(rule: Callable[[VictimProblem, Sequence[int]], int | None], problem: VictimProblem) -> int | None:
+def best_of(
+    rule: Callable[[PreemptionProblem, Sequence[int]], int | None], problem: PreemptionProblem
+) -> int | None:
     """The least cost that the rule finds in any domain."""
     domains: dict[int, list[int]] = {}
     for index, place in enumerate(problem.places):

@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from phalanx_simulator.invariants.access import unused_access
+from phalanx_simulator.invariants.coverage_points import missing
+from phalanx_simulator.runs.totals import added
+
 from bench.record import record
-from phalanx.sim.invariants.access import unused_access
-from phalanx.sim.invariants.marks import missing
-from phalanx.sim.totals import added
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from phalanx.model.rules import FewestDomains, Rule, SameDomain
+from phalanx.solver.engine import place
+from phalanx.solver.objective import primary_terms, proven_but_tightness
+from phalanx.solver.problem import Placed, PlacementProblem, RoleDemand
 
 from bench.instances import greedy_score, helpers, instance, workers
 from bench.record import record
-from phalanx.model.rules import FewestDomains, Rule, SameDomain
-from phalanx.solver.engine import place
-from phalanx.solver.objective import firm_terms, proven_but_room
-from phalanx.solver.problem import Placed, Problem, RoleDemand
 
 RESULTS = Path(__file__).parent / "results"
 PREFER_RACK = (FewestDomains("preferred", "rack"),)
@@ -47,7 +47,7 @@ class Figures(Struct, frozen=True):
     proven: bool
     objective: tuple[int, ...]
     greedy: tuple[int, ...] | None
-    proven_but_room: bool = False
+    proven_but_tightness: bool = False
     firm: int = 0
 
 
@@ -71,7 +71,7 @@ CASES = (
 )
 
 
-def problem(case: Case, seed: int) -> Problem:
+def problem(case: Case, seed: int) -> PlacementProblem:
     """The case on a cluster made from the seed."""
     return instance(random.Random(seed), case.nodes, case.roles, case.rules, priced=case.priced, seed=seed)
 
@@ -91,8 +91,8 @@ def measured(case: Case, seed: int) -> Figures:
         proven=certificate.proven,
         objective=certificate.objective,
         greedy=greedy_score(posed),
-        proven_but_room=proven_but_room(certificate),
-        firm=firm_terms(certificate.terms),
+        proven_but_tightness=proven_but_tightness(certificate),
+        firm=primary_terms(certificate.terms),
     )
 
 
@@ -105,7 +105,7 @@ def summary(case: Case, runs: Sequence[Figures]) -> dict[str, Any]:
         "pods": "+".join(str(role.maximum) for role in case.roles),
         "seeds": len(runs),
         "proven": sum(run.proven for run in runs),
-        "provenButRoom": sum(run.proven_but_room for run in runs),
+        "provenButRoom": sum(run.proven_but_tightness for run in runs),
         "greedyWorse": sum((run.greedy or ())[: run.firm] != run.objective[: run.firm] for run in runs),
         "millisecondsP50": round(statistics.median(times), 1),
         "millisecondsMax": round(times[-1], 1),

@@ -14,15 +14,15 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
-
-from bench.drivers import DRIVER, EXECUTOR, Drivers, Plan, query
-from bench.record import record
 from phalanx.model.names import LABEL_POD_GROUP, LABEL_ROLE
 from phalanx.observe.logs import configure_logs
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.store import Change, Object
-from phalanx.sim.workloads import node
-from phalanx.sim.world import World, WorldSettings, in_world
+from phalanx_simulator.embedded.manifests import node
+from phalanx_simulator.embedded.store import Change, Object
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.runs.world import World, WorldSettings, in_world
+
+from bench.record import record
+from bench.spark_driver_pods import DRIVER, EXECUTOR, Drivers, Plan, query
 
 RESULTS: Final = Path(__file__).parent / "results"
 PLAN: Final = Plan(executors=5, least=2, requests={"cpu": "1", "memory": "4Gi"})

@@ -20,13 +20,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
+from phalanx.solver.engine import place
+from phalanx.solver.objective import DOMAINS, UNPLACED, primary_terms, proven_but_tightness
+from phalanx.solver.problem import Placed, PlacementProblem, RoleDemand
 
 from bench.instances import greedy_score, helpers, instance, workers
 from bench.record import record
-from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
-from phalanx.solver.engine import place
-from phalanx.solver.objective import DOMAINS, UNPLACED, firm_terms, proven_but_room
-from phalanx.solver.problem import Placed, Problem, RoleDemand
 
 RESULTS = Path(__file__).parent / "results"
 PREFER_RACK = FewestDomains("preferred", "rack")
@@ -42,7 +42,7 @@ class Figures(Struct, frozen=True, rename="camel"):
     pods: int
     placed: bool
     proven: bool
-    proven_but_room: bool
+    proven_but_tightness: bool
     room_gap: float
     by: str
     value_gap: float
@@ -99,7 +99,7 @@ def _levels(rng: random.Random) -> tuple[Rule, ...]:
     return (*spine, *((PREFER_RACK,) if rng.random() < 0.8 else ()))
 
 
-def drawn(seed: int) -> tuple[str, Problem]:
+def drawn(seed: int) -> tuple[str, PlacementProblem]:
     """The make and the problem of a seed."""
     rng = random.Random(seed)
     nodes = rng.randint(64, 2000)
@@ -120,8 +120,8 @@ def measured(seed: int) -> Figures:
         return Figures(make, len(problem.classes), pods, False, answer.proven, answer.proven, 0.0, answer.by,
                        0.0, 0, False, greedy is not None, seconds)  # fmt: skip
     certificate = answer.certificate
-    firm = firm_terms(certificate.terms)
-    is_firm = proven_but_room(certificate)
+    firm = primary_terms(certificate.terms)
+    is_firm = proven_but_tightness(certificate)
     gaps = [each - bound for each, bound in zip(certificate.objective, certificate.bound, strict=True)]
     return Figures(
         make=make,
@@ -129,7 +129,7 @@ def measured(seed: int) -> Figures:
         pods=pods,
         placed=True,
         proven=certificate.proven,
-        proven_but_room=is_firm,
+        proven_but_tightness=is_firm,
         room_gap=sum(gaps[firm:]) / max([1, *certificate.objective[firm:]]) if is_firm else 0.0,
         by=certificate.by,
         value_gap=gaps[0] / pods if certificate.terms[:1] == (UNPLACED,) else 0.0,
@@ -161,7 +161,7 @@ def summary(runs: Sequence[Figures]) -> dict[str, object]:
         "instances": len(runs),
         "placed": len(placed),
         "proven": sum(run.proven for run in runs),
-        "provenButRoom": sum(run.proven_but_room for run in runs),
+        "provenButRoom": sum(run.proven_but_tightness for run in runs),
         "roomGapP95": round(at([run.room_gap for run in placed], 0.95), 4),
         "valueGapP99": round(at([run.value_gap for run in placed], 0.99), 4),
         "domainsAboveP95": at([run.domains_above for run in placed], 0.95),

@@ -24,13 +24,20 @@ from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct, to_builtins
+from phalanx.solver.preemption.capacity import pods_that_fit
+from phalanx.solver.preemption.engine import choose
+from phalanx.solver.preemption.problem import (
+    EvictionUnit,
+    PodDemand,
+    PreemptionProblem,
+    TargetNode,
+    Vector,
+    VictimSet,
+)
 
 from bench.record import record
 from bench.simple_victims import best_of, best_ratio_first, cheapest_first
 from bench.victims_cycle import Cycle, Running, Wanted, cycle
-from phalanx.solver.victims.engine import choose
-from phalanx.solver.victims.problem import Choice, Place, Unit, Vector, VictimProblem, Want
-from phalanx.solver.victims.room import pods_within
 
 RESULTS = Path(__file__).parent / "results" / "victims.json"
 
@@ -97,7 +104,7 @@ class Figures(Struct, frozen=True):
     cheapest_first: int
     best_ratio: int
     ratio_seconds: float
-    defects: tuple[str, ...]
+    errors: tuple[str, ...]
 
     @property
     def gap(self) -> float:
@@ -119,7 +126,7 @@ class Gang(Struct, frozen=True):
     cost: int
 
 
-def problem(case: Case, seed: int) -> VictimProblem:
+def problem(case: Case, seed: int) -> PreemptionProblem:
     """The case on a cluster made from the seed."""
     rng = random.Random(seed)
     gangs = _gangs(case, rng)
@@ -131,7 +138,7 @@ def problem(case: Case, seed: int) -> VictimProblem:
     request = _amounts(case.gpus)
     places = tuple(_place(case, node, held[node], request, rng) for node in range(case.nodes))
     units = tuple(_unit(gang, nodes) for gang, nodes in zip(gangs, nodes_of, strict=True) if nodes)
-    return VictimProblem((Want(request, case.pods),), places, units, seed=seed)
+    return PreemptionProblem((PodDemand(request, case.pods),), places, units, seed=seed)
 
 
 def whole_cycle(case: Case, seed: int) -> Cycle:
@@ -187,16 +194,18 @@ def _amounts(gpus: int) -> Vector:
     return tuple(each * gpus for each in PER_GPU)
 
 
-def _place(case: Case, node: int, held: int, request: Vector, rng: random.Random) -> Place:
+def _place(case: Case, node: int, held: int, request: Vector, rng: random.Random) -> TargetNode:
     own = (96_000 - rng.randint(0, 4_000), 2048 * GI - rng.randint(0, 16 * GI), GPUS)
     free = tuple(have - used for have, used in zip(own, _amounts(held), strict=True))
     domain = node // NODES_PER_SPINE if case.spine else 0
-    return Place(free, (pods_within(own, request, case.pods),), domain)
+    return TargetNode(free, (pods_that_fit(own, request, case.pods),), domain)
 
 
-def _unit(gang: Gang, nodes: Sequence[int]) -> Unit:
+def _unit(gang: Gang, nodes: Sequence[int]) -> EvictionUnit:
     counts = {node: nodes.count(node) for node in sorted(set(nodes))}
-    return Unit(gang.cost, tuple((node, _amounts(gang.gpus * count)) for node, count in counts.items()))
+    return EvictionUnit(
+        gang.cost, tuple((node, _amounts(gang.gpus * count)) for node, count in counts.items())
+    )
 
 
 def measured(case: Case, seed: int) -> Figures:
@@ -219,7 +228,7 @@ def measured(case: Case, seed: int) -> Figures:
         cheapest_first=cheap,
         best_ratio=ratio,
         ratio_seconds=ratio_seconds,
-        defects=tuple(_defects(posed, choice)),
+        errors=tuple(_defects(posed, choice)),
     )
 
 
@@ -229,7 +238,7 @@ def _timed(work: Callable[[], Answer]) -> tuple[Answer, float]:
     return answer, time.process_time() - begin
 
 
-def _defects(posed: VictimProblem, choice: Choice) -> Iterator[str]:
+def _defects(posed: PreemptionProblem, choice: VictimSet) -> Iterator[str]:
     """Checked anew: what the choice says of itself, and whether the pods fit in one domain."""
     if choice.cost != sum(posed.units[unit].cost for unit in choice.units):
         yield "its cost is not that of its victims"
@@ -270,7 +279,7 @@ def line(case: Case, runs: Sequence[Figures], whole: Cycle | None) -> str:
         f"{statistics.median(run.ratio_seconds for run in runs):>7.2f}",
         f"{sum(run.is_worse for run in runs):>5}",
         f"{whole.seconds:>7.2f} {whole.evicted:>5}" if whole is not None else "",
-        *sorted({each for run in runs for each in run.defects}),
+        *sorted({each for run in runs for each in run.errors}),
     ]
     return " ".join(cells)
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
-
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.snapshot import Snapshot
+
 from tests.builders import GI, Scenario
 
 NOW_S = 1_800_000_000

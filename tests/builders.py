@@ -16,34 +16,33 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec.structs import replace
-
 from phalanx.cache.changes import ChangeLog
-from phalanx.cache.standing import StandingPods, View
+from phalanx.cache.placed_pods import PlacedPodIndex, View
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.disruption_budgets import DisruptionBudget
-from phalanx.model.gangs import Gang, GangKind, RoleSpec, TopologyWish
+from phalanx.model.gangs import Gang, GangKind, RoleSpec, TopologyRequest
+from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, pod_usage, shared_devices
 from phalanx.model.memory import Memory
 from phalanx.model.names import NODE_GPU_SHARING, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.nodes import Node, NodeState, Numa, Taint, ZoneLayout
-from phalanx.model.numa import Aligned, aligned_name
+from phalanx.model.numa import NumaRequest, numa_resource
 from phalanx.model.pods import (
+    AffinityTerm,
     Controller,
     Pod,
     PodLabels,
     PodPhase,
     PodShape,
-    PodTerm,
     Requirement,
     Term,
 )
 from phalanx.model.queues import Flavor, Queue
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.model.resources import CPU, GPU, MEMORY, PODS, Resources, add, fits, subtract
-from phalanx.model.shares import GPU_MEMORY, GPU_SHARE, held, offered
-from phalanx.model.snapshot import Claim, Level, Snapshot, Topology
+from phalanx.model.snapshot import Level, Snapshot, Topology, VolumeClaim
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -60,7 +59,7 @@ class Scenario:
         self.now = 1_000_000
         self.memory = Memory()
         self.capacity_version = 1
-        self.claims: dict[str, Claim] = {}
+        self.claims: dict[str, VolumeClaim] = {}
         self.topologies = {"": Topology("", tuple(Level(level, f"test/{level}") for level in levels))}
         self._nodes: dict[NodeName, Node] = {}
         self._foreign: dict[NodeName, Resources] = {}
@@ -101,7 +100,7 @@ class Scenario:
             name = NodeName(f"{group}-{index}")
             own = {"group": group, "kubernetes.io/hostname": name}
             allocatable = {GPU: gpu, CPU: cpu * 1000, MEMORY: memory * GI, PODS: 110}
-            allocatable.update(offered(shared, gpu_memory * GI))
+            allocatable.update(shared_devices(shared, gpu_memory * GI))
             own.update({NODE_GPU_SHARING: "true"} if shared else {})
             self._nodes[name] = Node(
                 name=name,
@@ -158,7 +157,7 @@ class Scenario:
     def gang(self, name: str, count: int, *, min: int | None = None, **fields: Any) -> Self:
         """A PodGroup with `count` members of one role; other fields as those of `_pods` and Gang."""
         pods = self._pods(name, count, fields)
-        wish = TopologyWish(required=fields.pop("required", None), preferred=fields.pop("preferred", None))
+        wish = TopologyRequest(required=fields.pop("required", None), preferred=fields.pop("preferred", None))
         bound = sum(1 for pod in pods if pod.counts_for_gang)
         wanted = count if min is None else min
         self._gangs[name] = Gang(
@@ -266,7 +265,7 @@ class Scenario:
         taken = {name: self._foreign[name] for name in self._nodes}
         for pod in pods:
             if pod.node in taken and pod.holds_node:
-                taken[pod.node] = add(taken[pod.node], held(pod))
+                taken[pod.node] = add(taken[pod.node], pod_usage(pod))
         states = {}
         for name, node in self._nodes.items():
             total = taken[name]
@@ -283,7 +282,7 @@ class Scenario:
             mine = queues.setdefault(gang.queue, {})
             for node, amounts in used.items():
                 mine[node] = add(mine.get(node, {}), amounts)
-        pod_terms, standing = self._company()
+        pod_affinity_terms, placed_pods = self._company()
         return Snapshot(
             now=self.now,
             seed=0,
@@ -297,17 +296,17 @@ class Scenario:
             claims=_shuffled(self.claims, chance),
             capacity_version=self.capacity_version,
             memory=self.memory,
-            pod_terms=pod_terms,
-            standing=standing,
+            pod_affinity_terms=pod_affinity_terms,
+            placed_pods=placed_pods,
             disruption_budgets=tuple(self._budgets),
         )
 
     def _company(self) -> View:
         pods = [*self._all_pods(), *self._strangers]
-        standing = StandingPods(scheduler_name="phalanx", pods=lambda: pods)
+        placed_pods = PlacedPodIndex(scheduler_name="phalanx", pods=lambda: pods)
         for pod in pods:
-            standing.replace(None, pod, ChangeLog())
-        return standing.view()
+            placed_pods.replace(None, pod, ChangeLog())
+        return placed_pods.view()
 
     def decide(self, config: SchedulerConfig | None = None, *, shuffle: int = 1) -> "Decided":
         """Run one cycle."""
@@ -386,10 +385,10 @@ class Decided:
         return [each.name for each in self.result.evictions]
 
 
-def term(key: str = "kubernetes.io/hostname", namespace: str = "team", **labels: str) -> PodTerm:
+def term(key: str = "kubernetes.io/hostname", namespace: str = "team", **labels: str) -> AffinityTerm:
     """Pods of the namespace with these labels, and the node label by which something is near them."""
     requirements = tuple(Requirement(name, "In", (value,)) for name, value in sorted(labels.items()))
-    return PodTerm(key, Term(requirements), (namespace,))
+    return AffinityTerm(key, Term(requirements), (namespace,))
 
 
 def _shape(fields: dict[str, Any]) -> PodShape:
@@ -431,7 +430,7 @@ def aligned(*containers: Resources) -> str:
     for each in containers:
         whole = add(whole, each)
     counts = Counter(tuple(sorted(each.items())) for each in containers)
-    return aligned_name(Aligned(tuple(sorted(whole.items())), tuple(sorted(counts.items()))))
+    return numa_resource(NumaRequest(tuple(sorted(whole.items())), tuple(sorted(counts.items()))))
 
 
 def numa(*zones: Resources, free: Sequence[Resources] | None = None, by_container: bool = False) -> Numa:

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, settings
 from tests.controlplane_fixture import control_plane, pytest_runtest_makereport
 from tests.embedded_fixture import embedded_api
 from tests.measured_report import pytest_terminal_summary
-from tests.quiet_fixture import quiet
+from tests.silent_logs_fixture import quiet
 
 __all__ = ["control_plane", "embedded_api", "pytest_runtest_makereport", "pytest_terminal_summary", "quiet"]
 

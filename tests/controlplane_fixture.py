@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-
-from phalanx.controlplane import binaries, go_modules
-from phalanx.controlplane.controlplane import ControlPlane
+from phalanx_controlplane import binaries, go_modules
+from phalanx_controlplane.controlplane import ControlPlane
 
 
 def require_binaries() -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 import aiohttp
 import pytest_asyncio
 from msgspec import Struct
-
 from phalanx.clock import SystemClock
-from phalanx.sim.apiserver import ApiServer
-from phalanx.sim.http import Endpoint, serving
+from phalanx_simulator.embedded.apiserver.http import Endpoint, serving
+from phalanx_simulator.embedded.apiserver.server import ApiServer
 
 TOKEN = "embedded-test-token"
 

@@ -11,11 +11,14 @@ import grimp
 import pytest
 from grimp import ImportGraph
 
-from tests.rooms_contract import RoomsContract
+from tests.packages_contract import PackagesContract
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "phalanx"
-FILES = sorted(PACKAGE.rglob("*.py"))
+SOURCES = (ROOT / "scheduler", ROOT / "plugins")
+PACKAGE = ROOT / "scheduler" / "phalanx"
+PLUGINS = ROOT / "plugins" / "phalanx_plugins"
+FILES = sorted(path for source in SOURCES for path in source.rglob("*.py"))
+PACKAGES = ("phalanx", "phalanx_controlplane", "phalanx_plugins", "phalanx_simulator")
 TREES = {path: ast.parse(path.read_text()) for path in FILES}
 
 FUNCTION_LINES_MAX = 60
@@ -25,7 +28,7 @@ FILE_LINES_MAX = 500
 
 CLOCK = PACKAGE / "clock.py"
 WALL_CLOCK_AND_CHANCE = {"now", "utcnow", "today", "urandom", "getrandom", "uuid1", "uuid4"}
-OFFERED = {"phalanx.controlplane.fakes", "phalanx.sim.transport"}
+OFFERED: set[str] = set()
 """What these rooms offer to benchmarks and tests, which are their only users so far."""
 
 UNIT_OF_SUFFIX = {"_S": "Seconds", "_MS": "Milliseconds", "_BYTES": "Bytes"}
@@ -46,7 +49,7 @@ def functions() -> Iterator[tuple[str, int]]:
 
 
 def module_of(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts[1:]).removesuffix(".__init__")
 
 
 def constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -121,7 +124,7 @@ def asks_the_machine(node: ast.Attribute) -> bool:
 
 @pytest.fixture(scope="module")
 def graph() -> ImportGraph:
-    return grimp.build_graph("phalanx", include_external_packages=True, cache_dir=None)
+    return grimp.build_graph(*PACKAGES, include_external_packages=True, cache_dir=None)
 
 
 def test_every_module_is_used(graph: ImportGraph) -> None:
@@ -131,7 +134,7 @@ def test_every_module_is_used(graph: ImportGraph) -> None:
         module
         for path in FILES
         if path.name not in ("__init__.py", "__main__.py")
-        and path.parent.name != "plugins"
+        and path.parent != PLUGINS
         and not graph.find_modules_that_directly_import(module := module_of(path))
         and module not in strings
         and module not in OFFERED
@@ -152,7 +155,7 @@ def entry_points() -> set[str]:
 
 
 def test_every_bound_has_its_unit_and_reason() -> None:
-    files = [PACKAGE / room / "limits.py" for room in ("", "actions", "kube", "sim")]
+    files = [path for path in FILES if path.name == "limits.py"]
     named = [each for file in files for each in constants(TREES[file])]
     assert [name for name, text in named if not explains(name, text)] == []
 
@@ -169,7 +172,7 @@ def test_every_bound_bounds_something() -> None:
 
 
 def test_every_plugin_documents_itself_for_users() -> None:
-    plugins = [path for path in FILES if path.parent == PACKAGE / "plugins" and path.name != "__init__.py"]
+    plugins = [path for path in FILES if path.parent == PLUGINS and path.name != "__init__.py"]
     assert [name_of(path) for path in plugins if len(module_doc(path).splitlines()) < 3] == []
 
 
@@ -211,7 +214,7 @@ def text_of(paths: Iterable[Path]) -> str:
     return "\n".join(path.read_text() for path in sorted(paths) if path.is_file())
 
 
-ALLOWED = {"rooms": ["model: limits", "solver: model.problem"], "only": ["ortools: solver"]}
+ALLOWED = {"packages": ["model: limits", "solver: model.problem"], "only": ["ortools: solver"]}
 
 
 @pytest.mark.parametrize(
@@ -219,11 +222,11 @@ ALLOWED = {"rooms": ["model: limits", "solver: model.problem"], "only": ["ortool
     [
         ("phalanx.model.pods", "phalanx.limits", True),
         ("phalanx.model.pods", "phalanx.model.gangs", True),
-        ("phalanx.solver.greedy", "phalanx.model.problem", True),
-        ("phalanx.solver.greedy", "phalanx.model.problems", False),
-        ("phalanx.solver.cpsat", "ortools", True),
+        ("phalanx.solver.single.greedy", "phalanx.model.problem", True),
+        ("phalanx.solver.single.greedy", "phalanx.model.problems", False),
+        ("phalanx.solver.counting.exact", "ortools", True),
         ("phalanx.model.pods", "ortools", False),
-        ("phalanx.model.pods", "phalanx.solver.greedy", False),
+        ("phalanx.model.pods", "phalanx.solver.single.greedy", False),
         ("phalanx.model.pods", "phalanx", True),
         ("phalanx.cellar.rack", "phalanx.model.pods", False),
     ],
@@ -231,7 +234,7 @@ ALLOWED = {"rooms": ["model: limits", "solver: model.problem"], "only": ["ortool
 def test_the_contract_of_rooms_keeps_and_breaks(importer: str, imported: str, *, kept: bool) -> None:
     graph = ImportGraph()
     graph.add_import(importer=importer, imported=imported)
-    contract = RoomsContract(
-        name="rooms", session_options={"root_packages": ["phalanx"]}, contract_options=ALLOWED
+    contract = PackagesContract(
+        name="packages", session_options={"root_packages": ["phalanx"]}, contract_options=ALLOWED
     )
     assert contract.check(graph, verbose=False).kept is kept

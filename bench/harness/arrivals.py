@@ -9,7 +9,7 @@ import aiohttp
 from bench.harness.cluster import POLL_S, RUN_TIME_ANNOTATION
 from bench.harness.gangs import PODS_PATH, UNOBSERVED_LABEL, Dialect, Gang, Manifest, Role, pods
 from bench.harness.workloads import Workload
-from phalanx.controlplane.fakes import CreateFailed, collection_path, create_many
+from tests.fake_objects import CreateFailed, collection_path, create_many
 
 
 def pods_in_order(workload: Workload, dialect: Dialect) -> Iterator[tuple[Gang, Manifest]]:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from phalanx.kube.connect import connect
+from phalanx.kube.transport import HttpTransport
 
 from bench.harness.gangs import PODS_PATH
 from bench.harness.observation import Meta
 from bench.harness.transports import closing
-from phalanx.kube.connect import connect
-from phalanx.kube.transport import HttpTransport
 
 CONCURRENCY = 64
 TIMEOUT_S = 30.0

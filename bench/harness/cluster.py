@@ -8,13 +8,13 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 from msgspec import Struct
+from phalanx.model.quantities import request_amount
+from phalanx.model.resources import GPU
+from phalanx_controlplane.components import DEFAULT_STAGES
 
 from bench.harness.gangs import LEVELS, NAMESPACE, PODS_PATH, UNOBSERVED_LABEL, Dialect, Gang, Manifest, pods
 from bench.harness.workloads import Workload
-from phalanx.controlplane.components import DEFAULT_STAGES
-from phalanx.controlplane.fakes import create_many, fake_node, namespace
-from phalanx.model.quantities import request_amount
-from phalanx.model.resources import GPU
+from tests.fake_objects import create_many, fake_node, namespace
 
 RUN_TIME_ANNOTATION: Final = "bench/run-time"
 """How long KWOK lets a pod run, as Go writes durations; our own stage reads it."""
@@ -162,7 +162,7 @@ async def _all_run(session: aiohttp.ClientSession) -> None:
         await asyncio.sleep(POLL_S)
 
 
-async def standing_left(session: aiohttp.ClientSession) -> int:
+async def existing_pods_left(session: aiohttp.ClientSession) -> int:
     """How many of the pods that stood at the start were not evicted."""
     return await _count(session, {"labelSelector": UNOBSERVED_LABEL})
 

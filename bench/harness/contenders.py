@@ -10,15 +10,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final, Literal
 
-from msgspec import Struct
-
 import phalanx
+from msgspec import Struct
+from phalanx_controlplane.components import KubeScheduler
+from phalanx_controlplane.controlplane import ControlPlane
+from phalanx_controlplane.go_modules import Progress
+from phalanx_controlplane.process import die_with_parent
+
 from bench.harness.dialects import PhalanxDialect, PlainDialect
 from bench.harness.gangs import Dialect
-from phalanx.controlplane.components import KubeScheduler
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.controlplane.go_modules import Progress
-from phalanx.controlplane.process import die_with_parent
 
 _READY_WITHIN_S: Final = 300.0
 """For a kube-scheduler: with 10,000 pods in gangs of 100 it took up to two minutes, and more."""

@@ -4,10 +4,10 @@ from typing import Any
 
 import yaml
 from msgspec import Struct
-
-from bench.harness.gangs import LEVELS, NAMESPACE, Gang, Manifest, role_of
 from phalanx.model.names import API_VERSION, LABEL_POD_GROUP, LABEL_ROLE
 from phalanx.resources import data_dir
+
+from bench.harness.gangs import LEVELS, NAMESPACE, Gang, Manifest, role_of
 
 LEASE_NAMESPACE = "phalanx-system"
 

@@ -8,12 +8,12 @@ from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct
+from phalanx.model.quantities import request_amount
+from phalanx.model.resources import CPU, GPU
 
 from bench.harness.gangs import Gang, pods
 from bench.harness.observation import Observation, PodTimes
 from bench.harness.workloads import Until, Workload
-from phalanx.model.quantities import request_amount
-from phalanx.model.resources import CPU, GPU
 
 CURVE_POINTS: Final = 60
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
-
 from phalanx.resources import data_dir
 
 _LOOK_S: Final = 1.0

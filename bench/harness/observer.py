@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from phalanx.kube.connect import connect
+from phalanx.kube.transport import HttpTransport
 
 from bench.harness.gangs import PODS_PATH, UNOBSERVED_LABEL
 from bench.harness.observation import Line, Observation, Record
 from bench.harness.transports import closing
 from bench.harness.workloads import Until
-from phalanx.kube.connect import connect
-from phalanx.kube.transport import HttpTransport
 
 WATCHING: Final = "watching"
 CREATED: Final = "created"

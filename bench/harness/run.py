@@ -9,6 +9,7 @@ from typing import Final
 
 import aiohttp
 from msgspec import Struct
+from phalanx_controlplane.controlplane import ControlPlane
 
 from bench.harness import cluster
 from bench.harness.arrivals import arrive, place_one
@@ -19,7 +20,6 @@ from bench.harness.observation import Observation
 from bench.harness.processes import Meter, Used, metering
 from bench.harness.watching import Observer, observing
 from bench.harness.workloads import Clock, Until, Workload
-from phalanx.controlplane.controlplane import ControlPlane
 
 Tell = Callable[[str], None]
 
@@ -103,7 +103,7 @@ async def run_once(contender: Contender, workload: Workload, *, number: int, tel
             used=end.used,
             used_when_calm=end.used_when_calm,
             events=await cluster.events(site.session),
-            evicted=standing - await cluster.standing_left(site.session) if standing else 0,
+            evicted=standing - await cluster.existing_pods_left(site.session) if standing else 0,
             creation_late_s=round(end.creation_late_s, 3),
             busy_before=round(busy_before, 2),
         )

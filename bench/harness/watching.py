@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+from phalanx_controlplane.controlplane import ControlPlane
+from phalanx_controlplane.process import die_with_parent
 
 from bench.harness.observation import Observation
 from bench.harness.observer import CREATED, MET, WATCHING
 from bench.harness.workloads import Workload
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.controlplane.process import die_with_parent
 
 
 class ObserverFailed(Exception):

@@ -13,10 +13,10 @@ from typing import Annotated, Final, Literal
 import msgspec
 import yaml
 from msgspec import Meta, Struct
-
-from bench.harness.gangs import Gang, Role
 from phalanx.model.quantities import InvalidQuantity, request_amount
 from phalanx.model.resources import CPU, GPU, MEMORY
+
+from bench.harness.gangs import Gang, Role
 
 FOLDER: Final = Path(__file__).parent.parent / "workloads"
 _ROLE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,30}[a-z0-9])?")

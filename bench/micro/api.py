@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-
-from phalanx.controlplane.fakes import fake_node, fake_pod
 from phalanx.kube.decode import INITIAL_EVENTS_END
-from phalanx.model.wire.kinds import KINDS
+from phalanx.model.api.kinds import KINDS
 from phalanx.ports import Response
+
+from tests.fake_objects import fake_node, fake_pod
 
 NAMESPACE = "micro"
 STARTED = "2026-01-01T00:00:00Z"

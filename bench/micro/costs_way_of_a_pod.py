@@ -11,15 +11,8 @@ import sys
 from pathlib import Path
 
 import msgspec
-import pytest
-
 import phalanx
-from bench.bind_rate import EveryPlanHolds, placements
-from bench.instances import instance, workers
-from bench.micro import api
-from bench.micro.api import Load, QuickApi
-from bench.micro.conftest import Measure
-from bench.micro.scheduler import all_bound
+import pytest
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Relisted
 from phalanx.clock import SystemClock, seeded_random
@@ -29,15 +22,22 @@ from phalanx.kube.binder import Binder
 from phalanx.kube.client import Client
 from phalanx.kube.decode import KindDecoder
 from phalanx.kube.fence import Unfenced
+from phalanx.model.api.core import Pod
+from phalanx.model.api.kinds import KINDS, KubeObject
 from phalanx.model.decisions import Bind
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.rules import FewestDomains
 from phalanx.model.snapshot import Snapshot
-from phalanx.model.wire.core import Pod
-from phalanx.model.wire.kinds import KINDS, KubeObject
 from phalanx.observe.metrics import Metrics
 from phalanx.solver.engine import place
+
+from bench.bind_rate import EveryPlanHolds, placements
+from bench.instances import instance, workers
+from bench.micro import api
+from bench.micro.api import Load, QuickApi
+from bench.micro.conftest import Measure
+from bench.micro.scheduler import all_bound
 
 LOAD = Load(nodes=200, gangs=20, size=100)
 NODES = [NodeName(node["metadata"]["name"]) for node in api.nodes(LOAD)]

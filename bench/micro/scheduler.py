@@ -3,16 +3,17 @@
 import asyncio
 import time
 
-from bench.micro.api import QuickApi
 from phalanx.cache.cache import Cache
 from phalanx.clock import SystemClock
 from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.client import Client
-from phalanx.kube.garbage import freeze
+from phalanx.kube.garbage_collection import freeze
 from phalanx.observe.logs import configure_logs
 from phalanx.observe.metrics import Metrics
-from phalanx.service.scheduler import Identity, Parts, Scheduler
+from phalanx.service.scheduler import Identity, Scheduler, SchedulerDependencies
+
+from bench.micro.api import QuickApi
 
 
 class ProcessClock(SystemClock):
@@ -28,7 +29,7 @@ async def all_bound(server: QuickApi) -> None:
     config = SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)
     scheduler = Scheduler(
-        Parts(
+        SchedulerDependencies(
             client=Client(server),
             lease_client=Client(server),
             cache=cache,
@@ -38,7 +39,7 @@ async def all_bound(server: QuickApi) -> None:
             identity=Identity(name="micro", lease_namespace="micro"),
             controller=config.scheduler_name,
             config=config,
-            on_listed=freeze,
+            on_synced=freeze,
         )
     )
     running = asyncio.create_task(scheduler.run(asyncio.Event()))

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
+from phalanx.model.gpu_shares import WHOLE_DEVICE
+from phalanx.solver.fragmentation import Flags, Integers, NodeRows, PodRows, TrialPlacement
 
 from bench.openb.shapes import Machine, Shape
 from bench.openb.typical import models_of
-from phalanx.model.shares import WHOLE
-from phalanx.solver.fragmentation import Flags, Integers, NodeRows, Outlook, PodRows
 
 
 class Cluster:
@@ -19,7 +19,10 @@ class Cluster:
         self.cpu: Integers = np.array([machine.cpu for machine in machines], dtype=np.int64)
         self.memory: Integers = np.array([machine.memory for machine in machines], dtype=np.int64)
         self.devices: Integers = np.array(
-            [[WHOLE if device < machine.gpus else 0 for device in range(most)] for machine in machines],
+            [
+                [WHOLE_DEVICE if device < machine.gpus else 0 for device in range(most)]
+                for machine in machines
+            ],
             dtype=np.int64,
         )
         self.idle = int(self.devices.sum())
@@ -39,7 +42,7 @@ class Cluster:
         if shape.share:
             row[device] -= shape.milli
         else:
-            row[np.flatnonzero(row == WHOLE)[: shape.gpus]] = 0
+            row[np.flatnonzero(row == WHOLE_DEVICE)[: shape.gpus]] = 0
         self.idle -= shape.demand
         if self.cpu[node] < 0 or self.memory[node] < 0 or row.min() < 0:
             raise ValueError(f"node {self.machines[node].name} has no room for {shape}")
@@ -67,10 +70,10 @@ class ShapeTable:
         room = self.admits[cluster.machines[node].model] & (cluster.cpu[node] >= self.cpu)
         room &= cluster.memory[node] >= self.memory
         devices = self.share[:, None] & room[:, None] & (row[None, :] >= self.milli[:, None])
-        whole = ~self.share & room & (self.gpus <= int((row == WHOLE).sum()))
+        whole = ~self.share & room & (self.gpus <= int((row == WHOLE_DEVICE).sum()))
         return whole | devices.any(axis=1), devices
 
 
-def outlook_of(cluster: Cluster, table: ShapeTable, node: int) -> Outlook:
+def outlook_of(cluster: Cluster, table: ShapeTable, node: int) -> TrialPlacement:
     """One node before and after each shape."""
-    return Outlook(cluster.rows(slice(node, node + 1)), table.pods)
+    return TrialPlacement(cluster.rows(slice(node, node + 1)), table.pods)

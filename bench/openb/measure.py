@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
+from phalanx.solver.fragmentation import Fragmentation
 
 from bench.openb.policies import BestFit, Fgd, LookAhead, Policy, Random
 from bench.openb.replay import Run, replay
 from bench.openb.shapes import Machine, Shape
 from bench.openb.traces import TUNED_PERCENT, arrivals, capacity_of, renamed
 from bench.openb.typical import measure_of, typical
-from phalanx.solver.fragmentation import Fragmentation
 
 DECIMALS = 3
 CURVE_STEP = 2

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+from phalanx.model.gpu_shares import WHOLE_DEVICE
+from phalanx.solver.fragmentation import Fragmentation, Integers, TrialPlacement
 
 from bench.openb.cluster import Cluster
 from bench.openb.shapes import Machine, Shape
 from bench.openb.typical import forecast_of
-from phalanx.model.shares import WHOLE
-from phalanx.solver.fragmentation import Fragmentation, Integers, Outlook
 
 SCORE_MAX = 100
 CPU_SPEC, GPU_SPEC = 128_000, 8_000
@@ -28,7 +28,7 @@ FIRST_LESSON = 1
 class Policy(Protocol):
     """One run's state of a policy."""
 
-    def costs(self, outlook: Outlook, node: int) -> Integers:
+    def costs(self, outlook: TrialPlacement, node: int) -> Integers:
         """Of this node, by [shape, device] or [shape, 1]; what does not fit is left to the caller."""
         ...
 
@@ -62,22 +62,22 @@ class Fgd(Cheapest):
     def __init__(self, measure: Fragmentation) -> None:
         self._measure = measure
 
-    def costs(self, outlook: Outlook, node: int) -> Integers:
+    def costs(self, outlook: TrialPlacement, node: int) -> Integers:
         """The score is 100 times the sigmoid of the loss in devices, cut to a whole number."""
         before, after = outlook.fragments(self._measure)
-        gain = (before[:, None] - after) / (WHOLE * self._measure.pods)
+        gain = (before[:, None] - after) / (WHOLE_DEVICE * self._measure.pods)
         return -(SCORE_MAX / (1 + np.exp(-gain))).astype(np.int64)
 
 
 class BestFit(Cheapest):
     """The least left over: half the cores, half the devices, each in parts of the largest node."""
 
-    def costs(self, outlook: Outlook, node: int) -> Integers:
+    def costs(self, outlook: TrialPlacement, node: int) -> Integers:
         """Scores from 0 to 100 as published; among a node's devices the fullest."""
         left = outlook.cpu / CPU_SPEC * 0.5 + outlook.idle / GPU_SPEC * 0.5
         score = ((1.0 - left) * SCORE_MAX).astype(np.int64)
         device = np.where(outlook.share[:, None], outlook.nodes.devices, 0)
-        return (WHOLE + 1) * -score[:, None] + device
+        return (WHOLE_DEVICE + 1) * -score[:, None] + device
 
 
 class Random(Cheapest):
@@ -87,9 +87,9 @@ class Random(Cheapest):
         self._rng = rng
         self._devices = np.random.default_rng(rng.getrandbits(64))
 
-    def costs(self, outlook: Outlook, node: int) -> Integers:
+    def costs(self, outlook: TrialPlacement, node: int) -> Integers:
         """Drawn anew whenever the node changes."""
-        return self._devices.integers(0, WHOLE, size=outlook.left.shape)
+        return self._devices.integers(0, WHOLE_DEVICE, size=outlook.left.shape)
 
     def pick(self, costs: Integers, candidates: Integers, cluster: Cluster) -> int:
         """Whatever they cost."""
@@ -119,13 +119,13 @@ class LookAhead(Cheapest):
         self._forecast = forecast_of(self._seen, self._machines)
         return True
 
-    def costs(self, outlook: Outlook, node: int) -> Integers:
+    def costs(self, outlook: TrialPlacement, node: int) -> Integers:
         """As the forecast has them."""
         return self._forecast.costs(outlook, self._forecast.prices[node : node + 1])
 
     def pick(self, costs: Integers, candidates: Integers, cluster: Cluster) -> int:
         """The fullest of the cheapest, as in the product: whole devices, parts of one too, cores, memory."""
         cheapest = candidates[costs == costs.min()]
-        devices = -(-cluster.devices[cheapest].sum(axis=1) // WHOLE)
+        devices = -(-cluster.devices[cheapest].sum(axis=1) // WHOLE_DEVICE)
         order = np.lexsort((cluster.memory[cheapest], cluster.cpu[cheapest], devices))
         return int(cheapest[order[0]])

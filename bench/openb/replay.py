@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
+from phalanx.solver.fragmentation import Fragmentation, Integers
 
 from bench.openb.cluster import Cluster, ShapeTable, outlook_of
 from bench.openb.policies import Policy
 from bench.openb.shapes import Machine, Shape
 from bench.openb.traces import capacity_of
-from phalanx.solver.fragmentation import Fragmentation, Integers
 
 NEVER = np.iinfo(np.int64).max
 """The cost of a node that does not take the shape."""

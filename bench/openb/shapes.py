@@ -1,8 +1,7 @@
 """What a pod asks for and what a node has. Cores and devices in thousandths, memory in bytes."""
 
 from msgspec import Struct
-
-from phalanx.model.shares import WHOLE
+from phalanx.model.gpu_shares import WHOLE_DEVICE
 
 
 class Shape(Struct, frozen=True, order=True):
@@ -25,7 +24,7 @@ class Shape(Struct, frozen=True, order=True):
     @property
     def share(self) -> bool:
         """True for a part of one device."""
-        return self.gpus == 1 and self.milli < WHOLE
+        return self.gpus == 1 and self.milli < WHOLE_DEVICE
 
     def admits(self, model: str) -> bool:
         """Whether a device of this model will do."""

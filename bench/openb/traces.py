@@ -11,8 +11,9 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from phalanx.model.gpu_shares import WHOLE_DEVICE
+
 from bench.openb.shapes import Machine, Shape
-from phalanx.model.shares import WHOLE
 
 MIB = 1 << 20
 NODES = "openb_node_list_gpu_node.csv"
@@ -72,4 +73,4 @@ def renamed(machines: Sequence[Machine], rng: random.Random) -> tuple[Machine, .
 
 def capacity_of(machines: Sequence[Machine]) -> int:
     """Thousandths of devices."""
-    return sum(machine.gpus for machine in machines) * WHOLE
+    return sum(machine.gpus for machine in machines) * WHOLE_DEVICE

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from phalanx.solver.fragmentation import Forecast, Fragmentation, TypicalPods
 
 from bench.openb.shapes import Machine, Shape
-from phalanx.solver.fragmentation import Forecast, Fragmentation, TypicalPods
 
 COVERED_PERCENT = 95
 """Of the pods, by the typical shapes of the published measure."""

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import yaml
 from msgspec import Struct
-
-from phalanx.controlplane import go_modules
-from phalanx.controlplane.go_modules import BuildFailed, Progress
+from phalanx_controlplane import go_modules
+from phalanx_controlplane.go_modules import BuildFailed, Progress
 
 FOLDER: Final = Path(__file__).parent
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+from phalanx_simulator.campaigns.jobs import TraceError, read_trace
 
 from bench.philly.book import Outcome
 from bench.philly.play import Scheduler, play
@@ -27,7 +28,6 @@ from bench.philly.product import Product
 from bench.philly.simple import PodByPod, StrictFifo
 from bench.philly.week import DAY_MS, Cluster, Week, busiest, cluster_for, week_of
 from bench.record import record
-from phalanx.sim.campaign.jobs import TraceError, read_trace
 
 RESULTS: Final = Path(__file__).parent.parent / "results"
 LOADS: Final = (80, 95, 110)

@@ -6,23 +6,23 @@ from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
-
-from bench.philly.play import GRACE_MS, Decided
-from bench.philly.week import GPUS_PER_NODE, Cluster, Job
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import CYCLE_PERIOD_MIN_S
+from phalanx.model.api.core import Pod
+from phalanx.model.api.kinds import KINDS, KubeObject
 from phalanx.model.decisions import CycleResult
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import PodPhase
 from phalanx.model.resources import CPU, GPU, MEMORY
-from phalanx.model.wire.core import Pod
-from phalanx.model.wire.kinds import KINDS, KubeObject
-from phalanx.sim.workloads import Manifest, namespace, node, pod, pod_group, queue
+from phalanx_simulator.embedded.manifests import Manifest, namespace, node, pod, pod_group, queue
+
+from bench.philly.play import GRACE_MS, Decided
+from bench.philly.week import GPUS_PER_NODE, Cluster, Job
 
 _BEGIN: Final = datetime(2026, 1, 5, tzinfo=UTC)
 _BEGIN_MS: Final = int(_BEGIN.timestamp() * 1000)
@@ -103,7 +103,7 @@ class Product:
         self._take(*(Deleted("Pod", _SPACE, each.metadata.name, each.metadata.uid) for each in pods))
 
     def _take(self, *events: Event) -> None:
-        self._has_reason |= self._cache.apply_all(events).may_help
+        self._has_reason |= self._cache.apply_all(events).may_unblock
 
     # --- cycles --------------------------------------------------------------------------------------------
 

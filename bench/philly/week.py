@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
-
-from phalanx.sim.campaign.jobs import TraceJob
+from phalanx_simulator.campaigns.jobs import TraceJob
 
 GPUS_PER_NODE: Final = 8
 

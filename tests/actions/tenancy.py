@@ -13,13 +13,13 @@ from hypothesis import note
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
-
 from phalanx.model.gangs import Disruption, Gang
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Backfill, Queue
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import Snapshot
+
 from tests.builders import Decided, Scenario
 
 GPUS = 4
@@ -156,7 +156,7 @@ class Tenancy:
         self.preempted = decided.result.memory.preempted
         reports = decided.result.queues
         self.guarantee = {name: each.guarantee.get(GPU, 0) for name, each in reports.items()}
-        self.promised = [snapshot.gangs[gang] for gang in decided.result.memory.promised]
+        self.reserved_starts = [snapshot.gangs[gang] for gang in decided.result.memory.reserved_starts]
         self.fair_share = {name: each.fair_share.get(GPU, 0) for name, each in reports.items()}
 
     def path(self, queue: QueueName) -> list[Queue]:

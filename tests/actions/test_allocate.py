@@ -4,12 +4,12 @@ from functools import partial
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.actions.limits import CYCLE_SOLVES_MAX
 from phalanx.model.gangs import GangKind
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
 from phalanx.solver.engine import GREEDY_ONLY, place
+
 from tests.builders import Scenario
 
 
@@ -183,9 +183,9 @@ def test_what_is_neither_placed_nor_proven_impossible_is_counted(monkeypatch: py
     """Adding up finds room for 14 of 16 GPUs; that pods of 5, 5 and 4 do not fit two nodes takes a search."""
     scenario = Scenario().nodes("n", 2, gpu=8).gang("g", 2, gpu=5).role("g", 1, gpu=4, role="small")
     scenario.change("g", min_member=3)
-    assert scenario.decide().result.stats.unsettled == 0
+    assert scenario.decide().result.stats.inconclusive == 0
     monkeypatch.setattr("phalanx.actions.allocate.place", partial(place, limits=GREEDY_ONLY))
-    assert scenario.decide().result.stats.unsettled == 1
+    assert scenario.decide().result.stats.inconclusive == 1
 
 
 def test_one_cycle_solves_a_bounded_number_of_problems() -> None:

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 from msgspec.structs import replace
-
 from phalanx.framework.config import BackfillConfig, SchedulerConfig
 from phalanx.model.gangs import Runtime
 from phalanx.model.names import GangId
@@ -11,6 +10,7 @@ from phalanx.model.pods import PodPhase
 from phalanx.model.queues import Backfill
 from phalanx.model.reasons import Evidence, ExpectedStart, Reason
 from phalanx.model.resources import GPU
+
 from tests.actions.timeline import BEGIN, MINUTE, Timeline, Work, minute_of
 from tests.builders import Scenario
 
@@ -46,7 +46,7 @@ def test_who_passes(mode: Backfill | None, work: Work, *, passes: bool) -> None:
     timeline.step()
     decided = timeline.add(work).step()
     assert decided.placed() == (["late"] if passes else [])
-    assert passes or decided.verdict("late").reason is Reason.WOULD_DELAY
+    assert passes or decided.verdict("late").reason is Reason.WOULD_DELAY_RESERVATION
 
 
 def test_beside_the_reserved_room_anybody_passes() -> None:
@@ -147,7 +147,7 @@ def test_who_has_started_keeps_nobody_from_anything() -> None:
     timeline.minute = 50
     decided = timeline.add(Work("late", 1, 4, arrives=50)).step()
     assert decided.placed() == ["big", "late"]
-    assert decided.result.memory.promised == {}
+    assert decided.result.memory.reserved_starts == {}
 
 
 def test_the_order_of_the_input_does_not_matter() -> None:
@@ -156,7 +156,7 @@ def test_the_order_of_the_input_does_not_matter() -> None:
     timeline.step()
     told = {msgspec.json.encode(timeline.scenario.decide(shuffle=number).result) for number in range(5)}
     assert len(told) == 1
-    assert len(timeline.scenario.memory.promised) > 2
+    assert len(timeline.scenario.memory.reserved_starts) > 2
 
 
 def test_gangs_that_say_nothing_are_expected_to_end_some_day() -> None:
@@ -169,7 +169,7 @@ def test_gangs_that_say_nothing_are_expected_to_end_some_day() -> None:
     )
     decided = timeline.add(Work("late", 1, 4), Work("short", 1, 4, max=23 * 60)).step()
     assert decided.placed() == ["short"]
-    assert decided.reasons()["late"] is Reason.WOULD_DELAY
+    assert decided.reasons()["late"] is Reason.WOULD_DELAY_RESERVATION
 
 
 @pytest.mark.parametrize("service", [False, True])
@@ -177,12 +177,12 @@ def test_gangs_never_end_that_are_always_restarted_or_of_which_nothing_is_assume
     assumed = BackfillConfig(assumed_runtime_minutes=24 * 60 if service else None)
     timeline = Timeline(2, 8, EASY, SchedulerConfig(actions=(), backfill=assumed))
     timeline.add(Work("run", 1, 8, arrives=-10, on=("n-0",))).step()
-    pods = tuple(replace(pod, runs_for_ever=service) for pod in timeline.scenario.members("run"))
+    pods = tuple(replace(pod, restarts_always=service) for pod in timeline.scenario.members("run"))
     timeline.scenario.change("run", members=pods)
     timeline.add(Work("big", 2, 8)).step()
     decided = timeline.add(Work("late", 1, 4)).step()
     assert decided.placed() == ["late"]
-    assert decided.result.memory.promised == {}
+    assert decided.result.memory.reserved_starts == {}
     assert "expected" not in decided.verdict("big").message
 
 
@@ -204,7 +204,7 @@ def test_who_says_nothing_is_taken_for_what_earlier_gangs_were() -> None:
 
 def test_the_first_that_can_be_told_a_time_is_promised_one() -> None:
     timeline = half_full().add(Work("vast", 3, 8, arrives=-1))
-    assert list(timeline.step().result.memory.promised) == ["gang-big"]
+    assert list(timeline.step().result.memory.reserved_starts) == ["gang-big"]
 
 
 def test_the_limit_of_the_queue_counts() -> None:
@@ -218,18 +218,18 @@ def test_the_limit_of_the_queue_counts() -> None:
     late = (Work("late", 1, 2), Work("quick", 1, 2, max=50), Work("other", 1, 8, queue="default"))
     decided = timeline.add(*late).step()
     assert sorted(decided.placed()) == ["other", "quick"]
-    assert decided.verdict("late").reason is Reason.WOULD_DELAY
+    assert decided.verdict("late").reason is Reason.WOULD_DELAY_RESERVATION
 
 
 def test_only_the_first_in_line_or_each_is_promised_a_start() -> None:
-    for mode, promised in ((EASY, [50, None]), (CONSERVATIVE, [50, 60])):
+    for mode, reserved_starts in ((EASY, [50, None]), (CONSERVATIVE, [50, 60])):
         timeline = half_full(mode).add(Work("next", 2, 8, arrives=1))
         timeline.step()
         timeline.minute = 1
         timeline.step()
-        told = timeline.scenario.memory.promised
+        told = timeline.scenario.memory.reserved_starts
         found = [told.get(GangId(f"gang-{name}")) for name in ("big", "next")]
-        assert [None if each is None else minute_of(each) for each in found] == promised, mode
+        assert [None if each is None else minute_of(each) for each in found] == reserved_starts, mode
 
 
 def test_who_was_promised_first_comes_first() -> None:
@@ -237,8 +237,8 @@ def test_who_was_promised_first_comes_first() -> None:
     timeline = half_full()
     timeline.step()
     decided = timeline.add(Work("older", 2, 8, arrives=-5)).step()
-    assert list(decided.result.memory.promised) == ["gang-big"]
-    assert timeline.add(Work("urgent", 2, 8, priority=1)).step().result.memory.promised.keys() == {
+    assert list(decided.result.memory.reserved_starts) == ["gang-big"]
+    assert timeline.add(Work("urgent", 2, 8, priority=1)).step().result.memory.reserved_starts.keys() == {
         "gang-urgent"
     }
 
@@ -251,7 +251,7 @@ def test_two_queues_do_not_take_turns() -> None:
     timeline.add(Work("mine", 2, 8, max=10), Work("theirs", 2, 8, max=10, queue="p", arrives=1))
     timeline.step()
     timeline.minute = 1
-    assert [minute_of(timeline.step().result.memory.promised[GangId("gang-mine")])] == [50]
+    assert [minute_of(timeline.step().result.memory.reserved_starts[GangId("gang-mine")])] == [50]
     timeline.add(Work("more", 1, 4, arrives=1, max=40))
     decided = timeline.step()
     assert decided.placed() == ["more"]
@@ -303,14 +303,14 @@ def test_without_pods_to_place_the_promise_is_forgotten() -> None:
     timeline.step()
     timeline.scenario.change("big", members=timeline.scenario.members("big")[:1])
     decided = timeline.add(Work("late", 1, 4)).step()
-    assert (decided.placed(), decided.result.memory.promised) == (["late"], {})
+    assert (decided.placed(), decided.result.memory.reserved_starts) == (["late"], {})
 
 
 def test_a_queue_has_the_mode_of_its_parent() -> None:
     timeline = Timeline(2, 8, None)
     timeline.scenario.queue("top", backfill=EASY).queue("q", parent="top")
     timeline.add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",)), Work("big", 2, 8))
-    assert timeline.step().result.memory.promised.keys() == {"gang-big"}
+    assert timeline.step().result.memory.reserved_starts.keys() == {"gang-big"}
 
 
 def test_shares_of_devices_are_reserved_too() -> None:
@@ -320,8 +320,8 @@ def test_shares_of_devices_are_reserved_too() -> None:
     scenario.gang("wide", 1, share=200, queue="q").gang("thin", 1, share=100, queue="q")
     decided = scenario.decide()
     assert decided.placed() == ["run", "thin"]
-    assert decided.verdict("wide").reason is Reason.WOULD_DELAY
-    (promise,) = decided.result.memory.promised.values()
+    assert decided.verdict("wide").reason is Reason.WOULD_DELAY_RESERVATION
+    (promise,) = decided.result.memory.reserved_starts.values()
     assert [promise.seats["n-0"][f"gpu[{index}]"] for index in range(2)] == [900, 900]
 
 
@@ -375,4 +375,4 @@ def test_gangs_that_are_alike_are_asked_once_what_keeps_them_from_starting() -> 
 
     few, many = waiting(3).step(), waiting(30).step()
     assert few.result.stats.solves == many.result.stats.solves
-    assert {many.verdict(f"late-{index}").reason for index in range(30)} == {Reason.WOULD_DELAY}
+    assert {many.verdict(f"late-{index}").reason for index in range(30)} == {Reason.WOULD_DELAY_RESERVATION}

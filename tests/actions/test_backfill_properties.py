@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-
 from phalanx.model.queues import Backfill
+
 from tests.actions.timeline import Timeline, Work
 from tests.examples import holds
 
@@ -74,7 +74,7 @@ def test_the_first_in_line_starts_no_later_than_if_nobody_passed(
     timeline = Timeline(nodes, DEVICES, mode).add(*works, head)
     timeline.step()
     if strict:
-        assert timeline.promised["head"] == [strict]
+        assert timeline.reserved_starts["head"] == [strict]
     timeline.add(*data.draw(arriving([0, -1]))).run(until=60)
     assert timeline.started["head"] == strict
 
@@ -84,7 +84,7 @@ def test_the_first_in_line_starts_no_later_than_if_nobody_passed(
 def test_a_promise_is_kept_or_bettered(data: st.DataObject, mode: Backfill, nodes: int) -> None:
     timeline = Timeline(nodes, DEVICES, mode).add(*data.draw(running(nodes)), *data.draw(arriving([0])))
     timeline.run(until=60)
-    for name, starts in timeline.promised.items():
+    for name, starts in timeline.reserved_starts.items():
         if starts[0] <= 60:
             assert timeline.started[name] <= starts[0]
             assert starts == sorted(starts, reverse=True)
@@ -120,5 +120,5 @@ def test_wrong_estimates_do_not_let_it_starve(data: st.DataObject, nodes: int, l
         for index in range(10)
     ]
     timeline.add(*liars).run(until=60)
-    due = timeline.promised["head"][0]
+    due = timeline.reserved_starts["head"][0]
     assert timeline.started["head"] <= due + longest

@@ -5,16 +5,16 @@ from typing import Final
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.actions import allocate, outcome
 from phalanx.actions.limits import FRESH_VICTIMS_MS
-from phalanx.actions.outcome import THOROUGH
+from phalanx.actions.outcome import EXACT_BACKEND
 from phalanx.model.certificates import Certificate
 from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.reasons import Reason
-from phalanx.solver.cpsat import BY
+from phalanx.solver.counting.exact import BY
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Answer, Placed, Problem, Unplaceable
+from phalanx.solver.problem import Answer, Placed, PlacementProblem, Unplaceable
+
 from tests.builders import Decided, Scenario
 
 SIZES: Final = {"large": 5, "one": 2, "two": 3}
@@ -45,10 +45,10 @@ def test_the_next_cycle_goes_on_where_this_one_stopped(monkeypatch: pytest.Monke
 
 
 def test_searches_are_counted_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow(problem: Problem) -> Answer:
+    def slow(problem: PlacementProblem) -> Answer:
         answer = place(problem)
         assert isinstance(answer, Placed)
-        proof = Certificate(terms=(), objective=(), bound=(), proven=True, by=THOROUGH)
+        proof = Certificate(terms=(), objective=(), bound=(), proven=True, by=EXACT_BACKEND)
         return Placed(assignments=answer.assignments, certificate=proof)
 
     monkeypatch.setattr(allocate, "place", slow)
@@ -96,12 +96,12 @@ def test_all_other_subgroups_are_tried_in_one_cycle(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_slow_backend_has_the_name_that_is_counted() -> None:
-    assert THOROUGH == BY
+    assert EXACT_BACKEND == BY
 
 
 def test_a_dropped_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = Unplaceable(proven=False, by="test", defects=("test: two pods on one seat",))
+    broken = Unplaceable(proven=False, by="test", errors=("test: two pods on one seat",))
     monkeypatch.setattr(allocate, "place", lambda _: broken)
     result = Scenario().nodes("n", 1, gpu=8).gang("g", 1, gpu=1).decide().result
-    assert result.stats.defects == broken.defects
+    assert result.stats.errors == broken.errors
     assert result.stats.solves == {"test": 1}

@@ -4,11 +4,11 @@ from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.names import QueueName
 from phalanx.model.queues import Cell
 from phalanx.model.reasons import Reason
+
 from tests.actions.test_consolidate import config, rested
 from tests.builders import Scenario
 from tests.examples import holds
@@ -36,7 +36,7 @@ def test_a_free_cell_stays_free_of_other_queues() -> None:
     decided = scenario.decide()
     assert decided.placed() == ["one"]
     verdict = decided.verdict("two")
-    assert verdict.reason is Reason.CELLS_KEPT
+    assert verdict.reason is Reason.CELLS_RESERVED
     assert "cells of queue research: rack a" in verdict.message
     assert "is kept for queue research" in str(verdict.evidence)
 
@@ -57,7 +57,7 @@ def test_the_rest_of_a_cell_that_is_in_use_is_kept_too() -> None:
     scenario.gang("own", 1, gpu=1, on=["b0-0"], queue="research").gang("one", 2, gpu=8).gang("two", 1, gpu=1)
     decided = scenario.decide()
     assert {node[0] for node in decided.nodes("one")} == {"a"}
-    assert decided.reasons() == {"two": Reason.CELLS_KEPT}
+    assert decided.reasons() == {"two": Reason.CELLS_RESERVED}
 
 
 def test_what_runs_is_let_alone_and_the_queue_says_what_it_lacks() -> None:
@@ -66,8 +66,8 @@ def test_what_runs_is_let_alone_and_the_queue_says_what_it_lacks() -> None:
     decided = scenario.decide()
     assert not decided.evicted()
     assert {node[0] for node in decided.nodes("more")} == {"a"}
-    unkept = [problem.message for problem in decided.result.queues["research"].unkept]
-    assert unkept == [
+    unmet_guarantees = [problem.message for problem in decided.result.queues["research"].unmet_guarantees]
+    assert unmet_guarantees == [
         "spec.cells[tor]: the default topology has no such level",
         "spec.cells[rack]: 1 of 2 can be kept, as others have work or cells there",
     ]
@@ -78,8 +78,8 @@ def test_small_cells_lie_in_racks_that_are_in_use() -> None:
     scenario = racks(2).queue("a", cells=(Cell("host", 1),)).queue("z", cells=RACK)
     scenario.gang("other", 1, gpu=8, on=["a0-0"]).gang("late", 1, gpu=1)
     decided = scenario.decide()
-    assert decided.reasons() == {"late": Reason.CELLS_KEPT}
-    assert not any(report.unkept for report in decided.result.queues.values())
+    assert decided.reasons() == {"late": Reason.CELLS_RESERVED}
+    assert not any(report.unmet_guarantees for report in decided.result.queues.values())
     scenario.gang("small", 1, gpu=8, queue="a").gang("large", 2, gpu=8, queue="z", required="rack")
     assert sorted(scenario.decide().placed()) == ["large", "small"]
 
@@ -100,7 +100,7 @@ def test_nobody_is_moved_into_a_cell() -> None:
 def test_a_queue_that_gets_cells_changes_what_was_refused_before() -> None:
     scenario = racks(1).queue("research", cells=RACK).gang("one", 1, gpu=1)
     scenario.memory = scenario.decide().result.memory
-    assert scenario.decide().reasons() == {"one": Reason.CELLS_KEPT}
+    assert scenario.decide().reasons() == {"one": Reason.CELLS_RESERVED}
     assert scenario.queue("research").decide().placed() == ["one"]
 
 
@@ -171,7 +171,7 @@ def test_afterwards_as_many_cells_can_be_kept_as_before(
     lacking = sum(
         int(problem.message.split()[3]) - int(problem.message.split()[1])
         for queue in cells
-        for problem in decided.result.queues[QueueName(queue)].unkept
+        for problem in decided.result.queues[QueueName(queue)].unmet_guarantees
     )
     assert reported - lacking == before
     assert _kept(scenario.take(decided), cells) >= before

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.actions.limits import EVICTION_CHECK_MS, NOMINATION_MS
 from phalanx.framework.config import ActionName, ConsolidationConfig, PluginConfig, SchedulerConfig
 from phalanx.model.gangs import Disruption, GangKind
@@ -12,6 +11,7 @@ from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.queues import Ordering
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
+
 from tests.builders import Scenario
 
 HOUR_MS = 3_600_000
@@ -66,7 +66,7 @@ def anew(scenario: Scenario) -> Scenario:
         else:
             ended = members != gang.members
             started = gang.started and not ended
-            scenario.change(name, members=members, started=started, begins_anew=gang.begins_anew or ended)
+            scenario.change(name, members=members, started=started, starts_over=gang.starts_over or ended)
     scenario.capacity_version += 1
     return scenario
 
@@ -76,13 +76,13 @@ def test_one_gang_is_moved_so_that_another_fits() -> None:
     assert sorted(decided.evicted()) == ["half-0-0", "half-0-1"]
     assert {each.reason for each in decided.result.evictions} == {"Consolidated"}
     (plan,) = decided.result.plans
-    assert (plan.pods, plan.pods_bound, plan.carried_out) == (2, 2, True)
+    assert (plan.pods, plan.pods_bound, plan.is_executed) == (2, 2, True)
     assert plan.cost == plan.cost_bound
     (moved,) = plan.moves
     assert sum(moved.nodes.values()) == 2
     assert "a-0" not in moved.nodes
     verdict = decided.verdict("large")
-    assert verdict.reason is Reason.ROOM_BEING_MADE
+    assert verdict.reason is Reason.EVICTION_IN_PROGRESS
     assert "2 pods of 1 gang" in verdict.message
     assert "no fewer would do" in str(verdict.evidence)
     assert [each.name for each in decided.result.nominations] == ["large-0"]
@@ -169,7 +169,7 @@ def test_a_dry_run_tells_and_does_nothing() -> None:
     assert not decided.result.memory.nominations
     assert not decided.result.memory.moves
     (plan,) = decided.result.plans
-    assert not plan.carried_out
+    assert not plan.is_executed
     verdict = decided.verdict("large")
     assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
     assert "would fit if 2 pods of 1 gang were moved" in str(verdict.evidence)
@@ -368,7 +368,7 @@ def _partly_anew(scenario: Scenario, name: str) -> Scenario:
     (pod,) = scenario.members(name)
     scenario.capacity_version += 1
     fresh = replace(pod, uid=PodUid("fresh"), node=None, deleting=False, running_since=0)
-    return scenario.change(name, members=(fresh,), started=False, begins_anew=True)
+    return scenario.change(name, members=(fresh,), started=False, starts_over=True)
 
 
 def test_a_chain_of_moves_is_kept_from_whoever_looks_for_victims() -> None:

@@ -5,10 +5,10 @@ from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from phalanx.model.gangs import GangKind
 from phalanx.model.names import NodeName
 from phalanx.model.resources import GPU
+
 from tests.actions.test_consolidate import anew, config, rested
 from tests.builders import Scenario
 from tests.examples import holds
@@ -149,6 +149,6 @@ def test_a_dry_run_writes_nothing(cluster: Cluster) -> None:
     assert not dry.memory.nominations
     assert not dry.memory.moves
     assert not dry.memory.preempted
-    assert all(not plan.carried_out for plan in dry.plans)
+    assert all(not plan.is_executed for plan in dry.plans)
     assert dry.placements == off.placements
     assert NodeName("a-0") in scenario.snapshot().nodes

@@ -1,13 +1,13 @@
 """What a gang needs placed: which members make up its minimum, and what is surplus."""
 
 import pytest
-
 from phalanx.actions.demands.demand import Demand, Stage, demands_of
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
-from phalanx.model.reasons import Problem, Reason
+from phalanx.model.reasons import Objection, Reason
+
 from tests.builders import Scenario
 
 
@@ -17,7 +17,7 @@ def gang_of(scenario: Scenario) -> Gang:
 
 def demands(scenario: Scenario) -> tuple[Demand, ...]:
     found = demands_of(gang_of(scenario))
-    assert not isinstance(found, Problem), found
+    assert not isinstance(found, Objection), found
     return found
 
 
@@ -90,6 +90,6 @@ def test_gated_members_are_never_placed() -> None:
 @pytest.mark.parametrize(("count", "minimum"), [(3, 4), (1, 2), (0, 1)])
 def test_missing_members_are_counted(count: int, minimum: int) -> None:
     found = demands_of(gang_of(Scenario().gang("g", count, min=minimum)))
-    assert isinstance(found, Problem)
+    assert isinstance(found, Objection)
     assert found.reason is Reason.MEMBERS_MISSING
     assert str(minimum - count) in found.message

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-
 from phalanx.framework.config import PluginConfig, SchedulerConfig
-from phalanx.limits import BUDGET_COUNTED_MS
+from phalanx.limits import BUDGET_RECOUNT_MS
 from phalanx.model.gangs import Disruption, DisruptionMode
 from phalanx.model.pods import PodPhase
 from phalanx.model.reasons import Reason
+
 from tests.builders import Decided, Scenario
 from tests.examples import holds
 
@@ -84,9 +84,9 @@ def test_a_pod_that_was_just_deleted_may_not_be_counted_yet() -> None:
     scenario.change("web", members=(dying, *others)).gang("high", 2, gpu=1, priority=10)
     decided = scenario.decide()
     assert decided.evicted() == []
-    assert decided.result.wake_at == scenario.now + BUDGET_COUNTED_MS
+    assert decided.result.wake_at == scenario.now + BUDGET_RECOUNT_MS
     scenario.take(decided)
-    scenario.now += BUDGET_COUNTED_MS
+    scenario.now += BUDGET_RECOUNT_MS
     assert len(scenario.decide().evicted()) == 1
 
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
-
-from phalanx.actions.demands.demand import Demand, Stage, demands_of, start_of
+from phalanx.actions.demands.demand import Demand, Stage, demands_of, start_demand
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied
 from phalanx.model.gangs import Gang, SubgroupSpec
 from phalanx.model.memory import Memory
-from phalanx.model.reasons import Problem, Reason
+from phalanx.model.reasons import Objection, Reason
+
 from tests.builders import Scenario
 from tests.model.written import label, pod, pod_group
 
@@ -54,7 +54,7 @@ def counts(demand: Demand) -> dict[str, int]:
 
 def told(found: Gang) -> list[tuple[Stage, bool, dict[str, int]]]:
     demands = demands_of(found)
-    assert not isinstance(demands, Problem), demands
+    assert not isinstance(demands, Objection), demands
     return [(demand.stage, demand.is_whole, counts(demand)) for demand in demands]
 
 
@@ -86,7 +86,7 @@ def test_members_in_no_subgroup_count_and_come_before_another_subgroup() -> None
 
 def test_too_few_complete_subgroups_wait_and_say_so() -> None:
     found = demands_of(gang({"a": 2, "b": 1, "c": 1}, minMember=5, minSubGroups=2, subGroups=THREE))
-    assert isinstance(found, Problem)
+    assert isinstance(found, Objection)
     assert found.message == (
         "1 of at least 2 subgroups have their members; subgroup b needs 3 more, and 1 wait"
     )
@@ -121,7 +121,7 @@ def test_a_begun_subgroup_gets_back_what_it_lost_and_a_lost_one_comes_whole() ->
 
 def test_pods_of_a_subgroup_that_is_not_complete_wait_and_say_so() -> None:
     found = demands_of(gang({"c": 1}, bound={"a": 2, "b": 3}, minMember=4, minSubGroups=2, subGroups=THREE))
-    assert isinstance(found, Problem)
+    assert isinstance(found, Objection)
     assert found.message == "subgroup c needs 2 more, and 1 wait"
 
 
@@ -137,9 +137,9 @@ def test_members_of_half_a_subgroup_start_nothing() -> None:
 
 def test_others_start_with_no_more_than_their_minimums_until_they_are_enough() -> None:
     found = gang({"a": 3, "b": 3, "c": 2}, minMember=5, minSubGroups=2, subGroups=THREE)
-    alone, is_enough = start_of(found, ["a"])
+    alone, is_enough = start_demand(found, ["a"])
     assert (counts(alone), is_enough) == ({"a": 2}, False)
-    both, is_enough = start_of(found, ["a", "c"])
+    both, is_enough = start_demand(found, ["a", "c"])
     assert (counts(both), is_enough) == ({"a": 3, "c": 2}, True)
 
 
@@ -168,9 +168,9 @@ def test_the_minimum_of_a_role_is_asked_for_when_the_subgroups_are_enough() -> N
         subGroups=THREE,
         roles=roles,
     )
-    alone, is_enough = start_of(found, ["a"])
+    alone, is_enough = start_demand(found, ["a"])
     assert (counts(alone), is_enough) == ({"a": 2}, False)
-    both, is_enough = start_of(found, ["a", "b"])
+    both, is_enough = start_demand(found, ["a", "b"])
     assert is_enough
     assert both.count >= 5
 

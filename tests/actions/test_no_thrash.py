@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 from msgspec.structs import replace
-
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import Snapshot
+
 from tests.builders import Decided, Scenario
 from tests.examples import holds
 

@@ -7,16 +7,16 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from phalanx.actions.nodes.numa import zone_lens
+from phalanx.actions.nodes.numa import zone_projection
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
-from phalanx.framework.statement import NoRoom
+from phalanx.framework.statement import DoesNotFit
 from phalanx.model.certificates import Certificate
 from phalanx.model.names import NodeName
-from phalanx.model.numa import aligned_of, as_running, zone_room
+from phalanx.model.numa import as_running_resource, numa_request, zone_capacity
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU, MEMORY, Resources, add, fits, scale, subtract
+
 from tests.builders import GI, Decided, Scenario, aligned, numa
 
 PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
@@ -99,7 +99,7 @@ def test_a_statement_refuses_what_may_be_rejected() -> None:
     scenario = halves().gang("g", 3, gpu=2, containers=[{CPU: 20000, GPU: 2}])
     session = Session(scenario.snapshot(), SchedulerConfig())
     (gang,) = session.gangs.values()
-    with pytest.raises(NoRoom, match="NUMA zones of node a-0"), session.statement() as statement:
+    with pytest.raises(DoesNotFit, match="NUMA zones of node a-0"), session.statement() as statement:
         statement.place(gang=gang, seats=[(NodeName("a-0"), gang.members)], cause="start", certificate=PROOF)
 
 
@@ -114,7 +114,7 @@ class Kubelet:
         self.by_container = by_container
 
     def admit(self, name: str) -> bool:
-        needs = aligned_of(name)
+        needs = numa_request(name)
         wanted = [size for size, count in needs.containers for _ in range(count)]
         for size in map(dict, wanted if self.by_container else [needs.pod]):
             index = next((i for i, zone in enumerate(self.zones) if fits(size, zone)), None)
@@ -229,20 +229,20 @@ def test_amounts_that_add_up_are_never_more_than_what_a_statement_takes(
         scenario.gang(f"g{index}", 1, containers=[*map(resources, containers)])
     session = Session(scenario.snapshot(), SchedulerConfig())
     members = [gang.members[0] for gang in session.gangs.values()]
-    lens = zone_lens(session, members)
-    assert lens is not None
+    class_spec = zone_projection(session, members)
+    assert class_spec is not None
     free: dict[str, int] = {}
     for containers, runs in held:
         name = aligned(*map(resources, containers))
-        name = as_running(name) if runs else name
+        name = as_running_resource(name) if runs else name
         free[name] = free.get(name, 0) - 1
     node = session.nodes[NodeName("n0-0")].node
-    offers, room = lens.free(node, free), zone_room(node, free)
+    offers, room = class_spec.free(node, free), zone_capacity(node, free)
     for counts in product(range(3), repeat=len(members)):
         asked: Resources = {}
         added: Counter[str] = Counter()
         for pod, count in zip(members, counts, strict=True):
-            asked = add(asked, scale(lens.request(pod), count))
+            asked = add(asked, scale(class_spec.request(pod), count))
             added[pod.shape.numa] += count
         if fits(asked, offers):
             assert room is not None

@@ -4,9 +4,9 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from phalanx.model.resources import GPU
-from tests.actions.test_classes import classes
+
+from tests.actions.test_node_classes import classes
 from tests.builders import Scenario
 from tests.solver.problems import bounded
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.actions.limits import EVICTION_CHECK_MS, NOMINATION_MS
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.model.gangs import Disruption, DisruptionMode
@@ -13,6 +12,7 @@ from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Controller
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
+
 from tests.builders import Scenario
 
 JOB = Controller(kind="Job", name="job", uid="job-uid")
@@ -57,7 +57,7 @@ def test_one_gang_of_lower_priority_goes_whole() -> None:
     assert {each.message for each in decided.result.evictions} == {
         "evicted so that team/high of queue default can start: its priority is 10, that of team/low-0 is 0"
     }
-    assert decided.verdict("high").reason is Reason.ROOM_BEING_MADE
+    assert decided.verdict("high").reason is Reason.EVICTION_IN_PROGRESS
     assert "proven to be the least" in str(decided.verdict("high").evidence)
     assert decided.result.memory.preempted == {GangId("gang-low-0"): GangId("gang-high")}
 
@@ -234,8 +234,8 @@ def test_room_that_its_victim_still_holds_is_nobodys_when_it_is_given_up() -> No
     scenario.now += EVICTION_CHECK_MS
     second = scenario.gang("late", 2, gpu=8, priority=5).decide()
     assert second.evicted() == ["low-1-0"]
-    assert second.reasons()["high"] is Reason.ROOM_BEING_MADE
-    assert second.reasons()["late"] is not Reason.ROOM_BEING_MADE
+    assert second.reasons()["high"] is Reason.EVICTION_IN_PROGRESS
+    assert second.reasons()["late"] is not Reason.EVICTION_IN_PROGRESS
 
 
 @pytest.mark.parametrize("edit", [{"priority": 10}, {"disruption": Disruption(preemptible=False)}])
@@ -244,7 +244,7 @@ def test_an_eviction_that_was_lost_is_not_decided_again_for_whom_it_may_not_be(e
     scenario.memory = scenario.decide().result.memory
     for name in ("low-0", "low-1"):
         scenario.change(name, **edit)
-    assert scenario.decide().reasons()["high"] is Reason.ROOM_BEING_MADE
+    assert scenario.decide().reasons()["high"] is Reason.EVICTION_IN_PROGRESS
     scenario.now += EVICTION_CHECK_MS
     second = scenario.decide()
     assert second.evicted() == []
@@ -358,7 +358,7 @@ def test_room_is_kept_for_as_long_as_its_victims_may_take_to_end() -> None:
     scenario.change("low-0", members=dying[1:]).gang("small", 1, gpu=2, priority=10)
     waiting = scenario.decide()
     assert waiting.nodes("small") == []
-    assert waiting.reasons()["high"] is Reason.ROOM_BEING_MADE
+    assert waiting.reasons()["high"] is Reason.EVICTION_IN_PROGRESS
     scenario.memory = waiting.result.memory
     scenario.now += NOMINATION_MS
     assert scenario.decide().nodes("small") == ["a-0"]
@@ -385,7 +385,7 @@ def test_an_eviction_that_is_decided_again_makes_room_only_once() -> None:
     scenario.now += EVICTION_CHECK_MS
     decided = scenario.gang("late", 4, gpu=2, priority=10).decide()
     assert len(decided.evicted()) == 8
-    assert decided.reasons()["late"] is Reason.ROOM_BEING_MADE
+    assert decided.reasons()["late"] is Reason.EVICTION_IN_PROGRESS
 
 
 def test_room_is_kept_until_those_have_ended_too_that_were_leaving_anyway() -> None:

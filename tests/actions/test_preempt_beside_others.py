@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
-
-from phalanx.actions.evictions.victims import VictimPool
 from phalanx.actions.limits import NOMINATION_MS, PREEMPTIONS_TRIED_MAX
+from phalanx.actions.preemption.victims import VictimPool
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
@@ -18,6 +17,7 @@ from phalanx.model.pods import Pod
 from phalanx.model.queues import Backfill, Ordering
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
+
 from tests.builders import Scenario
 
 OWN_QUEUE_ONLY = SchedulerConfig(plugins=(PluginConfig(name="reclaim", enabled=False),))
@@ -97,7 +97,7 @@ def test_who_is_kept_from_reserved_room_stands_in_line_all_the_same() -> None:
     scenario.gang("first", 1, gpu=2, queue="strict", created=2)
     scenario.gang("second", 1, gpu=1, queue="strict", created=3)
     scenario.capacity_version += 1
-    assert scenario.decide().reasons()["first"] is Reason.WOULD_DELAY
+    assert scenario.decide().reasons()["first"] is Reason.WOULD_DELAY_RESERVATION
 
 
 @pytest.mark.parametrize("mode", [Backfill.EASY, Backfill.CONSERVATIVE])

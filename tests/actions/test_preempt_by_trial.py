@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-
 from phalanx.model.gangs import SubgroupSpec
+
 from tests.builders import Scenario
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-
-from phalanx.actions.limits import EVICTION_CHECK_MS, PREY_LOOK_MS
+from phalanx.actions.limits import EVICTION_CHECK_MS, VICTIM_SEARCH_PERIOD_MS
 from phalanx.model.gangs import Disruption
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU
+
 from tests.builders import Scenario
 
 
@@ -35,7 +35,7 @@ def test_a_guarantee_comes_back() -> None:
     assert {each.message for each in decided.result.evictions} == {
         "evicted so that team/b of queue b can start: queue a has more than its guarantee"
     }
-    assert decided.reasons()["b"] is Reason.ROOM_BEING_MADE
+    assert decided.reasons()["b"] is Reason.EVICTION_IN_PROGRESS
 
 
 def test_another_guarantee_is_not_touched() -> None:
@@ -179,7 +179,7 @@ def test_an_eviction_that_was_lost_is_not_decided_again_below_a_guarantee_raised
     scenario.now += EVICTION_CHECK_MS
     second = scenario.decide()
     assert second.evicted() == []
-    assert second.reasons()["b"] is not Reason.ROOM_BEING_MADE
+    assert second.reasons()["b"] is not Reason.EVICTION_IN_PROGRESS
 
 
 @pytest.mark.parametrize(("guarantee", "gone"), [(4, 1), (8, 2), (3, 0)])
@@ -259,9 +259,9 @@ def test_who_found_nobody_looks_again_when_more_may_be_taken_of_the_same_queue()
         scenario.take(decided)
     scenario.gang("c", 1, gpu=8, queue="c", selector={"group": "m"}, preemption_policy="Never")
     soon = scenario.decide()
-    assert (soon.evicted(), soon.result.wake_at) == ([], scenario.now + PREY_LOOK_MS)
+    assert (soon.evicted(), soon.result.wake_at) == ([], scenario.now + VICTIM_SEARCH_PERIOD_MS)
     scenario.take(soon)
-    scenario.now += PREY_LOOK_MS
+    scenario.now += VICTIM_SEARCH_PERIOD_MS
     assert gangs_gone(scenario) == 2
 
 

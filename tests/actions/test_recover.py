@@ -2,9 +2,8 @@
 
 import pytest
 from msgspec.structs import replace
-
-from phalanx.actions.evictions.troubles import RESTART_REASON
 from phalanx.actions.limits import EVICTION_CHECK_MS
+from phalanx.actions.preemption.member_losses import RESTART_REASON
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import NODE_LOSS_GRACE_MS
 from phalanx.model.gangs import Recovery, RecoveryMode
@@ -12,6 +11,7 @@ from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Taint
 from phalanx.model.pods import Pod, PodFailure, PodPhase, Toleration
 from phalanx.model.reasons import Reason
+
 from tests.builders import Scenario
 
 REPLACE, RESTART, WAIT = RecoveryMode.REPLACE, RecoveryMode.RESTART, RecoveryMode.WAIT
@@ -87,7 +87,7 @@ def test_a_node_that_comes_back_in_time_keeps_its_member() -> None:
     assert after(scenario, NODE_LOSS_GRACE_MS - 1) == []
     scenario.nodes("n", 3, gpu=1)
     back = scenario.decide()
-    assert (back.evicted(), dict(back.result.memory.troubles)) == ([], {})
+    assert (back.evicted(), dict(back.result.memory.member_losses)) == ([], {})
     scenario.memory = back.result.memory
     lose_node(scenario)
     scenario.now += 10
@@ -200,7 +200,7 @@ def test_a_second_restart_names_its_own_cause() -> None:
 
 
 def test_a_gang_that_lost_everything_starts_whole_or_not_at_all() -> None:
-    scenario = Scenario().nodes("n", 1, gpu=1).gang("g", 2, gpu=1, begins_anew=True)
+    scenario = Scenario().nodes("n", 1, gpu=1).gang("g", 2, gpu=1, starts_over=True)
     assert scenario.decide().placements("g") == []
     scenario.nodes("n", 2, gpu=1)
     assert len(scenario.decide().nodes("g")) == 2
@@ -210,11 +210,11 @@ def test_without_a_controller_nobody_is_deleted() -> None:
     scenario = lose_node(cluster(Recovery(on_node_loss=REPLACE, grace_ms=0), controller=None))
     decided = scenario.decide()
     assert decided.evicted() == []
-    assert decided.verdict("g").reason is Reason.HELD_AFTER_FAILURE
+    assert decided.verdict("g").reason is Reason.BACKOFF_AFTER_FAILURE
     members = scenario.change("g", recovery=BY_MEMBER[RESTART], started=True).members("g")
     fail(scenario).change("g", members=(*scenario.members("g"), fresh(members[1])))
     decided = scenario.decide()
-    assert (decided.evicted(), decided.verdict("g").reason) == ([], Reason.HELD_AFTER_FAILURE)
+    assert (decided.evicted(), decided.verdict("g").reason) == ([], Reason.BACKOFF_AFTER_FAILURE)
 
 
 # --- nodes whose clocks are off -----------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def test_a_failure_is_answered_once_whatever_the_clock_of_its_node_says(off_s: i
     ]
     scenario.change("g", members=(failed, *anew))
     again = scenario.decide()
-    assert (again.evicted(), dict(again.result.memory.troubles)) == ([], {})
+    assert (again.evicted(), dict(again.result.memory.member_losses)) == ([], {})
 
 
 def test_a_new_leader_restarts_a_gang_that_is_no_younger_than_its_failed_member() -> None:
@@ -302,7 +302,7 @@ def test_new_members_are_placed_once_all_who_were_told_are_on_their_way_out() ->
     scenario = told(cluster(BY_MEMBER[RESTART], started=True), 0, 1, deleting=True, ended=NOW_S)
     members = scenario.members("g")
     scenario.change(
-        "g", members=(*members, *(fresh(pod) for pod in members)), begins_anew=True, started=False
+        "g", members=(*members, *(fresh(pod) for pod in members)), starts_over=True, started=False
     )
     scenario.nodes("m", 1, gpu=1)
     decided = scenario.decide()

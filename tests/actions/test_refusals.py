@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.framework.config import PluginConfig, SchedulerConfig
-from phalanx.model.gangs import TopologyWish
+from phalanx.model.gangs import TopologyRequest
 from phalanx.model.resources import GPU
+
 from tests.builders import Scenario
 
 
@@ -47,7 +47,7 @@ CHANGES: dict[str, Callable[[Scenario], object]] = {
     "capacity": more_capacity,
     "minimum": lambda scenario: scenario.change("g", min_member=3),
     "members": lambda scenario: scenario.role("g", 1, gpu=1),
-    "topology": lambda scenario: scenario.change("g", topology=TopologyWish(preferred="rack")),
+    "topology": lambda scenario: scenario.change("g", topology=TopologyRequest(preferred="rack")),
     "queue": lambda scenario: scenario.queue("q", limit={GPU: 200}),
     "parent": lambda scenario: scenario.queue("p").queue("q", limit={GPU: 100}, parent="p"),
     "other queue": lambda scenario: scenario.change("g", queue="default"),

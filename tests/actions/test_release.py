@@ -1,12 +1,12 @@
 """Gangs that hold nodes and never started: completed, or released whole after a grace period."""
 
 from msgspec.structs import replace
-
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
 from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Reason
+
 from tests.builders import Scenario
 
 
@@ -95,7 +95,7 @@ def test_members_without_a_controller_are_held_and_the_others_evicted() -> None:
     scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
     result = scenario.decide()
     assert result.evicted() == ["g-1"]
-    assert result.reasons() == {"g": Reason.HELD_AFTER_FAILURE}
+    assert result.reasons() == {"g": Reason.BACKOFF_AFTER_FAILURE}
     assert "1 of them have no controller" in result.verdict("g").message
 
 

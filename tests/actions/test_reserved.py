@@ -6,18 +6,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-
-from phalanx.limits import CLAIM_MS
+from phalanx.limits import CAPACITY_HOLD_MS
+from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.gangs import RoleSpec
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod, PodPhase
-from phalanx.model.reading.shapes import shape_requesting
-from phalanx.model.reasons import Problem, Reason
+from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import CPU, MEMORY
+
 from tests.builders import GI, Scenario
 
-EXECUTOR = shape_requesting({CPU: 1000, MEMORY: GI})
+EXECUTOR = shape_of_requests({CPU: 1000, MEMORY: GI})
 ROLES = (RoleSpec("driver", 1, 1), RoleSpec("executor", 5, 2, EXECUTOR))
 
 
@@ -87,7 +87,7 @@ def test_the_room_is_held_while_the_driver_is_bound_and_runs(assumed: bool, forg
     later = scenario.decide()
     assert (later.nodes("g"), later.nodes("filler")) == ([], [])
     found = later.verdict("filler")
-    assert (found.reason, "team/g" in found.message) == (Reason.ROOM_KEPT, True)
+    assert (found.reason, "team/g" in found.message) == (Reason.CAPACITY_RESERVED, True)
     assert "g" not in later.reasons()
 
 
@@ -121,9 +121,9 @@ def test_room_is_held_for_those_that_have_not_come_yet() -> None:
 def test_after_its_time_the_room_is_given_back_and_the_gang_says_so() -> None:
     scenario = filler(spark(5))
     first = scenario.decide()
-    assert first.result.wake_at == scenario.now + CLAIM_MS
+    assert first.result.wake_at == scenario.now + CAPACITY_HOLD_MS
     scenario.take(first)
-    scenario.now += CLAIM_MS - 1
+    scenario.now += CAPACITY_HOLD_MS - 1
     held = scenario.decide()
     assert held.nodes("filler") == []
     scenario.take(held)
@@ -131,7 +131,7 @@ def test_after_its_time_the_room_is_given_back_and_the_gang_says_so() -> None:
     late = scenario.decide()
     assert len(late.nodes("filler")) == 2
     found = late.verdict("g")
-    assert found.reason is Reason.RESERVATION_ENDED
+    assert found.reason is Reason.RESERVATION_EXPIRED
     assert "2 pods of role executor did not come within 10 minutes" in found.message
     scenario.take(late)
     executors(scenario, "g", 2)
@@ -143,11 +143,11 @@ def test_after_its_time_the_room_is_given_back_and_the_gang_says_so() -> None:
 def test_a_driver_that_is_replaced_late_gets_its_time_anew() -> None:
     scenario = spark(3)
     scenario.take(scenario.decide())
-    scenario.now += 2 * CLAIM_MS
+    scenario.now += 2 * CAPACITY_HOLD_MS
     scenario.take(scenario.decide())
     (driver,) = scenario.members("g")
     fresh = replace(driver, uid=PodUid("fresh"), node=None, phase=PodPhase.PENDING)
-    scenario.change("g", members=(fresh,), started=False, begins_anew=True)
+    scenario.change("g", members=(fresh,), started=False, starts_over=True)
     scenario.take(scenario.decide())
     assert filler(scenario).decide().nodes("filler") == []
 
@@ -158,7 +158,7 @@ def test_nobody_is_told_of_a_reservation_when_the_driver_has_ended() -> None:
         scenario.take(scenario.decide())
         (driver,) = scenario.members("g")
         scenario.change("g", members=(replace(driver, phase=phase),))
-        scenario.now += 2 * CLAIM_MS
+        scenario.now += 2 * CAPACITY_HOLD_MS
         scenario.capacity_version += 1
         assert set(scenario.decide().reasons()) <= {"filler"}
 
@@ -176,7 +176,7 @@ def test_what_is_reserved_is_kept_while_work_of_higher_priority_holds_up_its_que
     scenario.take(scenario.decide())
     scenario.gang("large", 9, cpu=1, priority=1, queue="a")
     decided = filler(scenario, min=3).decide()
-    assert (decided.placed(), decided.verdict("filler").reason) == ([], Reason.ROOM_KEPT)
+    assert (decided.placed(), decided.verdict("filler").reason) == ([], Reason.CAPACITY_RESERVED)
 
 
 def test_room_that_cannot_be_had_any_more_is_looked_for_anew() -> None:
@@ -193,7 +193,7 @@ def test_nothing_is_kept_for_a_gang_that_cannot_be_tried() -> None:
     scenario = spark(5)
     scenario.take(scenario.decide())
     executors(scenario, "g", 1).change(
-        "g", problems=(Problem(Reason.GROUP_CONTRADICTION, "spec.x: is wrong"),)
+        "g", problems=(Objection(Reason.INCONSISTENT_GANG, "spec.x: is wrong"),)
     )
     assert len(filler(scenario).decide().nodes("filler")) == 4
 
@@ -223,7 +223,7 @@ def test_members_that_turn_out_to_be_larger_do_not_take_what_is_kept_for_others(
         scenario.take(submit(scenario, name).decide())
     executors(scenario, "g", 1)
     driver, executor = scenario.members("g")
-    larger = replace(executor, shape=shape_requesting({CPU: 2000, MEMORY: GI}))
+    larger = replace(executor, shape=shape_of_requests({CPU: 2000, MEMORY: GI}))
     scenario.change("g", members=(driver, larger))
     scenario.take(scenario.decide())
     kept = scenario.memory.seated[GangId("gang-h")].room["n-0"]
@@ -253,7 +253,7 @@ def test_no_more_stand_ins_are_made_than_a_cycle_can_bear() -> None:
     scenario = spark(8, min=1 << 31, roles=absurd)
     assert scenario.decide().verdict("g").reason is Reason.MEMBERS_MISSING
     scenario.change("g", members=(replace(scenario.members("g")[0], node="n-0"),), started=True)
-    assert filler(scenario).decide().verdict("filler").reason is Reason.ROOM_KEPT
+    assert filler(scenario).decide().verdict("filler").reason is Reason.CAPACITY_RESERVED
 
 
 def test_members_beyond_the_roles_are_taken_from_what_roles_declare() -> None:
@@ -265,7 +265,7 @@ def test_a_member_that_exists_tells_what_its_role_is_like() -> None:
     """An executor has come that wants two cores; the other one will, too."""
     scenario = executors(spark(4), "g", 1)
     driver, other = scenario.members("g")
-    scenario.change("g", members=(driver, replace(other, shape=shape_requesting({CPU: 2000, MEMORY: GI}))))
+    scenario.change("g", members=(driver, replace(other, shape=shape_of_requests({CPU: 2000, MEMORY: GI}))))
     assert scenario.decide().nodes("g") == []
 
 
@@ -307,7 +307,7 @@ def scenario_of(sizes: list[int], gangs: list[Work], *, reserves: bool) -> Scena
     for index, cpu in enumerate(sizes):
         scenario.nodes(f"n{index}", 1, cpu=cpu, within=f"r{index % 2}")
     for index, work in enumerate(gangs):
-        shape = shape_requesting({CPU: work.cpu * 1000, MEMORY: GI})
+        shape = shape_of_requests({CPU: work.cpu * 1000, MEMORY: GI})
         name, level = f"g{index}", "rack" if work.required else None
         scenario.gang(name, work.members, cpu=work.cpu, role="worker", required=level, reserves=reserves)
         members: tuple[Pod, ...] = tuple(replace(pod, shape=shape) for pod in scenario.members(name))

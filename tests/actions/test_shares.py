@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-
-from phalanx.actions import admit
+from phalanx.actions import joint_admission as admit
 from phalanx.actions.demands.demand import demands_of
 from phalanx.actions.problems.devices import with_devices
-from phalanx.actions.problems.placing import Placing, put
+from phalanx.actions.problems.placement import DemandPlacement, apply_placement
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.certificates import Certificate
+from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.gangs import RoleSpec
+from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, UNKNOWN_DEVICE, device_name, free_devices
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Flavor
-from phalanx.model.reading.shapes import shape_requesting
-from phalanx.model.reasons import Problem, Reason
-from phalanx.model.shares import ANYWHERE, GPU_MEMORY, GPU_SHARE, device_name, free_devices
+from phalanx.model.reasons import Objection, Reason
+
 from tests.builders import GI, Decided, Scenario
 from tests.examples import holds
 
@@ -31,7 +31,7 @@ PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
 def used(*amounts: int, anywhere: int = 0) -> dict[str, int]:
     """What foreign pods hold of each device, and of nobody knows which."""
     names = {device_name(index): amount for index, amount in enumerate(amounts) if amount}
-    return {GPU_SHARE: sum(amounts) + anywhere, **names, **({ANYWHERE: anywhere} if anywhere else {})}
+    return {GPU_SHARE: sum(amounts) + anywhere, **names, **({UNKNOWN_DEVICE: anywhere} if anywhere else {})}
 
 
 def taken(decided: Decided) -> Counter[tuple[str, int]]:
@@ -192,7 +192,7 @@ def test_room_for_a_lost_member_is_kept_on_its_device() -> None:
     members = scenario.members("g")
     scenario.change("g", members=members[:1]).gang("h", 1, share=500)
     scenario.capacity_version += 1
-    assert scenario.decide().verdict("h").reason is Reason.ROOM_KEPT
+    assert scenario.decide().verdict("h").reason is Reason.CAPACITY_RESERVED
 
 
 def test_what_is_rolled_back_gives_its_device_back() -> None:
@@ -263,12 +263,12 @@ def test_shares_of_several_gangs_are_dealt_together() -> None:
     placings = []
     for gang in scenario.snapshot().gangs.values():
         demands = demands_of(gang)
-        assert not isinstance(demands, Problem)
-        placings.append(Placing(demands[0], [(NodeName("x-0"), gang.members)], PROOF))
+        assert not isinstance(demands, Objection)
+        placings.append(DemandPlacement(demands[0], [(NodeName("x-0"), gang.members)], PROOF))
     found = with_devices(session, placings)
     assert found is not None
     for placing in found:
-        put(session, placing)
+        apply_placement(session, placing)
     assert free_devices(session.nodes[NodeName("x-0")], session.free(NodeName("x-0"))) == (0, 0)
     assert with_devices(session, placings) is None
 
@@ -278,25 +278,25 @@ def test_shares_for_which_room_is_kept_are_dealt_together_with_the_others() -> N
     scenario = Scenario().nodes("x", 1, shared=2, used=used(500, 250)).gang("driver", 1, reserves=True)
     for name, share in (("small", 250), ("large", 500), ("second", 500)):
         scenario.gang(name, 1, share=share)
-    to_come = tuple(replace(pod, stand_in=True) for pod in scenario.members("small"))
+    to_come = tuple(replace(pod, is_placeholder=True) for pod in scenario.members("small"))
     session = Session(scenario.snapshot(), SchedulerConfig())
     placings = []
     for gang in sorted(session.gangs.values(), key=lambda gang: gang.created):
         demands = demands_of(gang)
-        assert not isinstance(demands, Problem)
+        assert not isinstance(demands, Objection)
         pods = (*gang.members, *(to_come if gang.reserves else ()))
-        placings.append(Placing(demands[0], [(NodeName("x-0"), pods)], PROOF))
+        placings.append(DemandPlacement(demands[0], [(NodeName("x-0"), pods)], PROOF))
     found = with_devices(session, [each for each in placings if each.demand.gang.name != "small"])
     assert found is not None
     for placing in found:
-        put(session, placing)
+        apply_placement(session, placing)
     assert free_devices(session.nodes[NodeName("x-0")], session.free(NodeName("x-0"))) == (0, 0)
 
 
 def test_a_gang_that_reserves_shares_has_them_dealt_with_those_of_its_members() -> None:
     """By itself, the quarter for the one that is still to come would be on the half of the second driver."""
     scenario = Scenario().nodes("a", 1, shared=1, used=used(750)).nodes("x", 1, shared=2, used=used(500, 250))
-    roles = (RoleSpec("driver", 2, 2), RoleSpec("executor", 2, 2, shape_requesting({})))
+    roles = (RoleSpec("driver", 2, 2), RoleSpec("executor", 2, 2, shape_of_requests({})))
     scenario.gang("other", 1, share=250)
     (executor,) = scenario.members("other")
     scenario.remove("other").gang("g", 2, min=4, role="driver", roles=roles, reserves=True, share=500)
@@ -426,4 +426,4 @@ def _decide(scenario: Scenario, wanted: dict[int, int]) -> Decided:
 def _check_devices(decided: Decided, nodes: Nodes) -> None:
     for (node, device), amount in taken(decided).items():
         assert amount <= nodes[int(node[1 : node.index("-")])][0][device]
-    assert decided.result.stats.defects == ()
+    assert decided.result.stats.errors == ()

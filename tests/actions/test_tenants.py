@@ -6,13 +6,13 @@ Bound pods run, evicted ones are made anew at once; at last nothing changes any 
 from collections.abc import Iterable, Iterator, Sequence
 
 from hypothesis import given
-
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import PodUid, QueueName
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import Snapshot
+
 from tests.actions.tenancy import Group, Tenancy, step, tenancies
 from tests.builders import Decided, Scenario
 from tests.examples import holds
@@ -111,7 +111,7 @@ def test_nobody_waits_below_the_guarantee_whom_a_reclaim_could_help(scenario: Sc
     Promised starts do not count, unless they are within a guarantee as well.
     """
     rest = at_rest(scenario)
-    is_bound = any(rest.is_within_guarantee(gang) for gang in rest.promised)
+    is_bound = any(rest.is_within_guarantee(gang) for gang in rest.reserved_starts)
     for gang, pods in rest.waiting():
         if gang.may_preempt and not is_bound:
             assert rest.could_help(gang, pods, within_guarantee) is None

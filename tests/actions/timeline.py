@@ -5,13 +5,13 @@ from typing import Self
 
 from msgspec import Struct
 from msgspec.structs import replace
-
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.gangs import Runtime
-from phalanx.model.memory import Promise
+from phalanx.model.memory import ReservedStart
 from phalanx.model.names import GangId
 from phalanx.model.queues import Backfill
 from phalanx.model.resources import GPU
+
 from tests.builders import Decided, Scenario
 
 MINUTE = 60_000
@@ -50,7 +50,7 @@ class Timeline:
         self.scenario = Scenario().nodes("n", nodes, gpu=gpu)
         self.scenario.queue("q", backfill=mode)
         self.started: dict[str, int] = {}
-        self.promised: dict[str, list[int]] = {}
+        self.reserved_starts: dict[str, list[int]] = {}
         self._coming: list[Work] = []
         self._here: dict[str, Work] = {}
         self.minute = 0
@@ -91,8 +91,8 @@ class Timeline:
         for name in decided.placed():
             self.started[name] = self.minute
             self._begin(name, self.minute)
-        for gang, promise in decided.result.memory.promised.items():
-            self.promised.setdefault(gang.removeprefix("gang-"), []).append(minute_of(promise))
+        for gang, promise in decided.result.memory.reserved_starts.items():
+            self.reserved_starts.setdefault(gang.removeprefix("gang-"), []).append(minute_of(promise))
         return decided
 
     def _arrive(self, work: Work) -> None:
@@ -130,11 +130,11 @@ class Timeline:
     def _ends(self) -> Sequence[int]:
         return list(self._ending().values())
 
-    def promise(self, name: str) -> Promise:
+    def promise(self, name: str) -> ReservedStart:
         """What the last cycle promised."""
-        return self.scenario.memory.promised[GangId(f"gang-{name}")]
+        return self.scenario.memory.reserved_starts[GangId(f"gang-{name}")]
 
 
-def minute_of(promise: Promise) -> int:
+def minute_of(promise: ReservedStart) -> int:
     """The promised start."""
     return (promise.start - BEGIN) // MINUTE

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from phalanx.model.api.phalanx import PodGroupSpec
 
 from bench.harness.arrivals import due_after, pods_in_order
 from bench.harness.contenders import ALL, BARE, PHALANX
@@ -9,7 +10,6 @@ from bench.harness.dialects import PhalanxDialect, PlainDialect
 from bench.harness.gangs import NAMESPACE, Dialect, Gang, Role, pods
 from bench.harness.run import takes_part
 from bench.peers import PEERS
-from phalanx.model.wire.phalanx import PodGroupSpec
 from tests.bench.making import workload
 
 ROLES = (Role("worker", 2, {"cpu": "1"}), Role("param-server", 1, {"cpu": "2"}))

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from phalanx_controlplane import components
+from phalanx_controlplane.components import KubeScheduler, Places
 
 from bench.harness import workloads
 from bench.harness.contenders import Contender
@@ -16,9 +18,7 @@ from bench.peers.kube_scheduler.contender import KUBE_SCHEDULER_TOPOLOGY, Native
 from bench.peers.programs import FOLDER, Built, PeerMissing, Program
 from bench.peers.volcano.contender import VOLCANO, VOLCANO_CI
 from bench.peers.volcano.dialect import VolcanoDialect, hyper_nodes
-from phalanx.controlplane import components
-from phalanx.controlplane.components import KubeScheduler, Places
-from tests import stand_in_go
+from tests import fake_go as stand_in_go
 from tests.bench.making import WORKER, workload
 
 ROLES = (

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 import pytest_asyncio
+from phalanx_controlplane.controlplane import ControlPlane
 
 from bench.harness import cluster
 from bench.harness.contenders import Contender
@@ -13,10 +14,9 @@ from bench.peers import PEERS
 from bench.peers.kube_scheduler.contender import KUBE_SCHEDULER_TOPOLOGY
 from bench.peers.programs import PeerMissing
 from bench.peers.volcano.contender import VOLCANO_CI, make_hyper_nodes, open_queues
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.controlplane.fakes import collection_path, create_many, fake_node, namespace
 from tests.bench.making import workload
 from tests.controlplane_fixture import require_binaries
+from tests.fake_objects import collection_path, create_many, fake_node, namespace
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("peers")]
 

@@ -85,9 +85,9 @@ def _findings(catcher: Simulated | Drilled | Played) -> Iterator[str]:
 
 
 def _simulated(wanted: Simulated) -> Iterator[str]:
-    from phalanx.sim.invariants.all import ALL_CHECKS
-    from phalanx.sim.scenarios import Request, scenario_of
-    from phalanx.sim.simulation import simulate
+    from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+    from phalanx_simulator.runs.scenarios import Request, scenario_of
+    from phalanx_simulator.runs.simulation import simulate
 
     for seed in range(wanted.first, wanted.last + 1):
         request = Request(
@@ -101,13 +101,13 @@ def _simulated(wanted: Simulated) -> Iterator[str]:
 def _drilled(wanted: Drilled) -> Iterator[str]:
     from itertools import islice
 
-    from phalanx.sim.drills.all import ALL_ACTS
-    from phalanx.sim.drills.crashes import crash_plans
-    from phalanx.sim.drills.replies import reply_plans
-    from phalanx.sim.drills.views import view_plans
-    from phalanx.sim.invariants.all import ALL_CHECKS
+    from phalanx_simulator.drills.catalogue import ALL_OPERATIONS
+    from phalanx_simulator.drills.crashes import crash_plans
+    from phalanx_simulator.drills.replies import reply_plans
+    from phalanx_simulator.drills.watch_faults import view_plans
+    from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 
-    act = next(act for act in ALL_ACTS if act.name == wanted.act)
+    act = next(act for act in ALL_OPERATIONS if act.name == wanted.act)
     plans = {
         "crashes": lambda: crash_plans(act, seed=1, checks=ALL_CHECKS),
         "replies": lambda: reply_plans(act, seed=1, checks=ALL_CHECKS),

@@ -12,7 +12,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         edits={
             "        except _PERHAPS_APPLIED as error:\n            self._retry(pod, error)": (
                 "        except _PERHAPS_APPLIED as error:\n"
-                "            self._settle(pod, GivenBack(bind, str(error)))"
+                "            self._settle(pod, BindAborted(bind, str(error)))"
             )
         },
         caught_by=Played("named:kubernetes_106361"),
@@ -25,7 +25,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
             '            pod.gang.log.info("read back again", pod=pod.name, why=str(error))\n': (
                 "            pod.attempts += 1\n"
                 "            if pod.attempts > 3:\n"
-                '                self._settle(pod, Refused(bind, "GaveUp", str(error)))\n'
+                '                self._settle(pod, BindRefused(bind, "GaveUp", str(error)))\n'
                 "                return\n"
             )
         },
@@ -50,7 +50,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a pod that cannot be bound stays assumed for ever",
         issues=("kubernetes #49314", "scheduler-plugins #713"),
-        module="phalanx.service.hand_over",
+        module="phalanx.service.dispatcher",
         edits={"        self._view.take(Forgotten(bind.pod, hold))\n": ""},
         caught_by=Played("named:kai_2075"),
     ),
@@ -110,14 +110,14 @@ BINDING: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="nobody is told why a bind failed",
         issues=("Volcano #3547",),
-        module="phalanx.service.hand_over",
+        module="phalanx.service.dispatcher",
         edits={'self._forget(bind, f"{reason}: {message}")': 'self._forget(bind, "")'},
         caught_by=Played("named:kai_2075"),
     ),
     Mutant(
         name="a rejected bind is tried in every cycle",
         issues=("KAI #2075",),
-        module="phalanx.service.hand_over",
+        module="phalanx.service.dispatcher",
         edits={"Forgotten(bind.pod, hold)": "Forgotten(bind.pod)"},
         caught_by=Played("named:kai_2075"),
     ),

@@ -43,7 +43,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="a gang that starts with other subgroups gets their pods twice",
         issues=("KAI-Scheduler design min-subgroups",),
         module="phalanx.actions.allocate",
-        edits={"        self.outcome.chosen_anew.add(demand.gang.id)\n": ""},
+        edits={"        self.outcome.with_other_subgroups.add(demand.gang.id)\n": ""},
         caught_by=Played("plays_world_topology:some_subgroups_are_enough"),
     ),
     Mutant(
@@ -56,7 +56,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a PodGroup made anew under its name is the old gang",
         issues=("Volcano #6010", "Kueue #13612"),
-        module="phalanx.model.reading.membership",
+        module="phalanx.model.conversion.membership",
         edits={"GangId(group.uid if group is not None else f": "GangId(key.name if group is not None else f"},
         caught_by=Played("plays_binding:recreated_group"),
     ),
@@ -133,9 +133,11 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="fillers take the room that a broken gang waits for",
         issues=("Volcano #5805",),
-        module="phalanx.actions.reservations.claims",
+        module="phalanx.actions.reservations.capacity_holds",
         edits={
-            "    return CLAIM_WITHOUT_MEMBERS_MS if is_over else CLAIM_MS": "    return 1 if is_over else 1"
+            "    return CAPACITY_HOLD_WITHOUT_MEMBERS_MS if is_over else CAPACITY_HOLD_MS": (
+                "    return 1 if is_over else 1"
+            )
         },
         caught_by=Played("named:volcano_5805"),
     ),
@@ -149,7 +151,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a gang that lost all members starts anew in parts",
         issues=("Volcano #2462", "scheduler-plugins #358"),
-        module="phalanx.model.reading.gangs",
+        module="phalanx.model.conversion.gangs",
         edits={"return _Start.ANEW if is_lost else _Start.STARTED": "return _Start.STARTED"},
         caught_by=Played("plays_views:gang_is_lost_whole"),
     ),

@@ -8,7 +8,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a write after the Lease has run out",
         issues=("kubernetes #23731", "client-go leaderelection does not fence"),
-        module="phalanx.kube.lease",
+        module="phalanx.kube.leader_election",
         edits={
             "return self.leading.is_set() and self.remaining() >= self._times.write_margin": (
                 "return self.leading.is_set()"
@@ -19,7 +19,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a leader writes for longer than its Lease lasts",
         issues=("kubernetes #67651",),
-        module="phalanx.kube.lease",
+        module="phalanx.kube.leader_election",
         edits={
             "started + self._times.renew_deadline": "started + 2 * self._times.duration",
         },
@@ -28,7 +28,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="the deadline counts from a renewal's answer",
         issues=("kubernetes #67651", "client-go leaderelection does not fence"),
-        module="phalanx.kube.lease",
+        module="phalanx.kube.leader_election",
         edits={
             "started + self._times.renew_deadline": "self._clock.monotonic() + self._times.renew_deadline",
         },
@@ -37,7 +37,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="the Lease is judged by the wall clock",
         issues=("kubernetes #125761",),
-        module="phalanx.kube.lease",
+        module="phalanx.kube.leader_election",
         edits={
             "            self._seen, self._seen_at = spec, self._clock.monotonic()\n": (
                 "            self._seen, self._seen_at = spec, self._clock.now_ms() / 1000\n"
@@ -51,7 +51,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="the deadline is kept by the wall clock",
         issues=("kubernetes #125761",),
-        module="phalanx.kube.lease",
+        module="phalanx.kube.leader_election",
         edits={
             "        return self._deadline - self._clock.monotonic()": (
                 "        return self._deadline - self._clock.now_ms() / 1000 + 1_767_225_600"
@@ -62,14 +62,14 @@ LEADERS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a Lease that is held is taken",
         issues=("kubernetes #67651", "cilium #42920"),
-        module="phalanx.kube.lease",
+        module="phalanx.kube.leader_election",
         edits={"if lease.spec.holder_identity and not self._has_run_out(lease.spec):": "if False:"},
         caught_by=Played("plays_leaders:both_begin_at_once"),
     ),
     Mutant(
         name="a Lease is taken whatever was written meanwhile",
         issues=("kubernetes #67651", "cilium #42920"),
-        module="phalanx.kube.lease",
+        module="phalanx.kube.leader_election",
         edits={
             'body = _encode({"metadata": {"resourceVersion": version}, "spec": spec})\n        timeout': (
                 'body = _encode({"metadata": {}, "spec": spec})\n        timeout'
@@ -80,7 +80,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a leader that stops keeps its Lease",
         issues=("kubernetes #23731",),
-        module="phalanx.kube.lease",
+        module="phalanx.kube.leader_election",
         edits={
             "        if not self._version:\n            return\n        spec": "        return\n        spec"
         },
@@ -89,7 +89,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a leader that was relieved goes on",
         issues=("kubernetes #23731", "Kueue #14039"),
-        module="phalanx.kube.lease",
+        module="phalanx.kube.leader_election",
         edits={
             "            if lease.spec.holder_identity != self._identity or "
             "lease.spec.lease_transitions != self.epoch:\n": "            if False:\n"
@@ -99,7 +99,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="terms of leaders do not grow",
         issues=("cilium #42920",),
-        module="phalanx.kube.lease",
+        module="phalanx.kube.leader_election",
         edits={"(lease.spec.lease_transitions or 0) + 1": "(lease.spec.lease_transitions or 0)"},
         caught_by=Played("plays_binding:placement_is_written_first"),
     ),

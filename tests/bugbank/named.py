@@ -2,10 +2,11 @@
 
 import asyncio
 
-from phalanx.sim.kubelet import RUN_SECONDS
-from phalanx.sim.network import Effect
-from phalanx.sim.workloads import node
-from tests.bugbank.stage import GROUPS, Stage, member, seen, whole, work
+from phalanx_simulator.embedded.kubelets.kubelet import RUN_SECONDS
+from phalanx_simulator.embedded.manifests import node
+from phalanx_simulator.hosts.network import Effect
+
+from tests.bugbank.service_harness import GROUPS, Stage, member, seen, whole, work
 
 
 def volcano_5805() -> str | None:

@@ -4,10 +4,11 @@ import asyncio
 import json
 from typing import Final
 
-from phalanx.sim.network import Effect
-from phalanx.sim.store import Key
-from phalanx.sim.workloads import node, queue
-from tests.bugbank.stage import GROUPS, Stage, member, seen, whole, work
+from phalanx_simulator.embedded.manifests import node, queue
+from phalanx_simulator.embedded.store import Key
+from phalanx_simulator.hosts.network import Effect
+
+from tests.bugbank.service_harness import GROUPS, Stage, member, seen, whole, work
 
 _LEASE: Final = Key("leases.coordination.k8s.io", "kube-system", "phalanx")
 

@@ -5,7 +5,6 @@ from collections.abc import Coroutine
 from typing import Any
 
 import aiohttp
-
 from phalanx.kube.connect import Cluster
 from phalanx.kube.transport import Credential
 from phalanx.ports import OutcomeUnknown, RequestNotSent

@@ -2,10 +2,11 @@
 
 import asyncio
 
-from phalanx.sim.network import Effect
-from phalanx.sim.store import Object
-from phalanx.sim.workloads import node
-from tests.bugbank.stage import Stage, member, seen, whole
+from phalanx_simulator.embedded.manifests import node
+from phalanx_simulator.embedded.store import Object
+from phalanx_simulator.hosts.network import Effect
+
+from tests.bugbank.service_harness import Stage, member, seen, whole
 
 LEASES = "/leases"
 

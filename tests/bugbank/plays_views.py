@@ -2,11 +2,12 @@
 
 import asyncio
 
-from phalanx.sim.network import WATCH, Effect, Network, Rule
-from phalanx.sim.replica import Process
-from phalanx.sim.store import Object
-from phalanx.sim.workloads import node, pod, pod_group, queue
-from tests.bugbank.stage import GROUPS, Stage, member, seen, whole, work
+from phalanx_simulator.embedded.manifests import node, pod, pod_group, queue
+from phalanx_simulator.embedded.store import Object
+from phalanx_simulator.hosts.network import WATCH, Effect, Network, Rule
+from phalanx_simulator.hosts.replica import Process
+
+from tests.bugbank.service_harness import GROUPS, Stage, member, seen, whole, work
 
 QUEUES = "queues.scheduling.phalanx.dev"
 

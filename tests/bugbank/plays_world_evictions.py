@@ -4,7 +4,8 @@ from typing import Any
 
 from phalanx.actions.limits import EVICTION_CHECK_MS, NOMINATION_MS
 from phalanx.model.decisions import CycleResult
-from tests.bugbank.grounds import GPU, Still, seats
+
+from tests.bugbank.worlds import GPU, Still, seats
 from tests.model import written
 
 _GROUP = written.label("pod-group")

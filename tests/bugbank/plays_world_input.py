@@ -5,11 +5,12 @@ from typing import Any
 
 from phalanx.cache.events import Relisted
 from phalanx.kube.decode import KindDecoder
-from phalanx.model.wire.kinds import KINDS
-from phalanx.sim.store import Key
-from phalanx.sim.workloads import gang, job, namespace, node, pod, pod_group
-from phalanx.sim.world import World
-from tests.bugbank.grounds import FULL, GPU, Still, at_rest, opened, seats, watched
+from phalanx.model.api.kinds import KINDS
+from phalanx_simulator.embedded.manifests import gang, job, namespace, node, pod, pod_group
+from phalanx_simulator.embedded.store import Key
+from phalanx_simulator.runs.world import World
+
+from tests.bugbank.worlds import FULL, GPU, Still, at_rest, opened, seats, watched
 from tests.model import written
 
 IN_GROUP = written.label("pod-group")
@@ -49,7 +50,7 @@ def a_group_of_nobody_is_refused() -> str | None:
         members = [written.pod(f"p{n}", labels={IN_GROUP: "g"}, requests={GPU: 1}) for n in range(2)]
         still = Still(written.node("n"), written.pod_group("g", minMember=least), *members)
         result = still.cycle()
-        if seats(result) or still.reason(result, "uid-g") != "GroupContradiction":
+        if seats(result) or still.reason(result, "uid-g") != "InconsistentGang":
             return f"a group with minMember {least} is taken as it is"
     return None
 

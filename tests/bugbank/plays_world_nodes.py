@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from phalanx.sim.faults.conditions import KWOK, NPD, NVSENTINEL, TALK, healthy
-from phalanx.sim.faults.edits import delete, node_key, put_condition
-from phalanx.sim.store import Key, Object
-from phalanx.sim.workloads import node, pod
-from phalanx.sim.world import World
-from tests.bugbank.grounds import (
+from phalanx_simulator.embedded.manifests import node, pod
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.faults.conditions import KWOK, NPD, NVSENTINEL, TALK, healthy
+from phalanx_simulator.faults.edits import delete, node_key, put_condition
+from phalanx_simulator.runs.world import World
+
+from tests.bugbank.worlds import (
     FULL,
     GPU,
     Still,

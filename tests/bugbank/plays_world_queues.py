@@ -3,12 +3,13 @@
 import asyncio
 from typing import Any
 
-from phalanx.actions.explanations import explain as explanations
-from phalanx.sim.faults.edits import delete, put_condition
-from phalanx.sim.store import Key
-from phalanx.sim.workloads import gang, node, pod, pod_group, queue
-from phalanx.sim.world import World
-from tests.bugbank.grounds import FULL, GPU, Still, at_rest, opened, seats, watched
+from phalanx.actions.explanations import explainer as explanations
+from phalanx_simulator.embedded.manifests import gang, node, pod, pod_group, queue
+from phalanx_simulator.embedded.store import Key
+from phalanx_simulator.faults.edits import delete, put_condition
+from phalanx_simulator.runs.world import World
+
+from tests.bugbank.worlds import FULL, GPU, Still, at_rest, opened, seats, watched
 from tests.model import written
 
 QUEUES = "queues.scheduling.phalanx.dev"
@@ -190,7 +191,7 @@ def our_own_words_wake_nobody() -> str | None:
     still = Still(written.node("n"), written.pod("p", requests={GPU: 9}))
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
     said = written.pod("p", requests={GPU: 9}, status={"conditions": [condition]})
-    return "our own condition wakes a cycle" if still.put(said).may_help else None
+    return "our own condition wakes a cycle" if still.put(said).may_unblock else None
 
 
 def a_namespace_is_let_in() -> str | None:
@@ -199,7 +200,7 @@ def a_namespace_is_let_in() -> str | None:
     still = Still(*_nodes(), chosen, written.named("Namespace", "team"), _pod("p", "q"))
     if seats(still.cycle()):
         return "a queue takes work that it is closed to"
-    if not still.put(written.named("Namespace", "team", labels={"team": "a"})).may_help:
+    if not still.put(written.named("Namespace", "team", labels={"team": "a"})).may_unblock:
         return "nobody is woken by a namespace that is let in"
     return None if seats(still.cycle()) else "a gang waits although its namespace was let in"
 

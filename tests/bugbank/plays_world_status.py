@@ -4,20 +4,20 @@ import asyncio
 import gc
 from typing import Any
 
-from prometheus_client import generate_latest
-
 from phalanx.clock import SystemClock
 from phalanx.model.names import GangId
 from phalanx.model.quantities import request_amount
 from phalanx.observe.metrics import Metrics
 from phalanx.service import pod_group_status
-from phalanx.service.pod_group_status import Told
-from phalanx.sim.faults.edits import POD_GROUPS, QUEUES, delete
-from phalanx.sim.network import Effect, Exchange, Rule
-from phalanx.sim.store import Key
-from phalanx.sim.workloads import gang, node, pod, pod_group, queue
-from phalanx.sim.world import World
-from tests.bugbank.grounds import FULL, GPU, Still, at_rest, opened, watched
+from phalanx.service.pod_group_status import GangReport
+from phalanx_simulator.embedded.manifests import gang, node, pod, pod_group, queue
+from phalanx_simulator.embedded.store import Key
+from phalanx_simulator.faults.edits import POD_GROUPS, QUEUES, delete
+from phalanx_simulator.hosts.network import Effect, Exchange, Rule
+from phalanx_simulator.runs.world import World
+from prometheus_client import generate_latest
+
+from tests.bugbank.worlds import FULL, GPU, Still, at_rest, opened, watched
 from tests.model import written
 
 _WHY = "injected 403"
@@ -80,11 +80,11 @@ def metrics_count_what_was_decided() -> str | None:
     team = written.named("Queue", "team", spec={})
     still = Still(written.node("n"), team, written.pod_group("g", minMember=3, queue="team"), *members)
     metrics = Metrics(SystemClock())
-    metrics.cycle_ended(still.cycle(), seconds=0.1)
+    metrics.cycle_finished(still.cycle(), seconds=0.1)
     if 'phalanx_decisions_total{kind="bind"} 3.0' not in _shown(metrics):
         return "three binds are not counted as three"
     still.gone(team)
-    metrics.cycle_ended(still.cycle(), seconds=0.1)
+    metrics.cycle_finished(still.cycle(), seconds=0.1)
     return "a queue that is gone is still shown" if 'queue="team"' in _shown(metrics) else None
 
 
@@ -171,7 +171,7 @@ def a_status_while_binds_are_under_way() -> str | None:
     still.assume(still.cycle())
     found = still.cache.gang(GangId("uid-g"))
     assert found is not None
-    status = pod_group_status.status_of(found, Told(), before=group.status, now_ms=still.now)
+    status = pod_group_status.status_of(found, GangReport(), before=group.status, now_ms=still.now)
     counts = status.counts
     return None if counts is not None and counts.pending == 2 and not counts.bound else f"counts: {counts}"
 

@@ -3,11 +3,12 @@
 import asyncio
 from typing import Any
 
-from phalanx.sim.faults.edits import put_condition
-from phalanx.sim.store import Key, Object
-from phalanx.sim.workloads import job, node, pod, pod_group
-from phalanx.sim.world import World
-from tests.bugbank.grounds import FULL, GPU, Still, at_rest, node_of, opened, seats, watched
+from phalanx_simulator.embedded.manifests import job, node, pod, pod_group
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.faults.edits import put_condition
+from phalanx_simulator.runs.world import World
+
+from tests.bugbank.worlds import FULL, GPU, Still, at_rest, node_of, opened, seats, watched
 from tests.model import written
 
 REPLACE = {"onNodeLoss": "Replace", "gracePeriod": "5s"}

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Mapping
 
 from phalanx.model.names import LABEL_SUBGROUP
-from phalanx.sim.faults.edits import delete, put_condition
-from phalanx.sim.store import Key, Object
-from phalanx.sim.workloads import gang, node, pod, pod_group
-from phalanx.sim.world import World
-from tests.bugbank.grounds import FULL, GPU, Still, at_rest, node_of, opened, seats, watched
+from phalanx_simulator.embedded.manifests import gang, node, pod, pod_group
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.faults.edits import delete, put_condition
+from phalanx_simulator.runs.world import World
+
+from tests.bugbank.worlds import FULL, GPU, Still, at_rest, node_of, opened, seats, watched
 from tests.model import written
 
 BLOCK = "network.topology.nvidia.com/block"
@@ -143,8 +144,8 @@ def leaders_and_workers_share_the_room() -> str | None:
     workers = [written.pod(f"w{n}", labels={key: "g"}, requests={GPU: 6}) for n in range(2)]
     still = Still(*nodes, written.pod_group("g", minMember=3), leader, *workers)
     result = still.cycle()
-    if result.stats.defects:
-        return f"a solver's answer broke the rules: {result.stats.defects[0]}"
+    if result.stats.errors:
+        return f"a solver's answer broke the rules: {result.stats.errors[0]}"
     return f"placed are {seats(result)}" if result.placements else None
 
 

@@ -3,12 +3,13 @@
 import asyncio
 from typing import Any
 
-from phalanx.sim.faults.edits import delete, node_key
-from phalanx.sim.network import Effect, Rule
-from phalanx.sim.store import Key, Object
-from phalanx.sim.workloads import gang, job, node, pod, pod_group
-from phalanx.sim.world import World
-from tests.bugbank.grounds import FULL, GPU, Still, at_rest, opened, seats, watched
+from phalanx_simulator.embedded.manifests import gang, job, node, pod, pod_group
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.faults.edits import delete, node_key
+from phalanx_simulator.hosts.network import Effect, Rule
+from phalanx_simulator.runs.world import World
+
+from tests.bugbank.worlds import FULL, GPU, Still, at_rest, opened, seats, watched
 from tests.model import written
 
 FOREIGN = "default-scheduler"

@@ -38,7 +38,7 @@ REPLIES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="leadership is given up when one renewal fails",
         issues=("kubernetes #47899", "CloudNativePG #10918"),
-        module="phalanx.kube.lease",
+        module="phalanx.kube.leader_election",
         edits={
             '                self._log.warning("lease not renewed", why=str(error))\n': (
                 '                raise LostLease("not renewed") from error\n'
@@ -49,7 +49,7 @@ REPLIES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a renewal of unknown outcome is sent again with the old version",
         issues=("kubernetes #47899",),
-        module="phalanx.kube.lease",
+        module="phalanx.kube.leader_election",
         edits={
             '                self._log.warning("lease not renewed", why=str(error))\n'
             '                self._version = ""\n': (

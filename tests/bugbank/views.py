@@ -66,14 +66,14 @@ VIEWS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="the first cycle runs before the lists are in",
         issues=("Volcano #5174", "Kueue #5276"),
-        module="phalanx.service.following",
+        module="phalanx.service.watcher",
         edits={"            await self._synced(reflector)\n": "            pass\n"},
         caught_by=Played("plays_views:lists_come_late"),
     ),
     Mutant(
         name="the first cycle waits for one list only",
         issues=("Volcano #5174", "Volcano #1417"),
-        module="phalanx.service.following",
+        module="phalanx.service.watcher",
         edits={
             "        for reflector in self._reflectors:\n            await self._synced(reflector)\n": (
                 "        await self._synced(self._reflectors[0])\n"
@@ -97,13 +97,13 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         name="a new leader believes what it knew as a follower",
         issues=("Kueue #10518", "Kueue #5276"),
         module="phalanx.service.scheduler",
-        edits={"        await self._following.start_anew(tasks)\n": ""},
+        edits={"        await self._following.restart_and_sync(tasks)\n": ""},
         caught_by=Played("plays_views:follower_is_late"),
     ),
     Mutant(
         name="a restart forgets that a gang has started",
         issues=("Kueue #5276", "KAI #1217"),
-        module="phalanx.model.reading.pod_groups",
+        module="phalanx.model.conversion.pod_groups",
         edits={"started=written.status.started_at is not None": "started=False"},
         caught_by=Played("plays_views:restart_below_minimum"),
     ),
@@ -117,7 +117,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="capacity counts, not what can be allocated",
         issues=("Volcano #1818", "Volcano #1782"),
-        module="phalanx.model.reading.nodes",
+        module="phalanx.model.conversion.nodes",
         edits={"read_capacity(status.allocatable or status.capacity,": "read_capacity(status.capacity,"},
         caught_by=Played("plays_views:capacity_shrinks"),
     ),
@@ -172,7 +172,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a queue's higher limit wakes nobody",
         issues=("Kueue #13687", "Kueue #13734"),
-        module="phalanx.cache.surroundings",
+        module="phalanx.cache.cluster_objects",
         edits={
             '    """A limit may be higher, a domain wider: whoever was refused is tried again."""\n'
             "    log.grew()\n": "    return\n"

@@ -15,14 +15,14 @@ INPUT: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="an amount that cannot be read counts as nothing",
         issues=("Kueue #11182", "Volcano #5621"),
-        module="phalanx.model.reading.requests",
+        module="phalanx.model.conversion.requests",
         edits={"            amounts[name] = POD_REQUEST_MAX\n": "            amounts[name] = 0\n"},
         caught_by=Played("plays_world_input:an_amount_that_nobody_can_read_is_not_nothing"),
     ),
     Mutant(
         name="amounts wrap at 32 bits",
         issues=("Kueue #11137", "Kueue #11139", "Kueue #14108"),
-        module="phalanx.model.reading.requests",
+        module="phalanx.model.conversion.requests",
         edits={"min(amount, POD_REQUEST_MAX)": "min(amount, POD_REQUEST_MAX) % (1 << 32)"},
         caught_by=Played("plays_world_input:a_huge_request_does_not_wrap"),
     ),
@@ -40,7 +40,7 @@ INPUT: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a group of no members is taken as it is",
         issues=("Kueue #10478", "Kueue #6501"),
-        module="phalanx.model.reading.pod_groups",
+        module="phalanx.model.conversion.pod_groups",
         edits={
             "max(spec.min_member, 1)": "spec.min_member",
             "    if spec.min_member < 1:\n": "    if spec.min_member < -9:\n",
@@ -64,21 +64,21 @@ INPUT: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="shapes collide because their hash is cut",
         issues=("KAI: collisions of truncated hashes (changelog)",),
-        module="phalanx.model.reading.shapes",
+        module="phalanx.model.conversion.shapes",
         edits={"_KEY_BYTES: Final = 16": "_KEY_BYTES: Final = 1"},
         caught_by=Played("plays_world_input:many_shapes_are_as_many"),
     ),
     Mutant(
         name="a pod joins the group of another owner by its name",
         issues=("Kueue #14617",),
-        module="phalanx.model.reading.membership",
+        module="phalanx.model.conversion.membership",
         edits={"group.controller is None or group.controller.uid in pod.owners": "bool(group.uid)"},
         caught_by=Played("plays_world_input:a_stranger_names_a_group"),
     ),
     Mutant(
         name="a pod joins a group of another namespace by its name",
         issues=("Kueue #14617", "KAI: PodGang with pods of other namespaces (changelog)"),
-        module="phalanx.model.reading.membership",
+        module="phalanx.model.conversion.membership",
         edits={
             "GangKey(GangKind.POD_GROUP, pod.namespace, pod.group)": (
                 'GangKey(GangKind.POD_GROUP, "default", pod.group)'

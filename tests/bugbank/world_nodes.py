@@ -10,7 +10,7 @@ _NEWS: Final = Played("plays_world_nodes:news_of_nodes_is_heard")
 _CORDON: Final = Played("plays_world_nodes:a_cordon_without_its_taint")
 _COMES: Final = Played("plays_world_nodes:a_node_comes_and_comes_again")
 _AGAIN: Final = Played("plays_world_nodes:a_node_made_again_is_empty")
-_HEALTH: Final = "phalanx.plugins.node_health"
+_HEALTH: Final = "phalanx_plugins.node_health"
 _NODES: Final = "phalanx.cache.nodes"
 
 NODES: Final[tuple[Mutant, ...]] = (
@@ -62,14 +62,14 @@ NODES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="tolerations are ignored",
         issues=("Kueue #3723",),
-        module="phalanx.plugins.taints",
+        module="phalanx_plugins.taints",
         edits={"lambda taint: not tolerates(pod.shape.tolerations, taint)": "lambda taint: True"},
         caught_by=_GOOD,
     ),
     Mutant(
         name="a soft taint is taken for a hard one",
         issues=("Kueue #3723",),
-        module="phalanx.plugins.taints",
+        module="phalanx_plugins.taints",
         edits={
             "TaintEffect.NO_EXECUTE.value})": (
                 "TaintEffect.NO_EXECUTE.value, TaintEffect.PREFER_NO_SCHEDULE.value})"
@@ -94,14 +94,14 @@ NODES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a cordon is ignored",
         issues=("Kueue #4181", "knavigator nwtopo"),
-        module="phalanx.plugins.unschedulable_nodes",
+        module="phalanx_plugins.unschedulable_nodes",
         edits={"None if is_free else _reject_cordoned": "None"},
         caught_by=_CORDON,
     ),
     Mutant(
         name="NoExecute does not keep new pods away",
         issues=("Kueue #14118",),
-        module="phalanx.plugins.taints",
+        module="phalanx_plugins.taints",
         edits={
             "TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value": "TaintEffect.NO_SCHEDULE.value"
         },
@@ -110,7 +110,7 @@ NODES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="the value of a toleration is not compared",
         issues=("Kueue #3723",),
-        module="phalanx.framework.tolerations",
+        module="phalanx.framework.nodes.tolerations",
         edits={"bool(toleration.key) and toleration.value == taint.value": "bool(toleration.key)"},
         caught_by=_BAD,
     ),

@@ -13,14 +13,14 @@ QUEUES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a limit is compared with what comes, not with what is there",
         issues=("Kueue #11210",),
-        module="phalanx.plugins.queue_limits",
+        module="phalanx_plugins.queue_limits",
         edits={"amount - used.get(resource, 0)": "amount"},
         caught_by=Played("plays_world_queues:what_runs_counts_against_limits"),
     ),
     Mutant(
         name="a queue's limit does not hold for its children",
         issues=("Kueue #4165",),
-        module="phalanx.framework.ledger",
+        module="phalanx.framework.queues.ledger",
         edits={
             "self._plain[queue] = tuple((each.name, None) for each in path)": (
                 "self._plain[queue] = tuple((each.name, None) for each in path[:1])"
@@ -45,7 +45,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="flavors that overlap are booked once",
         issues=("Kueue #11210",),
-        module="phalanx.framework.ledger",
+        module="phalanx.framework.queues.ledger",
         edits={
             "in self._flavored[queue] if node in nodes)": "in self._flavored[queue][:1] if node in nodes)"
         },
@@ -54,28 +54,28 @@ QUEUES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a queue that is deleted ends the scheduler",
         issues=("Kueue #5138", "Kueue #5292"),
-        module="phalanx.framework.queue_tree",
+        module="phalanx.framework.queues.queue_tree",
         edits={"return self._paths.get(name, ())": "return self._paths[name]"},
         caught_by=Played("plays_world_queues:a_queue_is_deleted_under_its_gangs"),
     ),
     Mutant(
         name="queues in a circle are not seen",
         issues=("cyclic queues",),
-        module="phalanx.model.reading.queues",
+        module="phalanx.model.conversion.queues",
         edits={"    if queue.name in above:\n": "    if not above:\n"},
         caught_by=Played("plays_world_queues:queues_in_a_circle_take_no_work"),
     ),
     Mutant(
         name="the less important go first",
         issues=("kubernetes #55933",),
-        module="phalanx.plugins.priority",
+        module="phalanx_plugins.priority",
         edits={"return -gang.priority": "return gang.priority"},
         caught_by=_ORDER,
     ),
     Mutant(
         name="the newest go first, and the oldest starve",
         issues=("scheduler-plugins #713", "koordinator #1919"),
-        module="phalanx.plugins.fifo",
+        module="phalanx_plugins.fifo",
         edits={"return (gang.created,": "return (-gang.created,"},
         caught_by=_ORDER,
     ),
@@ -139,14 +139,14 @@ QUEUES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a namespace that is let in is no news",
         issues=("Kueue #13734", "Kueue #13656"),
-        module="phalanx.cache.surroundings",
+        module="phalanx.cache.cluster_objects",
         edits={"        log.grew()\n        if (old or {})": "        if (old or {})"},
         caught_by=Played("plays_world_queues:a_namespace_is_let_in"),
     ),
     Mutant(
         name="only the queue itself is asked which namespaces it takes",
         issues=("Kueue #14617",),
-        module="phalanx.plugins.queues",
+        module="phalanx_plugins.queues",
         edits={
             "if queue.namespace_selector is not None and": (
                 "if queue.name == gang.queue and queue.namespace_selector is not None and"
@@ -157,14 +157,14 @@ QUEUES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a queue with older gangs starves the others",
         issues=("starvation between queues",),
-        module="phalanx.plugins.drf",
+        module="phalanx_plugins.drf",
         edits={"dominant_share(above, self._totals) / max(1, queue.weight)": "Fraction(0)"},
         caught_by=Played("plays_world_queues:queues_take_turns"),
     ),
     Mutant(
         name="surplus of one gang goes before the minimum of another",
         issues=("Volcano #2462",),
-        module="phalanx.actions.demands.agenda",
+        module="phalanx.actions.demands.demand_queue",
         edits={"    if not minimums:\n": "    if minimums or heads:\n"},
         caught_by=Played("plays_world_queues:surplus_waits_for_the_minimum_of_others"),
     ),
@@ -178,7 +178,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a claim that is not known yet is taken for none",
         issues=("Volcano #5596",),
-        module="phalanx.plugins.volumes",
+        module="phalanx_plugins.volumes",
         edits={'"it does not exist" if claim is None': '"" if claim is None'},
         caught_by=Played("plays_world_queues:a_claim_is_heard_of_later_than_its_pod"),
     ),

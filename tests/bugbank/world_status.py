@@ -8,7 +8,7 @@ _FAIL: Final = Played("plays_world_status:binds_fail_and_nobody_says_otherwise")
 _METRICS: Final = Played("plays_world_status:metrics_count_what_was_decided")
 _LEFT: Final = Played("plays_world_status:nothing_is_left_of_what_is_gone")
 _STATUS: Final = "phalanx.service.pod_group_status"
-_HAND_OVER: Final = "phalanx.service.hand_over"
+_HAND_OVER: Final = "phalanx.service.dispatcher"
 
 STATUS: Final[tuple[Mutant, ...]] = (
     Mutant(
@@ -82,7 +82,7 @@ STATUS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="shapes of pods that are gone are kept",
         issues=("KAI #1646",),
-        module="phalanx.model.reading.shapes",
+        module="phalanx.model.conversion.shapes",
         edits={
             "WeakValueDictionary[ShapeKey, PodShape] = WeakValueDictionary()": "dict[ShapeKey, PodShape] = {}"
         },

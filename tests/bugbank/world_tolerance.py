@@ -12,7 +12,7 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="most nodes turn bad at once and nothing holds back",
         issues=("NVSentinel circuit breaker",),
-        module="phalanx.framework.health",
+        module="phalanx.framework.nodes.health",
         edits={"is_large = len(records) >= config.breaker_nodes_min": "is_large = not records"},
         caught_by=_MASS,
     ),
@@ -33,7 +33,7 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="the breaker never closes by itself",
         issues=("NVSentinel circuit breaker",),
-        module="phalanx.framework.health",
+        module="phalanx.framework.nodes.health",
         edits={"wake_at=min(recent[name].since for name in bad) + window": "wake_at=None"},
         caught_by=Played("plays_world_tolerance:the_breaker_closes_by_itself"),
     ),
@@ -67,7 +67,7 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="nobody remembers which nodes fail",
         issues=("lemon nodes (arXiv 2410.21680)",),
-        module="phalanx.plugins.lemons",
+        module="phalanx_plugins.node_failure_history",
         edits={"return self._price if self._prices else None": "return None"},
         caught_by=Played("plays_world_tolerance:work_goes_where_less_has_failed"),
     ),

@@ -4,7 +4,7 @@ from typing import Final
 
 from tests.bugbank.bank import Mutant, Played
 
-_PATHS: Final = "phalanx.framework.topology"
+_PATHS: Final = "phalanx.framework.nodes.topology"
 _APPEND: Final = "        values.append(value)\n"
 
 TOPOLOGY: Final[tuple[Mutant, ...]] = (
@@ -39,14 +39,14 @@ TOPOLOGY: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a required level is taken for a wish",
         issues=("Kueue #7899",),
-        module="phalanx.plugins.topology",
+        module="phalanx_plugins.topology",
         edits={'SameDomain(name=f"required': 'FewestDomains(name=f"required'},
         caught_by=Played("plays_world_topology:racks_with_a_common_prefix_are_two"),
     ),
     Mutant(
         name="a lost member is made again in another rack",
         issues=("Kueue #12735", "Kueue #7899"),
-        module="phalanx.actions.nodes.frame",
+        module="phalanx.actions.nodes.gang_constraints",
         edits={"_anchors(session, gang, topology, len(levels)) if topology and has_levels else ()": "()"},
         caught_by=Played("plays_world_topology:a_lost_member_comes_back_beside_the_others"),
     ),
@@ -60,14 +60,14 @@ TOPOLOGY: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="the leader takes the room of its workers",
         issues=("Kueue #13766",),
-        module="phalanx.solver.fill",
+        module="phalanx.solver.single.best_fit",
         edits={"        left -= taken[:, None] * requests[role]\n": ""},
         caught_by=Played("plays_world_topology:leaders_and_workers_share_the_room"),
     ),
     Mutant(
         name="levels of nodes that come later stay unknown",
         issues=("topology labels that change",),
-        module="phalanx.cache.surroundings",
+        module="phalanx.cache.cluster_objects",
         edits={"or self._implied[0] is not declared or self._implied[1] is not nodes": ""},
         caught_by=Played("plays_world_topology:racks_come_after_the_first_look"),
     ),

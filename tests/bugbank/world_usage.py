@@ -5,7 +5,7 @@ from typing import Final
 from tests.bugbank.bank import Mutant, Played
 
 _FOREIGN: Final = Played("plays_world_usage:foreign_pods_are_counted")
-_REQUESTS: Final = "phalanx.model.reading.requests"
+_REQUESTS: Final = "phalanx.model.conversion.requests"
 _PODS: Final = "phalanx.model.pods"
 
 USAGE: Final[tuple[Mutant, ...]] = (
@@ -62,14 +62,14 @@ USAGE: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a resize of a foreign pod is not seen",
         issues=("Kueue #13822",),
-        module="phalanx.model.reading.shapes",
+        module="phalanx.model.conversion.shapes",
         edits={"        status.container_statuses,\n": ""},
         caught_by=Played("plays_world_usage:a_foreign_pod_is_resized"),
     ),
     Mutant(
         name="gangs of another scheduler are bound",
         issues=("kubernetes #76772", "kubernetes #72043"),
-        module="phalanx.model.reading.gangs",
+        module="phalanx.model.conversion.gangs",
         edits={"if any(pod.scheduler_name == ours for pod in gang.members)": "if ours"},
         caught_by=Played("plays_world_usage:pods_of_others_are_left_alone"),
     ),
@@ -101,7 +101,7 @@ USAGE: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a node that vanishes under a gang ends the scheduler",
         issues=("Kueue #3715", "Kueue #5833", "kubernetes #82796"),
-        module="phalanx.framework.topology",
+        module="phalanx.framework.nodes.topology",
         edits={"        state = self._nodes.get(name)\n": "        state = self._nodes[name]\n"},
         caught_by=Played("plays_world_usage:a_node_vanishes_under_a_gang"),
     ),

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import NOTHING, Applied, Assumed, Changes, Deleted, Forgotten, Relisted
+from phalanx.model.api.kinds import KubeObject
 from phalanx.model.names import GangId, NodeName, PodUid
-from phalanx.model.numa import is_aligned
-from phalanx.model.pods import Hold
-from phalanx.model.wire.kinds import KubeObject
+from phalanx.model.numa import is_numa_resource
+from phalanx.model.pods import BindBackoff
+
 from tests.cache.world import new_cache, take_snapshot
 from tests.model.written import label, named, node, pod, pod_group
 
@@ -45,7 +45,7 @@ def test_an_assumed_pod_is_there_until_it_is_forgotten() -> None:
     cache = new_cache(node("n1"), one_gpu())
     changes = cache.apply(Assumed(U, N1))
     assert (changes.pods, changes.nodes, changes.gangs) == ((U,), (N1,), ("u",))
-    assert not changes.may_help
+    assert not changes.may_unblock
     found = cache.pod(U)
     assert found is not None
     assert (found.node, found.assumed, found.is_waiting) == (N1, True, False)
@@ -62,7 +62,7 @@ def test_the_api_confirms() -> None:
     apply(cache, one_gpu())
     assert gpus(cache) == {"n1": 1}
     changes = apply(cache, one_gpu(nodeName="n1"))
-    assert (changes.pods, changes.nodes, changes.may_help) == ((U,), (), False)
+    assert (changes.pods, changes.nodes, changes.may_unblock) == ((U,), (), False)
     assert gpus(cache) == {"n1": 1}
     assert cache.apply(Forgotten(U)) == NOTHING
     found = cache.pod(U)
@@ -121,18 +121,18 @@ def test_an_assumed_pod_does_not_start_its_gang() -> None:
 
 def test_a_hold_stays_until_the_pod_is_bound() -> None:
     cache = new_cache(one_gpu())
-    hold = Hold(until=5, failures=1, why="node full")
+    bind_backoff = BindBackoff(until=5, failures=1, why="node full")
     cache.apply(Assumed(U, N1))
-    cache.apply(Forgotten(U, hold))
+    cache.apply(Forgotten(U, bind_backoff))
     for _ in range(2):
         found = cache.pod(U)
         assert found is not None
-        assert (found.node, found.hold) == (None, hold)
+        assert (found.node, found.bind_backoff) == (None, bind_backoff)
         apply(cache, one_gpu(labels={"a": "b"}))
     apply(cache, one_gpu(nodeName="n1"))
     found = cache.pod(U)
     assert found is not None
-    assert found.hold is None
+    assert found.bind_backoff is None
     cache.check_invariants()
 
 
@@ -201,7 +201,7 @@ def test_a_node_that_only_lost_something_helps_nobody(
     version = take_snapshot(cache).capacity_version
     changed = node("n1", labels=labels, spec=spec, status={"allocatable": allocatable})
     changes = apply(cache, changed)
-    assert (changes.nodes, changes.capacity_grew, changes.may_help) == (("n1",), grew, grew)
+    assert (changes.nodes, changes.capacity_grew, changes.may_unblock) == (("n1",), grew, grew)
     assert take_snapshot(cache).capacity_version == version + grew
     assert apply(cache, node("n1", status={"allocatable": AMOUNTS})).capacity_grew is not (
         grew and not labels
@@ -229,7 +229,7 @@ def test_a_condition_that_changes_matters(
 ) -> None:
     cache = new_cache(health(**before))
     changes = apply(cache, health(**after))
-    assert (changes.capacity_grew, changes.may_help) == (grew, helps)
+    assert (changes.capacity_grew, changes.may_unblock) == (grew, helps)
     assert take_snapshot(cache).nodes[N1].node.conditions == after
 
 
@@ -237,7 +237,7 @@ def test_a_lost_node_is_worth_a_cycle_but_makes_nothing_fit() -> None:
     cache = new_cache(node("n1"))
     evicting = node("n1", spec={"taints": [{"key": "k", "effect": "NoExecute"}]})
     for changes in (apply(cache, evicting), cache.apply(Deleted("Node", "", "n1"))):
-        assert (changes.capacity_grew, changes.may_help) == (False, True)
+        assert (changes.capacity_grew, changes.may_unblock) == (False, True)
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
@@ -271,7 +271,7 @@ def test_foreign_pods_use_nodes_and_are_no_gangs() -> None:
     cache = new_cache(node("n1"), one_gpu(nodeName="n1", schedulerName="other"))
     snapshot = take_snapshot(cache)
     used = snapshot.nodes[N1].used
-    assert {name: amount for name, amount in used.items() if not is_aligned(name)} == {
+    assert {name: amount for name, amount in used.items() if not is_numa_resource(name)} == {
         "nvidia.com/gpu": 1,
         "pods": 1,
     }
@@ -372,7 +372,7 @@ def test_a_budget_that_lets_more_go_may_help_and_one_that_lets_fewer_go_does_not
 
 
 def helps(cache: Cache, item: KubeObject) -> bool:
-    return apply(cache, item).may_help
+    return apply(cache, item).may_unblock
 
 
 def test_what_helps_a_waiting_pod() -> None:
@@ -390,7 +390,7 @@ def test_what_helps_a_waiting_pod() -> None:
 def new_members(cache: Cache, count: int, **fields: Any) -> list[tuple[bool, bool]]:
     """Whether a cycle may place something, or say something, after each of these."""
     found = [apply(cache, pod(f"m{index}", uid=f"m{index}", **fields)) for index in range(count)]
-    return [(each.may_help, each.may_tell) for each in found]
+    return [(each.may_unblock, each.has_new_verdicts) for each in found]
 
 
 SAYS, HELPS = (False, True), (True, False)
@@ -427,7 +427,7 @@ def test_a_pod_with_a_minimum_of_its_own() -> None:
 def test_a_member_that_leaves_may_have_stood_in_the_way() -> None:
     cache = new_cache(pod_group(), one_gpu("a", uid="a", labels={label("pod-group"): "g"}))
     apply(cache, one_gpu("b", uid="b", labels={label("pod-group"): "g"}, schedulerName="other"))
-    assert cache.apply(Deleted("Pod", "team", "b")).may_help
+    assert cache.apply(Deleted("Pod", "team", "b")).may_unblock
 
 
 def test_a_finished_pod_that_joins_a_gang_counts_for_those_that_wait() -> None:
@@ -511,7 +511,7 @@ def test_a_priority_class_may_come_after_those_who_name_it() -> None:
         one_gpu("b", uid="b", priority=None, priorityClassName="high"),
     )
     assert [gang.priority for gang in take_snapshot(cache).gangs.values()] == [0, 0]
-    assert apply(cache, named("PriorityClass", "high", value=7)).may_help
+    assert apply(cache, named("PriorityClass", "high", value=7)).may_unblock
     snapshot = take_snapshot(cache)
     assert [gang.priority for gang in snapshot.gangs.values()] == [7, 7]
     assert not any(gang.problems for gang in snapshot.gangs.values())

@@ -3,6 +3,7 @@
 from typing import Any
 
 from phalanx.model.resources import GPU
+
 from tests.cache.world import new_cache, take_snapshot
 from tests.model.written import label, pod
 

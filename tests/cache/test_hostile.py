@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
-
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Relisted
+from phalanx.model.api.kinds import KINDS, WATCHED_KINDS, KubeObject
 from phalanx.model.names import (
     LABEL_MIN_MEMBER,
     LABEL_POD_GROUP,
@@ -22,7 +22,7 @@ from phalanx.model.names import (
     NODE_GPU_COUNT,
     NODE_GPU_SHARING,
 )
-from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS, KubeObject
+
 from tests.cache.world import take_snapshot
 
 ODD = [

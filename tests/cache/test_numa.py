@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-
 from phalanx.cache.events import NOTHING, Applied, Deleted, Relisted
+from phalanx.model.api.node_topology import NodeResourceTopology
 from phalanx.model.names import NodeName
-from phalanx.model.wire.node_topology import NodeResourceTopology
+
 from tests.cache.test_events import apply, one_gpu
 from tests.cache.world import new_cache, take_snapshot
 from tests.model.written import node, written

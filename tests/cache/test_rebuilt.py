@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
-
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Deleted, Event, Forgotten
 from phalanx.model.names import PodUid
+
 from tests.cache.world import Truth, encoded, histories, new_cache, take_snapshot
 from tests.examples import holds
 
@@ -68,7 +68,7 @@ def test_an_event_twice_changes_nothing_the_second_time(history: list[Event]) ->
         cache.apply(event)
         before = take_snapshot(cache)
         again = cache.apply(event)
-        assert (again.pods, again.nodes, again.may_help) == ((), (), False), event
+        assert (again.pods, again.nodes, again.may_unblock) == ((), (), False), event
         assert take_snapshot(cache) == before
 
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Changes, Deleted
 from phalanx.framework.config import SchedulerConfig
@@ -11,6 +10,7 @@ from phalanx.framework.session import Session
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.snapshot import Snapshot
+
 from tests.model.written import named, node, pod
 
 TERM = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "x"}}}
@@ -31,8 +31,10 @@ def seen(cache: Cache) -> Snapshot:
     return cache.snapshot(now=0, seed=0, memory=Memory())
 
 
-def standing(cache: Cache) -> list[tuple[dict[str, str], dict[str, int]]]:
-    return [(dict(each.labels), {str(k): v for k, v in each.nodes.items()}) for each in seen(cache).standing]
+def placed_pods(cache: Cache) -> list[tuple[dict[str, str], dict[str, int]]]:
+    return [
+        (dict(each.labels), {str(k): v for k, v in each.nodes.items()}) for each in seen(cache).placed_pods
+    ]
 
 
 def apply(cache: Cache, written: Any) -> Changes:
@@ -41,44 +43,44 @@ def apply(cache: Cache, written: Any) -> Changes:
 
 def test_nothing_is_kept_while_nobody_asks() -> None:
     cache = cache_with(pod("a", uid="a", nodeName="n", labels={"app": "x"}))
-    assert (seen(cache).pod_terms, seen(cache).standing) == ((), ())
+    assert (seen(cache).pod_affinity_terms, seen(cache).placed_pods) == ((), ())
 
 
 def test_pods_that_no_term_tells_apart_are_counted_together() -> None:
     old = [pod(name, uid=name, nodeName="n", labels={"app": "x", "index": name}) for name in "ab"]
     cache = cache_with(*old, pod("c", uid="c", nodeName="m", schedulerName="other"))
     apply(cache, pod("w", uid="w", **asks("podAntiAffinity", TERM)))
-    assert standing(cache) == [({}, {"m": 1}), ({"app": "x"}, {"n": 2})]
+    assert placed_pods(cache) == [({}, {"m": 1}), ({"app": "x"}, {"n": 2})]
     apply(
         cache,
         pod("v", uid="v", **asks("podAffinity", {**TERM, "labelSelector": {"matchLabels": {"index": "a"}}})),
     )
-    assert ({"app": "x", "index": "a"}, {"n": 1}) in standing(cache)
+    assert ({"app": "x", "index": "a"}, {"n": 1}) in placed_pods(cache)
     cache.apply(Deleted("Pod", "team", "w"))
     cache.apply(Deleted("Pod", "team", "v"))
-    assert (seen(cache).pod_terms, seen(cache).standing) == ((), ())
+    assert (seen(cache).pod_affinity_terms, seen(cache).placed_pods) == ((), ())
 
 
 def test_assumed_and_terminating_pods_stand_where_they_are_and_ended_ones_do_not() -> None:
     cache = cache_with(pod("w", uid="w", labels={"app": "x"}, **asks("podAntiAffinity", TERM)))
-    assert standing(cache) == []
+    assert placed_pods(cache) == []
     cache.apply(Assumed(PodUid("w"), NodeName("n")))
-    assert standing(cache) == [({"app": "x"}, {"n": 1})]
-    assert seen(cache).standing[0].avoids != ()
+    assert placed_pods(cache) == [({"app": "x"}, {"n": 1})]
+    assert seen(cache).placed_pods[0].anti_affinity != ()
     leaving = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
     apply(cache, pod("t", uid="t", nodeName="m", labels={"app": "x"}, meta=leaving))
-    assert [nodes for _, nodes in standing(cache)] == [{"m": 1}, {"n": 1}]
+    assert [nodes for _, nodes in placed_pods(cache)] == [{"m": 1}, {"n": 1}]
     apply(cache, pod("t", uid="t", nodeName="m", labels={"app": "x"}, status={"phase": "Succeeded"}))
-    assert standing(cache) == [({"app": "x"}, {"n": 1})]
+    assert placed_pods(cache) == [({"app": "x"}, {"n": 1})]
 
 
 def test_terms_count_while_their_pods_wait_or_have_a_node() -> None:
     near = pod("w", uid="w", **asks("podAffinity", TERM))
     cache = cache_with(near, pod("f", uid="f", schedulerName="other", **asks("podAntiAffinity", TERM)))
-    assert len(seen(cache).pod_terms) == 1, "what waits for another scheduler keeps nobody away"
+    assert len(seen(cache).pod_affinity_terms) == 1, "what waits for another scheduler keeps nobody away"
     apply(cache, pod("f", uid="f", schedulerName="other", nodeName="n", **asks("podAntiAffinity", TERM)))
     cache.apply(Deleted("Pod", "team", "w"))
-    assert [len(each.avoids) for each in seen(cache).standing] == [1]
+    assert [len(each.anti_affinity) for each in seen(cache).placed_pods] == [1]
 
 
 def test_what_a_waiting_pod_may_ask_for_lets_refused_gangs_be_tried_again() -> None:

@@ -6,15 +6,15 @@ from typing import Any, cast
 import msgspec
 from hypothesis import strategies as st
 from msgspec import structs
-
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Deleted, Event, Forgotten, Relisted
+from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.node_topology import NodeResourceTopology
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
-from phalanx.model.pods import Device, Hold
+from phalanx.model.pods import BindBackoff, Device
 from phalanx.model.snapshot import Snapshot
-from phalanx.model.wire.kinds import KubeObject
-from phalanx.model.wire.node_topology import NodeResourceTopology
+
 from tests.model.written import label, named, node, pod, pod_group, written
 from tests.node_topologies import node_topology
 
@@ -39,7 +39,7 @@ def new_cache(*objects: KubeObject) -> Cache:
 
 def encoded(snapshot: Snapshot) -> bytes:
     """Every byte of a snapshot but what depends on history: its version, and which gangs have started."""
-    history = {"started": False, "begins_anew": False}
+    history = {"started": False, "starts_over": False}
     gangs = {key: structs.replace(gang, **history) for key, gang in snapshot.gangs.items()}
     return msgspec.msgpack.encode(structs.replace(snapshot, capacity_version=0, gangs=gangs))
 
@@ -50,7 +50,7 @@ class Truth:
     def __init__(self) -> None:
         self.objects: dict[Key, KubeObject] = {}
         self.assumed: dict[PodUid, Assumed] = {}
-        self.holds: dict[PodUid, Hold] = {}
+        self.holds: dict[PodUid, BindBackoff] = {}
 
     def take(self, event: Event) -> None:
         match event:
@@ -65,9 +65,9 @@ class Truth:
                 self.objects.update({key_of(item): item for item in listed})
             case Assumed(pod=uid):
                 self.assumed[uid] = event
-            case Forgotten(pod=uid, hold=hold):
-                if self.assumed.pop(uid, None) is not None and hold is not None:
-                    self.holds[uid] = hold
+            case Forgotten(pod=uid, bind_backoff=bind_backoff):
+                if self.assumed.pop(uid, None) is not None and bind_backoff is not None:
+                    self.holds[uid] = bind_backoff
         self.assumed = {uid: self.assumed[uid] for uid in self.waiting() if uid in self.assumed}
         self.holds = {uid: self.holds[uid] for uid in self.without_node() if uid in self.holds}
 
@@ -90,8 +90,8 @@ class Truth:
         items = list(self.objects.values())
         order(items)
         cache = new_cache(*(_waiting(item) if item.metadata.uid in self.holds else item for item in items))
-        for uid, hold in self.holds.items():
-            cache.apply_all([Assumed(uid, NodeName("n1")), Forgotten(uid, hold)])
+        for uid, bind_backoff in self.holds.items():
+            cache.apply_all([Assumed(uid, NodeName("n1")), Forgotten(uid, bind_backoff)])
         cache.apply_all(Applied(item) for item in items)
         cache.apply_all(self.assumed.values())
         return cache
@@ -259,7 +259,9 @@ def evenly(strategies: list[st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
 objects = evenly([pods, pods, pods, nodes, pod_groups, others])
 
 
-holds = st.one_of(st.none(), st.builds(Hold, st.integers(1, 3), st.integers(1, 3), st.just("node full")))
+holds = st.one_of(
+    st.none(), st.builds(BindBackoff, st.integers(1, 3), st.integers(1, 3), st.just("node full"))
+)
 
 
 RECREATED = {"Node": nodes, "PodGroup": pod_groups}

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-
 from phalanx.cli.app import main
 
 

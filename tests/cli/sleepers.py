@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 
-from phalanx.cli.workers import workers
+from phalanx_simulator.commands.workers import workers
 
 
 def sleep(worker: int) -> None:

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from phalanx.cli.app import main
+
 from tests.cli.conftest import Phalanx
 
 SWAP = Path(__file__).resolve().parent.parent / "scenarios" / "swap.yaml"

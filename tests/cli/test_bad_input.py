@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 import yaml
-
 from phalanx.cli.manifests.crd_rules import RULES
 from phalanx.limits import BAD_INPUT_LINES_MAX
 from phalanx.resources import data_dir
+
 from tests.cli.conftest import Phalanx
 
 EXAMPLES = data_dir("crds") / "examples"

@@ -76,7 +76,7 @@ def test_the_last_cycle_decides_nothing(phalanx: Phalanx) -> None:
 
 
 def test_exit_code_3_when_cycles_run_out(phalanx: Phalanx, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phalanx.cli.still_cluster.DECIDE_CYCLES_MAX", 1)
+    monkeypatch.setattr("phalanx.cli.static_cluster.DECIDE_CYCLES_MAX", 1)
     done = phalanx("decide", "-f", SCENARIOS / "swap.yaml")
     assert done.code == 3
     assert len(done.binds) == 2
@@ -87,12 +87,12 @@ def test_time_is_the_latest_in_the_input_or_as_told(
     phalanx: Phalanx, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    cluster = "phalanx.cli.decide.StillCluster"
-    from phalanx.cli.decide import StillCluster
+    cluster = "phalanx.cli.decide.StaticCluster"
+    from phalanx.cli.decide import StaticCluster
 
-    def watched(objects: Any, *, config: Any, now: int) -> StillCluster:
+    def watched(objects: Any, *, config: Any, now: int) -> StaticCluster:
         seen.append(now)
-        return StillCluster(objects, config=config, now=now)
+        return StaticCluster(objects, config=config, now=now)
 
     monkeypatch.setattr(cluster, watched)
     node = {

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from phalanx.cli.app import main
-from phalanx.controlplane.controlplane import ControlPlane
+from phalanx_controlplane.controlplane import ControlPlane
+
 from tests.cli.conftest import Phalanx
 from tests.embedded_fixture import EmbeddedApi
 

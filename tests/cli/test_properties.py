@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
-
 from phalanx.cli.app import main
 
 RACK = "example.com/rack"

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 from msgspec.structs import replace
-
 from phalanx.cli.configuration import read_config
 from phalanx.cli.manifests.read import read_manifests
-from phalanx.cli.still_cluster import StillCluster
+from phalanx.cli.static_cluster import StaticCluster
 from phalanx.cycle import decide
 from phalanx.observe.recording import Recording, decode, encode
 from phalanx.web.server import debug_app, serving
+
 from tests.cli.conftest import Phalanx
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
@@ -26,7 +26,7 @@ ALL = sorted(path for path in SCENARIOS.glob("*.yaml") if not path.name.endswith
 def recording_of(path: Path) -> Recording:
     config = read_config(None)
     manifests = read_manifests([str(path)])
-    snapshot = StillCluster(manifests.objects, config=config, now=0).snapshot()
+    snapshot = StaticCluster(manifests.objects, config=config, now=0).snapshot()
     return Recording(
         version=version("phalanx-scheduler"),
         config=msgspec.Raw(msgspec.json.encode(config)),

@@ -9,7 +9,6 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from phalanx.cli.app import main
 from phalanx.resources import data_dir
 

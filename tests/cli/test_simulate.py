@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.cli.app import main
-from phalanx.cli.drill import command_of
-from phalanx.cli.simulate import command
-from phalanx.sim.drills.all import plans_of
-from phalanx.sim.scenarios import Request
+from phalanx_simulator.commands.drill import command_of
+from phalanx_simulator.commands.simulate import command
+from phalanx_simulator.drills.catalogue import plans_of
+from phalanx_simulator.runs.scenarios import Request
 
 
 @pytest.fixture(autouse=True)

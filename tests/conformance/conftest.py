@@ -10,9 +10,9 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from msgspec import Struct
+from phalanx_controlplane.controlplane import ControlPlane
+from phalanx_simulator.embedded.apiserver.kinds import shipped_crds
 
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.sim.api.kinds import shipped_crds
 from tests.conformance.api import PODGROUPS, Api
 from tests.embedded_fixture import EmbeddedApi
 

@@ -8,9 +8,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from phalanx_simulator.embedded.client import Client
+from phalanx_simulator.embedded.controllers.disruption import Disruption
 
-from phalanx.sim.client import Client
-from phalanx.sim.disruption import Disruption
 from tests.conformance.api import Answer, Api, Object, labelled, pod
 from tests.conformance.conftest import Server
 

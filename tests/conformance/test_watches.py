@@ -2,7 +2,8 @@
 
 import re
 
-from phalanx.sim.apiserver import ApiServer
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+
 from tests.conformance.api import Api, labelled, pod
 from tests.conformance.conftest import Server
 

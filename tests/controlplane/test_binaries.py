@@ -4,10 +4,10 @@ import threading
 from pathlib import Path
 
 import pytest
+from phalanx_controlplane import binaries
+from phalanx_controlplane.binaries import PACKAGES, BinariesMissing
 
-from phalanx.controlplane import binaries
-from phalanx.controlplane.binaries import PACKAGES, BinariesMissing
-from tests import stand_in_go
+from tests import fake_go as stand_in_go
 from tests.controlplane_fixture import require_binaries
 
 GO_MOD = "require k8s.io/kubernetes v1.37.1 // indirect\nrequire sigs.k8s.io/kwok v0.8.0\n"

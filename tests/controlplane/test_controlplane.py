@@ -10,11 +10,11 @@ from typing import Any
 
 import aiohttp
 import pytest
+from phalanx_controlplane.components import KubeScheduler
+from phalanx_controlplane.controlplane import ControlPlane
 
-from phalanx.controlplane.components import KubeScheduler
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.controlplane.fakes import create_many, fake_node, fake_pod
 from tests.controlplane_fixture import require_binaries
+from tests.fake_objects import create_many, fake_node, fake_pod
 
 pytestmark = pytest.mark.controlplane
 
@@ -143,7 +143,7 @@ async def test_a_failure_inside_keeps_the_logs() -> None:
 
 async def test_nothing_outlives_a_killed_owner() -> None:
     require_binaries()
-    up = [sys.executable, "-m", "phalanx.controlplane", "up"]
+    up = [sys.executable, "-m", "phalanx_controlplane", "up"]
     owner = subprocess.Popen(up, stdout=subprocess.PIPE, text=True)
     try:
         assert owner.stdout is not None

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from phalanx_controlplane import ports, runfolder
+from phalanx_controlplane.runfolder import RunFolder
 
-from phalanx.controlplane import ports, runfolder
-from phalanx.controlplane.fakes import collection_path
-from phalanx.controlplane.runfolder import RunFolder
+from tests.fake_objects import collection_path
 
 
 def test_two_leases_never_share_a_port() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from phalanx.resources import data_dir
 
 Document = dict[str, Any]

@@ -7,9 +7,9 @@ import aiohttp
 import msgspec
 import pytest
 import pytest_asyncio
+from phalanx.model.api import phalanx as wire
+from phalanx_controlplane.controlplane import ControlPlane
 
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.model.wire import phalanx as wire
 from tests.crds import api
 from tests.crds.files import FOLDER, INVALID, VALID, Document, definitions, documents, ours
 

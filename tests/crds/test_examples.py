@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from phalanx.model.api import not_implemented
+from phalanx.model.api import phalanx as wire
+from phalanx.model.api.objects import PodGroup, Queue, Topology
 
-from phalanx.model.wire import not_implemented
-from phalanx.model.wire import phalanx as wire
-from phalanx.model.wire.objects import PodGroup, Queue, Topology
 from tests.crds.files import FOLDER, INVALID, VALID, Document, definitions, documents, ours, schema
 
 STRUCTS: dict[str, dict[str, type[msgspec.Struct]]] = {

@@ -1,8 +1,8 @@
 """The CRDs themselves: everything bounded and described, names that no peer uses."""
 
 import pytest
+from phalanx.model.api.kinds import KINDS
 
-from phalanx.model.wire.kinds import KINDS
 from tests.crds.files import Document, definitions, schema, subschemas, version
 
 SPECS = [("PodGroup", "spec"), ("Queue", "spec"), ("Topology", "spec")]

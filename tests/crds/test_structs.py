@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 from msgspec import inspect
+from phalanx.model.api import phalanx as wire
 
-from phalanx.model.wire import phalanx as wire
 from tests.crds.files import Document, schema
 
 PAIRS = [

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import msgspec
-
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.gangs import Disruption
@@ -13,6 +12,7 @@ from phalanx.model.nodes import Taint
 from phalanx.model.queues import Flavor, Objective
 from phalanx.model.resources import CPU, GPU
 from phalanx.model.snapshot import Snapshot
+
 from tests.builders import Scenario
 from tests.hash_seeds import printed
 

@@ -4,12 +4,12 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-
 from phalanx.framework.config import SchedulerConfig, ToleranceConfig
 from phalanx.model.decisions import CycleResult
 from phalanx.model.gangs import Recovery, RecoveryMode
 from phalanx.model.memory import Memory
 from phalanx.model.pods import Pod, PodFailure, PodPhase
+
 from tests.builders import Decided, Scenario
 
 CONFIG = SchedulerConfig(tolerance=ToleranceConfig(breaker_nodes_min=2))

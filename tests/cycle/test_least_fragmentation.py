@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from phalanx.limits import AMOUNT_MAX
+from phalanx.model.gpu_shares import GPU_SHARE, device_name
+from phalanx.model.names import NodeName
+from phalanx.model.nodes import Taint
+from phalanx.model.queues import Flavor, Objective
+from phalanx.model.resources import CPU, GPU
 
 from bench.openb.cluster import Cluster, ShapeTable
 from bench.openb.policies import LookAhead
 from bench.openb.replay import Board
 from bench.openb.shapes import Machine, Shape
-from phalanx.limits import AMOUNT_MAX
-from phalanx.model.names import NodeName
-from phalanx.model.nodes import Taint
-from phalanx.model.queues import Flavor, Objective
-from phalanx.model.resources import CPU, GPU
-from phalanx.model.shares import GPU_SHARE, device_name
 from tests.builders import GI, Scenario
 from tests.solver.problems import bounded
 
@@ -96,7 +96,7 @@ def test_a_limit_of_a_flavor_sends_the_pod_to_the_next_best_node() -> None:
         scenario.gang("gpus", 1, gpu=1, cpu=8, queue="team", on=["large-0"])
         decided = scenario.gang("cores", 1, cpu=12, queue="team").decide()
         assert decided.where("cores") == {where: 1}
-        assert decided.result.stats.defects == ()
+        assert decided.result.stats.errors == ()
 
 
 @pytest.mark.parametrize("first", ["large", "small"])
@@ -127,7 +127,7 @@ def test_a_domain_that_is_required_is_kept() -> None:
     scenario.gang("cores", 2, cpu=4, queue="team", required="zone", on=["small-0"], started=True)
     decided = scenario.gang("gpus", 1, gpu=1, cpu=8, queue="team", on=["large-0"]).decide()
     assert decided.where("cores") == {"small": 1}
-    assert decided.result.stats.defects == ()
+    assert decided.result.stats.errors == ()
 
 
 def test_absurd_amounts_are_no_error() -> None:
@@ -137,7 +137,7 @@ def test_absurd_amounts_are_no_error() -> None:
         scenario.gang("tiny", 1, gpu=1, queue="team").gang("nowhere", 1, share=10, queue="team").decide()
     )
     assert decided.where("tiny") == {"m": 1} or decided.where("tiny") == {"n": 1}
-    assert decided.result.stats.defects == ()
+    assert decided.result.stats.errors == ()
 
 
 SHARED, WHOLE_NODES = "shared", "whole"
@@ -197,7 +197,7 @@ def by_the_product(order: list[Shape]) -> list[tuple[str, int | None] | None]:
         asked = {"share": pod.milli} if pod.models == (SHARED,) else {"gpu": pod.gpus}
         scenario.gang(f"p{number:02}", 1, cpu=pod.cpu // 1000, memory=pod.memory // GI, queue="team", **asked)
         decided = scenario.decide()
-        assert decided.result.stats.defects == ()
+        assert decided.result.stats.errors == ()
         nodes, devices = decided.nodes(f"p{number:02}"), decided.devices(f"p{number:02}")
         assert len(decided.binds) == len(nodes)
         found.append((NodeName(nodes[0]), next(iter(devices.values()), None)) if nodes else None)

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from phalanx_simulator.campaigns.jobs import TraceJob
 
 from bench.philly.book import due, jain
 from bench.philly.play import GRACE_MS, Scheduler, play
 from bench.philly.product import Product, told_s
 from bench.philly.simple import PodByPod, StrictFifo
 from bench.philly.week import DAY_MS, Cluster, Job, Week, busiest, cluster_for, week_of
-from phalanx.sim.campaign.jobs import TraceJob
 
 HOUR = 3_600_000
 

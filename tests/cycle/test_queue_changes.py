@@ -4,21 +4,21 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
+from phalanx.model.conversion.queues import queue_tree
 from phalanx.model.gangs import Disruption, DisruptionMode
 from phalanx.model.names import QueueName
 from phalanx.model.pods import Requirement, Term
 from phalanx.model.queues import Flavor, Queue, QueueState
-from phalanx.model.reading.queues import queue_tree
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import Snapshot
+
 from tests.builders import Decided, Scenario
 
 LIMIT, ABOVE = Reason.QUEUE_LIMIT, Reason.ABOVE_QUEUE_LIMIT
-UNKNOWN, INVALID = Reason.QUEUE_UNKNOWN, Reason.QUEUE_INVALID
+UNKNOWN, INVALID = Reason.QUEUE_NOT_FOUND, Reason.QUEUE_INVALID
 NOT_LEAF, HELD, CLOSED = Reason.QUEUE_NOT_LEAF, Reason.QUEUE_HELD, Reason.QUEUE_CLOSED
 
 Fields = dict[str, Any]

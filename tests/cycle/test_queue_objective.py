@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from phalanx.actions.demands.demand import demands_of
-from phalanx.actions.problems.problems import Problems
+from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId
 from phalanx.model.queues import Objective
 from phalanx.model.resources import CPU, GPU
+
 from tests.builders import Scenario
 from tests.solver.problems import bounded
 
@@ -98,7 +98,7 @@ def test_spreading_looks_at_few_of_many_nodes() -> None:
             scenario.nodes(f"z{zone}r{rack}", 10, gpu=8, within=f"{zone}/{zone}-{rack}")
     session = Session(scenario.gang("work", 2, gpu=1, queue="q").snapshot(), SchedulerConfig())
     (demand,) = demands_of(session.gangs[GangId("gang-work")])
-    (group,) = Problems(session).pose(demand).problem.classes
+    (group,) = ProblemBuilder(session).build_problem(demand).problem.classes
     assert len(group.nodes) == 8
 
 

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
-
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
+from phalanx.model.api.objects import PodGroup
 from phalanx.model.memory import Memory
 from phalanx.model.snapshot import Level, Topology
-from phalanx.model.wire.objects import PodGroup
+
 from tests.model.written import label, node, pod, pod_group
 
 RACKS = {"": Topology("", (Level("rack", "rack"),))}

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Deleted, Event
 from phalanx.deciders.inline import InlineDecider
@@ -14,8 +13,8 @@ from phalanx.deciders.port import Decider
 from phalanx.deciders.process import DeciderDied, ProcessDecider
 from phalanx.deciders.thread import ThreadDecider
 from phalanx.framework.config import SchedulerConfig
+from phalanx.model.api.core import Node, Pod
 from phalanx.model.names import NodeName, PodUid
-from phalanx.model.wire.core import Node, Pod
 
 CONFIG = SchedulerConfig()
 NAME = CONFIG.scheduler_name

@@ -1,10 +1,9 @@
 """The tree of racks, and the certificate in words."""
 
 import pytest
-
-from phalanx.cli.demos.fabric import NodeUse, Tree
-from phalanx.cli.demos.picture import certificate_in_words, legend, picture, racks_used
-from phalanx.model.wire.phalanx import CertificateStatus
+from phalanx.model.api.phalanx import CertificateStatus
+from phalanx_simulator.demos.fabric import NodeUse, Tree
+from phalanx_simulator.demos.picture import certificate_in_words, legend, picture, racks_used
 
 ROLES = ["trainer", "sampler"]
 FREE = NodeUse(gang={}, others=0)

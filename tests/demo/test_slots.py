@@ -1,9 +1,8 @@
 """Which pod holds which slot, and what is remembered of it."""
 
 import pytest
-
-from phalanx.cli.demos.failure import ActFailed
-from phalanx.cli.demos.slots import Held, PodOnNode, SlotHistory
+from phalanx_simulator.demos.failure import DemoFailed
+from phalanx_simulator.demos.slots import Held, PodOnNode, SlotHistory
 
 
 def on(node: str, *names: str) -> list[PodOnNode]:
@@ -48,5 +47,5 @@ def test_the_past_is_kept(history: SlotHistory) -> None:
 
 
 def test_more_pods_than_slots_end_the_act(history: SlotHistory) -> None:
-    with pytest.raises(ActFailed, match="n1 holds more than 2 pods"):
+    with pytest.raises(DemoFailed, match="n1 holds more than 2 pods"):
         history.note(1.0, on("n1", "a-0", "b-0", "c-0"), training={})

@@ -3,10 +3,9 @@
 import io
 
 import pytest
+from phalanx_simulator.demos.slots import PodOnNode, SlotHistory
+from phalanx_simulator.demos.timeline import Panel, Scale, axis, legend, letters, scale_for, side_by_side
 from rich.console import Console
-
-from phalanx.cli.demos.slots import PodOnNode, SlotHistory
-from phalanx.cli.demos.timeline import Panel, Scale, axis, legend, letters, scale_for, side_by_side
 
 SECOND = Scale(seconds=1.0, columns=10)
 

@@ -6,9 +6,9 @@ import aiohttp
 import pytest
 import pytest_asyncio
 import yaml
+from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
+from phalanx_controlplane.controlplane import ControlPlane
 
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
 from tests.crds import api
 from tests.crds.files import definitions
 from tests.deploy.manifests import DEPLOY, Document, base, resources

@@ -3,9 +3,9 @@
 import re
 
 import pytest
-
 from phalanx.framework.config import parse_config
-from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
+from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
+
 from tests.deploy.manifests import DEPLOY, Document, base, kustomization, resources
 
 Right = tuple[str, str, str]

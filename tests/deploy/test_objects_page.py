@@ -3,6 +3,7 @@
 import re
 
 from phalanx.model import names
+
 from tests.crds.files import FOLDER, VALID
 from tests.deploy.manifests import REPOSITORY
 

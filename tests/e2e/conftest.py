@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from msgspec import Struct
+from phalanx_controlplane.components import KubeScheduler
+from phalanx_controlplane.controlplane import ControlPlane
 
-from phalanx.controlplane.components import KubeScheduler
-from phalanx.controlplane.controlplane import ControlPlane
 from tests.controlplane_fixture import require_binaries
 from tests.e2e.audit_log import AuditLog
 from tests.e2e.scheduler_process import install

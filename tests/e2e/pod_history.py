@@ -11,8 +11,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import msgspec
 from msgspec import Struct
-
-from phalanx.controlplane.controlplane import ControlPlane
+from phalanx_controlplane.controlplane import ControlPlane
 
 GROUP_LABEL = "scheduling.phalanx.dev/pod-group"
 FINISHED = ("Succeeded", "Failed")

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+from phalanx_controlplane import ports
+from phalanx_controlplane.controlplane import ControlPlane
+from phalanx_controlplane.process import Process
 
-from phalanx.controlplane import ports
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.controlplane.process import Process
 from tests.crds import api
 from tests.crds.files import definitions
 from tests.deploy.manifests import DEPLOY, resources

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from itertools import chain
 
 import pytest
+from phalanx_controlplane.components import KubeScheduler
 
-from phalanx.controlplane.components import KubeScheduler
-from phalanx.controlplane.fakes import fake_pod
 from tests.e2e.conftest import Cluster
 from tests.e2e.findings import allocatable, bound_twice, judge_binds, overcommitted, partial
 from tests.e2e.pod_history import watching
 from tests.e2e.scheduler_process import scheduler
 from tests.e2e.workloads import create, create_cluster, members, nodes_of, pod_group
+from tests.fake_objects import fake_pod
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Mapping
 
 import pytest
-
-from phalanx.controlplane.controlplane import ControlPlane
 from phalanx.limits import LEASE_DURATION_S
+from phalanx_controlplane.controlplane import ControlPlane
+
 from tests.e2e.conftest import Cluster
 from tests.e2e.findings import partial
 from tests.e2e.outcome import assert_whole

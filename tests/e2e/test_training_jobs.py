@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 
 import pytest
+from phalanx_controlplane.components import KubeScheduler
+from phalanx_controlplane.controlplane import ControlPlane
 
-from phalanx.controlplane.components import KubeScheduler
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.controlplane.fakes import namespace
 from tests.e2e.conftest import Cluster
 from tests.e2e.findings import allocatable, ever_overcommitted, partial, spans
 from tests.e2e.pod_history import PodHistory, watching
 from tests.e2e.scheduler_process import scheduler
 from tests.e2e.workloads import create, create_cluster, create_in_order, nodes_of, succeed, training_job
+from tests.fake_objects import namespace
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from msgspec import Struct
+from phalanx_controlplane.controlplane import ControlPlane
 
-from phalanx.controlplane.controlplane import ControlPlane
 from tests.controlplane_fixture import require_binaries
 from tests.e2e.scheduler_process import PROGRAM, Scheduler, install, scheduler
 from tests.e2e.workloads import Manifest, create, create_cluster, fetched, listed, members, pod_group, queue

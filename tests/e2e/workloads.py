@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
+from phalanx_controlplane.controlplane import ControlPlane
 
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.controlplane.fakes import create_many, fake_node, fake_pod, namespace
 from tests.e2e.pod_history import GROUP_LABEL
+from tests.fake_objects import create_many, fake_node, fake_pod, namespace
 
 ROLE_LABEL = "scheduling.phalanx.dev/role"
 

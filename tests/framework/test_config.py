@@ -2,7 +2,6 @@
 
 import pytest
 from msgspec import Struct
-
 from phalanx.framework import registry
 from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig, parse_config
 from phalanx.framework.registry import BUILT_IN, load_plugins

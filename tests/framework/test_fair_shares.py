@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ortools.linear_solver import pywraplp
-
-from phalanx.framework.fair_shares import Party, QueueShare, divide, joined, wish_for
-from phalanx.framework.water_filling import Wish, fill
+from phalanx.framework.queues.division import Party, QueueShare, divide, joined, wish_for
+from phalanx.framework.queues.water_filling import Wish, fill
 from phalanx.model.names import QueueName
 from phalanx.model.resources import Resources
-from tests.calls import counted
+
+from tests.call_counts import counted
 from tests.examples import holds
 
 NAMES = ("cpu", "gpu", "memory")

@@ -2,16 +2,16 @@
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.framework.config import SchedulerConfig, ToleranceConfig
-from phalanx.framework.health import told_turns, watch
+from phalanx.framework.nodes.health import reported_transitions, watch
 from phalanx.framework.plugin import Plugins
 from phalanx.model.gangs import Recovery, RecoveryMode
 from phalanx.model.memory import Memory, NodeRecord
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
 from phalanx.model.reasons import Reason
-from phalanx.plugins.node_health import NVSENTINEL_STATE, NodeHealth, NodeHealthArguments
+from phalanx_plugins.node_health import NVSENTINEL_STATE, NodeHealth, NodeHealthArguments
+
 from tests.builders import Decided, Scenario
 
 WINDOW_MS = ToleranceConfig().breaker_window_ms
@@ -186,8 +186,8 @@ def test_a_fault_of_which_nobody_knows_since_when_is_old() -> None:
     snapshot = taken_over(100).snapshot()
     config = ToleranceConfig()
     health = NodeHealth(NodeHealthArguments())
-    assert len(told_turns(snapshot, Plugins((health,)), config)) == 6
-    assert told_turns(snapshot, Plugins((health, SiteJudge())), config) == {}
+    assert len(reported_transitions(snapshot, Plugins((health,)), config)) == 6
+    assert reported_transitions(snapshot, Plugins((health, SiteJudge())), config) == {}
 
 
 @pytest.mark.parametrize("known", [("a", "b"), ("b", "a"), ("a", "b", "gone"), ("a",)])

@@ -3,18 +3,18 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied
 from phalanx.framework.config import FairnessConfig, SchedulerConfig
 from phalanx.framework.session import Session
-from phalanx.limits import PAST_USAGE_TOLD_MS
+from phalanx.limits import PAST_USAGE_REPORT_PERIOD_MS
+from phalanx.model.conversion.queues import read_queue
 from phalanx.model.memory import Memory
 from phalanx.model.names import QueueName
 from phalanx.model.queues import PastUsage
-from phalanx.model.reading.queues import read_queue
 from phalanx.model.resources import CPU, GPU
 from phalanx.service.queue_status import status_of
+
 from tests.builders import Decided, Scenario
 from tests.model.written import named
 
@@ -57,7 +57,7 @@ def test_nothing_is_remembered_without_a_half_life() -> None:
     scenario = used(4)
     after(scenario, scenario.decide(), HOUR)
     assert average(scenario, config=SchedulerConfig()) == {}
-    assert (scenario.memory.past_usage, scenario.memory.told_usage) == ({}, {})
+    assert (scenario.memory.past_usage, scenario.memory.reported_usage) == ({}, {})
 
 
 def test_who_had_much_yields_to_who_had_nothing() -> None:
@@ -118,7 +118,7 @@ def test_the_status_is_renewed_from_time_to_time_only() -> None:
     for _ in range(3):
         result = scenario.decide(REMEMBERS)
         told.append(result.result.queues["a"].past)
-        after(scenario, result, PAST_USAGE_TOLD_MS // 2)
+        after(scenario, result, PAST_USAGE_REPORT_PERIOD_MS // 2)
     assert told[0] is not None
     assert told[0] == told[1] != told[2]
 

@@ -2,7 +2,6 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from phalanx.framework.running_sums import RunningSum, RunningSums
 from phalanx.model.resources import CPU, GPU, Resources, sum_of
 

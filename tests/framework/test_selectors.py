@@ -1,8 +1,7 @@
 """Node selector requirements and tolerations, each operator as Kubernetes defines it."""
 
 import pytest
-
-from phalanx.framework.tolerations import covers
+from phalanx.framework.nodes.tolerations import covers
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, Taint
 from phalanx.model.pods import Requirement, Term, Toleration

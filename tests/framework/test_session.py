@@ -1,18 +1,18 @@
 """Session and statement: what changes, what comes back, and what may not happen."""
 
 import pytest
-
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
-from phalanx.framework.statement import NoRoom, Statement
+from phalanx.framework.statement import DoesNotFit, Statement
 from phalanx.framework.states import GANG_TRANSITIONS, POD_TRANSITIONS, GangState, IllegalTransition, PodState
 from phalanx.model.certificates import Certificate
 from phalanx.model.gangs import Gang
+from phalanx.model.gpu_shares import GPU_SHARE, device_name
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.pods import Device
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.model.resources import CPU, GPU
-from phalanx.model.shares import GPU_SHARE, device_name
+
 from tests.builders import Scenario
 
 PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
@@ -124,7 +124,7 @@ def test_statements_roll_back_one_after_the_other_the_last_one_first() -> None:
 def test_a_node_cannot_be_over_committed() -> None:
     session = opened()
     before = state_of(session)
-    with pytest.raises(NoRoom, match="n-0"), session.statement() as statement:
+    with pytest.raises(DoesNotFit, match="n-0"), session.statement() as statement:
         place(statement, gang(session, "new"), 3)
     assert state_of(session) == before
 
@@ -149,7 +149,7 @@ def test_a_share_gets_the_device_that_was_chosen_for_it() -> None:
 
 
 def test_a_device_cannot_be_over_committed() -> None:
-    with pytest.raises(NoRoom, match="GPUs of node n-0"):
+    with pytest.raises(DoesNotFit, match="GPUs of node n-0"):
         _with_device_chosen(2)
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from phalanx.cli.app import main
+
 from tests.hostile.generator import Spoiled
 
 

@@ -17,6 +17,7 @@ from phalanx.model.names import (
     LABEL_ROLE,
     LABEL_SUBGROUP,
 )
+
 from tests.hostile.valid import GROUPS, NAMESPACES, NODES, QUEUES, VALID, WEIGHTS, Document
 
 Path = tuple[Any, ...]

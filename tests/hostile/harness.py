@@ -13,8 +13,6 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import msgspec
-from structlog.testing import capture_logs
-
 from phalanx.cache.cache import Cache
 from phalanx.cache.table import key_of
 from phalanx.cycle import decide
@@ -23,16 +21,17 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.kube import reflector as reflector_module
 from phalanx.kube.reflector import Reflector
 from phalanx.limits import AMOUNT_MAX, POD_REQUEST_MAX
+from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.names import LABEL_POD_GROUP
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
-from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
 from phalanx.service import pod_group_status, queue_status
-from phalanx.service.pod_group_status import Told
-from phalanx.service.view import View
+from phalanx.service.cluster_state import ClusterState
+from phalanx.service.pod_group_status import GangReport
+from structlog.testing import capture_logs
 
 CONFIG: Final = SchedulerConfig()
 NOW_MS: Final = 1_800_000_000_000
@@ -46,7 +45,7 @@ HEALTHY_MEMBERS: Final = 4
 class _Silent:
     """Reports of a watch, to nobody."""
 
-    def watch_heard(self, kind: str) -> None: ...
+    def watch_event_received(self, kind: str) -> None: ...
     def watch_failed(self, kind: str, *, why: str) -> None: ...
     def relisted(self, kind: str, *, objects: int) -> None: ...
     def object_unreadable(self, kind: str) -> None: ...
@@ -130,7 +129,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.cache = Cache(scheduler_name=CONFIG.scheduler_name)
-        self.view = View(cache=self.cache, decider=InlineDecider(cache=self.cache, config=CONFIG))
+        self.view = ClusterState(cache=self.cache, decider=InlineDecider(cache=self.cache, config=CONFIG))
         self.memory = Memory()
         self.deciding_s = 0.0
         self.logs: Counter[tuple[str, str, str]] = Counter()
@@ -206,7 +205,7 @@ class Cluster:
         for gang in snapshot.gangs.values():
             written = self.view.objects.pod_group(gang)
             if written is not None:
-                told = Told(verdict=verdicts.get(gang.id))
+                told = GangReport(verdict=verdicts.get(gang.id))
                 msgspec.json.encode(
                     pod_group_status.status_of(gang, told, before=written.status, now_ms=NOW_MS)
                 )

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from phalanx.cli.app import main
 
 POD = {"apiVersion": "v1", "kind": "Pod", "spec": {"schedulerName": "phalanx"}}

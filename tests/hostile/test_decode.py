@@ -4,16 +4,15 @@ import json
 from typing import Any
 
 import pytest
-
-from phalanx.kube.decode import KindDecoder, Line, Seen, Unreadable
+from phalanx.kube.decode import KindDecoder, ObjectEvent, Unreadable, WatchLine
 from phalanx.kube.errors import error_of, error_of_status
 from phalanx.kube.mend import Undecodable
 from phalanx.limits import RETRY_AFTER_MAX_S
+from phalanx.model.api.core import Pod
+from phalanx.model.api.kinds import KINDS
+from phalanx.model.api.meta import Status, StatusDetails
+from phalanx.model.conversion.metadata import seconds
 from phalanx.model.events import Applied, Deleted
-from phalanx.model.reading.metadata import seconds
-from phalanx.model.wire.core import Pod
-from phalanx.model.wire.kinds import KINDS
-from phalanx.model.wire.meta import Status, StatusDetails
 from phalanx.ports import Response
 
 PODS = KindDecoder(KINDS["Pod"])
@@ -26,12 +25,12 @@ def pod(rest: bytes) -> bytes:
     return b"{" + META + b"," + rest + b"}"
 
 
-def line(body: bytes, event: bytes = b"ADDED") -> Line:
+def line(body: bytes, event: bytes = b"ADDED") -> WatchLine:
     return PODS.line(b'{"type":"' + event + b'","object":' + body + b"}")
 
 
-def applied(seen: Line) -> Pod:
-    assert isinstance(seen, Seen)
+def applied(seen: WatchLine) -> Pod:
+    assert isinstance(seen, ObjectEvent)
     assert isinstance(seen.event, Applied)
     assert isinstance(seen.event.object, Pod)
     return seen.event.object
@@ -42,7 +41,7 @@ def test_nesting_without_end_is_harmless_where_nobody_looks(deep: bytes) -> None
     """A RecursionError is no decode error, and ended the scheduler."""
     assert applied(line(pod(b'"x":' + deep))).metadata.name == "p"
     gone = line(pod(b'"x":' + deep), b"DELETED")
-    assert isinstance(gone, Seen)
+    assert isinstance(gone, ObjectEvent)
     assert gone.event == Deleted("Pod", "n", "p", "")
     page = PODS.page(b'{"items":[' + pod(b'"x":' + deep) + b"," + pod(b'"spec":{}') + b"]}")
     assert len(page.objects) == 2

@@ -10,9 +10,10 @@ from phalanx.model.decisions import CycleResult
 from phalanx.model.names import LABEL_POD_GROUP, LABEL_QUEUE, NodeName, QueueName
 from phalanx.model.reasons import Reason
 from phalanx.model.snapshot import Snapshot
-from phalanx.plugins.drf import DominantShare, DrfArguments
 from phalanx.solver.checker import _miscounted
-from phalanx.solver.problem import Assignment, NodeClass, Problem, RoleDemand
+from phalanx.solver.problem import Assignment, NodeClass, PlacementProblem, RoleDemand
+from phalanx_plugins.drf import DominantShare, DrfArguments
+
 from tests.hostile.harness import CONFIG, Cluster, add_healthy, check_healthy, event, misconfigured
 
 Object = tuple[str, dict[str, Any]]
@@ -110,8 +111,8 @@ def test_checking_an_answer_of_many_roles_takes_one_look_at_each() -> None:
     """A gang of 10,001 members of as many shapes took seconds of every cycle that looked at it."""
     roles = 300
     nodes = (NodeName("n"),)
-    group = NodeClass(nodes=nodes, free=(roles,), path=(), eligible=(True,) * roles, price=(0,) * roles)
-    problem = Problem(
+    group = NodeClass(nodes=nodes, free=(roles,), path=(), eligible=(True,) * roles, cost=(0,) * roles)
+    problem = PlacementProblem(
         resources=("cpu",),
         levels=(),
         roles=tuple(RoleDemand(name=f"r{each}", request=(1,), minimum=1, maximum=1) for each in range(roles)),

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.calls import counted
+from tests.call_counts import counted
 from tests.hostile import events
 from tests.hostile.commands import decided
 from tests.hostile.generator import Spoiled, paths, spoiled

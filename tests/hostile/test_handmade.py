@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-
 from phalanx.cli.app import main
-from phalanx.model.wire.kinds import KINDS
+from phalanx.model.api.kinds import KINDS
+
 from tests.hostile.harness import Cluster, add_healthy, check_healthy, event
 
 FOLDER = Path(__file__).resolve().parent / "handmade"

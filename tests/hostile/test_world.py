@@ -10,11 +10,11 @@ from itertools import islice
 from typing import Final
 
 import pytest
+from phalanx.model.api.kinds import KINDS
+from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded.apiserver.requests import Request
+from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
-from phalanx.model.wire.kinds import KINDS
-from phalanx.sim import workloads
-from phalanx.sim.api.requests import Request
-from phalanx.sim.world import World, WorldSettings, in_world
 from tests.hostile.generator import Spoiled, spoiled
 from tests.hostile.harness import SAFE
 from tests.hostile.valid import NAMESPACES

@@ -11,6 +11,7 @@ from phalanx.model.names import (
     LABEL_QUEUE,
     LABEL_ROLE,
 )
+
 from tests.node_topologies import node_topology
 
 Document = dict[str, Any]

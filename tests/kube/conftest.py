@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-
 from phalanx.kube.connect import Cluster, connect
+
 from tests.kube.faults import FaultyTransport
 from tests.kube.world import World
 

@@ -27,7 +27,7 @@ class Reports:
     def limit_hit(self, limit: str) -> None:
         self._note("limit", limit)
 
-    def watch_heard(self, kind: str) -> None:
+    def watch_event_received(self, kind: str) -> None:
         self._note("heard", kind)
 
     def watch_failed(self, kind: str, *, why: str) -> None:
@@ -39,7 +39,7 @@ class Reports:
     def object_unreadable(self, kind: str) -> None:
         self._note("unreadable", kind)
 
-    def bind_settled(self, outcome: str, *, seconds: float) -> None:
+    def bind_finished(self, outcome: str, *, seconds: float) -> None:
         self._note("settled", outcome)
 
     def bind_retried(self, why: str) -> None:

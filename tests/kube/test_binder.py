@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-
 from phalanx.clock import SystemClock, seeded_random
-from phalanx.kube.bind_outcomes import Bound, GivenBack, LeadershipLost, Outcome, Refused
+from phalanx.kube.bind_outcomes import BindAborted, BindOutcome, BindRefused, Bound, LeadershipLost
 from phalanx.kube.bind_plan import PodGroupRef
 from phalanx.kube.binder import Binder
 from phalanx.kube.client import Client
@@ -19,6 +18,7 @@ from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Device
+
 from tests.kube.faults import FaultyTransport, answer, applied_but_lost, held_until, lost, not_sent
 from tests.kube.reports import Reports
 from tests.kube.world import World
@@ -64,7 +64,7 @@ class Bench:
         self.fence = SwitchFence()
         self.plans = Plans()
         self.reports = Reports()
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, BindOutcome] = {}
         self.order: list[str] = []
         self.versions: dict[str, str] = {}
         self.binder = Binder(
@@ -79,7 +79,7 @@ class Bench:
             **options,
         )
 
-    def _note(self, placement: Placement, outcome: Outcome) -> None:
+    def _note(self, placement: Placement, outcome: BindOutcome) -> None:
         assert outcome.bind.name not in self.outcomes, "one outcome for each bind"
         self.outcomes[outcome.bind.name] = outcome
         self.order.append(outcome.bind.name)
@@ -177,7 +177,7 @@ async def test_a_podgroup_of_the_same_name_is_another_gang(world: World, transpo
     async with binding(world, transport) as bench:
         bench.binder.submit(await bench.gang("a", "b"), pod_group=bench.ref_of(old))
         await bench.settled()
-        assert all(isinstance(outcome, GivenBack) for outcome in bench.outcomes.values())
+        assert all(isinstance(outcome, BindAborted) for outcome in bench.outcomes.values())
     assert "status" not in await world.get(world.path("PodGroup", "g"))
     assert transport.count("POST", "/binding") == 0
 
@@ -213,7 +213,7 @@ async def test_a_podgroup_that_is_gone_gives_the_gang_back(world: World, transpo
         bench.binder.submit(await bench.gang("a"), pod_group=PodGroupRef(world.namespace, "g", "u"))
         await bench.settled()
         outcome = bench.outcomes["a"]
-        assert isinstance(outcome, GivenBack)
+        assert isinstance(outcome, BindAborted)
         assert "NotFound" in outcome.why
 
 
@@ -348,7 +348,7 @@ async def test_a_pod_that_another_scheduler_took(world: World, transport: Faulty
         bench.binder.submit(plan)
         await bench.settled()
         refused = bench.outcomes["a"]
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, BindRefused)
         assert refused.reason == "AlreadyBound"
         assert refused.pod is not None
         assert refused.pod.spec.node_name == "n9"
@@ -373,7 +373,7 @@ async def test_a_pod_that_is_gone(world: World, transport: FaultyTransport) -> N
         bench.binder.submit(plan)
         await bench.settled()
         refused = bench.outcomes["a"]
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, BindRefused)
         assert refused.reason == "NotFound"
 
 
@@ -385,7 +385,7 @@ async def test_a_pod_of_the_same_name_is_another_pod(world: World, transport: Fa
         bench.binder.submit(plan)
         await bench.settled()
         refused = bench.outcomes["a"]
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, BindRefused)
         assert refused.reason == "Recreated"
     assert await world.node_of("a") == ""
 
@@ -400,7 +400,7 @@ async def test_a_refusal_for_good_blocks_nobody_else(
         plan = await bench.gang("a", "b")
         bench.binder.submit(plan)
         await bench.settled()
-        assert bench.outcomes["a"] == Refused(plan.binds[0], "Denied", "policy says no")
+        assert bench.outcomes["a"] == BindRefused(plan.binds[0], "Denied", "policy says no")
         assert isinstance(bench.outcomes["b"], Bound)
 
 
@@ -420,7 +420,7 @@ async def test_trouble_without_end_is_given_up(world: World, transport: FaultyTr
         bench.binder.submit(await bench.gang("a"))
         await bench.settled()
         refused = bench.outcomes["a"]
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, BindRefused)
         assert refused.reason == "GaveUp"
     assert await world.node_of("a") == ""
 
@@ -438,7 +438,7 @@ async def test_a_plan_that_does_not_hold_any_more_is_given_back_whole(
         plan = await bench.gang("a", "b")
         bench.binder.submit(plan)
         await bench.settled()
-        assert bench.outcomes == {bind.name: GivenBack(bind, "node n1 is gone") for bind in plan.binds}
+        assert bench.outcomes == {bind.name: BindAborted(bind, "node n1 is gone") for bind in plan.binds}
     assert transport.count("POST", "/binding") == 0
 
 
@@ -448,7 +448,7 @@ async def test_one_bind_that_does_not_hold_any_more(world: World, transport: Fau
         plan = await bench.gang("a", "b")
         bench.binder.submit(plan)
         await bench.settled()
-        assert bench.outcomes["a"] == GivenBack(plan.binds[0], "the pod is being deleted")
+        assert bench.outcomes["a"] == BindAborted(plan.binds[0], "the pod is being deleted")
         assert isinstance(bench.outcomes["b"], Bound)
 
 
@@ -508,7 +508,7 @@ async def test_stopping_finishes_the_gang_that_has_begun_and_gives_back_the_othe
         release.set()
         await stopping
         assert {name for name, outcome in bench.outcomes.items() if isinstance(outcome, Bound)} == {"a", "b"}
-        assert {n for n, outcome in bench.outcomes.items() if isinstance(outcome, GivenBack)} == {"c", "d"}
+        assert {n for n, outcome in bench.outcomes.items() if isinstance(outcome, BindAborted)} == {"c", "d"}
 
 
 async def test_stopping_has_an_end(world: World, transport: FaultyTransport) -> None:
@@ -584,17 +584,17 @@ async def test_a_pod_whose_bind_is_open_is_not_taken_again(world: World, transpo
         bench.binder.submit(placement(first, second))
         await bench.settled()
         assert isinstance(bench.outcomes["a"], Bound)
-        assert isinstance(bench.outcomes["b"], GivenBack)
+        assert isinstance(bench.outcomes["b"], BindAborted)
 
 
 async def test_a_bind_waits_for_a_status_write_on_its_pod(world: World, transport: FaultyTransport) -> None:
     asked: list[str] = []
 
-    def stand_aside(pod: PodUid) -> bool:
+    def try_acquire(pod: PodUid) -> bool:
         asked.append(pod)
         return len(asked) > 2
 
-    async with binding(world, transport, stand_aside=stand_aside) as bench:
+    async with binding(world, transport, try_acquire=try_acquire) as bench:
         bench.binder.submit(await bench.gang("a"))
         await bench.settled()
         assert isinstance(bench.outcomes["a"], Bound)

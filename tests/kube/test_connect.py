@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from phalanx.kube.connect import Cluster, NoCluster, connect
 
 

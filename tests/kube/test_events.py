@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-
 from phalanx.clock import SystemClock, seeded_random
-from phalanx.kube.background import BackgroundWriter, Bounds
+from phalanx.kube.background_writer import BackgroundWriter, Bounds
 from phalanx.kube.client import Client
 from phalanx.kube.events import PodEvents, PodRef
 from phalanx.kube.fence import Unfenced
-from phalanx.kube.pace import Pace
+from phalanx.kube.pace import RateLimiter
+
 from tests.kube.faults import FaultyTransport, answer, applied_but_lost, not_sent
 from tests.kube.reports import Reports
 from tests.kube.world import World
@@ -30,7 +30,7 @@ class Office:
         self.writer = BackgroundWriter(
             what="event",
             bounds=Bounds(concurrency=2, waiting=waiting, limit="EVENTS_WAITING_MAX"),
-            pace=Pace(per_second=1000, burst=100, clock=clock),
+            pace=RateLimiter(per_second=1000, burst=100, clock=clock),
             fence=Unfenced(),
             binds_idle=self.binds_idle,
             reports=self.reports,

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-
 from phalanx.clock import SystemClock, seeded_random
 from phalanx.kube import evictor as evictor_module
 from phalanx.kube.client import Client
@@ -18,6 +17,7 @@ from phalanx.kube.limits import EVICT_ATTEMPTS_MAX, EVICT_CONCURRENCY, EVICT_CON
 from phalanx.model.decisions import Evict
 from phalanx.model.names import GangId, PodUid
 from phalanx.ports import Response
+
 from tests.kube.faults import FaultyTransport, Send, answer, applied_but_lost, held_until, lost, not_sent
 from tests.kube.reports import Reports
 from tests.kube.test_binder import SwitchFence

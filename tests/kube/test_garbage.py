@@ -2,7 +2,7 @@
 
 import gc
 
-from phalanx.kube.garbage import gc_paused
+from phalanx.kube.garbage_collection import gc_paused
 
 
 def test_overlapping_pauses() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from phalanx.clock import seeded_random
 from phalanx.kube.client import Client
 from phalanx.kube.reflector import Reflector
+from phalanx.model.api.kinds import KINDS
 from phalanx.model.events import Applied, Deleted, Relisted
-from phalanx.model.wire.kinds import KINDS
+
 from tests.kube.faults import FaultyTransport, answer
 from tests.kube.reports import Reports
 from tests.kube.world import World
@@ -77,7 +77,7 @@ async def reflecting(
 
 
 def problem_of(reflector: Reflector) -> str | None:
-    return reflector.why_not_synced
+    return reflector.sync_error
 
 
 async def test_initial_list_is_one_event_then_changes_follow(

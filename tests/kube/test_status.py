@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from phalanx.clock import SystemClock, seeded_random
-from phalanx.kube.background import BackgroundWriter, Bounds
+from phalanx.kube.background_writer import BackgroundWriter, Bounds
 from phalanx.kube.client import Client, Patch
-from phalanx.kube.pace import Pace
+from phalanx.kube.pace import RateLimiter
 from phalanx.kube.status import StatusWriter
+from phalanx.model.api.objects import PodGroup, Queue
+from phalanx.model.api.phalanx import Condition, Counts, PlacementStatus, PodGroupStatus, QueueStatus
 from phalanx.model.names import PodUid, ShapeKey
 from phalanx.model.pods import Pod, PodShape, Scheduled
-from phalanx.model.wire.objects import PodGroup, Queue
-from phalanx.model.wire.phalanx import Condition, Counts, PlacementStatus, PodGroupStatus, QueueStatus
+
 from tests.kube.faults import FaultyTransport, answer, held_until
 from tests.kube.reports import Reports
 from tests.kube.test_binder import SwitchFence
@@ -39,7 +39,7 @@ class Office:
         self.writer = BackgroundWriter(
             what="status",
             bounds=Bounds(concurrency=2, waiting=100, limit="STATUS_WAITING_MAX"),
-            pace=Pace(per_second=1000, burst=100, clock=clock),
+            pace=RateLimiter(per_second=1000, burst=100, clock=clock),
             fence=self.fence,
             binds_idle=idle,
             reports=self.reports,
@@ -88,7 +88,7 @@ async def office(world: World, transport: FaultyTransport) -> AsyncIterator[Offi
 
 async def test_a_waiting_pod_says_why(world: World, transport: FaultyTransport) -> None:
     async with office(world, transport) as desk:
-        desk.status.pod_waits(await desk.pod("a"), message="0/3 nodes fit")
+        desk.status.pod_unschedulable(await desk.pod("a"), message="0/3 nodes fit")
         await desk.written()
         (condition,) = await desk.conditions_of("a")
     assert condition["type"] == "PodScheduled"
@@ -104,7 +104,7 @@ async def test_conditions_of_others_stay(world: World, transport: FaultyTranspor
         theirs = {"status": {"conditions": [{"type": "example.com/checked", "status": "True"}]}}
         path = world.path("Pod", "a", "status")
         await world.client.patch(path, msgspec.json.encode(theirs), how=Patch.STRATEGIC, timeout=TIMEOUT)
-        desk.status.pod_waits(pod, message="m")
+        desk.status.pod_unschedulable(pod, message="m")
         await desk.written()
         types = {condition["type"] for condition in await desk.conditions_of("a")}
         assert types == {"example.com/checked", "PodScheduled"}
@@ -114,12 +114,12 @@ async def test_what_the_pod_says_already_is_not_written(world: World, transport:
     async with office(world, transport) as desk:
         pod = await desk.pod("a")
         seen = msgspec.structs.replace(pod, scheduled=Scheduled("False", "Unschedulable", "m"))
-        desk.status.pod_waits(seen, message="m")
+        desk.status.pod_unschedulable(seen, message="m")
         for _ in range(5):
-            desk.status.pod_waits(pod, message="m")
+            desk.status.pod_unschedulable(pod, message="m")
         await desk.written()
         for _ in range(5):
-            desk.status.pod_waits(pod, message="m")
+            desk.status.pod_unschedulable(pod, message="m")
         await desk.written()
         assert transport.count("PATCH", "/status") == 1
 
@@ -131,12 +131,12 @@ async def test_only_the_newest_is_written_and_the_transition_time_kept(
     async with office(world, transport) as desk:
         pod = await desk.pod("a")
         transport.fault("PATCH", "/pods/a/status", held_until(release))
-        desk.status.pod_waits(pod, message="one")
+        desk.status.pod_unschedulable(pod, message="one")
         while not transport.count("PATCH", "/status"):
             await asyncio.sleep(0)
         seen = msgspec.structs.replace(pod, scheduled=Scheduled("False", "Unschedulable", "one"))
         for message in ("two", "three", "four"):
-            desk.status.pod_waits(seen, message=message)
+            desk.status.pod_unschedulable(seen, message=message)
         release.set()
         await desk.written()
         (condition,) = await desk.conditions_of("a")
@@ -150,7 +150,7 @@ async def test_a_pod_of_the_same_name_is_left_alone(world: World, transport: Fau
         pod = await desk.pod("a")
         await world.delete_pod("a")
         await world.pod("a")
-        desk.status.pod_waits(pod, message="m")
+        desk.status.pod_unschedulable(pod, message="m")
         await desk.written()
         assert await desk.conditions_of("a") == []
         assert desk.reports.counts["status refused"] == 1
@@ -163,16 +163,16 @@ async def test_nothing_is_written_about_a_pod_that_is_being_bound(
     async with office(world, transport) as desk:
         one, two, three = [await desk.pod(name) for name in ("a", "b", "c")]
         transport.fault("PATCH", "/status", held_until(release), held_until(release))
-        desk.status.pod_waits(one, message="m")
-        desk.status.pod_waits(two, message="m")
+        desk.status.pod_unschedulable(one, message="m")
+        desk.status.pod_unschedulable(two, message="m")
         while transport.count("PATCH", "/status") < 2:
             await asyncio.sleep(0)
-        desk.status.pod_waits(three, message="m")
-        assert not desk.status.stand_aside(one.uid), "its write is under way"
-        assert desk.status.stand_aside(three.uid)
+        desk.status.pod_unschedulable(three, message="m")
+        assert not desk.status.try_acquire(one.uid), "its write is under way"
+        assert desk.status.try_acquire(three.uid)
         release.set()
         await desk.written()
-        assert desk.status.stand_aside(one.uid)
+        assert desk.status.try_acquire(one.uid)
         assert await desk.conditions_of("c") == []
 
 
@@ -180,10 +180,10 @@ async def test_a_write_that_failed_is_asked_for_again(world: World, transport: F
     async with office(world, transport) as desk:
         pod = await desk.pod("a")
         transport.fault("PATCH", "/status", answer(403))
-        desk.status.pod_waits(pod, message="m")
+        desk.status.pod_unschedulable(pod, message="m")
         await desk.reports.until("status refused")
         await desk.written()
-        desk.status.pod_waits(pod, message="m")
+        desk.status.pod_unschedulable(pod, message="m")
         await desk.written()
         assert len(await desk.conditions_of("a")) == 1
 
@@ -191,7 +191,7 @@ async def test_a_write_that_failed_is_asked_for_again(world: World, transport: F
 async def test_nothing_is_written_without_leadership(world: World, transport: FaultyTransport) -> None:
     async with office(world, transport) as desk:
         desk.fence.leads = False
-        desk.status.pod_waits(await desk.pod("a"), message="m")
+        desk.status.pod_unschedulable(await desk.pod("a"), message="m")
         await desk.reports.until("status fenced")
         assert transport.sent == []
 

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-
 from phalanx.kube.connect import Cluster, plain_cluster
 from phalanx.kube.transport import USER_AGENT, Credential, HttpTransport
 from phalanx.ports import OutcomeUnknown, RequestNotSent
+
 from tests.kube.world import World
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

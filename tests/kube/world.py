@@ -4,13 +4,13 @@ import asyncio
 from typing import Any
 
 import msgspec
-
-from phalanx.controlplane.fakes import fake_pod
 from phalanx.kube.client import Client, Patch
 from phalanx.kube.errors import AlreadyExists, ApiError, NotFound
-from phalanx.model.wire.kinds import KINDS
+from phalanx.model.api.kinds import KINDS
 from phalanx.ports import Transport
 from phalanx.resources import data_dir
+
+from tests.fake_objects import fake_pod
 
 TIMEOUT = 30.0
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from phalanx_controlplane.controlplane import ControlPlane
 
-from phalanx.controlplane.controlplane import ControlPlane
 from tests.controlplane_fixture import require_binaries
 from tests.e2e.audit_log import AuditLog
 from tests.e2e.pod_history import watching

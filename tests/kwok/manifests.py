@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.controlplane.fakes import fake_node, fake_pod
 from tests.e2e.pod_history import GROUP_LABEL
+from tests.fake_objects import fake_node, fake_pod
 
 Manifest = dict[str, Any]
 

@@ -10,9 +10,8 @@ import aiohttp
 import yaml
 from aiohttp import web
 from msgspec import Struct
-
-from phalanx.controlplane.controlplane import ControlPlane
 from phalanx.web.server import serving
+from phalanx_controlplane.controlplane import ControlPlane
 
 OF_ONE_CONNECTION = {
     "connection",

@@ -75,7 +75,7 @@ async def a_cordon_between_plan_and_bind_stops_the_whole_gang(site: Site, proxy:
 
     proxy.rules.append(hold)
     await site.add_gang("gang", size=2)
-    await site.waits("gang", "NodesOutOfService")
+    await site.waits("gang", "NodesUnavailable")
     assert cordon, "no plan was made before the cordon"
     await site.add_nodes("r1")
     await site.until(lambda: len(site.placed("gang")) == 2, "the gang to be placed elsewhere")

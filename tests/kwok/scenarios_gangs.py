@@ -4,9 +4,9 @@ import asyncio
 from itertools import chain
 from typing import Any
 
-from phalanx.controlplane.fakes import namespace
 from tests.e2e.findings import spans
 from tests.e2e.workloads import create_in_order, pod_group, queue
+from tests.fake_objects import namespace
 from tests.kwok.manifests import GPU, SITE, Manifest, job, pod
 from tests.kwok.site import LOOK_S, Site, path_of
 
@@ -79,7 +79,7 @@ async def a_bind_that_is_refused_for_good_starves_nobody(site: Site) -> None:
     for each in pods:
         each["spec"]["nodeSelector"] = {SITE: site.name}
     await other.create(*pods)
-    await other.waits("gang", "HeldAfterFailure")
+    await other.waits("gang", "BackoffAfterFailure")
     await site.add_gang("behind", size=2, gpus=4)
     await site.runs("behind", 2)
     assert other.placed("gang") == []
@@ -111,7 +111,7 @@ async def a_pod_group_that_is_made_anew_under_its_name_takes_over_the_pods_that_
     await site.waits("gang", "AboveClusterCapacity")
     old = await site.group_until("gang", lambda _: True)
     await site.ground.delete(site.group_path("gang"))
-    await site.until(lambda: _all_told(site, "PodGroupMissing"), "the pods to say what is missing")
+    await site.until(lambda: _all_told(site, "PodGroupNotFound"), "the pods to say what is missing")
     await site.create(pod_group("gang", space=site.name, size=2))
     await site.waits("gang", "AboveClusterCapacity")
     await site.add_nodes("r1")

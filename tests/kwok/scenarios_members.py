@@ -65,7 +65,7 @@ async def a_filler_does_not_take_the_room_that_a_gang_gets_back(site: Site) -> N
     await site.waits("filler", "InsufficientCapacity")
     fails, _ = site.pods("gang")
     await site.break_pod(fails.metadata.name, FAILED_CONTAINER)
-    await site.waits("filler", "RoomKept")
+    await site.waits("filler", "CapacityReserved")
     await site.runs("gang", 2)
     assert site.placed("filler") == []
 

@@ -12,7 +12,7 @@ async def a_gpu_that_slows_down_keeps_new_gangs_away_until_it_is_well(site: Site
     await site.set_condition(node, "GpuHWSlowDown", "True")
     await site.ground.nodes_are_known()
     await site.add_gang("new", size=1)
-    await site.waits("new", "NodesOutOfService", "GpuHWSlowDown is True")
+    await site.waits("new", "NodesUnavailable", "GpuHWSlowDown is True")
     healed = await site.set_condition(node, "GpuHWSlowDown", "False")
     await site.runs("new", 1)
     assert site.first_bind("new") > healed
@@ -23,7 +23,7 @@ async def an_aggregate_of_node_health_is_a_fault_when_false(site: Site) -> None:
     await site.set_condition(node, "AggregatedNodeHealth", "False")
     await site.ground.nodes_are_known()
     await site.add_gang("new", size=1)
-    await site.waits("new", "NodesOutOfService", "AggregatedNodeHealth is False")
+    await site.waits("new", "NodesUnavailable", "AggregatedNodeHealth is False")
     healed = await site.set_condition(node, "AggregatedNodeHealth", "True")
     await site.runs("new", 1)
     assert site.first_bind("new") > healed
@@ -49,12 +49,12 @@ async def nothing_new_comes_to_a_node_in_the_hands_of_nvsentinel(site: Site) -> 
     await site.set_node(node, spec={"unschedulable": True}, metadata={"labels": {QUARANTINE: "quarantined"}})
     await site.ground.nodes_are_known()
     await site.add_gang("new", size=1, gpus=4)
-    await site.waits("new", "NodesOutOfService")
+    await site.waits("new", "NodesUnavailable")
     for state in ("draining", "drain-succeeded", "remediating"):
         await site.label_node(node, **{QUARANTINE: state})
     await site.set_condition(node, "GpuXidError", "False")
     await site.set_node(node, spec={"unschedulable": None})
-    await site.waits("new", "NodesOutOfService", "NVSentinel state is remediating")
+    await site.waits("new", "NodesUnavailable", "NVSentinel state is remediating")
     repaired = await site.label_node(node, **{QUARANTINE: "remediation-succeeded"})
     await site.runs("new", 1)
     assert site.first_bind("new") > repaired

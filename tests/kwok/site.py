@@ -10,12 +10,12 @@ from typing import Any
 
 import aiohttp
 from msgspec import Struct
+from phalanx_controlplane.controlplane import ControlPlane
 
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.controlplane.fakes import collection_path, fake_pod, namespace
 from tests.e2e.pod_history import FINISHED, Pod, PodHistory, Seen
 from tests.e2e.scheduler_process import Scheduler, until_led_by
 from tests.e2e.workloads import create, fetched, listed, pod_group
+from tests.fake_objects import collection_path, fake_pod, namespace
 from tests.kwok import manifests
 from tests.kwok.manifests import Manifest
 

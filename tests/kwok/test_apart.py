@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+from phalanx_controlplane.controlplane import ControlPlane
 
-from phalanx.controlplane.controlplane import ControlPlane
 from tests.controlplane_fixture import require_binaries
 from tests.e2e.audit_log import AuditLog
 from tests.e2e.findings import bound_twice

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from phalanx.cache.events import Applied
+from phalanx.model.api.meta import Annotations
+from phalanx.model.api.objects import PodGroup
+from phalanx.model.conversion.checkpoints import read_checkpoint
 from phalanx.model.names import ANNOTATION_LAST_CHECKPOINT
-from phalanx.model.reading.checkpoints import read_checkpoint
-from phalanx.model.wire.meta import Annotations
-from phalanx.model.wire.objects import PodGroup
+
 from tests.cache.world import new_cache, take_snapshot
 from tests.model.written import pod, written
 
@@ -54,9 +54,9 @@ def test_the_group_and_its_members_each_have_theirs_and_that_wakes_nobody() -> N
     runs = {"nodeName": "n1", "status": {"phase": "Running"}}
     cache = new_cache(written(PodGroup, group), pod(labels=labels, **runs))
     group["metadata"]["annotations"] = note
-    assert not cache.apply(Applied(written(PodGroup, group))).may_help
+    assert not cache.apply(Applied(written(PodGroup, group))).may_unblock
     bad = {"annotations": {ANNOTATION_LAST_CHECKPOINT: "yesterday"}}
-    assert not cache.apply(Applied(pod(labels=labels, meta=bad, **runs))).may_help
+    assert not cache.apply(Applied(pod(labels=labels, meta=bad, **runs))).may_unblock
     (gang,) = take_snapshot(cache).gangs.values()
     assert (gang.checkpointed, gang.members[0].checkpointed) == (SECONDS, 0)
     path = f"metadata.annotations[{ANNOTATION_LAST_CHECKPOINT}]"

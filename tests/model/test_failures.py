@@ -3,18 +3,18 @@
 from typing import Any
 
 import pytest
-
+from phalanx.model.conversion.pods import read_pod
+from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.pods import Pod, PodFailure
-from phalanx.model.reading.pods import read_pod
-from phalanx.model.reading.shapes import Shapes
-from phalanx.sim.api.objects import rfc3339
+from phalanx_simulator.embedded.apiserver.objects import rfc3339
+
 from tests.model.written import pod
 
 Status = dict[str, Any]
 
 
 def read(status: Status, **meta: Any) -> Pod:
-    return read_pod(pod(status=status, meta=meta), shapes=Shapes(), classes={})
+    return read_pod(pod(status=status, meta=meta), shapes=ShapeCache(), classes={})
 
 
 def ended(code: int, reason: str = "", at: str | None = None) -> list[Status]:

@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-
-from phalanx.limits import GANG_PROBLEMS_MAX, RELEASED_BY_S
-from phalanx.model.gangs import Gang, GangKind, Recovery, RecoveryMode, RoleSpec, Runtime, TopologyWish
+from phalanx.limits import GANG_PROBLEMS_MAX, PARTIAL_GANG_RELEASED_S
+from phalanx.model.api import core, objects
+from phalanx.model.conversion.durations import milliseconds
+from phalanx.model.conversion.gangs import GangContext, read_gangs
+from phalanx.model.conversion.membership import gang_key
+from phalanx.model.conversion.pod_groups import read_pod_group
+from phalanx.model.conversion.pods import read_pod
+from phalanx.model.conversion.priorities import PriorityLevel
+from phalanx.model.conversion.shapes import ShapeCache
+from phalanx.model.gangs import Gang, GangKind, Recovery, RecoveryMode, RoleSpec, Runtime, TopologyRequest
+from phalanx.model.gpu_shares import GPU_SHARE
 from phalanx.model.names import GangId
-from phalanx.model.reading.durations import milliseconds
-from phalanx.model.reading.gangs import GangContext, read_gangs
-from phalanx.model.reading.membership import gang_key
-from phalanx.model.reading.pod_groups import read_pod_group
-from phalanx.model.reading.pods import read_pod
-from phalanx.model.reading.priorities import PriorityLevel
-from phalanx.model.reading.shapes import Shapes
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU, MEMORY, PODS
-from phalanx.model.shares import GPU_SHARE
-from phalanx.model.wire import core, objects
+
 from tests.model.written import label, pod, pod_group
 
 CLASSES = {"high": PriorityLevel(100, "Never")}
@@ -38,7 +38,7 @@ def read(
     assumed: tuple[str, ...] = (),
 ) -> tuple[Gang, ...]:
     """The gangs of these pods, which all have one key. `assumed` names pods that we have put on node n."""
-    shapes = Shapes()
+    shapes = ShapeCache()
     domain = [read_pod(written, shapes=shapes, classes=CLASSES) for written in pods]
     domain = [
         structs.replace(each, node="n", assumed=True) if each.name in assumed else each for each in domain
@@ -86,7 +86,7 @@ def test_pods_of_a_group_are_one_gang() -> None:
     )
     assert (gang.id, gang.kind, str(gang), gang.min_member) == ("G", GangKind.POD_GROUP, "team/g", 3)
     assert gang.roles == (RoleSpec("ps", 1, 1), RoleSpec("worker", 3, 2))
-    assert gang.topology == TopologyWish("net", "rack", "host")
+    assert gang.topology == TopologyRequest("net", "rack", "host")
     assert names(gang) == ["a", "b"]
     assert not gang.problems
 
@@ -110,7 +110,7 @@ def test_the_key_keeps_gangs_apart() -> None:
         member("h", namespace="other"),
         member("i", group="j"),
     ]
-    shapes = Shapes()
+    shapes = ShapeCache()
     keys = {gang_key(read_pod(each, shapes=shapes, classes={})) for each in pods}
     assert len(keys) == len(pods)
 
@@ -119,7 +119,7 @@ def test_a_missing_group_is_one_gang_with_a_problem() -> None:
     gang = only(member("a"), member("b"))
     assert gang.id == "missing:team/g"
     assert len(gang.members) == 2
-    assert [problem.reason for problem in gang.problems] == [Reason.POD_GROUP_MISSING]
+    assert [problem.reason for problem in gang.problems] == [Reason.POD_GROUP_NOT_FOUND]
 
 
 def test_a_group_made_again_is_another_gang() -> None:
@@ -251,7 +251,7 @@ def test_one_that_reserves_has_started_with_its_first_bound_member() -> None:
     first = only(member("a", labels=mine, nodeName="n"), group=group)
     assert first.started
     anew = only(member("b", labels=mine), group=group, before=first)
-    assert (anew.started, anew.begins_anew) == (False, True)
+    assert (anew.started, anew.starts_over) == (False, True)
 
 
 def test_a_gang_that_lost_all_members_begins_anew_until_it_is_whole() -> None:
@@ -260,14 +260,14 @@ def test_a_gang_that_lost_all_members_begins_anew_until_it_is_whole() -> None:
     began = structs.replace(group, status=status)
     fresh = [member("a"), member("b")]
     anew = only(*fresh, group=began)
-    assert (anew.started, anew.begins_anew) == (False, True)
+    assert (anew.started, anew.starts_over) == (False, True)
     half = only(member("a", nodeName="n"), member("b"), group=began, before=anew)
-    assert (half.started, half.begins_anew) == (False, True)
+    assert (half.started, half.starts_over) == (False, True)
     whole = only(member("a", nodeName="n"), member("b", nodeName="n"), group=began, before=half)
-    assert (whole.started, whole.begins_anew) == (True, False)
-    assert not only(*fresh, group=group).begins_anew
+    assert (whole.started, whole.starts_over) == (True, False)
+    assert not only(*fresh, group=group).starts_over
     failed = only(member("a", nodeName="n", status={"phase": "Failed"}), group=began)
-    assert (failed.started, failed.begins_anew) == (True, False)
+    assert (failed.started, failed.starts_over) == (True, False)
 
 
 def at(second: int) -> str:
@@ -277,11 +277,11 @@ def at(second: int) -> str:
 @pytest.mark.parametrize(
     ("remade", "rest", "started"),
     [
-        (RELEASED_BY_S + 10, {}, True),
-        (RELEASED_BY_S + 9, {}, False),
-        (RELEASED_BY_S + 10, {"status": {"phase": "Failed", "reason": "OutOfcpu"}}, False),
-        (RELEASED_BY_S + 10, {"status": {"phase": "Failed"}}, True),
-        (RELEASED_BY_S + 10, {"status": {"phase": "Pending"}}, False),
+        (PARTIAL_GANG_RELEASED_S + 10, {}, True),
+        (PARTIAL_GANG_RELEASED_S + 9, {}, False),
+        (PARTIAL_GANG_RELEASED_S + 10, {"status": {"phase": "Failed", "reason": "OutOfcpu"}}, False),
+        (PARTIAL_GANG_RELEASED_S + 10, {"status": {"phase": "Failed"}}, True),
+        (PARTIAL_GANG_RELEASED_S + 10, {"status": {"phase": "Pending"}}, False),
     ],
 )
 def test_a_gang_by_label_that_lost_a_member_has_started(
@@ -341,12 +341,12 @@ def test_ended_and_leaving_members_do_not_count() -> None:
 
 ROLES = [{"name": "ps", "count": 1}, {"name": "worker", "count": 3, "minMember": 1}]
 PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
-    ({"minMember": 0}, Reason.GROUP_CONTRADICTION, "spec.minMember: 0"),
-    ({"minMember": 5, "roles": ROLES}, Reason.GROUP_CONTRADICTION, "spec.minMember: 5 is more than the 4"),
-    ({"minMember": 1, "roles": ROLES}, Reason.GROUP_CONTRADICTION, "spec.minMember: 1 is less than the 2"),
+    ({"minMember": 0}, Reason.INCONSISTENT_GANG, "spec.minMember: 0"),
+    ({"minMember": 5, "roles": ROLES}, Reason.INCONSISTENT_GANG, "spec.minMember: 5 is more than the 4"),
+    ({"minMember": 1, "roles": ROLES}, Reason.INCONSISTENT_GANG, "spec.minMember: 1 is less than the 2"),
     (
         {"minMember": 2, "roles": [{"name": "worker", "count": 1, "minMember": 2}, ROLES[1]]},
-        Reason.GROUP_CONTRADICTION,
+        Reason.INCONSISTENT_GANG,
         "spec.minMember",
     ),
     ({"priorityClassName": "gone"}, Reason.INVALID_OBJECT, "spec.priorityClassName"),
@@ -357,12 +357,12 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
     ),
     (
         {"minMember": 2, "subGroups": [{"name": "a", "minMember": 3}]},
-        Reason.GROUP_CONTRADICTION,
+        Reason.INCONSISTENT_GANG,
         "spec.minMember: 2 is less than the 3 that the subgroups need",
     ),
     (
         {"subGroups": [{"name": "a", "minMember": 1, "parent": "b"}]},
-        Reason.GROUP_CONTRADICTION,
+        Reason.INCONSISTENT_GANG,
         "spec.subGroups[0].parent: there is no subgroup 'b'",
     ),
     (
@@ -372,17 +372,17 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
                 {"name": "b", "minMember": 1, "parent": "a"},
             ]
         },
-        Reason.GROUP_CONTRADICTION,
+        Reason.INCONSISTENT_GANG,
         "spec.subGroups[0].parent: 'a' lies inside itself",
     ),
     (
         {"subGroups": [{"name": "a", "minMember": 1}, {"name": "a", "minMember": 1}], "minMember": 2},
-        Reason.GROUP_CONTRADICTION,
+        Reason.INCONSISTENT_GANG,
         "spec.subGroups[1].name: 'a' is there twice",
     ),
     (
         {"minMember": 4, "subGroups": [{"name": "a", "minMember": 4, "segmentSize": 2}]},
-        Reason.GROUP_CONTRADICTION,
+        Reason.INCONSISTENT_GANG,
         "spec.subGroups[0].segmentSize: 2 without topology.required",
     ),
     (
@@ -390,17 +390,17 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
             "minMember": 4,
             "subGroups": [{"name": "a", "minMember": 4, "segmentSize": 3, "topology": {"required": "rack"}}],
         },
-        Reason.GROUP_CONTRADICTION,
+        Reason.INCONSISTENT_GANG,
         "spec.subGroups[0].minMember: 4 is no multiple of segmentSize 3",
     ),
     (
         {"minSubGroups": 1},
-        Reason.GROUP_CONTRADICTION,
+        Reason.INCONSISTENT_GANG,
         "spec.minSubGroups: 1 is not between 1 and the 0 subgroups without a parent",
     ),
     (
         {"minSubGroups": 0, "subGroups": [{"name": "a", "minMember": 1}]},
-        Reason.GROUP_CONTRADICTION,
+        Reason.INCONSISTENT_GANG,
         "spec.minSubGroups: 0 is not between 1 and the 1",
     ),
     (
@@ -411,7 +411,7 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
                 {"name": name, "minMember": least} for name, least in (("a", 3), ("b", 2), ("c", 4))
             ],
         },
-        Reason.GROUP_CONTRADICTION,
+        Reason.INCONSISTENT_GANG,
         "spec.minMember: 4 is less than the 5 that the subgroups need at least",
     ),
     ({"startBy": "tomorrow"}, Reason.INVALID_OBJECT, "spec.startBy: expected a time such as"),
@@ -507,7 +507,7 @@ def test_members_must_name_a_role_of_the_group() -> None:
     group = pod_group(minMember=2, roles=ROLES)
     for role in ({}, {label("role"): "boss"}):
         gang = only(member("a", labels=role), group=group)
-        assert [problem.reason for problem in gang.problems] == [Reason.GROUP_CONTRADICTION]
+        assert [problem.reason for problem in gang.problems] == [Reason.INCONSISTENT_GANG]
         assert label("role") in gang.problems[0].message
     assert not only(member("a", labels={label("role"): "boss"}), group=pod_group()).problems
 
@@ -523,7 +523,7 @@ def test_members_must_name_a_role_of_the_group() -> None:
 def test_members_must_agree(first: dict[str, Any], second: dict[str, Any], says: str) -> None:
     pods = member("a", **first), member("b", **second)
     gang = only(*pods, group=pod_group())
-    assert [problem.reason for problem in gang.problems] == [Reason.GROUP_CONTRADICTION]
+    assert [problem.reason for problem in gang.problems] == [Reason.INCONSISTENT_GANG]
     assert says in gang.problems[0].message
     ended = member("b", **second, status={"phase": "Failed"})
     assert not only(pods[0], ended, group=pod_group()).problems
@@ -540,7 +540,7 @@ def test_members_must_agree_on_min_member() -> None:
         pod("b", labels={label("min-member"): "3"}, owner="j"),
     )
     assert gang.min_member == 3
-    assert [problem.reason for problem in gang.problems] == [Reason.GROUP_CONTRADICTION]
+    assert [problem.reason for problem in gang.problems] == [Reason.INCONSISTENT_GANG]
 
 
 def test_a_waiting_members_own_faults_are_the_gangs() -> None:

@@ -5,20 +5,20 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-
-from phalanx.limits import NUMA_SPOILT_MAX
+from phalanx.limits import NUMA_DISPLACED_MAX
 from phalanx.model.nodes import Amounts, Numa, ZoneLayout
 from phalanx.model.numa import (
-    ZoneRoom,
-    aligned_of,
-    as_running,
-    is_aligned,
-    largest_on,
-    most_when_empty,
-    sizes_on,
-    spoils,
+    ZoneCapacity,
+    as_running_resource,
+    capacity_when_empty,
+    displaced,
+    is_numa_resource,
+    largest_zone_request,
+    numa_request,
+    zone_requests,
 )
 from phalanx.model.resources import CPU, GPU, Resources
+
 from tests.builders import aligned, numa
 
 Zones = tuple[tuple[int, ...], ...]
@@ -80,7 +80,7 @@ pod_kinds = st.lists(sizes, min_size=1, max_size=2).map(tuple)
 def test_as_many_of_a_kind_as_are_counted_are_never_rejected(
     zones: Zones, pod: Pod, by_container: bool
 ) -> None:
-    count = most_when_empty(layout(*map(amounts, zones), by_container=by_container), named(pod))
+    count = capacity_when_empty(layout(*map(amounts, zones), by_container=by_container), named(pod))
     assert count is not None
     seen = pod if by_container else whole(pod)
     assert not may_reject(zones, (seen,) * min(count, 5), {})
@@ -120,12 +120,12 @@ def test_what_is_taken_finds_zones_whatever_the_kubelet_did_and_does(
                 tuple(p - (b - a) for p, b, a in zip(*each, strict=True))
                 for each in zip(published, before, left, strict=True)
             )
-        free[as_running(named(pod))] = free.get(as_running(named(pod)), 0) - 1
+        free[as_running_resource(named(pod))] = free.get(as_running_resource(named(pod)), 0) - 1
     pending = [pod if by_container else whole(pod) for pod in coming]
     assume(not may_reject(left, tuple(pending), {}))
     for pod in coming:
         free[named(pod)] = free.get(named(pod), 0) - 1
-    room = ZoneRoom(
+    room = ZoneCapacity(
         numa(*map(amounts, zones), free=[*map(amounts, published)], by_container=by_container), free
     )
     counts: dict[str, int] = {}
@@ -152,90 +152,90 @@ EVEN = layout(HALF, HALF)
 
 def test_names_say_what_must_lie_in_one_zone() -> None:
     name = aligned({CPU: 1000, GPU: 2}, {CPU: 1000})
-    assert is_aligned(name)
-    assert is_aligned(as_running(name))
+    assert is_numa_resource(name)
+    assert is_numa_resource(as_running_resource(name))
     assert "/" not in name
-    assert aligned_of(name) == aligned_of(as_running(name))
-    assert aligned_of(name).pod == ((CPU, 2000), (GPU, 2))
-    assert not is_aligned(GPU)
+    assert numa_request(name) == numa_request(as_running_resource(name))
+    assert numa_request(name).pod == ((CPU, 2000), (GPU, 2))
+    assert not is_numa_resource(GPU)
 
 
 @pytest.mark.parametrize(
     ("size", "count"), [({GPU: 4}, 2), ({GPU: 3}, 2), ({GPU: 2}, 4), ({GPU: 5}, 0), ({CPU: 20000, GPU: 1}, 2)]
 )
 def test_places_are_those_of_each_zone_added_up(size: Resources, count: int) -> None:
-    assert most_when_empty(layout(HALF, HALF), aligned(size)) == count
+    assert capacity_when_empty(layout(HALF, HALF), aligned(size)) == count
 
 
 def test_what_no_zone_lists_needs_none() -> None:
-    assert most_when_empty(layout({CPU: 1000}), aligned({GPU: 8})) is None
-    assert most_when_empty(layout({CPU: 1000}, {GPU: 1}), aligned({CPU: 1000, GPU: 1})) == 0
+    assert capacity_when_empty(layout({CPU: 1000}), aligned({GPU: 8})) is None
+    assert capacity_when_empty(layout({CPU: 1000}, {GPU: 1}), aligned({CPU: 1000, GPU: 1})) == 0
 
 
 def test_a_container_beside_the_main_one_costs_little_where_zones_have_room_to_spare() -> None:
     pod = aligned({CPU: 16000, GPU: 4}, {CPU: 1000})
-    assert most_when_empty(layout(HALF, HALF, by_container=True), pod) == 2
+    assert capacity_when_empty(layout(HALF, HALF, by_container=True), pod) == 2
     tight = {CPU: 16000, GPU: 4}
-    assert most_when_empty(layout(tight, tight, by_container=True), pod) == 1
+    assert capacity_when_empty(layout(tight, tight, by_container=True), pod) == 1
 
 
 def running(**counts: int) -> dict[str, int]:
-    return {as_running({"one": ONE, "four": FOUR}[name]): -count for name, count in counts.items()}
+    return {as_running_resource({"one": ONE, "four": FOUR}[name]): -count for name, count in counts.items()}
 
 
 def test_running_pods_of_unknown_zones_cost_what_they_could() -> None:
-    room = ZoneRoom(numa(HALF, HALF), running(one=2))
+    room = ZoneCapacity(numa(HALF, HALF), running(one=2))
     assert room.room(FOUR, (FOUR,)) == 0
     assert room.room(ONE, (ONE,)) == 6
 
 
 def test_published_zones_tell_where_running_pods_are() -> None:
     half = numa(HALF, HALF, free=[{CPU: 24000, GPU: 2}, HALF])
-    assert ZoneRoom(half, running(one=2)).room(FOUR, (FOUR,)) == 1
+    assert ZoneCapacity(half, running(one=2)).room(FOUR, (FOUR,)) == 1
 
 
 def test_what_runs_beyond_what_is_published_may_be_anywhere() -> None:
     half = numa(HALF, HALF, free=[{CPU: 24000, GPU: 2}, HALF])
-    assert ZoneRoom(half, running(one=3)).room(FOUR, (FOUR,)) == 0
+    assert ZoneCapacity(half, running(one=3)).room(FOUR, (FOUR,)) == 0
 
 
 def test_what_is_published_of_pods_that_ended_takes_no_more_than_what_runs() -> None:
     empty: Resources = {CPU: 0, GPU: 0}
     half = numa(HALF, HALF, free=[empty, empty])
-    assert ZoneRoom(half, running(four=1)).room(FOUR, (FOUR,)) == 1
+    assert ZoneCapacity(half, running(four=1)).room(FOUR, (FOUR,)) == 1
 
 
 def test_pods_without_a_zone_yet_keep_theirs() -> None:
     """Small pods that come first could take both zones, so that the large one finds none."""
-    room = ZoneRoom(numa(HALF, HALF), {FOUR: -1})
+    room = ZoneCapacity(numa(HALF, HALF), {FOUR: -1})
     assert room.room(ONE, (ONE,)) == 1
     assert room.takes({ONE: 1})
     assert not room.takes({ONE: 2})
     assert room.holds(FOUR)
-    assert not ZoneRoom(numa(HALF, HALF), {FOUR: -3}).holds(FOUR)
+    assert not ZoneCapacity(numa(HALF, HALF), {FOUR: -3}).holds(FOUR)
 
 
 def test_kinds_that_are_added_together_share_what_they_leave_to_those_that_come() -> None:
     two = aligned({CPU: 8000, GPU: 2})
-    room = ZoneRoom(numa(HALF, HALF), {FOUR: -1})
+    room = ZoneCapacity(numa(HALF, HALF), {FOUR: -1})
     assert room.room(ONE, (ONE,)) == room.room(two, (two,)) == 1
     assert room.room(ONE, (ONE, two)) == room.room(two, (ONE, two)) == 0
 
 
 def test_each_container_of_a_pod_may_lie_in_a_zone_of_its_own() -> None:
     pair = aligned({GPU: 1}, {GPU: 1})
-    assert spoils(layout(HALF, HALF, by_container=True), FOUR, pair) == 2
-    by_container = ZoneRoom(numa(HALF, HALF, by_container=True), {as_running(pair): -1})
+    assert displaced(layout(HALF, HALF, by_container=True), FOUR, pair) == 2
+    by_container = ZoneCapacity(numa(HALF, HALF, by_container=True), {as_running_resource(pair): -1})
     assert by_container.room(FOUR, (FOUR,)) == 0
-    assert ZoneRoom(numa(HALF, HALF), {as_running(pair): -1}).room(FOUR, (FOUR,)) == 1
+    assert ZoneCapacity(numa(HALF, HALF), {as_running_resource(pair): -1}).room(FOUR, (FOUR,)) == 1
 
 
 def test_several_kinds_share_what_they_could_spoil() -> None:
-    room = ZoneRoom(numa(HALF, HALF), {})
+    room = ZoneCapacity(numa(HALF, HALF), {})
     assert room.room(FOUR, (FOUR, ONE)) == room.common(FOUR) == 2
     assert room.common(aligned({GPU: 5})) is None, "none fits: nothing to spoil"
-    assert spoils(EVEN, FOUR, ONE) == 1
-    assert spoils(EVEN, ONE, FOUR) == 4
+    assert displaced(EVEN, FOUR, ONE) == 1
+    assert displaced(EVEN, ONE, FOUR) == 4
     assert room.takes({FOUR: 1, ONE: 1})
     assert not room.takes({FOUR: 1, ONE: 2})
 
@@ -248,23 +248,25 @@ def restricted(**bound: int) -> ZoneLayout:
 
 def test_what_no_zone_could_hold_may_span_where_the_kubelet_is_only_restricted() -> None:
     zones, wide = restricted(cpu=32000), aligned({CPU: 48000, GPU: 2})
-    assert sizes_on(zones, wide) == ((((GPU, 2),), 1),)
-    assert spoils(zones, ONE, wide) == NUMA_SPOILT_MAX
-    assert largest_on(zones, wide) == {GPU: 2}
-    assert most_when_empty(zones, wide) == 4, "the node's own cores are counted elsewhere"
-    assert most_when_empty(layout(HALF, HALF), wide) == 0
+    assert zone_requests(zones, wide) == ((((GPU, 2),), 1),)
+    assert displaced(zones, ONE, wide) == NUMA_DISPLACED_MAX
+    assert largest_zone_request(zones, wide) == {GPU: 2}
+    assert capacity_when_empty(zones, wide) == 4, "the node's own cores are counted elsewhere"
+    assert capacity_when_empty(layout(HALF, HALF), wide) == 0
 
 
 def test_what_spans_zones_may_spoil_every_place() -> None:
     zones = restricted(cpu=32000)
-    room = ZoneRoom(Numa(zones, zones.zones, ()), {aligned({CPU: 48000}): -1})
+    room = ZoneCapacity(Numa(zones, zones.zones, ()), {aligned({CPU: 48000}): -1})
     assert room.room(ONE, (ONE,)) == 0
 
 
 def test_a_kubelet_counts_cores_that_pods_never_get_when_it_asks_whether_a_zone_could_do() -> None:
     """So a pod between both is bound to one zone, and finds none."""
-    assert most_when_empty(restricted(cpu=34000), aligned({CPU: 33000})) == 0
+    assert capacity_when_empty(restricted(cpu=34000), aligned({CPU: 33000})) == 0
 
 
 def test_absurd_numbers_of_places_are_no_matter() -> None:
-    assert most_when_empty(layout({CPU: 2**62}, {CPU: 2**62}), aligned({CPU: 1})) == NUMA_SPOILT_MAX - 1
+    assert (
+        capacity_when_empty(layout({CPU: 2**62}, {CPU: 2**62}), aligned({CPU: 1})) == NUMA_DISPLACED_MAX - 1
+    )

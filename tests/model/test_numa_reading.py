@@ -3,14 +3,14 @@
 from typing import Any
 
 import pytest
-
 from phalanx.limits import AMOUNT_MAX, NUMA_CONTAINERS_MAX, NUMA_ZONES_MAX
+from phalanx.model.api.node_topology import NodeResourceTopology
+from phalanx.model.conversion.numa import NumaReport, read_zones
+from phalanx.model.conversion.shapes import read_shape
 from phalanx.model.nodes import Numa
-from phalanx.model.numa import aligned_of
-from phalanx.model.reading.numa import Published, read_zones
-from phalanx.model.reading.shapes import read_shape
+from phalanx.model.numa import numa_request
 from phalanx.model.resources import CPU, GPU, MEMORY
-from phalanx.model.wire.node_topology import NodeResourceTopology
+
 from tests.model.written import pod, written
 from tests.node_topologies import node_topology
 
@@ -18,7 +18,7 @@ GI = 1 << 30
 HALF = {"cpu": "32", GPU: "4"}
 
 
-def read(document: dict[str, Any]) -> Published:
+def read(document: dict[str, Any]) -> NumaReport:
     return read_zones(written(NodeResourceTopology, document))
 
 
@@ -73,12 +73,12 @@ def test_the_older_spelling_of_policies_is_read(policies: list[str], by_containe
 
 @pytest.mark.parametrize("policies", [[], ["None"], ["BestEffort"], ["BestEffortPodLevel"]])
 def test_other_policies_bind_nothing(policies: list[str]) -> None:
-    assert read(old(*policies)) == Published()
+    assert read(old(*policies)) == NumaReport()
 
 
 def test_attributes_override_the_older_spelling() -> None:
     document = {**node_topology("n", HALF, policy="none"), "topologyPolicies": ["SingleNUMANodePodLevel"]}
-    assert read(document) == Published()
+    assert read(document) == NumaReport()
     document = node_topology("n", HALF, scope="container")
     assert zones_of({**document, "topologyPolicies": ["None"]}).layout.by_container
 
@@ -96,7 +96,7 @@ def test_other_kinds_of_zones_are_no_numa_nodes() -> None:
     document["zones"][1]["type"] = "Cache"
     assert len(zones_of(document).layout.zones) == 1
     document["zones"][0]["type"] = "Die"
-    assert read(document) == Published()
+    assert read(document) == NumaReport()
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def container(name: str = "c", **fields: Any) -> dict[str, Any]:
 def aligned(*containers: dict[str, Any], **spec: Any) -> dict[str, int]:
     """What of the pod as a whole is aligned."""
     name = read_shape(pod(containers=list(containers), **spec)).numa
-    return dict(aligned_of(name).pod) if name else {}
+    return dict(numa_request(name).pod) if name else {}
 
 
 def test_a_guaranteed_pod_is_aligned_in_cores_memory_and_devices() -> None:
@@ -192,7 +192,7 @@ def test_limits_of_the_pod_as_a_whole_make_it_guaranteed() -> None:
 def test_containers_are_told_apart_and_init_containers_count() -> None:
     sidecar = container("s", limits=FIRM, restart="Always")
     spec = {"containers": [container("a"), container("b"), container("g", limits={**FIRM, GPU: "1"})]}
-    found = aligned_of(read_shape(pod(**spec, initContainers=[sidecar, container("i")])).numa)
+    found = numa_request(read_shape(pod(**spec, initContainers=[sidecar, container("i")])).numa)
     small = ((CPU, 2000), (MEMORY, 1 << 30))
     assert found.containers == ((small, 4), ((*small, (GPU, 1)), 1))
     assert dict(found.pod) == {CPU: 8000, MEMORY: 4 << 30, GPU: 1}
@@ -201,7 +201,7 @@ def test_containers_are_told_apart_and_init_containers_count() -> None:
 def test_too_many_different_containers_count_as_large_ones() -> None:
     count = NUMA_CONTAINERS_MAX + 1
     containers = [container(limits={"example.com/x": str(each + 1)}) for each in range(count)]
-    found = aligned_of(read_shape(pod(containers=containers)).numa)
+    found = numa_request(read_shape(pod(containers=containers)).numa)
     assert found.containers == (((("example.com/x", count),), count),)
 
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-
+from phalanx.model.conversion.shapes import ShapeCache, read_shape
 from phalanx.model.pods import PodShape, Requirement, Term
-from phalanx.model.reading.shapes import Shapes, read_shape
+
 from tests.model.written import pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -46,7 +46,7 @@ def test_a_key_of_the_pods_own_labels_becomes_a_requirement_on_its_value(field: 
     term = {"topologyKey": "k", "labelSelector": {}, field: ["run", "absent"]}
     (read,) = shape(term, labels={"run": "7"}).anti_affinity
     assert read.selector == Term((Requirement("run", operator, ("7",)),))
-    shapes = Shapes()
+    shapes = ShapeCache()
     keys = {
         shapes.of(pod(affinity={"podAntiAffinity": {REQUIRED: [term]}}, labels={"run": run})).key
         for run in ("7", "7", "8")
@@ -78,7 +78,7 @@ def test_what_makes_no_sense_is_named(term: dict[str, Any], wrong: str) -> None:
 
 
 def test_equal_labels_are_one_object() -> None:
-    shapes = Shapes()
+    shapes = ShapeCache()
     index = "batch.kubernetes.io/job-completion-index"
     pods = [pod(labels={"b": "2", "a": "1", index: number}) for number in "011"]
     read = [shapes.labels_of(each) for each in pods]

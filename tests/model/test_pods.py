@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-
+from phalanx.model.api import core
+from phalanx.model.conversion.pods import read_pod
+from phalanx.model.conversion.priorities import PriorityLevel
+from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.pods import Controller, Pod, PodPhase, Scheduled
-from phalanx.model.reading.pods import read_pod
-from phalanx.model.reading.priorities import PriorityLevel
-from phalanx.model.reading.shapes import Shapes
 from phalanx.model.reasons import Reason
-from phalanx.model.wire import core
+
 from tests.model.written import label, pod
 
 CLASSES = {
@@ -20,7 +20,7 @@ CLASSES = {
 
 
 def read(written: core.Pod, classes: dict[str, PriorityLevel] | None = None) -> Pod:
-    return read_pod(written, shapes=Shapes(), classes=CLASSES if classes is None else classes)
+    return read_pod(written, shapes=ShapeCache(), classes=CLASSES if classes is None else classes)
 
 
 def test_everything_is_read() -> None:
@@ -117,8 +117,8 @@ def test_an_index_that_is_no_number_is_none(value: str) -> None:
         ({label("min-member"): "many"}, "j", Reason.INVALID_OBJECT, "'many'"),
         ({label("min-member"): "0"}, "j", Reason.INVALID_OBJECT, "'0'"),
         ({label("min-member"): "-3"}, "j", Reason.INVALID_OBJECT, "'-3'"),
-        ({label("min-member"): "3"}, "", Reason.GROUP_CONTRADICTION, "no controller"),
-        ({label("min-member"): "3", label("pod-group"): "g"}, "j", Reason.GROUP_CONTRADICTION, "both set"),
+        ({label("min-member"): "3"}, "", Reason.INCONSISTENT_GANG, "no controller"),
+        ({label("min-member"): "3", label("pod-group"): "g"}, "j", Reason.INCONSISTENT_GANG, "both set"),
     ],
 )
 def test_labels_that_make_no_sense(labels: dict[str, str], owner: str, reason: Reason, says: str) -> None:
@@ -137,4 +137,4 @@ def test_an_unknown_priority_class_is_a_problem() -> None:
     ("policy", "ends"), [("OnFailure", True), ("Never", True), ("Always", False), ("", False)]
 )
 def test_what_is_always_restarted_runs_for_ever(policy: str, ends: bool) -> None:
-    assert read(pod(restartPolicy=policy)).runs_for_ever is not ends
+    assert read(pod(restartPolicy=policy)).restarts_always is not ends

@@ -7,7 +7,6 @@ from math import ceil, floor
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from phalanx.limits import AMOUNT_MAX, QUANTITY_EXPONENT_MAX
 from phalanx.model.quantities import InvalidQuantity, capacity_amount, request_amount
 

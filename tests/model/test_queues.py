@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-
+from phalanx.model.conversion.queues import queue_tree, read_queue
 from phalanx.model.pods import Requirement, Term
 from phalanx.model.queues import Backfill, Flavor, Ordering, Queue, QueueState
-from phalanx.model.reading.queues import queue_tree, read_queue
 from phalanx.model.reasons import Reason
+
 from tests.model.written import named
 
 

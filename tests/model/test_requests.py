@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from phalanx.limits import POD_REQUEST_MAX
-from phalanx.model.reading.requests import pod_requests
-from phalanx.model.wire import core
+from phalanx.model.api import core
+from phalanx.model.conversion.requests import pod_requests
+
 from tests.model.written import written
 
 Containers = list[dict[str, Any]]

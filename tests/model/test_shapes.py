@@ -4,9 +4,9 @@ import gc
 from typing import Any
 
 import pytest
-
+from phalanx.model.conversion.shapes import ShapeCache, read_shape
 from phalanx.model.pods import Requirement, Term, Toleration, WeightedTerm
-from phalanx.model.reading.shapes import Shapes, read_shape
+
 from tests.model.written import pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -14,14 +14,14 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def test_pods_of_one_template_share_one_shape() -> None:
-    shapes = Shapes()
+    shapes = ShapeCache()
     first = shapes.of(pod("a", requests={"cpu": "1"}))
     assert shapes.of(pod("b", requests={"cpu": "1"})) is first
     assert len(shapes) == 1
 
 
 def test_the_way_of_writing_does_not_matter() -> None:
-    shapes = Shapes()
+    shapes = ShapeCache()
     one = pod(
         requests={"cpu": "1", "memory": "1Gi"},
         nodeSelector={"a": "1", "b": "2"},
@@ -54,7 +54,7 @@ DIFFERENT: list[dict[str, Any]] = [
 
 
 def test_what_matters_makes_another_shape() -> None:
-    shapes = Shapes()
+    shapes = ShapeCache()
     kept = [shapes.of(pod(**spec)) for spec in DIFFERENT]
     assert len({shape.key for shape in kept}) == len(DIFFERENT)
     assert len(shapes) == len(DIFFERENT)
@@ -65,7 +65,7 @@ def test_the_namespace_matters_only_with_claims() -> None:
 
 
 def test_a_shape_that_no_pod_has_is_forgotten() -> None:
-    shapes = Shapes()
+    shapes = ShapeCache()
     kept = shapes.of(pod())
     shapes.of(pod(requests={"cpu": "1"}))
     gc.collect()

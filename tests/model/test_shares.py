@@ -3,15 +3,25 @@
 from typing import Any
 
 import pytest
-
 from phalanx.limits import POD_REQUEST_MAX, SHARED_DEVICES_MAX
+from phalanx.model.conversion.nodes import read_node
+from phalanx.model.conversion.pods import read_pod
+from phalanx.model.conversion.shapes import ShapeCache
+from phalanx.model.gpu_shares import (
+    GPU_MEMORY,
+    GPU_SHARE,
+    UNKNOWN_DEVICE,
+    WHOLE_DEVICE,
+    Share,
+    assign_devices,
+    incompatible_shares,
+    pod_usage,
+    share_on_node,
+)
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Device, Pod
-from phalanx.model.reading.nodes import read_node
-from phalanx.model.reading.pods import read_pod
-from phalanx.model.reading.shapes import Shapes
 from phalanx.model.resources import Resources
-from phalanx.model.shares import ANYWHERE, GPU_MEMORY, GPU_SHARE, WHOLE, Share, clash, dealt, held, size_on
+
 from tests.model.written import label, node, pod
 
 SHARING = {label("gpu-sharing"): "true", "nvidia.com/gpu.count": "2"}
@@ -19,7 +29,7 @@ SHARING = {label("gpu-sharing"): "true", "nvidia.com/gpu.count": "2"}
 
 def read(annotations: dict[str, str], **spec: Any) -> Pod:
     meta = {"annotations": {label(f"gpu-{name}"): text for name, text in annotations.items()}}
-    return read_pod(pod(meta=meta, **spec), shapes=Shapes(), classes={})
+    return read_pod(pod(meta=meta, **spec), shapes=ShapeCache(), classes={})
 
 
 def read_sharing(*, amounts: dict[str, str] | None = None, **labels: str) -> Node:
@@ -69,7 +79,7 @@ def test_what_makes_no_sense_is_named_and_counts_as_much_as_there_is(
     (wrong,) = shape.invalid
     assert wrong.startswith(f"metadata.annotations[{label(name)}]: ")
     assert says in wrong
-    assert shape.requests[GPU_SHARE] in (500, WHOLE)
+    assert shape.requests[GPU_SHARE] in (500, WHOLE_DEVICE)
 
 
 @pytest.mark.parametrize("written", [{"share": "500"}, {"memory": "1Gi"}])
@@ -82,7 +92,7 @@ def test_a_share_beside_whole_gpus_is_refused(written: dict[str, str]) -> None:
     assert read(written, requests={"nvidia.com/gpu": "0"}).shape.invalid == ()
 
 
-@pytest.mark.parametrize("name", [GPU_SHARE, GPU_MEMORY, "gpu[0]", ANYWHERE])
+@pytest.mark.parametrize("name", [GPU_SHARE, GPU_MEMORY, "gpu[0]", UNKNOWN_DEVICE])
 def test_no_container_asks_for_what_is_counted_for_shares(name: str) -> None:
     shape = read({}, requests={name: "5"}).shape
     assert shape.requests == {"pods": 1}
@@ -95,8 +105,8 @@ def test_no_container_asks_for_what_is_counted_for_shares(name: str) -> None:
         ({"share": "500", "index": "3"}, Device(3, 500)),
         ({"share": "500", "index": "3", "taken": "1"}, Device(3, 500)),
         ({"memory": "1Gi", "index": "0", "taken": "25"}, Device(0, 25)),
-        ({"memory": "1Gi", "index": "0"}, Device(0, WHOLE)),
-        ({"memory": "1Gi", "index": "0", "taken": "1001"}, Device(0, WHOLE)),
+        ({"memory": "1Gi", "index": "0"}, Device(0, WHOLE_DEVICE)),
+        ({"memory": "1Gi", "index": "0", "taken": "1001"}, Device(0, WHOLE_DEVICE)),
         ({"memory": "1Gi", "taken": "25"}, None),
         ({"share": "500"}, None),
         ({"share": "500", "index": "-1"}, None),
@@ -116,21 +126,21 @@ def test_a_waiting_pod_is_on_no_device_whatever_it_says() -> None:
     ("written", "taken"),
     [
         ({"share": "500", "index": "3"}, {GPU_SHARE: 500, "gpu[3]": 500}),
-        ({"share": "500"}, {GPU_SHARE: 500, ANYWHERE: 500}),
-        ({"share": "x"}, {GPU_SHARE: WHOLE, ANYWHERE: WHOLE}),
+        ({"share": "500"}, {GPU_SHARE: 500, UNKNOWN_DEVICE: 500}),
+        ({"share": "x"}, {GPU_SHARE: WHOLE_DEVICE, UNKNOWN_DEVICE: WHOLE_DEVICE}),
         ({"memory": "8", "index": "1", "taken": "25"}, {GPU_MEMORY: 8, "gpu[1]": 25}),
-        ({"memory": "8"}, {GPU_MEMORY: 8, ANYWHERE: WHOLE}),
+        ({"memory": "8"}, {GPU_MEMORY: 8, UNKNOWN_DEVICE: WHOLE_DEVICE}),
         ({}, {}),
     ],
 )
 def test_a_bound_pod_takes_its_requests_and_its_part_of_a_device(
     written: dict[str, str], taken: Resources
 ) -> None:
-    assert held(read(written, nodeName="n")) == {**taken, "pods": 1}
+    assert pod_usage(read(written, nodeName="n")) == {**taken, "pods": 1}
 
 
 def test_where_a_share_is_does_not_tell_pods_apart() -> None:
-    shapes = Shapes()
+    shapes = ShapeCache()
     annotations = [{label("gpu-share"): "500", label("gpu-index"): index} for index in "01"]
     one, other = (
         read_pod(pod(meta={"annotations": each}, nodeName="n"), shapes=shapes, classes={})
@@ -147,9 +157,9 @@ def test_a_node_that_shares_offers_each_device() -> None:
     found = read_sharing(memory="81920")
     assert found.allocatable == {
         "cpu": 8000,
-        "gpu[0]": WHOLE,
-        "gpu[1]": WHOLE,
-        GPU_SHARE: 2 * WHOLE,
+        "gpu[0]": WHOLE_DEVICE,
+        "gpu[1]": WHOLE_DEVICE,
+        GPU_SHARE: 2 * WHOLE_DEVICE,
         GPU_MEMORY: 160 << 30,
     }
     assert found.problems == ()
@@ -166,7 +176,7 @@ def test_a_node_whose_devices_cannot_be_counted_shares_none_and_is_named(text: s
 def test_a_memory_that_cannot_be_read_is_not_known() -> None:
     found = read_sharing(memory="80Gi")
     assert GPU_MEMORY not in found.allocatable
-    assert found.allocatable[GPU_SHARE] == 2 * WHOLE
+    assert found.allocatable[GPU_SHARE] == 2 * WHOLE_DEVICE
     assert found.problems[0].message.startswith("label nvidia.com/gpu.memory: ")
 
 
@@ -186,11 +196,11 @@ def test_a_node_cannot_advertise_what_is_counted_from_labels(name: str) -> None:
     ("asked", "size"), [(1, 1), (40 << 20, 1), (20 << 30, 500), (40 << 30, 1000), (41 << 30, 1025)]
 )
 def test_bytes_are_a_part_of_a_device_rounded_up(asked: int, size: int) -> None:
-    assert size_on({GPU_MEMORY: asked}, read_sharing(memory="40960").allocatable) == size
+    assert share_on_node({GPU_MEMORY: asked}, read_sharing(memory="40960").allocatable) == size
 
 
 def test_bytes_fit_no_device_whose_memory_is_not_known() -> None:
-    assert size_on({GPU_MEMORY: 1}, read_sharing().allocatable) > WHOLE
+    assert share_on_node({GPU_MEMORY: 1}, read_sharing().allocatable) > WHOLE_DEVICE
 
 
 # --- dealing ------------------------------------------------------------------------------------------------
@@ -209,7 +219,7 @@ def test_bytes_fit_no_device_whose_memory_is_not_known() -> None:
     ],
 )
 def test_dealing(sizes: tuple[int, ...], devices: tuple[int, ...], expected: tuple[int, ...] | None) -> None:
-    assert dealt(sizes, devices) == expected
+    assert assign_devices(sizes, devices) == expected
 
 
 @pytest.mark.parametrize(
@@ -226,4 +236,4 @@ def test_dealing(sizes: tuple[int, ...], devices: tuple[int, ...], expected: tup
 def test_shares_that_are_not_known_to_go_together(
     shares: list[Share], pair: tuple[Share, Share] | None
 ) -> None:
-    assert clash(shares) == pair
+    assert incompatible_shares(shares) == pair

@@ -4,18 +4,18 @@ from typing import Any
 
 import msgspec
 import pytest
-
+from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
+from phalanx.model.api.meta import ObjectList, WatchEvent
+from phalanx.model.conversion.disruption_budgets import read_disruption_budget
+from phalanx.model.conversion.nodes import read_node
+from phalanx.model.conversion.priorities import PriorityLevel, read_priority_class, resolve
+from phalanx.model.conversion.topology import all_topologies, read_topology
+from phalanx.model.conversion.volumes import binds_late, read_claim, read_volume, resolve_claim
 from phalanx.model.disruption_budgets import DisruptionBudget
 from phalanx.model.nodes import Node, Taint
 from phalanx.model.pods import Requirement, Term
-from phalanx.model.reading.disruption_budgets import read_disruption_budget
-from phalanx.model.reading.nodes import read_node
-from phalanx.model.reading.priorities import PriorityLevel, read_priority_class, resolve
-from phalanx.model.reading.topology import all_topologies, read_topology
-from phalanx.model.reading.volumes import binds_late, read_claim, read_volume, resolve_claim
-from phalanx.model.snapshot import Claim, Level
-from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
-from phalanx.model.wire.meta import ObjectList, WatchEvent
+from phalanx.model.snapshot import Level, VolumeClaim
+
 from tests.model.written import named, node, written
 
 # --- nodes --------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def volume(*, labels: dict[str, str] | None = None, zones: list[list[str]] | Non
 def test_a_bound_claim_has_its_volumes_node_affinity() -> None:
     source = read_claim(named("PersistentVolumeClaim", "c", namespace="team", spec={"volumeName": "v"}))
     found = resolve_claim(source, volume=volume(zones=[["a"], ["b", "c"]]), binds_late=True)
-    assert found == Claim(
+    assert found == VolumeClaim(
         (Term((Requirement("zone", "In", ("a",)),)), Term((Requirement("zone", "In", ("b", "c")),)))
     )
 

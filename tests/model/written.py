@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
-
+from phalanx.model.api import core, objects
+from phalanx.model.api.kinds import KINDS
 from phalanx.model.names import API_GROUP
-from phalanx.model.wire import core, objects
-from phalanx.model.wire.kinds import KINDS
 
 T = TypeVar("T")
 

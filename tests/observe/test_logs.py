@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
-
 from phalanx.observe.logs import configure_logs
 
 

@@ -1,13 +1,13 @@
 """Metrics show what was reported."""
 
-from prometheus_client import generate_latest
-
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, CycleResult, CycleStats, Placement, QueueReport
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.observe.metrics import Metrics
-from tests.still_clock import StillClock
+from prometheus_client import generate_latest
+
+from tests.manual_clock import ManualClock
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
@@ -36,7 +36,7 @@ def result_of_a_cycle(cycle: int, *reasons: Reason) -> CycleResult:
 
 def test_a_cycle() -> None:
     metrics = Metrics()
-    metrics.cycle_ended(result_of_a_cycle(1, Reason.QUEUE_LIMIT, Reason.QUEUE_LIMIT), seconds=0.5)
+    metrics.cycle_finished(result_of_a_cycle(1, Reason.QUEUE_LIMIT, Reason.QUEUE_LIMIT), seconds=0.5)
     assert value(metrics, "phalanx_cycle_duration_seconds_sum") == 0.5
     assert value(metrics, "phalanx_decisions_total", kind="placement") == 1
     assert value(metrics, "phalanx_decisions_total", kind="bind") == 3
@@ -50,8 +50,8 @@ def test_a_cycle() -> None:
 
 def test_what_waits_no_more_is_not_shown_any_more() -> None:
     metrics = Metrics()
-    metrics.cycle_ended(result_of_a_cycle(1, Reason.QUEUE_LIMIT), seconds=0.1)
-    metrics.cycle_ended(result_of_a_cycle(2), seconds=0.1)
+    metrics.cycle_finished(result_of_a_cycle(1, Reason.QUEUE_LIMIT), seconds=0.1)
+    metrics.cycle_finished(result_of_a_cycle(2), seconds=0.1)
     assert value(metrics, "phalanx_pending_gangs", reason="QueueLimit") == 0
     assert value(metrics, "phalanx_queue_pending_gangs", queue="q1") is None
     assert value(metrics, "phalanx_queue_pending_gangs", queue="q2") == 2
@@ -60,8 +60,8 @@ def test_what_waits_no_more_is_not_shown_any_more() -> None:
 
 def test_writes() -> None:
     metrics = Metrics()
-    metrics.bind_settled("bound", seconds=0.02)
-    metrics.bind_settled("given-back", seconds=0.0)
+    metrics.bind_finished("bound", seconds=0.02)
+    metrics.bind_finished("given-back", seconds=0.0)
     metrics.bind_retried("ServerError")
     metrics.written("event", "refused")
     metrics.waiting("bind", 7)
@@ -71,19 +71,19 @@ def test_writes() -> None:
     assert value(metrics, "phalanx_bind_duration_seconds_count") == 1
     assert value(metrics, "phalanx_bind_retries_total", why="ServerError") == 1
     assert value(metrics, "phalanx_background_writes_total", what="event", outcome="refused") == 1
-    assert value(metrics, "phalanx_writes_waiting", what="bind") == 7
+    assert value(metrics, "phalanx_writes_pending", what="bind") == 7
     assert value(metrics, "phalanx_limit_hits_total", limit="EVENTS_WAITING_MAX") == 1
 
 
 def test_watches_and_leadership() -> None:
-    metrics = Metrics(clock=StillClock())
-    metrics.watch_heard("Pod")
+    metrics = Metrics(clock=ManualClock())
+    metrics.watch_event_received("Pod")
     metrics.watch_failed("Pod", why="Gone")
     metrics.relisted("Pod", objects=12)
     metrics.object_unreadable("Node")
     metrics.leading(True)
     metrics.lease_renewed(late_s=0.004)
-    assert value(metrics, "phalanx_watch_last_heard_timestamp_seconds", kind="Pod") == 1_700_000_000
+    assert value(metrics, "phalanx_watch_last_event_timestamp_seconds", kind="Pod") == 1_700_000_000
     assert value(metrics, "phalanx_watch_failures_total", kind="Pod", why="Gone") == 1
     assert value(metrics, "phalanx_relists_total", kind="Pod") == 1
     assert value(metrics, "phalanx_listed_objects", kind="Pod") == 12
@@ -96,7 +96,7 @@ def test_watches_and_leadership() -> None:
 
 def test_two_schedulers_in_one_process_do_not_share_metrics() -> None:
     one, two = Metrics(), Metrics()
-    one.bind_settled("bound", seconds=0.1)
+    one.bind_finished("bound", seconds=0.1)
     assert value(two, "phalanx_binds_total", outcome="bound") is None
 
 
@@ -107,9 +107,9 @@ def test_the_process_itself_is_measured() -> None:
 def test_faults_of_nodes_are_shown_while_they_last() -> None:
     metrics = Metrics()
     faults = CycleStats(breaker="6 of 11 nodes turned bad", failure_scores={NodeName("n1"): 1500})
-    metrics.cycle_ended(CycleResult(cycle=1, stats=faults), seconds=0.1)
+    metrics.cycle_finished(CycleResult(cycle=1, stats=faults), seconds=0.1)
     assert value(metrics, "phalanx_breaker_open") == 1
     assert value(metrics, "phalanx_node_failure_score", node="n1") == 1.5
-    metrics.cycle_ended(CycleResult(cycle=2), seconds=0.1)
+    metrics.cycle_finished(CycleResult(cycle=2), seconds=0.1)
     assert value(metrics, "phalanx_breaker_open") == 0
     assert value(metrics, "phalanx_node_failure_score", node="n1") is None

@@ -4,8 +4,7 @@ It is the example of docs/plugins.md.
 """
 
 from msgspec import Struct
-
-from phalanx.framework.plugin import NodeFilter, NodePrice
+from phalanx.framework.plugin import NodeCost, NodeFilter
 from phalanx.framework.session import Session
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
@@ -30,7 +29,7 @@ class Tiers:
         """None means that this shape may run anywhere: the cheapest answer."""
         return _off_production if pod.namespace.endswith(self._suffix) else None
 
-    def node_price(self, pod: Pod, session: Session) -> NodePrice | None:
+    def node_cost(self, pod: Pod, session: Session) -> NodeCost | None:
         """Spare nodes are for emergencies."""
         return _dear_spares
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-
 from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig
 from phalanx.framework.registry import load_plugins
+from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.gangs import RoleSpec
 from phalanx.model.memory import Memory, Nomination
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.queues import Backfill, Ordering
-from phalanx.model.reading.shapes import shape_requesting
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
+
 from tests.actions.timeline import BEGIN, MINUTE, Timeline, Work
 from tests.builders import Scenario
 from tests.examples import holds
@@ -79,7 +79,7 @@ def test_pods_of_which_nobody_knows_when_they_were_made_do_not_age() -> None:
 
 
 def test_age_does_not_pass_a_gang_of_which_the_missing_members_do_not_exist_yet() -> None:
-    roles = (RoleSpec("worker", 2, 2, shape_requesting({GPU: 1})),)
+    roles = (RoleSpec("worker", 2, 2, shape_of_requests({GPU: 1})),)
     scenario = slots(2)
     scenario.now = NOW_S * 1000
     scenario.gang("young", 1, min=2, gpu=1, role="worker", roles=roles, reserves=True, priority=1)
@@ -142,7 +142,7 @@ def test_a_promise_holds_somebody_back_until_age_passes_it() -> None:
     scenario = made_at(timeline.scenario, "big", BEGIN // 1000)
     made_at(scenario, "old", BEGIN // 1000 - 3 * MINUTE_S // 2)
     first = scenario.decide(ageing(evicts=False))
-    assert first.verdict("old").reason is Reason.WOULD_DELAY  # of equal rank by now
+    assert first.verdict("old").reason is Reason.WOULD_DELAY_RESERVATION  # of equal rank by now
     assert first.result.wake_at == BEGIN + MINUTE // 2
     scenario.take(first).now = BEGIN + MINUTE // 2
     assert scenario.decide(ageing(evicts=False)).placed() == ["old"]

@@ -4,10 +4,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-
 from phalanx.framework import registry
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.registry import BUILT_IN
+
 from tests.builders import Scenario
 from tests.plugins import example
 

@@ -1,24 +1,24 @@
 """A gang rests after a failed bind, and no longer than it must."""
 
 from msgspec.structs import replace
-
-from phalanx.model.pods import Hold
+from phalanx.model.pods import BindBackoff
 from phalanx.model.reasons import Reason
+
 from tests.builders import Scenario
 
 
 def held(until: int) -> Scenario:
     scenario = Scenario().nodes("n", 2).gang("g", 2)
     first, second = scenario.members("g")
-    hold = Hold(until=until, failures=2, why="denied by a webhook")
-    return scenario.change("g", members=(first, replace(second, hold=hold)))
+    bind_backoff = BindBackoff(until=until, failures=2, why="denied by a webhook")
+    return scenario.change("g", members=(first, replace(second, bind_backoff=bind_backoff)))
 
 
 def test_it_rests_until_its_hold_is_over() -> None:
     scenario = held(until=Scenario().now + 1)
     result = scenario.decide()
     assert result.placed() == []
-    assert result.reasons() == {"g": Reason.HELD_AFTER_FAILURE}
+    assert result.reasons() == {"g": Reason.BACKOFF_AFTER_FAILURE}
     assert "failed 2 times in a row: denied by a webhook" in result.verdict("g").message
     assert result.result.wake_at == scenario.now + 1
 

@@ -1,10 +1,10 @@
 """Which conditions keep pods away, in which polarity."""
 
 import pytest
-
 from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig
 from phalanx.model.pods import Toleration
-from phalanx.plugins.node_health import HEALTHY_WHEN_FALSE, HEALTHY_WHEN_TRUE, NVSENTINEL_STATE
+from phalanx_plugins.node_health import HEALTHY_WHEN_FALSE, HEALTHY_WHEN_TRUE, NVSENTINEL_STATE
+
 from tests.builders import Scenario
 
 

@@ -1,11 +1,11 @@
 """Which nodes a pod may use and which it prefers."""
 
 import pytest
-
 from phalanx.model.nodes import Taint
 from phalanx.model.pods import Requirement, Term, Toleration, WeightedTerm
 from phalanx.model.reasons import Evidence, Reason
-from phalanx.model.snapshot import Claim
+from phalanx.model.snapshot import VolumeClaim
+
 from tests.builders import Scenario
 
 IN_B = Term((Requirement("zone", "In", ("b",)),))
@@ -63,15 +63,15 @@ def test_the_heavier_preference_wins() -> None:
 
 def test_a_bound_volume_binds_its_pod() -> None:
     scenario = Scenario().nodes("a", labels={"zone": "a"}).nodes("b", labels={"zone": "b"})
-    scenario.claims["team/data"] = Claim(node_affinity=(IN_B,))
-    scenario.claims["team/anywhere"] = Claim()
+    scenario.claims["team/data"] = VolumeClaim(node_affinity=(IN_B,))
+    scenario.claims["team/anywhere"] = VolumeClaim()
     result = scenario.gang("g", 2, claims=["data", "anywhere"]).decide()
     assert result.where("g") == {"b": 2}
 
 
 def test_a_volume_out_of_reach_is_told() -> None:
     scenario = Scenario().nodes("a", labels={"zone": "a"})
-    scenario.claims["team/data"] = Claim(node_affinity=(IN_B,))
+    scenario.claims["team/data"] = VolumeClaim(node_affinity=(IN_B,))
     verdict = scenario.gang("g", 1, claims=["data"]).decide().verdict("g")
     assert verdict.reason is Reason.NO_ELIGIBLE_NODE
     assert "volume of claim data cannot be mounted there" in verdict.message

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.model.gangs import Disruption
 from phalanx.model.memory import Memory, Nomination
@@ -13,6 +12,7 @@ from phalanx.model.names import GangId, NodeName
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU
+
 from tests.builders import Scenario
 
 STAYS = Disruption(preemptible=False)
@@ -126,7 +126,7 @@ def test_surplus_comes_inside_the_guarantee() -> None:
 
 
 def test_one_that_lost_all_its_members_begins_anew() -> None:
-    assert lasting(guaranteed(1), "again", 4, begins_anew=True).decide().placed() == ["again"]
+    assert lasting(guaranteed(1), "again", 4, starts_over=True).decide().placed() == ["again"]
 
 
 def test_one_that_is_partly_bound_is_completed() -> None:
@@ -216,4 +216,4 @@ def test_nor_when_gangs_are_moved_for_each_other_or_grow(
     kept = decided.result.queues["q"].guarantee[GPU]
     stay = [f"g{index}" for index, (_, _, stays, _) in enumerate(gangs) if stays]
     assert sum(len(decided.nodes(name)) for name in stay) <= kept
-    assert decided.result.stats.defects == ()
+    assert decided.result.stats.errors == ()

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
-
-from phalanx.model.pods import PodTerm
+from phalanx.model.pods import AffinityTerm
 from phalanx.model.reasons import Reason
 from phalanx.model.selectors import labels_match
+
 from tests.builders import Scenario, term
 
 HOST, RACK = "kubernetes.io/hostname", "test/rack"
@@ -189,8 +189,8 @@ class Kind(Struct, frozen=True):
 
     app: str
     cpu: int
-    near: tuple[PodTerm, ...] = ()
-    apart: tuple[PodTerm, ...] = ()
+    near: tuple[AffinityTerm, ...] = ()
+    apart: tuple[AffinityTerm, ...] = ()
 
 
 Roles = tuple[tuple[Kind, int], ...]
@@ -257,7 +257,7 @@ Seat = tuple[Kind, int]
 """A pod and the index of its node."""
 
 
-def means(one: PodTerm, kind: Kind) -> bool:
+def means(one: AffinityTerm, kind: Kind) -> bool:
     assert one.selector is not None
     return labels_match({"app": kind.app}, one.selector)
 
@@ -340,7 +340,7 @@ def placements(case: Case, roles: Roles, before: Sequence[Seat]) -> Iterator[lis
 def test_a_gang_starts_iff_kubernetes_could_let_its_pods_come_in_some_order(case: Case) -> None:
     scenario = scenario_of(case)
     result = scenario.decide()
-    assert result.result.stats.defects == ()
+    assert result.result.stats.errors == ()
     before: list[Seat] = []
     for number, roles in enumerate(case.gangs):
         name = f"g{number}"

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import pytest
-
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.names import QueueName
@@ -12,7 +11,8 @@ from phalanx.model.pods import Requirement, Term
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU
-from phalanx.plugins.drf import DominantShare, DrfArguments
+from phalanx_plugins.drf import DominantShare, DrfArguments
+
 from tests.builders import Scenario
 
 
@@ -26,7 +26,7 @@ def share(weight: int, gpu: int, cpu: int, ignored: tuple[str, ...] = ()) -> tup
     plugin.open(session)
     queue = session.queues.get(QueueName("q"))
     assert queue is not None
-    return plugin.queue_key(queue, session)
+    return plugin.queue_order(queue, session)
 
 
 @pytest.mark.parametrize(

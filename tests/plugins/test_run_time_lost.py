@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId
 from phalanx.model.pods import Device, PodPhase
-from phalanx.plugins.run_time_lost import RunTimeLost, RunTimeLostArguments
+from phalanx_plugins.run_time_lost import RunTimeLost, RunTimeLostArguments
+
 from tests.builders import Scenario
 
 NOW = 60_000_000_000
@@ -19,7 +19,7 @@ HOUR = 3600
 def price(scenario: Scenario, name: str = "g") -> int:
     session = Session(scenario.snapshot(), SchedulerConfig())
     gang = session.gangs[GangId(f"gang-{name}")]
-    return RunTimeLost(RunTimeLostArguments(per_eviction=0)).eviction_price(gang, gang.members, session)
+    return RunTimeLost(RunTimeLostArguments(per_eviction=0)).eviction_cost(gang, gang.members, session)
 
 
 def running(hours: int = 1, *, checkpointed: int = 0, device: Device | None = None, **asked: Any) -> Scenario:

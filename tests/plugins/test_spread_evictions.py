@@ -2,11 +2,11 @@
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId
-from phalanx.plugins.spread_evictions import SpreadEvictions, SpreadEvictionsArguments
+from phalanx_plugins.spread_evictions import SpreadEvictions, SpreadEvictionsArguments
+
 from tests.builders import Scenario
 
 
@@ -23,7 +23,7 @@ def tenants(first: int, second: int) -> Scenario:
 def price(scenario: Scenario, gang: str) -> int:
     session = Session(scenario.snapshot(), SchedulerConfig())
     found = session.gangs[GangId(f"gang-{gang}")]
-    return SpreadEvictions(SpreadEvictionsArguments(most=600)).eviction_price(found, found.members, session)
+    return SpreadEvictions(SpreadEvictionsArguments(most=600)).eviction_cost(found, found.members, session)
 
 
 @pytest.mark.parametrize(

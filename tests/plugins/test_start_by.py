@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.model.queues import Ordering
 from phalanx.model.reasons import Evidence, Reason
+
 from tests.builders import Scenario
 
 NOW = 10_000_000_000
@@ -115,7 +115,7 @@ def test_a_started_gang_has_met_its_time_or_missed_it_for_good() -> None:
     decided = scenario.decide()
     assert "startBy" not in decided.verdict("late").message
     assert decided.result.wake_at is None
-    scenario.gang("again", 1, gpu=2, queue="q", start_by=NOW, begins_anew=True)
+    scenario.gang("again", 1, gpu=2, queue="q", start_by=NOW, starts_over=True)
     assert "startBy" not in scenario.decide().verdict("again").message
 
 

@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
-from phalanx.limits import CLAIM_MS, PARTIAL_GANG_GRACE_MS
+from phalanx.limits import CAPACITY_HOLD_MS, PARTIAL_GANG_GRACE_MS
+from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.gangs import (
     Disruption,
     Recovery,
@@ -16,21 +16,21 @@ from phalanx.model.gangs import (
     RoleSpec,
     Runtime,
     SubgroupSpec,
-    TopologyWish,
+    TopologyRequest,
 )
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
 from phalanx.model.pods import PodPhase, Requirement, Term
 from phalanx.model.queues import Backfill, Cell, Flavor, Ordering, QueueState
-from phalanx.model.reading.shapes import shape_requesting
-from phalanx.model.reasons import Evidence, Problem, Reason, Standing, Verdict
+from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
 from phalanx.model.resources import GPU
-from phalanx.model.snapshot import Claim
+from phalanx.model.snapshot import VolumeClaim
+
 from tests.builders import Scenario, term
 
 FOUND_WHILE_READING: Final = (
-    Reason.POD_GROUP_MISSING,
+    Reason.POD_GROUP_NOT_FOUND,
     Reason.NOT_A_MEMBER,
-    Reason.GROUP_CONTRADICTION,
+    Reason.INCONSISTENT_GANG,
     Reason.UNSUPPORTED_FIELD,
     Reason.INVALID_OBJECT,
 )
@@ -49,8 +49,8 @@ def roomy() -> Scenario:
 
 @pytest.mark.parametrize("reason", FOUND_WHILE_READING)
 def test_what_was_found_while_reading_is_told_as_it_is(reason: Reason) -> None:
-    problem = Problem(reason=reason, message="spec.x: is wrong", next_step="Correct spec.x")
-    found = verdict(roomy().gang("g", 1, problems=(problem, Problem(Reason.INVALID_OBJECT, "second"))))
+    problem = Objection(reason=reason, message="spec.x: is wrong", next_step="Correct spec.x")
+    found = verdict(roomy().gang("g", 1, problems=(problem, Objection(Reason.INVALID_OBJECT, "second"))))
     assert (found.reason, found.message, found.next_step) == (reason, problem.message, problem.next_step)
     assert found.group == "team/g"
 
@@ -95,9 +95,9 @@ def test_members_missing_of_a_role() -> None:
     assert found.message == "role chief needs 1 more, and 0 wait"
 
 
-def test_queue_unknown() -> None:
+def test_queue_not_found() -> None:
     found = verdict(roomy().queue("vision").gang("g", 1, queue="vison"))
-    assert found.reason is Reason.QUEUE_UNKNOWN
+    assert found.reason is Reason.QUEUE_NOT_FOUND
     assert "vison" in found.message
     assert "default, vision" in found.next_step
 
@@ -108,7 +108,7 @@ def test_queue_not_leaf() -> None:
 
 
 def test_queue_invalid() -> None:
-    problem = Problem(Reason.QUEUE_INVALID, "spec.parent: it is its own ancestor", "Break the circle")
+    problem = Objection(Reason.QUEUE_INVALID, "spec.parent: it is its own ancestor", "Break the circle")
     scenario = roomy().queue("bad", problems=(problem,)).queue("below", parent="bad").queue("good")
     scenario.gang("g", 1, queue="below").gang("other", 1, queue="good")
     found = verdict(scenario)
@@ -127,7 +127,7 @@ def test_queue_limit() -> None:
     scenario = roomy().queue("q", limit={GPU: 8}).gang("old", 6, gpu=1, bound=6, queue="q")
     found = verdict(scenario.gang("g", 4, gpu=1, queue="q"))
     assert found.reason is Reason.QUEUE_LIMIT
-    assert found.reason.standing is Standing.WAITING
+    assert found.reason.category is Category.WAITING
     assert found.evidence == (
         Evidence("limit of queue q", "4 nvidia.com/gpu needed, 2 nvidia.com/gpu left"),
         Evidence("conflict of limit of queue q", "each of them is part of it"),
@@ -142,23 +142,23 @@ def test_above_queue_limit() -> None:
     scenario = roomy().queue("q", limit={GPU: 8}).gang("old", 6, gpu=1, bound=6, queue="q")
     found = verdict(scenario.gang("g", 9, gpu=1, queue="q"))
     assert found.reason is Reason.ABOVE_QUEUE_LIMIT
-    assert found.reason.standing is Standing.IMPOSSIBLE
+    assert found.reason.category is Category.IMPOSSIBLE
     assert "allows 8 nvidia.com/gpu" in found.message
     assert found.next_step == "Raise the limit of queue q by 1 nvidia.com/gpu, or lower minMember to 8"
 
 
-def test_topology_unknown() -> None:
+def test_topology_not_found() -> None:
     found = verdict(roomy().gang("g", 2, required="spine"))
-    assert found.reason is Reason.TOPOLOGY_UNKNOWN
+    assert found.reason is Reason.TOPOLOGY_NOT_FOUND
     assert "zone, rack" in found.message
-    found = verdict(roomy().gang("g", 2, wish=TopologyWish(topology="fabric", required="rack")))
-    assert found.reason is Reason.TOPOLOGY_UNKNOWN
+    found = verdict(roomy().gang("g", 2, wish=TopologyRequest(topology="fabric", required="rack")))
+    assert found.reason is Reason.TOPOLOGY_NOT_FOUND
     assert "fabric" in found.message
 
 
 def test_volume_not_bound() -> None:
     scenario = roomy().gang("g", 2, claims=["data"]).gang("lost", 1, claims=["none"])
-    scenario.claims["team/data"] = Claim(why_unusable="it is not bound to a volume yet")
+    scenario.claims["team/data"] = VolumeClaim(why_unusable="it is not bound to a volume yet")
     found = verdict(scenario)
     assert found.reason is Reason.VOLUME_NOT_BOUND
     assert "team/data" in found.message
@@ -170,14 +170,14 @@ def test_no_eligible_node() -> None:
     scenario = roomy().nodes("c", 3, gpu=4, cordoned=True).gang("g", 1, selector={"group": "x"})
     found = verdict(scenario)
     assert found.reason is Reason.NO_ELIGIBLE_NODE
-    assert found.reason.standing is Standing.IMPOSSIBLE
+    assert found.reason.category is Category.IMPOSSIBLE
     assert found.evidence == (
         Evidence("nodes", "node selector does not match", 4),
         Evidence("nodes", "cordoned", 3),
     )
 
 
-def test_nodes_out_of_service() -> None:
+def test_nodes_unavailable() -> None:
     """All that is wrong is lifted for the question: cordons, faults and their taints, an unknown place."""
     not_ready = Taint("node.kubernetes.io/not-ready", TaintEffect.NO_SCHEDULE)
     scenario = (
@@ -186,8 +186,8 @@ def test_nodes_out_of_service() -> None:
     scenario.nodes("c", gpu=8, conditions={"Ready": "False"}, taints=[not_ready], within="a")
     scenario.nodes("d", gpu=8, conditions={TOPOLOGY_UNKNOWN: "True"}, within="a")
     found = verdict(scenario.gang("old", 1, gpu=8, on=["a-0"]).gang("g", 6, gpu=8, required="rack"))
-    assert found.reason is Reason.NODES_OUT_OF_SERVICE
-    assert found.reason.standing is Standing.WAITING
+    assert found.reason is Reason.NODES_UNAVAILABLE
+    assert found.reason.category is Category.WAITING
     assert found.message.endswith(
         "while nodes are out of service: 2 cordoned, 1 condition NodeNotInNWTopologyCM is True, "
         "1 condition Ready is False"
@@ -200,7 +200,7 @@ def test_nodes_out_of_service() -> None:
 
 def test_a_gang_that_may_use_only_cordoned_nodes_waits_for_them() -> None:
     scenario = roomy().nodes("c", 3, gpu=8, cordoned=True).gang("g", 1, selector={"group": "c"})
-    assert verdict(scenario).reason is Reason.NODES_OUT_OF_SERVICE
+    assert verdict(scenario).reason is Reason.NODES_UNAVAILABLE
 
 
 def test_what_fits_the_nodes_that_are_in_service_waits_for_room_not_for_nodes() -> None:
@@ -308,7 +308,7 @@ def test_room_that_is_kept_is_told_where_others_were_placed_in_the_same_cycle() 
     scenario.gang("g", 1, gpu=8, queue="a", disruption=Disruption(preemptible=False))
     decided = scenario.decide()
     assert decided.placed() == ["early"]
-    assert decided.verdict("g").reason is Reason.ROOM_KEPT
+    assert decided.verdict("g").reason is Reason.CAPACITY_RESERVED
 
 
 def test_what_was_told_stays_in_sight_until_it_is_explained_anew() -> None:
@@ -331,7 +331,7 @@ def test_what_was_told_stays_in_sight_until_it_is_explained_anew() -> None:
     assert not any("something changed" in each.message for each in last.result.verdicts)
 
 
-def test_held_after_failure() -> None:
+def test_backoff_after_failure() -> None:
     scenario = roomy().gang("other", 3, gpu=8, on=["n-1", "m-0", "m-1"])
     scenario.gang("g", 2, gpu=8, bound=1, controller=None)
     scenario.take(scenario.decide())
@@ -339,7 +339,7 @@ def test_held_after_failure() -> None:
     result = scenario.decide()
     assert result.evicted() == []
     found = result.verdict("g")
-    assert found.reason is Reason.HELD_AFTER_FAILURE
+    assert found.reason is Reason.BACKOFF_AFTER_FAILURE
     assert found.evidence == (Evidence("team/g-0", "holds node n-0"),)
 
 
@@ -367,11 +367,11 @@ def test_queue_held() -> None:
     assert found.message == "queue q is held and starts no work for now"
 
 
-def test_behind_first_in_queue() -> None:
+def test_blocked_by_queue_head() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).queue("q", ordering=Ordering.STRICT_FIFO)
     scenario.gang("run", 8, gpu=1, bound=8).gang("first", 1, gpu=1, queue="q")
     found = verdict(scenario.gang("g", 1, queue="q"))
-    assert found.reason is Reason.BEHIND_FIRST_IN_QUEUE
+    assert found.reason is Reason.BLOCKED_BY_QUEUE_HEAD
     assert found.message.startswith("gang team/first is before it in queue q")
 
 
@@ -384,27 +384,27 @@ def test_pod_affinity() -> None:
     assert "pods that pod anti-affinity by kubernetes.io/hostname avoids are there" in str(found.evidence)
 
 
-def test_room_kept() -> None:
+def test_capacity_reserved() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8).gang("broken", 1, min=2, gpu=8, bound=1, started=True)
     found = verdict(scenario.gang("g", 1, gpu=8))
-    assert found.reason is Reason.ROOM_KEPT
+    assert found.reason is Reason.CAPACITY_RESERVED
     assert "kept for members that team/broken lost or waits for" in found.message
 
 
-def test_reservation_ended() -> None:
-    declared = RoleSpec("worker", 2, 2, shape_requesting({GPU: 1}))
+def test_reservation_expired() -> None:
+    declared = RoleSpec("worker", 2, 2, shape_of_requests({GPU: 1}))
     scenario = roomy().gang("g", 1, min=2, gpu=1, role="worker", reserves=True, roles=(declared,))
     scenario.take(scenario.decide())
-    scenario.now += CLAIM_MS
+    scenario.now += CAPACITY_HOLD_MS
     found = verdict(scenario)
-    assert found.reason is Reason.RESERVATION_ENDED
+    assert found.reason is Reason.RESERVATION_EXPIRED
     assert found.message.startswith("1 pod of role worker did not come within 10 minutes")
 
 
-def test_room_being_made() -> None:
+def test_eviction_in_progress() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).gang("low", 2, gpu=4, on=["n-0"] * 2)
     found = verdict(scenario.gang("g", 1, gpu=8, priority=1))
-    assert found.reason is Reason.ROOM_BEING_MADE
+    assert found.reason is Reason.EVICTION_IN_PROGRESS
     assert "2 pods are evicted for it" in found.message
 
 
@@ -418,18 +418,18 @@ def test_preempted() -> None:
     assert "evicted in favour of team/high: 2 pods must give back their nodes first" in found.message
 
 
-def test_cells_kept() -> None:
+def test_cells_reserved() -> None:
     scenario = Scenario("rack").nodes("n", 1, gpu=8, within="r1").queue("q", cells=(Cell("rack", 1),))
     found = verdict(scenario.gang("g", 1, gpu=8))
-    assert found.reason is Reason.CELLS_KEPT
+    assert found.reason is Reason.CELLS_RESERVED
     assert "no room beside the cells of queue q: rack r1" in found.message
 
 
-def test_would_delay() -> None:
+def test_would_delay_reservation() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8).queue("default", backfill=Backfill.EASY)
     scenario.gang("run", 1, gpu=8, bound=1, runtime=Runtime(max_ms=60_000)).gang("big", 2, gpu=8)
     found = verdict(scenario.gang("g", 1, gpu=8))
-    assert found.reason is Reason.WOULD_DELAY
+    assert found.reason is Reason.WOULD_DELAY_RESERVATION
     assert "to use it longer would delay gang team/big" in found.message
 
 
@@ -465,4 +465,4 @@ def _snake(reason: Reason) -> str:
 @pytest.mark.parametrize("reason", Reason)
 def test_the_documentation_tells_the_standing_of_each_reason(reason: Reason) -> None:
     documentation = (Path(__file__).resolve().parents[2] / "docs" / "reasons.md").read_text()
-    assert f"| `{reason}` | {reason.standing} |" in documentation
+    assert f"| `{reason}` | {reason.category} |" in documentation

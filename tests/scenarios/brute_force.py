@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from phalanx.cli.app import main
 
 FOLDER = Path(__file__).parent

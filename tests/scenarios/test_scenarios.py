@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from phalanx.cli.app import main
 
 FOLDER = Path(__file__).parent

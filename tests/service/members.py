@@ -1,7 +1,6 @@
 """A gang whose members are in the states that a test names."""
 
 import msgspec
-
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import DEFAULT_QUEUE, GangId, NodeName, PodUid, ShapeKey
 from phalanx.model.pods import Pod, PodPhase, PodShape

@@ -12,10 +12,11 @@ from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.client import Client
 from phalanx.observe.metrics import Metrics
-from phalanx.service.scheduler import Identity, Parts, Scheduler
-from phalanx.sim.api.requests import Request
-from phalanx.sim.apiserver import ApiServer
-from phalanx.sim.transport import InMemoryTransport
+from phalanx.service.scheduler import Identity, Scheduler, SchedulerDependencies
+from phalanx_simulator.embedded.apiserver.requests import Request
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+
+from tests.in_memory_transport import InMemoryTransport
 from tests.kube.faults import FaultyTransport
 
 Manifest = dict[str, Any]
@@ -94,7 +95,7 @@ async def running() -> AsyncIterator[World]:
     world, config = World(), SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)
     scheduler = Scheduler(
-        Parts(
+        SchedulerDependencies(
             client=Client(world.transport),
             lease_client=Client(InMemoryTransport(world.server)),
             cache=cache,

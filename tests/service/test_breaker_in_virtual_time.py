@@ -2,11 +2,11 @@
 
 import asyncio
 
-from phalanx.sim import workloads
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.limits import SIM_NODE_GRACE_S
-from phalanx.sim.network import Effect, Rule
-from phalanx.sim.world import World, WorldSettings, in_world
+from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded.limits import SIM_NODE_GRACE_S
+from phalanx_simulator.hosts.network import Effect, Rule
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 NODES = 12
 GRACE_S = 10

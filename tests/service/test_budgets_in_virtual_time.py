@@ -2,10 +2,10 @@
 
 import asyncio
 
-from phalanx.sim import workloads
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.store import Key, Object
-from phalanx.sim.world import World, WorldSettings, in_world
+from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 BUDGET = {
     "apiVersion": "policy/v1",

@@ -1,12 +1,12 @@
 """What speaks against an eviction when the cluster has changed since it was decided."""
 
 import pytest
-
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted
 from phalanx.model.decisions import Evict
 from phalanx.model.names import GangId, PodUid
 from phalanx.service.eviction_check import CacheEvictionCheck
+
 from tests.model.written import label, node, pod, pod_group
 
 

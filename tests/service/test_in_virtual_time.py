@@ -3,13 +3,13 @@
 import asyncio
 from typing import Any
 
-from phalanx.limits import BIND_HOLD_LONGEST_MS, PARTIAL_GANG_GRACE_MS
+from phalanx.limits import GANG_BACKOFF_LONGEST_MS, PARTIAL_GANG_GRACE_MS
 from phalanx.model.names import API_GROUP, LABEL_POD_GROUP
-from phalanx.sim import workloads
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.network import Effect, Rule
-from phalanx.sim.store import Key, Object
-from phalanx.sim.world import World, WorldSettings, in_world
+from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.hosts.network import Effect, Rule
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 HOUR_MS = 3_600_000
 
@@ -88,7 +88,7 @@ def test_a_wall_clock_that_is_set_back_holds_up_nobody() -> None:
         assert bound(world) == []
         world.replicas[0].clock.jump(-HOUR_MS)
         rule.times = 0
-        await asyncio.sleep(2 * BIND_HOLD_LONGEST_MS / 1000)
+        await asyncio.sleep(2 * GANG_BACKOFF_LONGEST_MS / 1000)
         assert len(bound(world)) == 3
 
     world = in_world(WorldSettings(seed=1, replicas=1, checks=ALL_CHECKS), play)

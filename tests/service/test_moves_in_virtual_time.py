@@ -5,10 +5,10 @@ from collections import Counter
 
 from phalanx.framework.config import ActionName, ConsolidationConfig, SchedulerConfig
 from phalanx.model.decisions import MovePlan
-from phalanx.sim import workloads
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.store import Key, Object
-from phalanx.sim.world import World, WorldSettings, in_world
+from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 ACTIONS = (*SchedulerConfig().actions, ActionName.CONSOLIDATE)
 REST_S = 60
@@ -89,6 +89,6 @@ def test_a_pod_without_a_group_moves_too() -> None:
 def test_a_dry_run_moves_nobody() -> None:
     world, found, plans = play(grouped=True, dry_run=True)
     assert world.violations.kept == []
-    assert [plan.carried_out for plan in plans] == [False]
+    assert [plan.is_executed for plan in plans] == [False]
     assert found["large"] == {"": 1}
     assert found["stays"] == found["before/stays"]

@@ -6,12 +6,13 @@ from typing import Any
 
 from phalanx.limits import OPTIONAL_KIND_RETRY_S
 from phalanx.model.names import API_GROUP
-from phalanx.sim import workloads
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.kubelet import START_SECONDS
-from phalanx.sim.store import Object
-from phalanx.sim.world import World, WorldSettings, in_world
-from phalanx.sim.zones import TOPOLOGIES
+from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded.kubelets.kubelet import START_SECONDS
+from phalanx_simulator.embedded.kubelets.numa_zones import TOPOLOGIES
+from phalanx_simulator.embedded.store import Object
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.runs.world import World, WorldSettings, in_world
+
 from tests.node_topologies import CRD, node_topology
 
 ZONE = {"cpu": "32", "nvidia.com/gpu": "4"}

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Deleted
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
+from phalanx.model.api.node_topology import NodeResourceTopology
 from phalanx.model.memory import Memory
 from phalanx.model.pods import Device
 from phalanx.model.snapshot import Level, Topology
-from phalanx.model.wire.node_topology import NodeResourceTopology
-from phalanx.service.plan_check import CachePlanCheck
+from phalanx.service.plan_check import CachePlacementCheck
+
 from tests.model.written import label, node, pod, pod_group, written
 from tests.node_topologies import node_topology
 
@@ -33,7 +33,7 @@ def why(changed: Change | None) -> str | None:
     rack = {"rack": "r"}
     objects = (node("n", labels=rack, status=ROOM), member)
     cache.apply_all(map(Applied, (*objects, pod_group("g", topology={"required": "rack"}))))
-    check = CachePlanCheck(cache, config)
+    check = CachePlacementCheck(cache, config)
     snapshot = cache.snapshot(now=0, seed=0, memory=Memory())
     snapshot = replace(snapshot, topologies={"": Topology("", (Level("rack", "rack"),))})
     (placement,) = decide(snapshot, config).placements
@@ -84,7 +84,7 @@ def test_a_node_that_lacks_what_others_use_still_takes_what_asks_for_none_of_it(
     cache.apply_all(map(Applied, (node("n", status=offered), old, new)))
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
-    assert CachePlanCheck(cache, config).gang(placement) is None
+    assert CachePlacementCheck(cache, config).gang(placement) is None
 
 
 SHARING = {label("gpu-sharing"): "true", "nvidia.com/gpu.count": "2"}
@@ -118,10 +118,10 @@ def test_a_device_that_somebody_else_took_meanwhile(meta: dict[str, Any], said: 
     (bind,) = placement.binds
     assert bind.device == Device(index=1, taken=200)
     cache.apply(Assumed(bind.pod, bind.node, bind.device))
-    assert CachePlanCheck(cache, config).gang(placement) is None
+    assert CachePlacementCheck(cache, config).gang(placement) is None
     cache.apply(Applied(pod("other", uid="other", nodeName="n", meta=meta)))
     cache.check_invariants()
-    assert CachePlanCheck(cache, config).gang(placement) == said
+    assert CachePlacementCheck(cache, config).gang(placement) == said
 
 
 ASKS_FOR_MORE = "pod team/new asks for more of a GPU since the plan was made"
@@ -152,7 +152,7 @@ def test_a_pod_that_asks_for_more_of_a_device_meanwhile(
     cache.apply(Applied(node("n", labels={**labels, "nvidia.com/gpu.memory": memory}, status=ROOM)))
     (bind,) = placement.binds
     cache.apply(Assumed(bind.pod, bind.node, bind.device))
-    assert CachePlanCheck(cache, config).gang(placement) == said
+    assert CachePlacementCheck(cache, config).gang(placement) == said
 
 
 def test_a_plan_for_a_device_that_the_node_has_not_any_more() -> None:
@@ -165,7 +165,7 @@ def test_a_plan_for_a_device_that_the_node_has_not_any_more() -> None:
     (bind,) = placement.binds
     cache.apply(Assumed(bind.pod, bind.node, bind.device))
     cache.apply(Applied(node("n", labels={**SHARING, "nvidia.com/gpu.count": "1"}, status=ROOM)))
-    said = CachePlanCheck(cache, config).gang(placement)
+    said = CachePlacementCheck(cache, config).gang(placement)
     assert said == "GPU 1 of node n has too little left since the plan was made"
 
 
@@ -184,9 +184,9 @@ def test_a_member_that_stands_holds_the_gang_together() -> None:
     (placement,) = decide(snapshot, config).placements
     assert [bind.node for bind in placement.binds] == ["n2"]
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
-    assert CachePlanCheck(cache, config).gang(placement) is None
+    assert CachePlacementCheck(cache, config).gang(placement) is None
     cache.apply(Applied(node("n1", labels={"rack": "another"}, status=ROOM)))
-    said = CachePlanCheck(cache, config).gang(placement)
+    said = CachePlacementCheck(cache, config).gang(placement)
     assert said == "pod team/old is not in the domain of the plan any more"
 
 
@@ -207,7 +207,7 @@ def test_a_node_of_a_subgroup_is_looked_at_again(rack: str, said: str | None) ->
     assert (placement.within, placement.homes) == ({}, {"n": {"rack": "r"}})
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
     cache.apply(Applied(node("n", labels={"rack": rack}, status=ROOM)))
-    found = CachePlanCheck(cache, config).gang(placement)
+    found = CachePlacementCheck(cache, config).gang(placement)
     assert (found is None) if said is None else (said in (found or ""))
 
 
@@ -223,7 +223,7 @@ def test_a_pod_that_must_be_apart_has_come_meanwhile() -> None:
     cache.apply_all(map(Applied, (*nodes, *members, pod_group("g", minMember=2))))
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     cache.apply_all(Assumed(bind.pod, bind.node) for bind in placement.binds)
-    check = CachePlanCheck(cache, config)
+    check = CachePlacementCheck(cache, config)
     assert check.gang(placement) is None
     cache.apply(Applied(pod("f", uid="f", nodeName="n", schedulerName="other", labels={"app": "x"})))
     (at_n,) = [bind for bind in placement.binds if bind.node == "n"]
@@ -257,7 +257,7 @@ def test_zones_that_others_may_have_taken_meanwhile(sizes: list[int], said: str 
     cache, config = zoned_cache(asking("a", 4)), SchedulerConfig()
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
-    check = CachePlanCheck(cache, config)
+    check = CachePlacementCheck(cache, config)
     assert check.gang(placement) is None
     for index, size in enumerate(sizes):
         cache.apply(Applied(asking(f"x{index}", size, nodeName="n", status={"phase": phase})))
@@ -270,7 +270,7 @@ def test_zones_that_became_smaller_meanwhile() -> None:
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
     small = {"example.com/gpu": "2"}
     cache.apply(Applied(written(NodeResourceTopology, node_topology("n", *[small] * 4))))
-    said = CachePlanCheck(cache, config).gang(placement)
+    said = CachePlacementCheck(cache, config).gang(placement)
     assert said == "node n: have no NUMA zone with 4 example.com/gpu together"
 
 
@@ -287,7 +287,7 @@ def test_a_member_that_runs_already_takes_nothing_from_the_others() -> None:
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     for bind in placement.binds:
         cache.apply(Assumed(bind.pod, bind.node))
-    check = CachePlanCheck(cache, config)
+    check = CachePlacementCheck(cache, config)
     assert check.gang(placement) is None
     cache.apply(Applied(asking("b", 4, labels=labels, **runs)))
     bind = next(each for each in placement.binds if each.name == "a")

@@ -2,13 +2,13 @@
 
 import msgspec
 import pytest
-
+from phalanx.model.api.phalanx import Counts, PodGroupStatus, StartStatus
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict
-from phalanx.model.wire.phalanx import Counts, PodGroupStatus, StartStatus
-from phalanx.service.pod_group_status import Told, status_of, status_without_members
+from phalanx.service.pod_group_status import GangReport, status_of, status_without_members
+
 from tests.service.members import (
     ASSUMED,
     BOUND,
@@ -45,11 +45,11 @@ PLACED = Placement(
 )
 
 
-NEVER_TOLD = Told()
+NEVER_TOLD = GangReport()
 NEW = PodGroupStatus()
 
 
-def status(of: Gang, told: Told = NEVER_TOLD, before: PodGroupStatus = NEW) -> PodGroupStatus:
+def status(of: Gang, told: GangReport = NEVER_TOLD, before: PodGroupStatus = NEW) -> PodGroupStatus:
     return status_of(of, told, before=before, now_ms=NOW_MS)
 
 
@@ -83,7 +83,7 @@ def test_a_started_gang_that_lost_a_member_stays_running() -> None:
 
 
 def test_a_gang_that_gives_back_what_it_holds_is_releasing() -> None:
-    assert status(gang(BOUND, WAITING), Told(releasing=True)).phase == "Releasing"
+    assert status(gang(BOUND, WAITING), GangReport(releasing=True)).phase == "Releasing"
 
 
 def test_a_gang_that_lost_a_member_before_anything_was_written_has_started_all_the_same() -> None:
@@ -104,7 +104,7 @@ def test_counts_leave_out_deleting_members_and_count_assumed_ones_as_pending() -
 
 
 def test_a_verdict_is_shown_while_somebody_waits() -> None:
-    told = Told(verdict=REFUSED, position=4)
+    told = GangReport(verdict=REFUSED, position=4)
     waiting = status(gang(WAITING, WAITING), told)
     assert (waiting.reason, waiting.message) == ("InsufficientCapacity", "needs 2, 1 is free.")
     assert (waiting.next_step, waiting.queue_position) == ("Free 1 more.", 4)
@@ -116,14 +116,14 @@ def test_a_verdict_is_shown_while_somebody_waits() -> None:
 
 def test_an_expected_start_is_shown_while_somebody_waits() -> None:
     start = ExpectedStart(at=60_000, earliest=0, latest=120_500, method="estimates")
-    told = Told(verdict=msgspec.structs.replace(REFUSED, start=start))
+    told = GangReport(verdict=msgspec.structs.replace(REFUSED, start=start))
     assert status(gang(WAITING), told).expected_start == StartStatus(
         at="1970-01-01T00:01:00Z",
         earliest="1970-01-01T00:00:00Z",
         latest="1970-01-01T00:02:00Z",
         method="estimates",
     )
-    assert status(gang(WAITING), Told(verdict=REFUSED)).expected_start is None
+    assert status(gang(WAITING), GangReport(verdict=REFUSED)).expected_start is None
     assert status(gang(RUNNING), told).expected_start is None
 
 
@@ -133,7 +133,9 @@ def test_the_condition_tells_what_is_wrong_the_evidence_and_what_would_help() ->
         Evidence("nodes", "cordoned", 3),
         Evidence("nodes", "too little nvidia.com/gpu free"),
     )
-    found = status(gang(WAITING, WAITING), Told(verdict=msgspec.structs.replace(REFUSED, evidence=evidence)))
+    found = status(
+        gang(WAITING, WAITING), GangReport(verdict=msgspec.structs.replace(REFUSED, evidence=evidence))
+    )
     assert found.conditions[0].message == (
         "needs 2, 1 is free. rack a: room for 1 of 2 pods; nodes: 3 cordoned, "
         "1 too little nvidia.com/gpu free. Free 1 more."
@@ -141,7 +143,7 @@ def test_the_condition_tells_what_is_wrong_the_evidence_and_what_would_help() ->
 
 
 def test_placement_and_certificate_outlive_the_cycle_that_made_them() -> None:
-    first = status(gang(ASSUMED, ASSUMED), Told(placement=PLACED))
+    first = status(gang(ASSUMED, ASSUMED), GangReport(placement=PLACED))
     assert first.placement is not None
     assert first.certificate is not None
     assert (first.placement.level, first.placement.domain) == ("rack", "z1/r1")
@@ -151,10 +153,10 @@ def test_placement_and_certificate_outlive_the_cycle_that_made_them() -> None:
 
 
 def test_a_gang_that_begins_anew_has_not_started_for_the_next_leader_either() -> None:
-    anew = msgspec.structs.replace(gang(WAITING, WAITING), begins_anew=True)
+    anew = msgspec.structs.replace(gang(WAITING, WAITING), starts_over=True)
     before = PodGroupStatus(started_at=NOW)
-    assert status_of(anew, Told(), before=before, now_ms=NOW_MS).started_at is None
-    assert status_of(gang(WAITING, WAITING), Told(), before=before, now_ms=NOW_MS).started_at == NOW
+    assert status_of(anew, GangReport(), before=before, now_ms=NOW_MS).started_at is None
+    assert status_of(gang(WAITING, WAITING), GangReport(), before=before, now_ms=NOW_MS).started_at == NOW
 
 
 def test_a_gang_that_reserves_has_started_with_its_first_member() -> None:
@@ -170,14 +172,14 @@ def test_a_gang_that_reserves_has_started_with_its_first_member() -> None:
 
 
 def test_it_tells_that_its_reservation_ended_until_its_members_have_come() -> None:
-    ended = msgspec.structs.replace(REFUSED, reason=Reason.RESERVATION_ENDED)
+    ended = msgspec.structs.replace(REFUSED, reason=Reason.RESERVATION_EXPIRED)
     reserving = msgspec.structs.replace(gang(RUNNING), reserves=True)
-    told = status(reserving, Told(verdict=ended))
+    told = status(reserving, GangReport(verdict=ended))
     [condition] = told.conditions
-    assert (told.reason, told.message, condition.status) == ("ReservationEnded", ended.message, "True")
+    assert (told.reason, told.message, condition.status) == ("ReservationExpired", ended.message, "True")
     assert condition.message.startswith(ended.message)
-    assert status(reserving, Told(verdict=REFUSED)).reason is None
-    assert status(gang(RUNNING, RUNNING), Told(verdict=ended)).reason is None
+    assert status(reserving, GangReport(verdict=REFUSED)).reason is None
+    assert status(gang(RUNNING, RUNNING), GangReport(verdict=ended)).reason is None
 
 
 def test_a_gang_that_failed_before_it_was_whole_was_never_scheduled() -> None:

@@ -1,9 +1,8 @@
 """What a Queue says of itself."""
 
 import msgspec
-
 from phalanx.model.decisions import QueueReport
-from phalanx.model.reasons import Problem, Reason
+from phalanx.model.reasons import Objection, Reason
 from phalanx.service.queue_status import status_of
 
 REPORT = QueueReport(allocated={"cpu": 1500, "nvidia.com/gpu": 8}, pending_gangs=2, pending_pods=16)
@@ -17,7 +16,7 @@ def test_amounts_are_quantities_and_waiting_work_is_counted() -> None:
 
 
 def test_a_queue_that_contradicts_itself_says_so() -> None:
-    problem = Problem(Reason.QUEUE_INVALID, "spec.parent: there is no queue nowhere")
+    problem = Objection(Reason.QUEUE_INVALID, "spec.parent: there is no queue nowhere")
     status = status_of(msgspec.structs.replace(REPORT, problems=(problem,)), now_ms=0)
     [condition] = status.conditions
     assert (condition.status, condition.reason) == ("False", "QueueInvalid")
@@ -38,8 +37,8 @@ def test_what_a_queue_is_due() -> None:
 
 
 def test_guarantees_that_cannot_be_kept_are_another_condition() -> None:
-    problem = Problem(Reason.QUEUE_INVALID, "spec.guarantee[cpu]: 1 of 2")
-    status = status_of(msgspec.structs.replace(REPORT, unkept=(problem,)), now_ms=0)
+    problem = Objection(Reason.QUEUE_INVALID, "spec.guarantee[cpu]: 1 of 2")
+    status = status_of(msgspec.structs.replace(REPORT, unmet_guarantees=(problem,)), now_ms=0)
     assert [(each.type, each.status) for each in status.conditions] == [
         ("Ready", "True"),
         ("Guaranteed", "False"),

@@ -4,12 +4,11 @@ import asyncio
 from typing import Final
 
 import pytest
-
-from phalanx.sim import workloads
-from phalanx.sim.client import Client
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.podbypod import SCHEDULER_NAME, PodByPodScheduler
-from phalanx.sim.world import World, WorldSettings, in_world
+from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded.client import Client
+from phalanx_simulator.embedded.controllers.pod_by_pod_scheduler import SCHEDULER_NAME, PodByPodScheduler
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 NODES: Final = 4
 GANGS: Final = 4

@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 from phalanx.limits import BIND_ATTEMPTS_MAX, REPORT_PERIOD_S
-from phalanx.sim import workloads
+from phalanx_simulator.embedded import manifests as workloads
+
 from tests.kube.faults import answer, applied_but_lost
 from tests.service.running import LEASES, POD_GROUPS, PODS, World, running
 
@@ -121,7 +122,7 @@ async def test_a_gang_whose_binds_are_refused_rests_and_holds_up_nobody() -> Non
         gang(world, "poisoned", size=1)
         gang(world, "train", size=3)
         await world.until(lambda: status(world, "train").get("phase") == "Running")
-        await world.until(lambda: status(world, "poisoned").get("reason") == "HeldAfterFailure")
+        await world.until(lambda: status(world, "poisoned").get("reason") == "BackoffAfterFailure")
         assert "denied by a webhook" in status(world, "poisoned")["message"]
         assert world.transport.count("POST", "poisoned-0/binding") <= BIND_ATTEMPTS_MAX
 
@@ -167,7 +168,7 @@ async def test_a_node_that_is_healthy_again_is_used() -> None:
         add_node(world, "n1", 2)
         lose(world, "n1")
         gang(world, "train", size=2)
-        await world.until(lambda: status(world, "train").get("reason") == "NodesOutOfService")
+        await world.until(lambda: status(world, "train").get("reason") == "NodesUnavailable")
         ready = [{"type": "Ready", "status": "True"}]
         world.overwrite_status("/api/v1/nodes/n1", conditions=ready)
         await world.until(lambda: set(world.nodes_of_pods()) == {"train-0", "train-1"})
@@ -206,4 +207,4 @@ async def test_a_gang_that_waits_is_told_when_it_starts_and_nobody_delays_it() -
         await world.until(lambda: "expectedStart" in status(world, "big"))
         assert status(world, "big")["expectedStart"]["method"] == "maximum run times"
         gang(world, "late", size=1)
-        await world.until(lambda: status(world, "late").get("reason") == "WouldDelay")
+        await world.until(lambda: status(world, "late").get("reason") == "WouldDelayReservation")

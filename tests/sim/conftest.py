@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest_asyncio
 from msgspec import Struct
-
 from phalanx.clock import SystemClock
-from phalanx.sim.apiserver import ApiServer
-from phalanx.sim.client import Client
-from phalanx.sim.cluster import running_controllers
-from phalanx.sim.store import Key, Object
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.embedded.client import Client
+from phalanx_simulator.embedded.cluster import running_controllers
+from phalanx_simulator.embedded.store import Key, Object
 
 RESOURCES = {
     "Job": "jobs.batch",

@@ -1,10 +1,10 @@
 """The whole embedded cluster over HTTP: a Job is created, its pods bound by hand, and it completes."""
 
 import aiohttp
-
 from phalanx.clock import SystemClock
-from phalanx.sim.cluster import embedded_cluster
-from phalanx.sim.workloads import job, node, tree_of_nodes
+from phalanx_simulator.embedded.cluster import embedded_cluster
+from phalanx_simulator.embedded.manifests import job, node, tree_of_nodes
+
 from tests.sim.waiting import find, pods, until
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"

@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
+from phalanx_simulator.embedded.apiserver.errors import ApiError
+from phalanx_simulator.embedded.apiserver.objects import set_condition
+from phalanx_simulator.embedded.limits import SIM_WORK_PER_TURN
+from phalanx_simulator.embedded.manifests import pod
+from phalanx_simulator.embedded.store import Key
+from phalanx_simulator.embedded.work_queue import WorkQueue
 
-from phalanx.sim.api.errors import ApiError
-from phalanx.sim.api.objects import set_condition
-from phalanx.sim.limits import SIM_WORK_PER_TURN
-from phalanx.sim.store import Key
-from phalanx.sim.workloads import pod
-from phalanx.sim.workqueue import WorkQueue
 from tests.sim.conftest import Cluster
 from tests.sim.waiting import pods
 

@@ -2,9 +2,10 @@
 
 import asyncio
 
-from phalanx.sim.api.requests import Target
-from phalanx.sim.store import Key, Object
-from phalanx.sim.workloads import job, node, pod
+from phalanx_simulator.embedded.apiserver.requests import Target
+from phalanx_simulator.embedded.manifests import job, node, pod
+from phalanx_simulator.embedded.store import Key, Object
+
 from tests.sim.virtual import VirtualCluster, in_virtual_time
 
 SHORT = 0.001

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from phalanx_simulator.runs.durations import AT_MOST_S, added, exact_percentile, histogram, percentile
 
-from phalanx.sim.durations import AT_MOST_S, added, exact_percentile, histogram, percentile
 from tests.examples import holds
 
 SECONDS = st.lists(st.floats(0, 700_000), max_size=20)

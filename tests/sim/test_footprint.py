@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from phalanx.sim.footprint import requests_of
-from phalanx.sim.workloads import pod
+from phalanx_simulator.embedded.manifests import pod
+from phalanx_simulator.embedded.pod_requests import requests_of
 
 
 def container(cpu: str, **more: Any) -> dict[str, Any]:

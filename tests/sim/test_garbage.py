@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from phalanx.sim.api.requests import Target
-from phalanx.sim.store import Key
-from phalanx.sim.workloads import namespace, pod, pod_group
+from phalanx_simulator.embedded.apiserver.requests import Target
+from phalanx_simulator.embedded.manifests import namespace, pod, pod_group
+from phalanx_simulator.embedded.store import Key
+
 from tests.sim.conftest import RESOURCES, Cluster
 from tests.sim.waiting import find, pods, until
 

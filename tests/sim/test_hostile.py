@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from phalanx.clock import SystemClock
 from phalanx.ports import Response
-from phalanx.sim.api.kinds import shipped_crds
-from phalanx.sim.api.requests import Request
-from phalanx.sim.apiserver import ApiServer
-from phalanx.sim.workloads import job, namespace, node, pod, pod_group, queue
+from phalanx_simulator.embedded.apiserver.kinds import shipped_crds
+from phalanx_simulator.embedded.apiserver.requests import Request
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.embedded.manifests import job, namespace, node, pod, pod_group, queue
 
 CONTENT_TYPES = (
     "application/merge-patch+json",

@@ -5,14 +5,14 @@ import json
 
 import aiohttp
 import pytest
-
 from phalanx.clock import SystemClock
 from phalanx.ports import Response
-from phalanx.sim import stream as stream_module
-from phalanx.sim.api.requests import Request
-from phalanx.sim.apiserver import ApiServer
-from phalanx.sim.http import serving
-from phalanx.sim.stream import WatchStream
+from phalanx_simulator.embedded.apiserver import watch_stream as stream_module
+from phalanx_simulator.embedded.apiserver.http import serving
+from phalanx_simulator.embedded.apiserver.requests import Request
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.embedded.apiserver.watch_stream import WatchStream
+
 from tests.embedded_fixture import EmbeddedApi
 
 

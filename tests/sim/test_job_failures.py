@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from phalanx_simulator.embedded.apiserver.errors import ApiError
+from phalanx_simulator.embedded.apiserver.requests import Target
+from phalanx_simulator.embedded.manifests import job, node
+from phalanx_simulator.embedded.store import Key, Object
 
-from phalanx.sim.api.errors import ApiError
-from phalanx.sim.api.requests import Target
-from phalanx.sim.store import Key, Object
-from phalanx.sim.workloads import job, node
 from tests.sim.virtual import VirtualCluster, in_virtual_time
 
 SHORT = 0.001

@@ -1,7 +1,8 @@
 """The Job controller: members, replacements, completion, failure."""
 
-from phalanx.sim.jobs import _indexes, _ranges
-from phalanx.sim.workloads import job, node
+from phalanx_simulator.embedded.controllers.jobs import _indexes, _ranges
+from phalanx_simulator.embedded.manifests import job, node
+
 from tests.sim.conftest import Cluster
 from tests.sim.waiting import find, phases, pods, until
 

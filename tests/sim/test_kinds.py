@@ -1,12 +1,12 @@
 """The embedded server serves every kind that the scheduler reads, under the same path."""
 
 import pytest
-
 from phalanx.clock import SystemClock
-from phalanx.model.wire.kinds import KINDS, Kind
-from phalanx.sim.api.requests import Request, target_of
-from phalanx.sim.apiserver import ApiServer
-from phalanx.sim.client import Client
+from phalanx.model.api.kinds import KINDS, Kind
+from phalanx_simulator.embedded.apiserver.requests import Request, target_of
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.embedded.client import Client
+
 from tests.node_topologies import CRD
 
 CRDS = {"NodeResourceTopology": CRD}

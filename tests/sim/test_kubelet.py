@@ -1,9 +1,9 @@
 """Fake kubelets: nodes become ready; pods run, end, are rejected, are stopped."""
 
 import pytest
+from phalanx_simulator.embedded.manifests import node, pod
+from phalanx_simulator.embedded.store import Key
 
-from phalanx.sim.store import Key
-from phalanx.sim.workloads import node, pod
 from tests.sim.conftest import Cluster
 from tests.sim.waiting import find, phases, pods, until
 

@@ -2,8 +2,9 @@
 
 import asyncio
 
-from phalanx.sim.store import Key, Object
-from phalanx.sim.workloads import node, pod
+from phalanx_simulator.embedded.manifests import node, pod
+from phalanx_simulator.embedded.store import Key, Object
+
 from tests.sim.virtual import VirtualCluster, in_virtual_time
 
 LATER_S = 3600.0

@@ -3,8 +3,13 @@
 import asyncio
 from collections import Counter
 
-from phalanx.sim.podbypod import SCHEDULER_NAME, PodByPodScheduler, Strategy
-from phalanx.sim.workloads import node, pod
+from phalanx_simulator.embedded.controllers.pod_by_pod_scheduler import (
+    SCHEDULER_NAME,
+    PodByPodScheduler,
+    Strategy,
+)
+from phalanx_simulator.embedded.manifests import node, pod
+
 from tests.sim.conftest import Cluster
 from tests.sim.virtual import VirtualCluster, in_virtual_time
 from tests.sim.waiting import phases, pods, until

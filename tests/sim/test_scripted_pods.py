@@ -4,10 +4,16 @@ import asyncio
 from typing import Any
 
 import pytest
+from phalanx_simulator.embedded.kubelets.kubelet import (
+    EXIT_CODE,
+    FAILS_AFTER_SECONDS,
+    INIT_FAILS,
+    START_SECONDS,
+    STOP_SECONDS,
+)
+from phalanx_simulator.embedded.manifests import node, pod
+from phalanx_simulator.embedded.store import Key, Object
 
-from phalanx.sim.kubelet import EXIT_CODE, FAILS_AFTER_SECONDS, INIT_FAILS, START_SECONDS, STOP_SECONDS
-from phalanx.sim.store import Key, Object
-from phalanx.sim.workloads import node, pod
 from tests.sim.virtual import VirtualCluster, in_virtual_time
 
 SHORT = 0.001

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from phalanx.sim.store import Change, ChangeType, Compacted, Key, Store
+from phalanx_simulator.embedded.store import Change, ChangeType, Compacted, Key, Store
 
 NAMES = ("a", "b", "c")
 WRITES = st.lists(st.tuples(st.sampled_from(("put", "remove")), st.sampled_from(NAMES)), max_size=30)

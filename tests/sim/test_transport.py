@@ -3,13 +3,13 @@
 import json
 
 import pytest
-
 from phalanx.clock import SystemClock
 from phalanx.ports import OutcomeUnknown, RequestNotSent, Transport
-from phalanx.sim.apiserver import ApiServer
-from phalanx.sim.transport import InMemoryTransport
-from phalanx.sim.workloads import pod
-from tests.still_clock import StillClock
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.embedded.manifests import pod
+
+from tests.in_memory_transport import InMemoryTransport
+from tests.manual_clock import ManualClock
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -71,7 +71,7 @@ async def test_a_closed_transport_sends_nothing() -> None:
 async def test_the_same_seed_gives_the_same_bytes() -> None:
     answers = []
     for seed in (1, 1, 2):
-        transport = InMemoryTransport(ApiServer(clock=StillClock(), seed=seed))
+        transport = InMemoryTransport(ApiServer(clock=ManualClock(), seed=seed))
         await create(transport, "a")
         answers.append((await transport.request("GET", "/api/v1/pods", timeout=1)).body)
     assert answers[0] == answers[1]

@@ -1,10 +1,10 @@
 """Fake kubelets with NUMA zones: who gets which, and who is rejected."""
 
 import pytest
+from phalanx_simulator.embedded.kubelets.numa_zones import TOPOLOGIES
+from phalanx_simulator.embedded.manifests import node, pod
+from phalanx_simulator.embedded.store import Key
 
-from phalanx.sim.store import Key
-from phalanx.sim.workloads import node, pod
-from phalanx.sim.zones import TOPOLOGIES
 from tests.node_topologies import CRD, node_topology
 from tests.sim.conftest import Cluster
 from tests.sim.waiting import phases, pods, until

@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from phalanx.clock import seeded_random
-from phalanx.sim.apiserver import ApiServer
-from phalanx.sim.client import Client
-from phalanx.sim.clocks import WorldClock
-from phalanx.sim.cluster import running_controllers
-from phalanx.sim.kubelet import Kubelets
-from phalanx.sim.loop import VirtualLoop
-from phalanx.sim.store import Key, Object
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.embedded.client import Client
+from phalanx_simulator.embedded.cluster import running_controllers
+from phalanx_simulator.embedded.kubelets.kubelet import Kubelets
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.hosts.clocks import WorldClock
+from phalanx_simulator.hosts.event_loop import VirtualLoop
+
 from tests.sim.conftest import Cluster
 
 

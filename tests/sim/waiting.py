@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from phalanx.sim.apiserver import ApiServer
-from phalanx.sim.store import Change, Key, Object
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.embedded.store import Change, Key, Object
 
 PATIENCE_S = 30
 """Seconds until a state that does not come fails the test."""

@@ -4,18 +4,8 @@ from collections import Counter
 from statistics import median
 
 import pytest
-
 from phalanx.clock import seeded_random
-from phalanx.sim.campaign.figures import (
-    CAUSES,
-    CORRELATED,
-    FALSE_POSITIVE,
-    JOB_FAULTS_PER_GPU_DAY,
-    NODE_FAULTS_PER_NODE_DAY,
-    Repair,
-    repair_s,
-)
-from phalanx.sim.campaign.generator import (
+from phalanx_simulator.campaigns.generator import (
     CAUSE,
     CORRELATED_CAUSE,
     FALSE_POSITIVE_CAUSE,
@@ -24,9 +14,19 @@ from phalanx.sim.campaign.generator import (
     campaign,
     lemon_factors,
 )
-from phalanx.sim.faults.fault import Fault
-from phalanx.sim.faults.injectors import INJECTORS
-from phalanx.sim.workloads import tree_of_nodes
+from phalanx_simulator.campaigns.published_rates import (
+    CAUSES,
+    CORRELATED,
+    FALSE_POSITIVE,
+    JOB_FAULTS_PER_GPU_DAY,
+    NODE_FAULTS_PER_NODE_DAY,
+    Repair,
+    repair_s,
+)
+from phalanx_simulator.embedded.manifests import tree_of_nodes
+from phalanx_simulator.faults.fault import Fault
+from phalanx_simulator.faults.injectors import INJECTORS
+
 from tests.hash_seeds import printed
 
 YEAR_H = 8760

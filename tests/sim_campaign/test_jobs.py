@@ -4,11 +4,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-
 from phalanx.clock import seeded_random
 from phalanx.model.names import LABEL_POD_GROUP, LABEL_QUEUE
-from phalanx.sim.apiserver import ApiServer
-from phalanx.sim.campaign.jobs import (
+from phalanx_simulator.campaigns.jobs import (
     TraceError,
     TraceJob,
     fitted,
@@ -17,13 +15,14 @@ from phalanx.sim.campaign.jobs import (
     read_trace,
     synthetic_jobs,
 )
-from phalanx.sim.campaign.philly import JOBS_BY_GPUS, burst_size, duration_s, ends_badly
-from phalanx.sim.client import Client
-from phalanx.sim.clocks import WorldClock
-from phalanx.sim.cluster import Controllers
-from phalanx.sim.loop import VirtualLoop
-from phalanx.sim.store import Key
-from phalanx.sim.workloads import node, tree_of_nodes
+from phalanx_simulator.campaigns.philly import JOBS_BY_GPUS, burst_size, duration_s, ends_badly
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.embedded.client import Client
+from phalanx_simulator.embedded.cluster import Controllers
+from phalanx_simulator.embedded.manifests import node, tree_of_nodes
+from phalanx_simulator.embedded.store import Key
+from phalanx_simulator.hosts.clocks import WorldClock
+from phalanx_simulator.hosts.event_loop import VirtualLoop
 
 HEADER = "timestamp,duration,num_gpus,gpu_time,cluster\n"
 GOOD = HEADER + (

@@ -3,10 +3,9 @@
 from typing import Any
 
 import pytest
-
-from phalanx.sim.scenarios import Request, scenario_of
-from phalanx.sim.simulation import Scenario
-from phalanx.sim.workloads import Manifest
+from phalanx_simulator.embedded.manifests import Manifest
+from phalanx_simulator.runs.scenarios import Request, scenario_of
+from phalanx_simulator.runs.simulation import Scenario
 
 SEEDS = range(40)
 

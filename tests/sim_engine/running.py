@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from phalanx.clock import Random
-from phalanx.sim.loop import VirtualLoop
+from phalanx_simulator.hosts.event_loop import VirtualLoop
 
 T = TypeVar("T")
 

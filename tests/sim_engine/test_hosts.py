@@ -2,9 +2,10 @@
 
 import asyncio
 
-from phalanx.sim.clocks import EPOCH_MS, HostClock, WorldClock
-from phalanx.sim.hosts import Host
-from phalanx.sim.loop import VirtualLoop
+from phalanx_simulator.hosts.clocks import EPOCH_MS, HostClock, WorldClock
+from phalanx_simulator.hosts.event_loop import VirtualLoop
+from phalanx_simulator.hosts.host import Host
+
 from tests.sim_engine.running import in_virtual_time
 
 

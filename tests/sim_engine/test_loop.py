@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-
 from phalanx.clock import SystemClock
-from phalanx.sim.loop import NothingLeft, VirtualLoop
+from phalanx_simulator.hosts.event_loop import Deadlock, VirtualLoop
+
 from tests.sim_engine.running import in_virtual_time
 
 
@@ -77,7 +77,7 @@ def test_a_program_that_nothing_will_wake_is_an_error() -> None:
     async def program(_loop: VirtualLoop) -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(NothingLeft):
+    with pytest.raises(Deadlock):
         in_virtual_time(program)
 
 

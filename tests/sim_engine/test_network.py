@@ -6,14 +6,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-
 from phalanx.clock import Random
 from phalanx.ports import OutcomeUnknown, RequestNotSent
-from phalanx.sim.apiserver import ApiServer
-from phalanx.sim.clocks import WorldClock
-from phalanx.sim.hosts import Host
-from phalanx.sim.loop import VirtualLoop
-from phalanx.sim.network import WATCH, Effect, Exchange, Network, Rule, SimTransport
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.hosts.clocks import WorldClock
+from phalanx_simulator.hosts.event_loop import VirtualLoop
+from phalanx_simulator.hosts.host import Host
+from phalanx_simulator.hosts.network import WATCH, Effect, Exchange, Network, Rule, SimTransport
+
 from tests.sim_engine.running import in_virtual_time
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

@@ -6,18 +6,17 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
-
 from phalanx.clock import seeded_random
-from phalanx.sim.apiserver import ApiServer
-from phalanx.sim.client import Client
-from phalanx.sim.clocks import WorldClock
-from phalanx.sim.cluster import Controllers
-from phalanx.sim.faults.fault import Fault, FaultContext
-from phalanx.sim.faults.injectors import inject
-from phalanx.sim.kubelet import Kubelets
-from phalanx.sim.loop import VirtualLoop
-from phalanx.sim.store import Change, Key, Object
-from phalanx.sim.workloads import node, pod
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.embedded.client import Client
+from phalanx_simulator.embedded.cluster import Controllers
+from phalanx_simulator.embedded.kubelets.kubelet import Kubelets
+from phalanx_simulator.embedded.manifests import node, pod
+from phalanx_simulator.embedded.store import Change, Key, Object
+from phalanx_simulator.faults.fault import Fault, FaultContext
+from phalanx_simulator.faults.injectors import inject
+from phalanx_simulator.hosts.clocks import WorldClock
+from phalanx_simulator.hosts.event_loop import VirtualLoop
 
 RESOURCES = {
     "Namespace": "namespaces",

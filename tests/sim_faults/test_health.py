@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from phalanx_simulator.embedded.store import Change
+from phalanx_simulator.faults import conditions, xids
+from phalanx_simulator.faults.conditions import HEALTHY_STATUS, KWOK, NVSENTINEL, TALK, faulty, healthy
+from phalanx_simulator.faults.nvsentinel import STATE_LABEL
 
-from phalanx.sim.faults import conditions, xids
-from phalanx.sim.faults.conditions import HEALTHY_STATUS, KWOK, NVSENTINEL, TALK, faulty, healthy
-from phalanx.sim.faults.nvsentinel import STATE_LABEL
-from phalanx.sim.store import Change
 from tests.sim_faults.conftest import Play, Town
 
 GPU = "nvidia.com/gpu"

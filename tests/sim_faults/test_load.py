@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-
 from phalanx.model.names import LABEL_POD_GROUP
-from phalanx.sim.footprint import requests_of
-from phalanx.sim.store import ChangeType
+from phalanx_simulator.embedded.pod_requests import requests_of
+from phalanx_simulator.embedded.store import ChangeType
+
 from tests.sim_faults.conftest import Play, Town
 
 GPU = "nvidia.com/gpu"

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 from msgspec.structs import replace
+from phalanx_simulator.embedded.apiserver.objects import seconds_of
+from phalanx_simulator.embedded.store import ChangeType
+from phalanx_simulator.faults.borrowed import NOTE
 
-from phalanx.sim.api.objects import seconds_of
-from phalanx.sim.faults.borrowed import NOTE
-from phalanx.sim.store import ChangeType
 from tests.sim_faults.conftest import RACK, Play, Town
 
 GPU = "nvidia.com/gpu"

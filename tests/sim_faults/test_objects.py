@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
-
 from phalanx.model.names import LABEL_POD_GROUP
-from phalanx.sim.faults.borrowed import NOTE
-from phalanx.sim.workloads import namespace, pod, pod_group, queue
+from phalanx_simulator.embedded.manifests import namespace, pod, pod_group, queue
+from phalanx_simulator.faults.borrowed import NOTE
+
 from tests.sim_faults.conftest import Play, Town
 
 GPU = "nvidia.com/gpu"

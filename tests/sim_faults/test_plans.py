@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-
 from phalanx.clock import seeded_random
-from phalanx.sim.faults.conditions import HEALTHY_STATUS
-from phalanx.sim.faults.fault import Fault
-from phalanx.sim.faults.injectors import INJECTORS, inject
-from phalanx.sim.faults.kinds import KINDS, REMOTE, drawn
-from phalanx.sim.faults.profiles import PROFILES, REMOTE_FAMILIES, plan
-from phalanx.sim.faults.site import site_of
-from phalanx.sim.workloads import node, pod_group, queue, tree_of_nodes
+from phalanx_simulator.embedded.manifests import node, pod_group, queue, tree_of_nodes
+from phalanx_simulator.faults.conditions import HEALTHY_STATUS
+from phalanx_simulator.faults.fault import Fault
+from phalanx_simulator.faults.injectors import INJECTORS, inject
+from phalanx_simulator.faults.kinds import KINDS, REMOTE, drawn
+from phalanx_simulator.faults.profiles import PROFILES, REMOTE_FAMILIES, plan
+from phalanx_simulator.faults.site import site_of
+
 from tests.hash_seeds import printed
 from tests.sim_faults.conftest import RACK, Play, Town, run
 

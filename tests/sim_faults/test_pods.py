@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
+from phalanx_simulator.embedded.manifests import pod
+from phalanx_simulator.embedded.store import ChangeType, Object
+from phalanx_simulator.faults.pods import STUCK
 
-from phalanx.sim.faults.pods import STUCK
-from phalanx.sim.store import ChangeType, Object
-from phalanx.sim.workloads import pod
 from tests.sim_faults.conftest import Play, Town
 
 

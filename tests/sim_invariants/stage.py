@@ -15,29 +15,28 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-
 from phalanx.cache.cache import Cache
 from phalanx.kube.decode import KindDecoder
+from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.events import Relisted
-from phalanx.model.memory import Memory, Seated
+from phalanx.model.memory import GangComposition, Memory
 from phalanx.model.names import API_GROUP, GangId, NodeName, ShapeKey
 from phalanx.model.nodes import Node, NodeState
-from phalanx.model.parts import Part
+from phalanx.model.parts import MemberCount
 from phalanx.model.pods import PodShape
 from phalanx.model.snapshot import Snapshot
-from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
 from phalanx.ports import OutcomeUnknown, RequestNotSent
-from phalanx.sim.api.lists import wire
-from phalanx.sim.apiserver import ApiServer
-from phalanx.sim.client import Client
-from phalanx.sim.clocks import HostClock, WorldClock
-from phalanx.sim.hosts import Host, State
-from phalanx.sim.invariants.check import Check, Checks, Marks, Scene, Violation, Violations
-from phalanx.sim.loop import VirtualLoop
-from phalanx.sim.network import Network, SimTransport
-from phalanx.sim.store import Key, Object
+from phalanx_simulator.embedded.apiserver.lists import wire
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.embedded.client import Client
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.hosts.clocks import HostClock, WorldClock
+from phalanx_simulator.hosts.event_loop import VirtualLoop
+from phalanx_simulator.hosts.host import Host, State
+from phalanx_simulator.hosts.network import Network, SimTransport
+from phalanx_simulator.invariants.check import Check, CheckContext, Checks, Coverage, Violation, Violations
 
 RESOURCES = {
     "Job": "jobs.batch",
@@ -64,9 +63,9 @@ class Stage:
         self.server = ApiServer(clock=self.clock)
         self.client = Client(self.server)
         self.found = Violations()
-        self.marks = Marks()
+        self.marks = Coverage()
         self.hosts = tuple(Actor(f"p{number}", self) for number in range(2))
-        scene = Scene(
+        scene = CheckContext(
             store=self.server.store,
             clock=self.clock,
             replicas=self.hosts,  # type: ignore[arg-type]
@@ -235,8 +234,8 @@ class Actor:
         )
         self._cycle += 1
         placement = Placement(gang, "default/g", self._cycle, cause, binds, _CERTIFICATE)  # type: ignore[arg-type]
-        room = {NodeName("n1"): (Part("", PodShape(ShapeKey(""), {}), kept),)} if kept else {}
-        memory = Memory(seated={GangId(gang): Seated((), room=room)})
+        room = {NodeName("n1"): (MemberCount("", PodShape(ShapeKey(""), {}), kept),)} if kept else {}
+        memory = Memory(seated={GangId(gang): GangComposition((), room=room)})
         self.decided(CycleResult(cycle=self._cycle, placements=(placement,), memory=memory), known=known)
 
     def decided(self, result: CycleResult, *, known: Sequence[str] = ()) -> None:

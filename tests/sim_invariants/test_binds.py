@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
+from phalanx_simulator.embedded.manifests import node, pod, pod_group
+from phalanx_simulator.embedded.store import Object
+from phalanx_simulator.hosts.network import Effect, Rule
+from phalanx_simulator.invariants.binds import NodeMayTakePod, OneBindPerPod, RoomOnNodes
 
-from phalanx.sim.invariants.binds import NodeMayTakePod, OneBindPerPod, RoomOnNodes
-from phalanx.sim.network import Effect, Rule
-from phalanx.sim.store import Object
-from phalanx.sim.workloads import node, pod, pod_group
 from tests.sim_invariants.stage import Stage, violations
 
 GPUS8 = {"nvidia.com/gpu": "8"}

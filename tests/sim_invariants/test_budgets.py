@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-
 from phalanx.model.decisions import CycleResult, Evict
-from phalanx.sim.invariants.budgets import BUDGETS, BudgetsHold
-from phalanx.sim.workloads import node, pod
+from phalanx_simulator.embedded.manifests import node, pod
+from phalanx_simulator.invariants.budgets import BUDGETS, BudgetsHold
+
 from tests.sim_invariants.stage import Actor, Stage, violations
 
 GUARDED = {"guarded": "yes"}

@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from phalanx_simulator.embedded.manifests import node, pod
+from phalanx_simulator.embedded.store import Object
+from phalanx_simulator.invariants.anti_affinity import AntiAffinityHolds
 
-from phalanx.sim.invariants.company import PodsApart
-from phalanx.sim.store import Object
-from phalanx.sim.workloads import node, pod
 from tests.sim_invariants.stage import Stage, violations
 
 HOST = "kubernetes.io/hostname"
@@ -31,7 +31,7 @@ def test_two_pods_on_one_node_of_which_one_avoids_the_other(one: str, other: str
         await host.bind("a", "n1")
         await host.bind("b", "n1")
 
-    assert set(violations(history, PodsApart)) == {"S23"}
+    assert set(violations(history, AntiAffinityHolds)) == {"S23"}
 
 
 def test_both_on_their_way() -> None:
@@ -40,7 +40,7 @@ def test_both_on_their_way() -> None:
         host = await stage.leader()
         await asyncio.gather(host.bind("a", "n1"), host.bind("b", "n1"))
 
-    assert set(violations(history, PodsApart)) == {"S23"}
+    assert set(violations(history, AntiAffinityHolds)) == {"S23"}
 
 
 def test_by_another_label_than_the_node() -> None:
@@ -51,7 +51,7 @@ def test_by_another_label_than_the_node() -> None:
         await host.bind("a", "n1")
         await host.bind("b", "n2")
 
-    assert set(violations(history, PodsApart)) == {"S23"}
+    assert set(violations(history, AntiAffinityHolds)) == {"S23"}
 
 
 def test_pods_that_are_apart_or_do_not_mind() -> None:
@@ -63,7 +63,7 @@ def test_pods_that_are_apart_or_do_not_mind() -> None:
         await host.bind("b", "n2")
         await host.bind("c", "n1")
 
-    assert violations(history, PodsApart) == []
+    assert violations(history, AntiAffinityHolds) == []
 
 
 def test_a_pod_of_which_the_sender_has_not_heard() -> None:
@@ -74,7 +74,7 @@ def test_a_pod_of_which_the_sender_has_not_heard() -> None:
         stage.create(labelled("b", "x", scheduler="other", nodeName="n1"))
         await host.bind("a", "n1")
 
-    assert violations(history, PodsApart, single_writer=False) == []
+    assert violations(history, AntiAffinityHolds, single_writer=False) == []
 
 
 def test_a_node_that_has_moved_since() -> None:
@@ -90,4 +90,4 @@ def test_a_node_that_has_moved_since() -> None:
         )
         await host.bind("a", "n2")
 
-    assert violations(history, PodsApart) == []
+    assert violations(history, AntiAffinityHolds) == []

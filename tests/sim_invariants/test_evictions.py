@@ -3,17 +3,17 @@
 from typing import Any
 
 import pytest
-
-from phalanx.kube.timestamps import time_of
+from phalanx.kube.timestamps import format_time
 from phalanx.model.decisions import CycleResult, Evict
-from phalanx.sim.invariants.evictions import (
+from phalanx_simulator.embedded.manifests import job, node, pod, pod_group
+from phalanx_simulator.invariants.evictions import (
     Breaker,
-    BudgetOfJobs,
+    EvictionsAreJustified,
+    EvictionsNotCountedByJobs,
     FailedNodesAvoided,
-    FewEvictions,
     LostMembersGo,
 )
-from phalanx.sim.workloads import job, node, pod, pod_group
+
 from tests.sim_invariants.stage import Actor, Stage, violations
 
 GROUPS = "podgroups.scheduling.phalanx.dev"
@@ -64,7 +64,7 @@ def test_a_gang_that_never_started_is_released() -> None:
         host = await bound(stage, 2)
         await evict(stage, host, "a0", "a1")
 
-    assert violations(history, FewEvictions) == []
+    assert violations(history, EvictionsAreJustified) == []
 
 
 def test_a_gang_is_released_in_part() -> None:
@@ -72,7 +72,7 @@ def test_a_gang_is_released_in_part() -> None:
         host = await bound(stage, 2)
         await evict(stage, host, "a0")
 
-    assert violations(history, FewEvictions) == ["S7"]
+    assert violations(history, EvictionsAreJustified) == ["S7"]
 
 
 def test_an_eviction_that_nobody_decided() -> None:
@@ -80,7 +80,7 @@ def test_an_eviction_that_nobody_decided() -> None:
         host = await bound(stage, 2)
         await host.evict("a0")
 
-    assert violations(history, FewEvictions) == ["S7"]
+    assert violations(history, EvictionsAreJustified) == ["S7"]
 
 
 def test_a_gang_that_runs_is_evicted() -> None:
@@ -88,7 +88,7 @@ def test_a_gang_that_runs_is_evicted() -> None:
         host = await bound(stage, 3)
         await evict(stage, host, "a0", "a1", "a2")
 
-    assert violations(history, FewEvictions) == ["S7"] * 3
+    assert violations(history, EvictionsAreJustified) == ["S7"] * 3
 
 
 @pytest.mark.parametrize("recovery", [RESTART, {"onMemberFailure": "Wait"}])
@@ -98,7 +98,7 @@ def test_a_member_failed(recovery: dict[str, str]) -> None:
         stage.status("a2", phase="Failed")
         await evict(stage, host, "a0", "a1")
 
-    assert violations(history, FewEvictions) == ([] if recovery is RESTART else ["S7"] * 2)
+    assert violations(history, EvictionsAreJustified) == ([] if recovery is RESTART else ["S7"] * 2)
 
 
 def test_nothing_failed_and_it_is_restarted() -> None:
@@ -106,7 +106,9 @@ def test_nothing_failed_and_it_is_restarted() -> None:
         host = await bound(stage, 3, recovery=RESTART)
         await evict(stage, host, "a0", "a1", "a2")
 
-    assert violations(history, FewEvictions) == ["S7"], "once the first is gone, the others may follow"
+    assert violations(history, EvictionsAreJustified) == ["S7"], (
+        "once the first is gone, the others may follow"
+    )
 
 
 @pytest.mark.parametrize(("name", "expected"), [("a0", []), ("a1", ["S7", "S7"])])
@@ -116,7 +118,7 @@ def test_members_on_lost_nodes_are_replaced(name: str, expected: list[str]) -> N
         stage.condition("n0", "Ready", "Unknown")
         await evict(stage, host, name)
 
-    assert violations(history, FewEvictions) == expected
+    assert violations(history, EvictionsAreJustified) == expected
 
 
 @pytest.mark.parametrize(("name", "expected"), [("a0", []), ("a1", ["S7", "S7"])])
@@ -128,7 +130,7 @@ def test_a_gang_whose_status_does_not_say_yet_that_it_has_started(name: str, exp
         stage.condition("n0", "Ready", "Unknown")
         await evict(stage, host, name)
 
-    assert violations(history, FewEvictions) == expected
+    assert violations(history, EvictionsAreJustified) == expected
 
 
 @pytest.mark.parametrize(("on_record", "expected"), [(False, []), (True, ["S7", "S7"])])
@@ -138,7 +140,7 @@ def test_a_new_leader_cannot_know_that_it_has_started(on_record: bool, expected:
         stage.status("a2", phase="Failed")
         await evict(stage, host, "a0", "a1")
 
-    assert violations(history, FewEvictions) == expected
+    assert violations(history, EvictionsAreJustified) == expected
 
 
 @pytest.mark.parametrize(("left", "expected"), [([], []), (["a0"], ["S7", "S7"])])
@@ -154,7 +156,7 @@ def test_a_gang_of_which_nobody_is_left_begins_anew(left: list[str], expected: l
         await stage.pass_time(40)
         await evict(stage, host, *left, "b0")
 
-    assert violations(history, FewEvictions) == expected
+    assert violations(history, EvictionsAreJustified) == expected
 
 
 @pytest.mark.parametrize(("ago_s", "expected"), [(0, []), (10, ["S7"])])
@@ -181,7 +183,7 @@ def test_a_member_that_has_just_moved_to_another_gang(ago_s: float, expected: li
             await stage.pass_time(ago_s)
         await host.evict("a2")
 
-    assert violations(history, FewEvictions) == expected
+    assert violations(history, EvictionsAreJustified) == expected
 
 
 def test_a_gang_that_is_finishing() -> None:
@@ -192,7 +194,7 @@ def test_a_gang_that_is_finishing() -> None:
         await host.hear()
         await evict(stage, host, "a0", "a1")
 
-    assert violations(history, FewEvictions) == ["S7", "S7"]
+    assert violations(history, EvictionsAreJustified) == ["S7", "S7"]
 
 
 def test_a_pod_that_nobody_would_make_again() -> None:
@@ -202,7 +204,7 @@ def test_a_pod_that_nobody_would_make_again() -> None:
         await host.bind("a", "n0")
         await evict(stage, host, "a")
 
-    assert violations(history, FewEvictions) == ["S7"]
+    assert violations(history, EvictionsAreJustified) == ["S7"]
 
 
 TARGET = {"type": "DisruptionTarget", "status": "True", "reason": "x"}
@@ -216,7 +218,7 @@ def test_an_eviction_says_why_first(told: bool) -> None:
             stage.status("a0", condition=TARGET)
         await host.evict("a0")
 
-    assert violations(history, BudgetOfJobs) == ["S15"] * (not told)
+    assert violations(history, EvictionsNotCountedByJobs) == ["S15"] * (not told)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +243,7 @@ def test_a_job_counts_what_it_should_not(failed: int, ignores: bool, expected: l
         stage.status("j", "jobs.batch", failed=failed)
         stage.checks.at_rest()
 
-    assert violations(history, BudgetOfJobs) == expected
+    assert violations(history, EvictionsNotCountedByJobs) == expected
 
 
 @pytest.mark.parametrize(("others", "expected"), [(3, ["S16"]), (0, [])])
@@ -392,7 +394,7 @@ def test_a_new_process_knows_that_they_turned_where_they_tell(
         await stage.pass_time(age_s - 45)
         told = {}
         if late_s is not None:
-            told = {"lastTransitionTime": time_of(stage.clock.now_ms() + round(late_s * 1000))}
+            told = {"lastTransitionTime": format_time(stage.clock.now_ms() + round(late_s * 1000))}
         for number in range(7):
             stage.condition(f"n{number}", "GpuXidError", "True", **told)
         await stage.pass_time(later_s)

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 import pytest
-
 from phalanx.model.names import LABEL_POD_GROUP
-from phalanx.sim.invariants.gangs import OneDomain, OwnMembersOnly, WholeGangs
-from phalanx.sim.store import Object
-from phalanx.sim.workloads import node, pod, pod_group
+from phalanx_simulator.embedded.manifests import node, pod, pod_group
+from phalanx_simulator.embedded.store import Object
+from phalanx_simulator.invariants.gangs import OneDomain, OwnMembersOnly, WholeGangs
+
 from tests.sim_invariants.stage import Actor, Stage, violations
 
 POD_STATUS = "/api/v1/namespaces/default/pods/a-1/status"

@@ -6,7 +6,8 @@ from phalanx.model.memory import Memory, Nomination
 from phalanx.model.moves import Move
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import GPU
-from phalanx.sim.invariants.kept_room import KeptRoomIsKept
+from phalanx_simulator.invariants.held_capacity import HeldCapacityIsRespected
+
 from tests.builders import Scenario
 from tests.sim_invariants.stage import Stage, violations
 
@@ -34,7 +35,7 @@ def verdicts(scenario: Scenario, before: Memory, after: Memory, *, gang: str = "
     async def history(stage: Stage) -> None:
         stage.checks.on_cycle("host", snapshot, result)
 
-    return violations(history, KeptRoomIsKept)
+    return violations(history, HeldCapacityIsRespected)
 
 
 def nominated(gpus: int, *, victims: tuple[str, ...] = ("low-0",), scenario: Scenario) -> Memory:

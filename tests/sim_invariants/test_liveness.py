@@ -4,21 +4,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import CycleResult, Evict, Placement
-from phalanx.model.memory import Memory, Nomination, Seated
+from phalanx.model.memory import GangComposition, Memory, Nomination
 from phalanx.model.moves import Move
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.resources import GPU
-from phalanx.sim.invariants.caches import CacheIsTrue, NothingIsKept
-from phalanx.sim.invariants.liveness import (
+from phalanx_simulator.embedded.manifests import gang, node, pod, pod_group, priority_class, queue
+from phalanx_simulator.invariants.cached_state import CacheMatchesApi, NothingIsLeaked
+from phalanx_simulator.invariants.liveness import (
     FeasibleGangsRun,
     NobodyStarves,
     NoEndlessEvictions,
     WaitingIsExplained,
 )
-from phalanx.sim.workloads import gang, node, pod, pod_group, priority_class, queue
+
 from tests.builders import Scenario
 from tests.sim_invariants.stage import Stage, violations
 
@@ -171,7 +171,7 @@ def test_room_that_is_kept_for_ever(sort: str, seconds: int, expected: list[str]
         move = Move(queue=QueueName("q"), namespace="default", seats=SEAT, pods=(), until=1)
         memory = {
             "nomination": made_for(gang_id, "n0"),
-            "claim": Memory(seated={gang_id: Seated((), since=1, room={NodeName("n0"): ()})}),
+            "claim": Memory(seated={gang_id: GangComposition((), since=1, room={NodeName("n0"): ()})}),
             "move": Memory(moves={gang_id: move}),
         }[sort]
         for _ in range(seconds // 100):
@@ -474,7 +474,7 @@ def test_a_cache_that_missed_something(missed: str) -> None:
         await stage.pass_time(25)
         await at_rest(stage)
 
-    assert violations(history, CacheIsTrue) == ["L5"]
+    assert violations(history, CacheMatchesApi) == ["L5"]
 
 
 def test_a_cache_that_knows_all() -> None:
@@ -492,7 +492,7 @@ def test_a_cache_that_knows_all() -> None:
         await know_all(stage)
         await stage.pass_time(310)
 
-    assert violations(history, CacheIsTrue) == []
+    assert violations(history, CacheMatchesApi) == []
 
 
 def test_something_is_kept() -> None:
@@ -504,4 +504,4 @@ def test_something_is_kept() -> None:
         await stage.hosts[1].hear()
         stage.checks.at_end()
 
-    assert violations(history, NothingIsKept) == ["S18"]
+    assert violations(history, NothingIsLeaked) == ["S18"]

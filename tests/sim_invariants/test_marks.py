@@ -1,16 +1,22 @@
 """Marks are counted where rare things happen, and nowhere else."""
 
 import pytest
+from phalanx_simulator.embedded.manifests import gang, node, pod, pod_group
+from phalanx_simulator.hosts.network import Effect, Rule
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.invariants.coverage import (
+    BindCoverage,
+    GangCoverage,
+    NodeCoverage,
+    ProcessCoverage,
+    WriteCoverage,
+)
+from phalanx_simulator.invariants.coverage_points import COVERAGE_POINTS, missing
 
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.invariants.marking import BindMarks, GangMarks, NodeMarks, ProcessMarks, WriteMarks
-from phalanx.sim.invariants.marks import MARKS, missing
-from phalanx.sim.network import Effect, Rule
-from phalanx.sim.workloads import gang, node, pod, pod_group
 from tests.sim_invariants.stage import History, Stage, play
 
 GROUPS = "podgroups.scheduling.phalanx.dev"
-MARKERS = (BindMarks, GangMarks, NodeMarks, ProcessMarks, WriteMarks)
+MARKERS = (BindCoverage, GangCoverage, NodeCoverage, ProcessCoverage, WriteCoverage)
 POD = "/api/v1/namespaces/default/pods/a"
 
 
@@ -134,15 +140,15 @@ def test_what_becomes_of_nodes() -> None:
 def test_a_mark_that_is_not_listed() -> None:
     async def history(stage: Stage) -> None:
         with pytest.raises(KeyError):
-            BindMarks(stage.scene, stage.checks.truth).saw("something-else")
+            BindCoverage(stage.scene, stage.checks.truth).saw("something-else")
 
-    play(history, BindMarks)
+    play(history, BindCoverage)
 
 
 def test_those_that_were_not_reached_are_named() -> None:
-    assert missing(dict.fromkeys(MARKS, 1)) == []
-    assert missing({}) == list(MARKS)
-    assert len(MARKS) >= 25
+    assert missing(dict.fromkeys(COVERAGE_POINTS, 1)) == []
+    assert missing({}) == list(COVERAGE_POINTS)
+    assert len(COVERAGE_POINTS) >= 25
 
 
 def test_every_invariant_has_one_check() -> None:

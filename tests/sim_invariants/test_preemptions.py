@@ -5,7 +5,6 @@ from typing import Final
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.model.decisions import CycleResult, Evict, QueueReport
 from phalanx.model.gangs import Disruption
 from phalanx.model.memory import Memory, Nomination
@@ -13,7 +12,8 @@ from phalanx.model.moves import Move
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import PodPhase
 from phalanx.model.resources import GPU
-from phalanx.sim.invariants.preemptions import PreemptionsHelp
+from phalanx_simulator.invariants.preemptions import PreemptionsAreValid
+
 from tests.builders import Scenario
 from tests.sim_invariants.stage import Stage, violations
 
@@ -58,7 +58,7 @@ def verdicts(
     async def history(stage: Stage) -> None:
         stage.checks.on_cycle("host", snapshot, result)
 
-    return violations(history, PreemptionsHelp)
+    return violations(history, PreemptionsAreValid)
 
 
 def test_a_whole_gang_of_lower_priority_may_go() -> None:

@@ -3,20 +3,20 @@
 from types import SimpleNamespace
 
 import pytest
-
-from phalanx.kube.lease import LostLease
+from phalanx.kube.leader_election import LostLease
+from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
 from phalanx.model.decisions import CycleResult
-from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
-from phalanx.sim.hosts import State
-from phalanx.sim.invariants.access import LeastPrivilege, shipped_access, unused_access
-from phalanx.sim.invariants.processes import (
+from phalanx_simulator.embedded.manifests import node, pod
+from phalanx_simulator.hosts.host import State
+from phalanx_simulator.hosts.network import Effect, Rule
+from phalanx_simulator.invariants.access import LeastPrivilege, shipped_access, unused_access
+from phalanx_simulator.invariants.processes import (
     KnowsAllBeforeDeciding,
     NobodyExits,
     RefusedBindsRest,
     SomebodyLeads,
 )
-from phalanx.sim.network import Effect, Rule
-from phalanx.sim.workloads import node, pod
+
 from tests.sim_invariants.stage import LEASE, Stage, play, violations
 
 

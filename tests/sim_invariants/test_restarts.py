@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-
 from phalanx.model.decisions import CycleResult, Evict
-from phalanx.sim.invariants.evictions import FewEvictions
-from phalanx.sim.invariants.restarts import RestartsEnd
-from phalanx.sim.network import Effect, Rule
-from phalanx.sim.workloads import node, pod, pod_group
+from phalanx_simulator.embedded.manifests import node, pod, pod_group
+from phalanx_simulator.hosts.network import Effect, Rule
+from phalanx_simulator.invariants.evictions import EvictionsAreJustified
+from phalanx_simulator.invariants.restarts import RestartsComplete
+
 from tests.sim_invariants.stage import Actor, Stage, violations
 
 GROUPS = "podgroups.scheduling.phalanx.dev"
@@ -61,7 +61,7 @@ def test_who_was_told_goes_within_a_minute(seconds: int, expected: list[str]) ->
         tell(stage, "a0")
         await stage.pass_time(seconds)
 
-    assert violations(history, RestartsEnd) == expected
+    assert violations(history, RestartsComplete) == expected
 
 
 async def _leaves(stage: Stage, _host: Actor) -> None:
@@ -120,7 +120,7 @@ def test_or_there_is_a_reason_why_it_stays(then: Any) -> None:
         await then(stage, host)
         await stage.pass_time(71 if then is not _deletion_fails else 50)
 
-    assert violations(history, RestartsEnd) == []
+    assert violations(history, RestartsComplete) == []
 
 
 def test_who_leaves_a_node_that_is_silent_and_is_chosen_again_is_on_its_way() -> None:
@@ -136,7 +136,7 @@ def test_who_leaves_a_node_that_is_silent_and_is_chosen_again_is_on_its_way() ->
         stage.client.delete(stage.key("a1"), uid=stage.uid("a1"), grace_s=30)
         await stage.pass_time(LONG_S)
 
-    assert violations(history, RestartsEnd) == []
+    assert violations(history, RestartsComplete) == []
 
 
 @pytest.mark.parametrize("reason", ["Preempted", "DeletionByTaintManager"])
@@ -146,7 +146,7 @@ def test_others_may_tell_it_to_go(reason: str) -> None:
         tell(stage, "a0", reason=reason)
         await stage.pass_time(LONG_S)
 
-    assert violations(history, RestartsEnd) == []
+    assert violations(history, RestartsComplete) == []
 
 
 @pytest.mark.parametrize("then", ["nothing", "a disturbance", "a refusal"])
@@ -165,7 +165,7 @@ def test_who_was_chosen_goes_too_while_nothing_disturbs_the_one_that_chose_it(th
             await _deletion_fails(stage, host)
         await stage.pass_time(2 * LONG_S)
 
-    assert violations(history, RestartsEnd) == (["L13", "L13"] if then == "nothing" else [])
+    assert violations(history, RestartsComplete) == (["L13", "L13"] if then == "nothing" else [])
 
 
 @pytest.mark.parametrize("is_told", [True, False])
@@ -180,4 +180,4 @@ def test_a_restart_that_was_begun_may_be_finished_later(is_told: bool) -> None:
         choose(stage, host, "a0", "a1")
         await host.evict("a0")
 
-    assert violations(history, FewEvictions) == ([] if is_told else ["S7"])
+    assert violations(history, EvictionsAreJustified) == ([] if is_told else ["S7"])

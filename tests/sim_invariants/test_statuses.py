@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-
 from phalanx.model.decisions import CycleResult
-from phalanx.sim.invariants.statuses import QueuesAddUp, StatusIsTrue
-from phalanx.sim.workloads import gang, node, pod_group, queue
+from phalanx_simulator.embedded.manifests import gang, node, pod_group, queue
+from phalanx_simulator.invariants.statuses import QueuesAddUp, StatusIsTrue
+
 from tests.sim_invariants.stage import Stage, violations
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"

@@ -2,12 +2,12 @@
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.names import NodeName
-from phalanx.sim.invariants.subgroups import SubgroupsTogether
+from phalanx_simulator.invariants.subgroups import SubgroupsInOneDomain
+
 from tests.builders import Scenario
 from tests.sim_invariants.stage import Stage, violations
 
@@ -34,7 +34,7 @@ def verdicts(part: SubgroupSpec, *targets: str, running: tuple[str, ...] = ()) -
     async def history(stage: Stage) -> None:
         stage.checks.on_cycle("host", scenario.snapshot(), CycleResult(cycle=1, placements=(placement,)))
 
-    return violations(history, SubgroupsTogether)
+    return violations(history, SubgroupsInOneDomain)
 
 
 ONE_RACK = SubgroupSpec("part", 1, required="rack")

@@ -1,8 +1,9 @@
 """What the truth counts along, instead of looking at everything anew, is what a look would find."""
 
-from phalanx.sim.invariants.binds import OneBindPerPod
-from phalanx.sim.network import Effect, Rule
-from phalanx.sim.workloads import gang, node, pod_group
+from phalanx_simulator.embedded.manifests import gang, node, pod_group
+from phalanx_simulator.hosts.network import Effect, Rule
+from phalanx_simulator.invariants.binds import OneBindPerPod
+
 from tests.sim_invariants.stage import RESOURCES, Stage, play
 
 RACK = "cloud.provider.com/topology-rack"

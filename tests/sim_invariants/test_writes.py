@@ -1,10 +1,10 @@
 """S8 and S9 can fail, and do not when it only looks like it."""
 
 import pytest
+from phalanx_simulator.embedded.manifests import node, pod, pod_group
+from phalanx_simulator.hosts.network import Effect, Rule
+from phalanx_simulator.invariants.writes import Fencing, Preconditions
 
-from phalanx.sim.invariants.writes import Fencing, Preconditions
-from phalanx.sim.network import Effect, Rule
-from phalanx.sim.workloads import node, pod, pod_group
 from tests.sim_invariants.stage import Stage, violations
 
 

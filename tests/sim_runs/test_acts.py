@@ -5,16 +5,15 @@ from functools import partial
 
 import pytest
 from msgspec.structs import replace
-
 from phalanx.actions import release
-from phalanx.actions.evictions import troubles
-from phalanx.sim.drills import acts
-from phalanx.sim.drills.acts import ACTS, GANG, cluster, running
-from phalanx.sim.drills.drill import NO_FAULT, Fault, Outcome, play
-from phalanx.sim.kubelet import CLOCK_OFF_SECONDS
-from phalanx.sim.network import Exchange
-from phalanx.sim.store import ChangeType, Object
-from phalanx.sim.world import World
+from phalanx.actions.preemption import member_losses
+from phalanx_simulator.drills import operations as acts
+from phalanx_simulator.drills.drill import NO_FAULT, Fault, Outcome, play
+from phalanx_simulator.drills.operations import ACTS, GANG, cluster, running
+from phalanx_simulator.embedded.kubelets.kubelet import CLOCK_OFF_SECONDS
+from phalanx_simulator.embedded.store import ChangeType, Object
+from phalanx_simulator.hosts.network import Exchange
+from phalanx_simulator.runs.world import World
 
 BY_NAME = {act.name: act for act in ACTS}
 RESTARTS = ("node-lost-restart", "member-failed-restart", "failed-member-removed")
@@ -56,7 +55,7 @@ def test_a_restart_that_a_dead_leader_left_half_done_is_finished(
     monkeypatch: pytest.MonkeyPatch, is_finished: bool
 ) -> None:
     if not is_finished:
-        monkeypatch.setattr(troubles, "_is_told_to_restart", lambda _pod, _gang: False)
+        monkeypatch.setattr(member_losses, "_is_told_to_restart", lambda _pod, _gang: False)
     problem = outcome("failed-member-removed", Fault(die_at_the_first_deletion)).problem
     assert (problem is None) is is_finished
 

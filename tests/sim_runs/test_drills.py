@@ -4,12 +4,11 @@ from itertools import islice
 from typing import Final
 
 import pytest
-
-from phalanx.sim.drills.all import ACT_DRILLS, plans_of
-from phalanx.sim.drills.drill import Outcome
-from phalanx.sim.drills.plan import Playable
-from phalanx.sim.drills.together import play_each
-from phalanx.sim.invariants.all import ALL_CHECKS
+from phalanx_simulator.drills.catalogue import OPERATION_DRILLS, plans_of
+from phalanx_simulator.drills.drill import Outcome
+from phalanx_simulator.drills.plan import Playable
+from phalanx_simulator.drills.shared_prefix import play_each
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 
 EVERY: Final = {"races": 10}
 """One plan of so many, of drills that have few; 100 of the others, which have thousands."""
@@ -18,7 +17,7 @@ PARTS: Final = 2
 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("drill", ACT_DRILLS)
+@pytest.mark.parametrize("drill", OPERATION_DRILLS)
 def test_every_act_comes_to_its_end(drill: str, part: int) -> None:
     every = EVERY.get(drill, 100)
     plans = islice(plans_of(drill, seed=1, checks=ALL_CHECKS), part * every, None, every * PARTS)

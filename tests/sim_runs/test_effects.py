@@ -5,20 +5,19 @@ from functools import cache
 
 import pytest
 from msgspec.structs import replace
-
-from phalanx.sim.drills.all import ALL_ACTS
-from phalanx.sim.faults.fault import Fault
-from phalanx.sim.faults.kinds import REQUESTS, WRITES
-from phalanx.sim.invariants.calls import Call, Stage
-from phalanx.sim.invariants.check import Check
-from phalanx.sim.scenarios import Request, scenario_of
-from phalanx.sim.simulation import simulate
-from phalanx.sim.workloads import queue
-from phalanx.sim.world import World, WorldSettings, in_world
+from phalanx_simulator.drills.catalogue import ALL_OPERATIONS
+from phalanx_simulator.embedded.manifests import queue
+from phalanx_simulator.faults.fault import Fault
+from phalanx_simulator.faults.kinds import REQUESTS, WRITES
+from phalanx_simulator.invariants.calls import Call, Stage
+from phalanx_simulator.invariants.check import Check
+from phalanx_simulator.runs.scenarios import Request, scenario_of
+from phalanx_simulator.runs.simulation import simulate
+from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
-ACT = next(act for act in ALL_ACTS if act.name == "node-lost-restart")
+ACT = next(act for act in ALL_OPERATIONS if act.name == "node-lost-restart")
 QUIET = Request(seed=3, nodes=4, hours=0.01, faults="none", load=0.5)
 
 

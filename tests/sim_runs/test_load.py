@@ -5,18 +5,17 @@ from functools import partial
 from typing import Final
 
 import pytest
-
 from phalanx.cache.events import Event
-from phalanx.service.cycles import Cycles
-from phalanx.service.own_objects import OwnObjects
-from phalanx.service.view import View
-from phalanx.sim.drills.holdings import holdings
-from phalanx.sim.drills.load import LoadPlan, load_plans
-from phalanx.sim.drills.load_faults import LoadFault, Program
-from phalanx.sim.drills.loads import BOUNDS, Burst, Events, Load, Size
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.invariants.marking import ProcessMarks
-from phalanx.sim.world import World, WorldSettings, in_world
+from phalanx.service.cluster_state import ClusterState
+from phalanx.service.cycle_loop import CycleLoop
+from phalanx.service.own_objects import PhalanxObjects
+from phalanx_simulator.drills.load import LoadPlan, load_plans
+from phalanx_simulator.drills.load_faults import LoadFault, Program
+from phalanx_simulator.drills.loads import BOUNDS, Burst, Events, Load, Size
+from phalanx_simulator.drills.memory_use import holdings
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.invariants.coverage import ProcessCoverage
+from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 SMALL: Final = Size(nodes=60, burst=300, events_per_s=40, seconds=10.0)
 """The smallest whose pods do not fit into one page, and whose burst is not bound all at once."""
@@ -35,7 +34,7 @@ def problem_of_racks(program: Program = nothing, *, patience_s: float = 60.0, ma
     make = partial(Burst, SMALLEST, members=10, level="rack")
     fault = LoadFault("by hand", program, patience_s, mark)
     plan = LoadPlan("racks", 1, lambda patience: make(patience_s=patience), fault)
-    return plan.outcome((ProcessMarks,)).problem or ""
+    return plan.outcome((ProcessCoverage,)).problem or ""
 
 
 @pytest.mark.parametrize(
@@ -52,24 +51,24 @@ def test_a_load_of_each_kind(name: str) -> None:
 
 
 def test_what_is_kept_of_deleted_objects_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    delete = OwnObjects._forget_uid
+    delete = PhalanxObjects._forget_uid
 
-    def keep(self: OwnObjects, key: tuple[str, str]) -> None:
+    def keep(self: PhalanxObjects, key: tuple[str, str]) -> None:
         vars(self).setdefault("kept", []).append(key)
         delete(self, key)
 
-    monkeypatch.setattr(OwnObjects, "_forget_uid", keep)
+    monkeypatch.setattr(PhalanxObjects, "_forget_uid", keep)
     assert "objects.kept holds" in problem_of_racks()
 
 
 def test_a_queue_that_grows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = View.take
+    take = ClusterState.take
 
-    def hoard(self: View, event: Event) -> None:
+    def hoard(self: ClusterState, event: Event) -> None:
         vars(self).setdefault("hoard", []).extend([event] * 10)
         take(self, event)
 
-    monkeypatch.setattr(View, "take", hoard)
+    monkeypatch.setattr(ClusterState, "take", hoard)
     assert "hoard holds" in problem_of_racks()
 
 
@@ -88,15 +87,15 @@ def test_a_pod_that_starves_is_found() -> None:
 
 
 def test_cycles_that_wait_for_silence_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    wait = Cycles._wait_for_a_reason
+    wait = CycleLoop._wait_for_a_reason
 
-    async def wait_for_silence(self: Cycles) -> None:
+    async def wait_for_silence(self: CycleLoop) -> None:
         await wait(self)
         while self._view.reason.is_set():
             self._view.reason.clear()
             await asyncio.sleep(1.0)
 
-    monkeypatch.setattr(Cycles, "_wait_for_a_reason", wait_for_silence)
+    monkeypatch.setattr(CycleLoop, "_wait_for_a_reason", wait_for_silence)
     plan = LoadPlan("events", 1, lambda s: Events(SMALL, patience_s=s), LoadFault("none", nothing, 5.0))
     assert (plan.outcome(()).problem or "").startswith("a pod waited")
 

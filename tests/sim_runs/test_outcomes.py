@@ -4,13 +4,12 @@ from typing import Any, Final
 
 import pytest
 from msgspec.structs import replace
-
-from phalanx.sim.faults.fault import Fault
-from phalanx.sim.kubelet import FAILS_AFTER_SECONDS
-from phalanx.sim.outcomes import Cost, Outcomes
-from phalanx.sim.simulation import Scenario, Submission, Summary, simulate, with_twin
-from phalanx.sim.totals import Adder
-from phalanx.sim.workloads import job, node, pod_group
+from phalanx_simulator.embedded.kubelets.kubelet import FAILS_AFTER_SECONDS
+from phalanx_simulator.embedded.manifests import job, node, pod_group
+from phalanx_simulator.faults.fault import Fault
+from phalanx_simulator.runs.outcomes import Cost, Outcomes
+from phalanx_simulator.runs.simulation import Scenario, Submission, Summary, simulate, with_twin
+from phalanx_simulator.runs.totals import Adder
 
 EIGHT: Final = {"nvidia.com/gpu": "8"}
 ONE: Final = {"nvidia.com/gpu": "1"}

@@ -3,10 +3,9 @@
 from typing import Final
 
 import pytest
-
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.scenarios import Request, scenario_of
-from phalanx.sim.simulation import simulate
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.runs.scenarios import Request, scenario_of
+from phalanx_simulator.runs.simulation import simulate
 
 SEEDS: Final = (0, 1, 5, 10, 11)
 HOURS: Final = 0.15

@@ -2,11 +2,10 @@
 
 import pytest
 from msgspec.structs import replace
-
-from phalanx.sim.drills.acts import ACTS
-from phalanx.sim.drills.drill import play
-from phalanx.sim.drills.races import RACES, Race, race_at
-from phalanx.sim.invariants.all import ALL_CHECKS
+from phalanx_simulator.drills.drill import play
+from phalanx_simulator.drills.operations import ACTS
+from phalanx_simulator.drills.races import RACES, Race, race_at
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from typing import Final
 
 import pytest
-
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.invariants.marks import MARKS
-from phalanx.sim.scenarios import Request, scenario_of
-from phalanx.sim.simulation import Summary, simulate
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.invariants.coverage_points import COVERAGE_POINTS
+from phalanx_simulator.runs.scenarios import Request, scenario_of
+from phalanx_simulator.runs.simulation import Summary, simulate
 
 SEEDS: Final = 200
 HOURS: Final = 0.5
@@ -40,7 +39,7 @@ def test_no_check_is_violated(first: int, record_property: Callable[[str, object
     paths: Counter[str] = Counter()
     for each in summaries:
         faults.update(each.faults)
-        paths.update({mark: count for mark, count in each.marks.items() if mark in MARKS})
+        paths.update({mark: count for mark, count in each.marks.items() if mark in COVERAGE_POINTS})
     record_property("rare paths", dict(paths))
     record_property("faults by family", dict(faults))
     record_property("runs", {"seeds": len(summaries), "hours under faults": len(summaries) * HOURS})

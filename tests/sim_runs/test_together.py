@@ -4,14 +4,13 @@ from itertools import islice
 
 import pytest
 from msgspec.structs import replace
-
-from phalanx.sim.drills.acts import ACTS
-from phalanx.sim.drills.all import ACT_DRILLS
-from phalanx.sim.drills.drill import Fault, Outcome, play
-from phalanx.sim.drills.plan import Plan, Playable
-from phalanx.sim.drills.together import play_each, play_together
-from phalanx.sim.invariants.all import ALL_CHECKS
-from phalanx.sim.world import World
+from phalanx_simulator.drills.catalogue import OPERATION_DRILLS
+from phalanx_simulator.drills.drill import Fault, Outcome, play
+from phalanx_simulator.drills.operations import ACTS
+from phalanx_simulator.drills.plan import Plan, Playable
+from phalanx_simulator.drills.shared_prefix import play_each, play_together
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.runs.world import World
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -32,10 +31,10 @@ def nothing(_world: World) -> None:
     """No fault."""
 
 
-@pytest.mark.parametrize("drill", ACT_DRILLS)
+@pytest.mark.parametrize("drill", OPERATION_DRILLS)
 def test_together_as_alone(drill: str) -> None:
     every = 2 if drill == "races" else 50
-    plans = list(islice(ACT_DRILLS[drill](LOST, 1, ALL_CHECKS), 3, None, every))
+    plans = list(islice(OPERATION_DRILLS[drill](LOST, 1, ALL_CHECKS), 3, None, every))
     assert len(plans) > 1
     alone = {plan.name: plan.outcome(ALL_CHECKS) for plan in plans}
     assert together(*plans) == alone

@@ -3,11 +3,10 @@
 from typing import Final
 
 import pytest
-
-from phalanx.model.wire.kinds import KINDS, WATCHED_KINDS
-from phalanx.sim.drills.acts import ACTS
-from phalanx.sim.drills.views import view_plans
-from phalanx.sim.world import World, WorldSettings, in_world
+from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
+from phalanx_simulator.drills.operations import ACTS
+from phalanx_simulator.drills.watch_faults import view_plans
+from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 PLANS_MAX: Final = 500
 """Of one act: `make soak` plays all of several acts."""

@@ -3,44 +3,44 @@
 from collections.abc import Iterator
 
 from phalanx.model.rules import (
-    Apart,
-    Beside,
     Budget,
     FewestDomains,
+    PodAffinityRule,
+    PodAntiAffinityRule,
     SameDomain,
     SubgroupDomain,
     SubgroupFewest,
     SubgroupRule,
     SubgroupSegments,
 )
-from phalanx.solver.problem import Problem
+from phalanx.solver.problem import PlacementProblem
 
 Placement = tuple[tuple[int, ...], ...]
 """Per role, the number of its pods on each node (nodes in the problem's order)."""
 
 
-def optimum(problem: Problem) -> tuple[int, ...] | None:
+def optimum(problem: PlacementProblem) -> tuple[int, ...] | None:
     """The lexicographically least objective of any allowed placement; None when there is none."""
     return min((_objective(problem, one) for one in placements_of(problem)), default=None)
 
 
-def placements_of(problem: Problem) -> Iterator[Placement]:
+def placements_of(problem: PlacementProblem) -> Iterator[Placement]:
     """Every allowed placement."""
     return (one for one in _placements(problem) if _keeps_rules(problem, one))
 
 
-def best_placements(problem: Problem) -> list[Placement]:
+def best_placements(problem: PlacementProblem) -> list[Placement]:
     """All allowed placements with the least objective."""
     least = optimum(problem)
     allowed = (one for one in _placements(problem) if _keeps_rules(problem, one))
     return [one for one in allowed if _objective(problem, one) == least]
 
 
-def _nodes(problem: Problem) -> list[tuple[str, int]]:
+def _nodes(problem: PlacementProblem) -> list[tuple[str, int]]:
     return [(node, index) for index, group in enumerate(problem.classes) for node in group.nodes]
 
 
-def _placements(problem: Problem) -> Iterator[Placement]:
+def _placements(problem: PlacementProblem) -> Iterator[Placement]:
     """All placements that respect eligibility, node capacity and role counts."""
     nodes = _nodes(problem)
     free = [list(problem.classes[index].free) for _, index in nodes]
@@ -66,7 +66,7 @@ def _placements(problem: Problem) -> Iterator[Placement]:
     yield from extend(0, 0, [], [])
 
 
-def _keeps_rules(problem: Problem, placement: Placement) -> bool:
+def _keeps_rules(problem: PlacementProblem, placement: Placement) -> bool:
     nodes = _nodes(problem)
     used = [node for node in range(len(nodes)) if any(counts[node] for counts in placement)]
     for rule in problem.rules:
@@ -81,26 +81,26 @@ def _keeps_rules(problem: Problem, placement: Placement) -> bool:
             return False
         if isinstance(rule, Budget) and not _within_budget(problem, placement, rule):
             return False
-        if isinstance(rule, Apart) and not _is_apart(problem, placement, rule):
+        if isinstance(rule, PodAntiAffinityRule) and not _is_apart(problem, placement, rule):
             return False
-        if isinstance(rule, Beside) and not _can_come_one_by_one(problem, placement, rule):
+        if isinstance(rule, PodAffinityRule) and not _can_come_one_by_one(problem, placement, rule):
             return False
     return True
 
 
-def _pods(problem: Problem, placement: Placement, key: str) -> list[tuple[str, str]]:
+def _pods(problem: PlacementProblem, placement: Placement, key: str) -> list[tuple[str, str]]:
     """The shape of each pod and the value of the key where it is; empty for none."""
     nodes = _nodes(problem)
     found = []
     for role, counts in zip(problem.roles, placement, strict=True):
         for (name, index), count in zip(nodes, counts, strict=True):
             group = problem.classes[index]
-            spot = group.spots[problem.keys.index(key)] if key in problem.keys else name
+            spot = group.label_values[problem.keys.index(key)] if key in problem.keys else name
             found += [(role.shape, spot)] * count
     return found
 
 
-def _is_apart(problem: Problem, placement: Placement, rule: Apart) -> bool:
+def _is_apart(problem: PlacementProblem, placement: Placement, rule: PodAntiAffinityRule) -> bool:
     pods = _pods(problem, placement, rule.key)
     return not any(
         mine in rule.owners and other in rule.others and spot and spot == there
@@ -110,7 +110,7 @@ def _is_apart(problem: Problem, placement: Placement, rule: Apart) -> bool:
     )
 
 
-def _can_come_one_by_one(problem: Problem, placement: Placement, rule: Beside) -> bool:
+def _can_come_one_by_one(problem: PlacementProblem, placement: Placement, rule: PodAffinityRule) -> bool:
     """Whether there is an order in which each pod finds what it asks for when it comes."""
     pods = _pods(problem, placement, rule.key)
     if any(shape in rule.owners and not spot for shape, spot in pods):
@@ -123,7 +123,7 @@ def _can_come_one_by_one(problem: Problem, placement: Placement, rule: Beside) -
     return False
 
 
-def _keeps_together(problem: Problem, placement: Placement, rule: SubgroupRule) -> bool:
+def _keeps_together(problem: PlacementProblem, placement: Placement, rule: SubgroupRule) -> bool:
     nodes, level = _nodes(problem), problem.levels.index(rule.level)
     placed: dict[tuple[str, ...], int] = {}
     for role, counts in zip(problem.roles, placement, strict=True):
@@ -145,7 +145,7 @@ def _keeps_together(problem: Problem, placement: Placement, rule: SubgroupRule) 
     return all((count + there.get(path, 0)) % rule.size == 0 for path, count in placed.items())
 
 
-def _within_budget(problem: Problem, placement: Placement, rule: Budget) -> bool:
+def _within_budget(problem: PlacementProblem, placement: Placement, rule: Budget) -> bool:
     nodes = _nodes(problem)
     for resource, name in enumerate(problem.resources):
         spent = sum(
@@ -159,7 +159,7 @@ def _within_budget(problem: Problem, placement: Placement, rule: Budget) -> bool
     return True
 
 
-def _objective(problem: Problem, placement: Placement) -> tuple[int, ...]:
+def _objective(problem: PlacementProblem, placement: Placement) -> tuple[int, ...]:
     nodes = _nodes(problem)
     terms = []
     if any(role.minimum < role.maximum for role in problem.roles):
@@ -174,10 +174,10 @@ def _objective(problem: Problem, placement: Placement) -> tuple[int, ...]:
                 domains.add(("anchor", *path[: level + 1]) if named else ("unlabelled", name))
         terms.append(len(domains))
     terms.extend(_of_subgroups(problem, placement))
-    if any(any(group.price) for group in problem.classes):
+    if any(any(group.cost) for group in problem.classes):
         terms.append(
             sum(
-                count * problem.classes[nodes[node][1]].price[role]
+                count * problem.classes[nodes[node][1]].cost[role]
                 for role, counts in enumerate(placement)
                 for node, count in enumerate(counts)
             )
@@ -186,7 +186,7 @@ def _objective(problem: Problem, placement: Placement) -> tuple[int, ...]:
     return tuple(terms)
 
 
-def _room(problem: Problem, placement: Placement) -> list[int]:
+def _room(problem: PlacementProblem, placement: Placement) -> list[int]:
     """The room of all nodes in the deepest domains that the gang opens, where tightness matters."""
     named = [
         problem.levels.index(rule.level)
@@ -208,7 +208,7 @@ def _room(problem: Problem, placement: Placement) -> list[int]:
     return [total]
 
 
-def _of_subgroups(problem: Problem, placement: Placement) -> list[int]:
+def _of_subgroups(problem: PlacementProblem, placement: Placement) -> list[int]:
     """Per level, the domains in which subgroups that wish for few lie or run, added up."""
     spans: dict[int, int] = {}
     for rule in problem.rules:

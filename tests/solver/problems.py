@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from msgspec import structs
-
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.rules import (
-    Apart,
-    Beside,
+    AffinityRule,
     Budget,
-    CompanyRule,
     FewestDomains,
+    PodAffinityRule,
+    PodAntiAffinityRule,
     Rule,
     SameDomain,
     SubgroupDomain,
@@ -20,7 +19,7 @@ from phalanx.model.rules import (
     SubgroupRule,
     SubgroupSegments,
 )
-from phalanx.solver.problem import NodeClass, Problem, RoleDemand, SubgroupAnchor
+from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand, SubgroupAnchor
 
 LEVELS = ("zone", "spine", "rack")
 RESOURCES = ("cpu", "nvidia.com/gpu")
@@ -49,23 +48,23 @@ def node(
     *,
     roles: int = 1,
     eligible: Sequence[bool] | None = None,
-    price: Sequence[int] | None = None,
+    cost: Sequence[int] | None = None,
     budgets: Sequence[int] = (),
 ) -> NodeClass:
     """A class of one node, eligible for every role at no price unless said otherwise."""
-    may = tuple(eligible) if eligible is not None else (True,) * max(roles, len(price or ()))
+    may = tuple(eligible) if eligible is not None else (True,) * max(roles, len(cost or ()))
     return NodeClass(
         path=tuple(path),
         free=tuple(free),
         eligible=may,
-        price=tuple(price) if price is not None else (0,) * len(may),
+        cost=tuple(cost) if cost is not None else (0,) * len(may),
         nodes=(NodeName(name),),
         budgets=tuple(budgets),
     )
 
 
 @st.composite
-def problems(draw: st.DrawFn, *, roles: int = 3, pods: int = 6) -> Problem:
+def problems(draw: st.DrawFn, *, roles: int = 3, pods: int = 6) -> PlacementProblem:
     """At most 4 nodes, `pods` pods and `roles` roles, with every kind of rule, price, budget and anchor."""
     levels = LEVELS[: draw(st.integers(2, 3))]
     demands = draw(_roles(roles, pods))
@@ -79,13 +78,13 @@ def problems(draw: st.DrawFn, *, roles: int = 3, pods: int = 6) -> Problem:
             path=draw(_path(len(levels))),
             free=tuple(draw(st.integers(2, 12)) for _ in RESOURCES),
             eligible=tuple(draw(st.sampled_from((True,) * 5 + (False,))) for _ in demands),
-            price=tuple(draw(st.integers(0, 3)) if priced else 0 for _ in demands),
+            cost=tuple(draw(st.integers(0, 3)) if priced else 0 for _ in demands),
             nodes=nodes,
             budgets=_counting(budgets, nodes),
         )
         for nodes in members
     )
-    return Problem(
+    return PlacementProblem(
         resources=RESOURCES,
         levels=levels,
         roles=demands,
@@ -120,7 +119,7 @@ def _fits(group: NodeClass, role: RoleDemand, index: int) -> int:
 
 
 @st.composite
-def bonded_problems(draw: st.DrawFn) -> Problem:
+def bonded_problems(draw: st.DrawFn) -> PlacementProblem:
     """Two or three roles in up to three subgroups, one inside another, with rules and wishes of their own."""
     problem = draw(problems(roles=3, pods=6))
     tree = {"a": ("a",), "b": ("b",), "c": ("a", "c")}
@@ -147,7 +146,7 @@ def bonded_problems(draw: st.DrawFn) -> Problem:
 
 
 @st.composite
-def company_problems(draw: st.DrawFn) -> Problem:
+def company_problems(draw: st.DrawFn) -> PlacementProblem:
     """Up to three roles that must be near each other or apart, by a label of some nodes or by node."""
     sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
     demands = [
@@ -162,9 +161,9 @@ def company_problems(draw: st.DrawFn) -> Problem:
             path=draw(st.sampled_from((("r0",), ("r1",), ()))),
             free=(draw(st.integers(2, 6)),),
             eligible=(True,) * len(sizes),
-            price=tuple(draw(st.integers(0, 2)) if priced else 0 for _ in sizes),
+            cost=tuple(draw(st.integers(0, 2)) if priced else 0 for _ in sizes),
             nodes=NODES[sum(split[:index]) : sum(split[: index + 1])],
-            spots=(draw(st.sampled_from(("x", "x", "y", "y", "z", ""))),),
+            label_values=(draw(st.sampled_from(("x", "x", "y", "y", "z", ""))),),
         )
         for index in range(len(split))
     ]
@@ -172,18 +171,18 @@ def company_problems(draw: st.DrawFn) -> Problem:
     rules = [structs.replace(rule, name=f"company {index}") for index, rule in enumerate(company)]
     wishes = (FewestDomains("preferred", "rack"),) if draw(st.booleans()) else ()
     roomy = draw(_with_room(classes, demands))
-    return Problem(("cpu",), ("rack",), tuple(demands), roomy, (*wishes, *rules), keys=("row",))
+    return PlacementProblem(("cpu",), ("rack",), tuple(demands), roomy, (*wishes, *rules), keys=("row",))
 
 
 @st.composite
-def _company(draw: st.DrawFn, shapes: Sequence[str]) -> CompanyRule:
+def _company(draw: st.DrawFn, shapes: Sequence[str]) -> AffinityRule:
     some = st.sets(st.sampled_from([ShapeKey(shape) for shape in shapes]), min_size=1)
     owners, others = tuple(sorted(draw(some))), tuple(sorted(draw(some)))
     if draw(st.booleans()):
-        return Apart("", draw(st.sampled_from(("row", "host"))), owners, others)
+        return PodAntiAffinityRule("", draw(st.sampled_from(("row", "host"))), owners, others)
     homes = draw(st.sampled_from(((), (), ("x",), ("w",))))
     begin = () if homes else tuple(shape for shape in owners if draw(st.booleans()))
-    return Beside("", "row", owners, tuple(one for one in others if one not in owners), homes, begin)
+    return PodAffinityRule("", "row", owners, tuple(one for one in others if one not in owners), homes, begin)
 
 
 @st.composite
@@ -196,7 +195,7 @@ def _bond(draw: st.DrawFn, subgroups: Sequence[str], levels: Sequence[str]) -> S
 
 
 @st.composite
-def tight_problems(draw: st.DrawFn) -> Problem:
+def tight_problems(draw: st.DrawFn) -> PlacementProblem:
     """Six nodes in up to five racks of two spines, two or three roles that share them, nearly full."""
     sizes = draw(st.lists(st.integers(2, 5), min_size=2, max_size=3, unique=True))
     demands = [role(f"size-{size}", (size,), draw(st.integers(1, 2))) for size in sizes]
@@ -207,7 +206,7 @@ def tight_problems(draw: st.DrawFn) -> Problem:
     ]
     wishes = (FewestDomains("preferred", draw(st.sampled_from(("spine", "rack")))),)
     roomy = draw(_with_room(classes, demands))
-    return Problem(RESOURCES[1:], ("spine", "rack"), tuple(demands), roomy, wishes)
+    return PlacementProblem(RESOURCES[1:], ("spine", "rack"), tuple(demands), roomy, wishes)
 
 
 @st.composite

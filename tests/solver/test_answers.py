@@ -3,14 +3,14 @@
 import pytest
 from hypothesis import given
 from msgspec import structs
-
-from phalanx.solver import answers
-from phalanx.solver.answers import Answers
+from phalanx.solver import answer_cache as answers
+from phalanx.solver.answer_cache import Answers
 from phalanx.solver.engine import DEFAULT_LIMITS, GREEDY_ONLY, place
-from phalanx.solver.problem import Answer, Problem, SolveLimits
+from phalanx.solver.problem import Answer, PlacementProblem, SolveLimits
+
 from tests.solver.problems import node, problems, role
 
-ASKED = Problem(
+ASKED = PlacementProblem(
     resources=("nvidia.com/gpu",),
     levels=(),
     roles=(role("worker", (8,), 2),),
@@ -19,11 +19,11 @@ ASKED = Problem(
 
 
 @pytest.fixture
-def solved(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
+def solved(monkeypatch: pytest.MonkeyPatch) -> list[PlacementProblem]:
     """The problems that reach the engine."""
-    found: list[Problem] = []
+    found: list[PlacementProblem] = []
 
-    def counted(problem: Problem, *, limits: SolveLimits) -> Answer:
+    def counted(problem: PlacementProblem, *, limits: SolveLimits) -> Answer:
         found.append(problem)
         return place(problem, limits=limits)
 
@@ -32,13 +32,13 @@ def solved(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
 
 
 @given(problems())
-def test_the_same_answer_the_first_and_the_second_time(problem: Problem) -> None:
+def test_the_same_answer_the_first_and_the_second_time(problem: PlacementProblem) -> None:
     known = Answers()
     expected = place(problem, limits=GREEDY_ONLY)
     assert [known.place(problem, limits=GREEDY_ONLY) for _ in range(2)] == [expected, expected]
 
 
-def test_an_equal_problem_is_solved_once(solved: list[Problem]) -> None:
+def test_an_equal_problem_is_solved_once(solved: list[PlacementProblem]) -> None:
     known = Answers()
     for _ in range(3):
         known.place(structs.replace(ASKED), limits=DEFAULT_LIMITS)
@@ -54,21 +54,21 @@ def test_an_equal_problem_is_solved_once(solved: list[Problem]) -> None:
     ],
     ids=["seed", "minimum", "node"],
 )
-def test_whatever_differs_is_solved(solved: list[Problem], other: Problem) -> None:
+def test_whatever_differs_is_solved(solved: list[PlacementProblem], other: PlacementProblem) -> None:
     known = Answers()
     for problem in (ASKED, other):
         assert known.place(problem, limits=DEFAULT_LIMITS) == place(problem, limits=DEFAULT_LIMITS)
     assert solved == [ASKED, other]
 
 
-def test_more_effort_is_another_question(solved: list[Problem]) -> None:
+def test_more_effort_is_another_question(solved: list[PlacementProblem]) -> None:
     known = Answers()
     known.place(ASKED, limits=GREEDY_ONLY)
     known.place(ASKED, limits=DEFAULT_LIMITS)
     assert len(solved) == 2
 
 
-def test_what_was_asked_for_last_is_kept(solved: list[Problem]) -> None:
+def test_what_was_asked_for_last_is_kept(solved: list[PlacementProblem]) -> None:
     known = Answers(kept=2)
     first, second, third = (structs.replace(ASKED, seed=seed) for seed in range(3))
     for problem in (first, second, first, third, first, second):

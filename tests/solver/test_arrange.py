@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-
 from phalanx.model.queues import Objective
 from phalanx.solver.checker import check
 from phalanx.solver.engine import place
 from phalanx.solver.objective import FRAGMENTS
-from phalanx.solver.problem import NodeClass, Placed, Problem
+from phalanx.solver.problem import NodeClass, Placed, PlacementProblem
+
 from tests.solver.oracle import best_placements
 from tests.solver.problems import bounded, node, problems, role
 
 OTHERS = (Objective.SPREAD, Objective.LARGEST_HOLE)
 
 
-def _ordered(problem: Problem, ties: Objective) -> Problem:
+def _ordered(problem: PlacementProblem, ties: Objective) -> PlacementProblem:
     """Each node gets its position as its key."""
     classes: list[NodeClass] = []
     position = 0
@@ -33,7 +33,7 @@ def _ordered(problem: Problem, ties: Objective) -> Problem:
 def _where(free: Sequence[int], pods: int, ties: Objective, *, size: int = 1) -> dict[str, int]:
     """Pods by node, of nodes a, b, c… with so many free devices, in this order."""
     classes = tuple(node(name, (amount,)) for name, amount in zip("abcdef", free, strict=False))
-    problem = Problem(("gpu",), (), (role("worker", (size,), pods),), classes)
+    problem = PlacementProblem(("gpu",), (), (role("worker", (size,), pods),), classes)
     answer = place(_ordered(problem, ties))
     assert isinstance(answer, Placed)
     return {one.node: one.count for one in answer.assignments}
@@ -66,7 +66,9 @@ def test_spread_is_as_even_as_can_be(nodes: list[tuple[int, int, int]], pods: in
     """First over nodes, then over the domains of each level, the widest first."""
     domains = [(zone, 2 + 3 * zone + rack) for zone, rack, _ in nodes]
     classes = tuple(node(name, (free,)) for name, (_, _, free) in zip("abcdef", nodes, strict=False))
-    problem = _ordered(Problem(("gpu",), (), (role("worker", (1,), pods),), classes), Objective.SPREAD)
+    problem = _ordered(
+        PlacementProblem(("gpu",), (), (role("worker", (1,), pods),), classes), Objective.SPREAD
+    )
     numbered = tuple(
         replace(group, order=((*group.order[0], *each),))
         for group, each in zip(problem.classes, domains, strict=True)
@@ -93,7 +95,7 @@ def test_pack_takes_the_tightest() -> None:
 
 def test_roles_are_spread_together() -> None:
     classes = tuple(node(name, (2,), roles=2) for name in "abcd")
-    problem = Problem(("gpu",), (), (role("ps", (1,), 2), role("worker", (1,), 2)), classes)
+    problem = PlacementProblem(("gpu",), (), (role("ps", (1,), 2), role("worker", (1,), 2)), classes)
     answer = place(_ordered(problem, Objective.SPREAD))
     assert isinstance(answer, Placed)
     assert sorted(one.node for one in answer.assignments) == ["a", "b", "c", "d"]
@@ -102,20 +104,20 @@ def test_roles_are_spread_together() -> None:
 def test_what_fits_in_no_other_order_stays_as_it_was() -> None:
     classes = (node("a", (4,), roles=2), node("b", (3,), roles=2))
     roles = (role("large", (3,), 1), role("small", (2,), 2))
-    answer = place(_ordered(Problem(("gpu",), (), roles, classes), Objective.LARGEST_HOLE))
+    answer = place(_ordered(PlacementProblem(("gpu",), (), roles, classes), Objective.LARGEST_HOLE))
     assert isinstance(answer, Placed)
-    assert answer.defects == ()
+    assert answer.errors == ()
     assert {(one.role, one.node) for one in answer.assignments} == {(0, "b"), (1, "a")}
 
 
 @pytest.mark.parametrize("ties", OTHERS)
 @bounded(150)
 @given(problem=problems())
-def test_the_certificate_stays_true(ties: Objective, problem: Problem) -> None:
+def test_the_certificate_stays_true(ties: Objective, problem: PlacementProblem) -> None:
     packed, other = place(problem), place(_ordered(problem, ties))
     assert isinstance(packed, Placed) == isinstance(other, Placed)
     if isinstance(packed, Placed) and isinstance(other, Placed):
-        assert other.defects == packed.defects == ()
+        assert other.errors == packed.errors == ()
         assert other.certificate.objective == packed.certificate.objective
         assert other.certificate.bound == packed.certificate.bound
         assert check(problem, other) == ()
@@ -124,16 +126,18 @@ def test_the_certificate_stays_true(ties: Objective, problem: Problem) -> None:
 @bounded(150)
 @given(
     free=st.lists(st.integers(0, 4), min_size=1, max_size=4),
-    price=st.lists(st.integers(0, 1), min_size=4, max_size=4),
+    cost=st.lists(st.integers(0, 1), min_size=4, max_size=4),
     pods=st.integers(1, 6),
 )
-def test_no_equally_good_placement_is_on_more_nodes(free: list[int], price: list[int], pods: int) -> None:
+def test_no_equally_good_placement_is_on_more_nodes(free: list[int], cost: list[int], pods: int) -> None:
     classes = tuple(
-        node(name, (amount,), price=(cost,))
-        for name, amount, cost in zip("abcd", free, price, strict=False)
+        node(name, (amount,), cost=(node_cost,))
+        for name, amount, node_cost in zip("abcd", free, cost, strict=False)
         if amount
     )
-    problem = _ordered(Problem(("gpu",), (), (role("worker", (1,), 1, pods),), classes), Objective.SPREAD)
+    problem = _ordered(
+        PlacementProblem(("gpu",), (), (role("worker", (1,), 1, pods),), classes), Objective.SPREAD
+    )
     answer = place(problem)
     if isinstance(answer, Placed):
         most = max(sum(count > 0 for count in counts) for (counts,) in best_placements(problem))
@@ -142,7 +146,7 @@ def test_no_equally_good_placement_is_on_more_nodes(free: list[int], price: list
 
 @bounded(200)
 @given(problem=problems(roles=1, pods=1))
-def test_a_single_pod_leaves_least_of_all_places_that_are_as_good(problem: Problem) -> None:
+def test_a_single_pod_leaves_least_of_all_places_that_are_as_good(problem: PlacementProblem) -> None:
     ordered = _ordered(problem, Objective.LEAST_FRAGMENTATION)
     answer = place(ordered)
     if not isinstance(answer, Placed) or not answer.assignments:
@@ -150,16 +154,16 @@ def test_a_single_pod_leaves_least_of_all_places_that_are_as_good(problem: Probl
     (one,) = answer.assignments
     names = [name for group in ordered.classes for name in group.nodes]
     places = [counts.index(1) for (counts,) in best_placements(problem)]
-    assert answer.defects == ()
+    assert answer.errors == ()
     assert answer.certificate.terms[-1] == FRAGMENTS
     assert names.index(one.node) == answer.certificate.objective[-1] == min(places)
     assert answer.certificate.proven
 
 
 def test_a_pod_that_fits_nowhere_and_need_not_start_leaves_nothing() -> None:
-    problem = Problem(("gpu",), (), (role("late", (5,), 0, 1),), (node("a", (1,)),))
+    problem = PlacementProblem(("gpu",), (), (role("late", (5,), 0, 1),), (node("a", (1,)),))
     ordered = _ordered(problem, Objective.LEAST_FRAGMENTATION)
     answer = place(ordered)
     assert isinstance(answer, Placed)
-    assert check(ordered, answer) == answer.defects == ()
+    assert check(ordered, answer) == answer.errors == ()
     assert answer.certificate.objective == (1, 0)

@@ -2,20 +2,20 @@
 
 import pytest
 from hypothesis import given
-
-from phalanx.solver import greedy
 from phalanx.solver.checker import check
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Placed, Problem
+from phalanx.solver.problem import Placed, PlacementProblem
+from phalanx.solver.single import greedy
+
 from tests.solver.oracle import optimum
 from tests.solver.problems import bonded_problems, bounded, company_problems, problems, tight_problems
 
 
-def compare(problem: Problem) -> None:
+def compare(problem: PlacementProblem) -> None:
     """The answer exists iff one exists, and it is proven to be the best: these problems are small."""
     best = optimum(problem)
     answer = place(problem)
-    assert answer.defects == ()
+    assert answer.errors == ()
     if not isinstance(answer, Placed):
         assert answer.proven
         assert best is None
@@ -28,25 +28,25 @@ def compare(problem: Problem) -> None:
 
 @bounded(300)
 @given(problems(roles=1))
-def test_one_role(problem: Problem) -> None:
+def test_one_role(problem: PlacementProblem) -> None:
     compare(problem)
 
 
 @bounded(300)
 @given(problems())
-def test_several_roles(problem: Problem) -> None:
+def test_several_roles(problem: PlacementProblem) -> None:
     compare(problem)
 
 
 @bounded(300)
 @given(bonded_problems())
-def test_subgroups_with_rules_of_their_own(problem: Problem) -> None:
+def test_subgroups_with_rules_of_their_own(problem: PlacementProblem) -> None:
     compare(problem)
 
 
 @bounded(200)
 @given(bonded_problems())
-def test_subgroups_where_greedy_search_finds_nothing(problem: Problem) -> None:
+def test_subgroups_where_greedy_search_finds_nothing(problem: PlacementProblem) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(greedy, "search_bonded", lambda table, scope: None)
         compare(problem)
@@ -54,13 +54,13 @@ def test_subgroups_where_greedy_search_finds_nothing(problem: Problem) -> None:
 
 @bounded(300)
 @given(company_problems())
-def test_pods_that_must_be_near_others_or_apart(problem: Problem) -> None:
+def test_pods_that_must_be_near_others_or_apart(problem: PlacementProblem) -> None:
     compare(problem)
 
 
 @bounded(200)
 @given(company_problems())
-def test_company_where_greedy_search_finds_nothing(problem: Problem) -> None:
+def test_company_where_greedy_search_finds_nothing(problem: PlacementProblem) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(greedy, "in_company", lambda table, scope, found: None)
         compare(problem)
@@ -68,5 +68,5 @@ def test_company_where_greedy_search_finds_nothing(problem: Problem) -> None:
 
 @bounded(150)
 @given(tight_problems())
-def test_roles_that_share_tight_nodes(problem: Problem) -> None:
+def test_roles_that_share_tight_nodes(problem: PlacementProblem) -> None:
     compare(problem)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from msgspec.structs import replace
-
 from phalanx.model.names import NodeName, ShapeKey
-from phalanx.model.rules import Apart, Budget, FewestDomains, Rule, SameDomain
+from phalanx.model.rules import Budget, FewestDomains, PodAntiAffinityRule, Rule, SameDomain
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Answer, NodeClass, Placed, Problem, RoleDemand, Unplaceable
+from phalanx.solver.problem import Answer, NodeClass, Placed, PlacementProblem, RoleDemand, Unplaceable
+
 from tests.solver.problems import node, role
 
 GPU = ("nvidia.com/gpu",)
@@ -21,15 +21,15 @@ def problem(
     levels: tuple[str, ...] = (),
     rules: tuple[Rule, ...] = (),
     anchors: tuple[tuple[str, ...], ...] = (),
-) -> Problem:
-    return Problem(resources, levels, tuple(roles), tuple(classes), rules, anchors)
+) -> PlacementProblem:
+    return PlacementProblem(resources, levels, tuple(roles), tuple(classes), rules, anchors)
 
 
 def where(answer: Answer) -> dict[tuple[int, str], int]:
     """Pods per (role, node) of an answer that is proven best."""
     assert isinstance(answer, Placed)
     assert answer.certificate.proven
-    assert answer.defects == ()
+    assert answer.errors == ()
     return {(one.role, one.node): one.count for one in answer.assignments}
 
 
@@ -165,7 +165,7 @@ def test_budget_of_a_flavor_moves_pods_to_the_other() -> None:
     """Two pods' worth remains for the first flavor, so the third pod goes to the dearer second one."""
     nodes = [
         node("a1", (24,), budgets=(0,)),
-        node("b1", (24,), price=(5,)),
+        node("b1", (24,), cost=(5,)),
     ]
     rules = (Budget("limit", {"nvidia.com/gpu": 16}, frozenset({"a1"})),)
     answer = place(problem([role("w", (8,), 3)], nodes, rules=rules))
@@ -177,7 +177,7 @@ def test_budget_of_a_flavor_counts_all_its_nodes() -> None:
     nodes = [
         node("a1", (8,), budgets=(0,)),
         node("a2", (8,), budgets=(0,)),
-        node("b1", (24,), price=(5,)),
+        node("b1", (24,), cost=(5,)),
     ]
     rules = (Budget("limit", {"nvidia.com/gpu": 8}, frozenset({"a1", "a2"})),)
     answer = place(problem([role("w", (8,), 3)], nodes, rules=rules))
@@ -202,18 +202,18 @@ def test_nodes_left_out_count_once_where_each_node_is_told_from_the_others() -> 
             path=(rack,),
             free=(2,),
             eligible=(True, True),
-            price=(0, 0),
+            cost=(0, 0),
             nodes=tuple(NodeName(f"{rack}-{index}") for index in range(3)),
             room=room,
             left_out=left_out,
         )
         for rack, room, left_out in (("r0", 1, 2), ("r1", 2, 0))
     ]
-    apart = Apart("apart", "host", (ShapeKey("leader"),), (ShapeKey("worker"),))
+    apart = PodAntiAffinityRule("apart", "host", (ShapeKey("leader"),), (ShapeKey("worker"),))
     rules = (FewestDomains("preferred", "rack"), apart)
     for classes, room in ((racks, 5), (racks[:1], 5), (racks[1:], 6)):
-        answer = place(Problem(("cpu",), ("rack",), roles, tuple(classes), rules))
+        answer = place(PlacementProblem(("cpu",), ("rack",), roles, tuple(classes), rules))
         assert isinstance(answer, Placed)
         assert answer.certificate.objective == (1, room)
         assert answer.certificate.proven
-        assert answer.defects == ()
+        assert answer.errors == ()

@@ -5,12 +5,12 @@ from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from phalanx.solver.cells import CellCandidate, CellDemand, Choice, choose
 
-from phalanx.solver.cells import Choice, Option, Wish, choose
 from tests.examples import holds
 
 
-def _most(wishes: Sequence[Wish], taken: frozenset[int] = frozenset()) -> int:
+def _most(wishes: Sequence[CellDemand], taken: frozenset[int] = frozenset()) -> int:
     """The most cells that can be kept beside the nodes that are taken: every combination is tried."""
     if not wishes:
         return 0
@@ -24,7 +24,7 @@ def _most(wishes: Sequence[Wish], taken: frozenset[int] = frozenset()) -> int:
     return best
 
 
-def _nodes(wishes: Sequence[Wish], choice: Choice) -> list[int]:
+def _nodes(wishes: Sequence[CellDemand], choice: Choice) -> list[int]:
     return [
         node
         for wish, taken in zip(wishes, choice, strict=True)
@@ -34,7 +34,7 @@ def _nodes(wishes: Sequence[Wish], choice: Choice) -> list[int]:
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> list[Wish]:
+def trees(draw: st.DrawFn) -> list[CellDemand]:
     """Up to three racks of up to three hosts; some are closed to some queues, which wish for either level."""
     sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
     racks: list[tuple[int, ...]] = []
@@ -46,14 +46,14 @@ def trees(draw: st.DrawFn) -> list[Wish]:
     for _ in range(draw(st.integers(1, 3))):
         level = draw(st.sampled_from([racks, hosts]))
         open_ = draw(st.lists(st.sampled_from(level), unique=True))
-        options = [Option(nodes, own=draw(st.integers(0, len(nodes)))) for nodes in sorted(open_)]
-        wishes.append(Wish(draw(st.integers(1, 3)), tuple(options)))
+        options = [CellCandidate(nodes, own=draw(st.integers(0, len(nodes)))) for nodes in sorted(open_)]
+        wishes.append(CellDemand(draw(st.integers(1, 3)), tuple(options)))
     return wishes
 
 
 @given(trees())
 @holds(200)
-def test_as_many_cells_are_kept_as_brute_force_finds_and_none_overlap(wishes: list[Wish]) -> None:
+def test_as_many_cells_are_kept_as_brute_force_finds_and_none_overlap(wishes: list[CellDemand]) -> None:
     choice = choose(wishes)
     nodes = _nodes(wishes, choice)
     assert sum(map(len, choice)) == _most(wishes)
@@ -62,15 +62,20 @@ def test_as_many_cells_are_kept_as_brute_force_finds_and_none_overlap(wishes: li
 
 
 def test_what_is_in_use_already_comes_first_then_what_is_sound_then_what_is_small() -> None:
-    used, faulty, large, small = Option((0, 1), own=1), Option((2,), faulty=1), Option((3, 4)), Option((5,))
+    used, faulty, large, small = (
+        CellCandidate((0, 1), own=1),
+        CellCandidate((2,), faulty=1),
+        CellCandidate((3, 4)),
+        CellCandidate((5,)),
+    )
     options = (faulty, large, small, used)
-    kept = [choose([Wish(count, options)])[0] for count in range(1, 5)]
+    kept = [choose([CellDemand(count, options)])[0] for count in range(1, 5)]
     assert kept == [(3,), (2, 3), (1, 2, 3), (0, 1, 2, 3)]
 
 
 def test_the_search_keeps_what_is_in_use_too() -> None:
     """Simple rules take the rack for the first wish, and leave none of the two hosts for the others."""
-    racks = (Option((0, 1), own=1), Option((2, 3)))
-    hosts = (Option((0,)), Option((1,)))
-    assert choose([Wish(1, racks), Wish(2, hosts)]) == ((1,), (0, 1))
-    assert choose([Wish(1, racks), Wish(3, hosts)]) == ((1,), (0, 1))
+    racks = (CellCandidate((0, 1), own=1), CellCandidate((2, 3)))
+    hosts = (CellCandidate((0,)), CellCandidate((1,)))
+    assert choose([CellDemand(1, racks), CellDemand(2, hosts)]) == ((1,), (0, 1))
+    assert choose([CellDemand(1, racks), CellDemand(3, hosts)]) == ((1,), (0, 1))

@@ -2,17 +2,17 @@
 
 import pytest
 from msgspec import structs
-
 from phalanx.model.rules import Budget, FewestDomains, SameDomain
 from phalanx.solver import engine
 from phalanx.solver.certify import certified
 from phalanx.solver.checker import check
 from phalanx.solver.engine import place
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import Answer, Assignment, Placed, Problem
+from phalanx.solver.problem import Answer, Assignment, Placed, PlacementProblem
+
 from tests.solver.problems import node, role
 
-PROBLEM = Problem(
+PROBLEM = PlacementProblem(
     resources=("nvidia.com/gpu",),
     levels=("rack",),
     roles=(role("a", (4,), 1, 3), role("b", (1,), 0, 1)),
@@ -97,7 +97,7 @@ def test_running_members_count_for_the_required_level() -> None:
 def test_unsound_answer_is_dropped_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backend that is wrong costs nothing but a defect: the next one answers."""
 
-    def broken(problem: Problem) -> Answer:
+    def broken(problem: PlacementProblem) -> Answer:
         return certified(Scorer(problem), [Assignment(0, "n3", 3)], bound=(0, 0), by="broken")
 
     monkeypatch.setattr(engine, "place_on_tree", broken)
@@ -105,15 +105,15 @@ def test_unsound_answer_is_dropped_and_reported(monkeypatch: pytest.MonkeyPatch)
     assert isinstance(found, Placed)
     assert check(PROBLEM, found) == ()
     assert found.certificate.proven
-    assert len(found.defects) == 1
-    assert found.defects[0].startswith("broken: 12 nvidia.com/gpu on n3")
+    assert len(found.errors) == 1
+    assert found.errors[0].startswith("broken: 12 nvidia.com/gpu on n3")
 
 
 def test_error_in_a_backend_is_reported_and_the_next_one_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(problem: Problem) -> Answer:
+    def broken(problem: PlacementProblem) -> Answer:
         raise ZeroDivisionError(len(problem.roles))
 
     monkeypatch.setattr(engine, "place_closed", broken)
     found = place(PROBLEM)
     assert isinstance(found, Placed)
-    assert found.defects == ("broken: ZeroDivisionError(2)",)
+    assert found.errors == ("broken: ZeroDivisionError(2)",)

@@ -3,14 +3,14 @@
 from functools import partial
 
 from hypothesis import assume, given
-
-from phalanx.solver.bounds import Relaxations
-from phalanx.solver.cpsat import Question, ScopeAnswer, solve_scope
+from phalanx.solver.arrays import rows_of
+from phalanx.solver.counting.exact import Question, ScopeAnswer, solve_scope
 from phalanx.solver.nodetable import NodeTable, assignments_of, nodes_of
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import Problem
-from phalanx.solver.rows import rows_of
-from phalanx.solver.scopes import Scope, scopes_of
+from phalanx.solver.problem import PlacementProblem
+from phalanx.solver.single.bounds import Relaxations
+from phalanx.solver.single.scopes import Scope, scopes_of
+
 from tests.solver.oracle import optimum
 from tests.solver.problems import bounded, problems, tight_problems
 
@@ -28,7 +28,7 @@ def ask(table: NodeTable, scope: Scope, limit: Score | None) -> ScopeAnswer:
     return solve_scope(table, scorer, question)
 
 
-def solved(problem: Problem) -> Score | None:
+def solved(problem: PlacementProblem) -> Score | None:
     """The best score of all scopes, each of which must be solved to the end."""
     table = nodes_of(rows_of(problem))
     scores = []
@@ -45,7 +45,7 @@ def solved(problem: Problem) -> Score | None:
 
 @bounded(150)
 @given(problems())
-def test_optimum_of_any_problem(problem: Problem) -> None:
+def test_optimum_of_any_problem(problem: PlacementProblem) -> None:
     """A problem without any minimum is left out: its empty placement lies in no scope."""
     assume(any(role.minimum for role in problem.roles))
     assert solved(problem) == optimum(problem)
@@ -53,13 +53,13 @@ def test_optimum_of_any_problem(problem: Problem) -> None:
 
 @bounded(100)
 @given(tight_problems())
-def test_optimum_of_tight_problems(problem: Problem) -> None:
+def test_optimum_of_tight_problems(problem: PlacementProblem) -> None:
     assert solved(problem) == optimum(problem)
 
 
 @bounded(60)
 @given(tight_problems())
-def test_limit_that_is_the_optimum_leaves_nothing_better(problem: Problem) -> None:
+def test_limit_that_is_the_optimum_leaves_nothing_better(problem: PlacementProblem) -> None:
     """Given the optimum from elsewhere, nothing is found and the bound is raised to it."""
     best = optimum(problem)
     table = nodes_of(rows_of(problem))

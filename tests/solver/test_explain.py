@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import structs
-
 from phalanx.model.rules import Budget, SameDomain, SubgroupSegments
 from phalanx.solver.engine import place
-from phalanx.solver.explain import Explanation, explain, fits_when_empty, only
-from phalanx.solver.feasibility import bare
-from phalanx.solver.problem import NodeClass, Placed, Problem
-from phalanx.solver.relaxations import NEW_NODE, RelaxationKind, relaxed
+from phalanx.solver.infeasibility.explain import Explanation, explain, fits_when_empty, only
+from phalanx.solver.infeasibility.feasibility import feasibility_problem
+from phalanx.solver.infeasibility.relaxations import NEW_NODE, RelaxationKind, apply_relaxation
+from phalanx.solver.problem import NodeClass, Placed, PlacementProblem
+
 from tests.solver.oracle import optimum, placements_of
 from tests.solver.problems import bounded, node, problems, role
 
@@ -28,7 +28,7 @@ def racks(*free: tuple[str, str, int]) -> tuple[NodeClass, ...]:
 
 
 def test_required_rack_that_no_rack_holds() -> None:
-    problem = Problem(
+    problem = PlacementProblem(
         resources=GPU,
         levels=("spine", "rack"),
         roles=(role("worker", (8,), 3),),
@@ -45,7 +45,7 @@ def test_required_rack_that_no_rack_holds() -> None:
     assert kinds(found) == [
         RelaxationKind.WIDEN_LEVEL,
         RelaxationKind.LOWER_MINIMUM,
-        RelaxationKind.ADD_ROOM,
+        RelaxationKind.ADD_CAPACITY,
     ]
     assert found.relaxations[0].level == "spine"
     assert found.relaxations[1].minimums == (2,)
@@ -55,7 +55,7 @@ def test_required_rack_that_no_rack_holds() -> None:
 
 
 def test_room_is_missing_on_a_node_that_is_not_there() -> None:
-    problem = Problem(
+    problem = PlacementProblem(
         resources=GPU,
         levels=("spine", "rack"),
         roles=(role("worker", (8,), 3),),
@@ -64,13 +64,13 @@ def test_room_is_missing_on_a_node_that_is_not_there() -> None:
     found = explain(problem, empty=problem)
     assert fits_when_empty(problem) is False
     assert found.conflict == ("capacity",)
-    assert kinds(found) == [RelaxationKind.LOWER_MINIMUM, RelaxationKind.ADD_ROOM]
+    assert kinds(found) == [RelaxationKind.LOWER_MINIMUM, RelaxationKind.ADD_CAPACITY]
     assert dict(found.relaxations[1].amounts) == {"nvidia.com/gpu": 8}
     assert [one.node for one in found.relaxations[1].room] == [""]
 
 
 def test_budget_is_named_with_what_it_lacks() -> None:
-    problem = Problem(
+    problem = PlacementProblem(
         resources=GPU,
         levels=("spine", "rack"),
         roles=(role("worker", (8,), 3),),
@@ -84,12 +84,12 @@ def test_budget_is_named_with_what_it_lacks() -> None:
 
 
 def test_roles_are_scaled_down_together() -> None:
-    problem = Problem(
+    problem = PlacementProblem(
         resources=GPU,
         levels=("spine", "rack"),
         roles=(role("leader", (0,), 1), role("worker", (8,), 6)),
         classes=tuple(
-            structs.replace(c, eligible=(True, True), price=(0, 0))
+            structs.replace(c, eligible=(True, True), cost=(0, 0))
             for c in racks(("n1", "r1", 8), ("n2", "r1", 8), ("n3", "r2", 8))
         ),
     )
@@ -99,7 +99,7 @@ def test_roles_are_scaled_down_together() -> None:
 
 
 def test_nothing_to_place_on() -> None:
-    problem = Problem(resources=GPU, levels=(), roles=(role("worker", (1,), 1),), classes=())
+    problem = PlacementProblem(resources=GPU, levels=(), roles=(role("worker", (1,), 1),), classes=())
     found = explain(problem)
     assert found.conflict == ()
     assert found.most == (0,)
@@ -107,25 +107,25 @@ def test_nothing_to_place_on() -> None:
 
 @bounded(200)
 @given(problems())
-def test_conflict_is_irreducible_and_advice_works(problem: Problem) -> None:
+def test_conflict_is_irreducible_and_advice_works(problem: PlacementProblem) -> None:
     """What is in conflict has no placement; without any one of it there is one; every change makes it fit."""
     assume(optimum(problem) is None)
     found = explain(problem)
-    core = bare(problem)
+    core = feasibility_problem(problem)
     assert optimum(only(core, found.conflict)) is None
     for name in found.conflict:
         assert optimum(only(core, [one for one in found.conflict if one != name])) is not None
     for change in found.relaxations:
-        assert isinstance(place(relaxed(problem, change)), Placed)
+        assert isinstance(place(apply_relaxation(problem, change)), Placed)
 
 
 @bounded(100)
 @given(problems(roles=2))
-def test_most_is_what_the_oracle_finds(problem: Problem) -> None:
+def test_most_is_what_the_oracle_finds(problem: PlacementProblem) -> None:
     """One more pod of the largest role, the others scaled alike, does not fit."""
     assume(optimum(problem) is None)
     found = explain(problem)
-    core = bare(problem)
+    core = feasibility_problem(problem)
     assert found.most_proven
     assert optimum(with_counts(core, found.most)) is not None
     largest = max(one.minimum for one in core.roles)
@@ -133,13 +133,13 @@ def test_most_is_what_the_oracle_finds(problem: Problem) -> None:
     assert optimum(with_counts(core, [-(-one.minimum * size // largest) for one in core.roles])) is None
 
 
-def with_counts(core: Problem, counts: Sequence[int]) -> Problem:
+def with_counts(core: PlacementProblem, counts: Sequence[int]) -> PlacementProblem:
     """Exactly so many pods per role."""
     roles = zip(core.roles, counts, strict=True)
     return structs.replace(core, roles=tuple(structs.replace(one, minimum=n, maximum=n) for one, n in roles))
 
 
-def least_by_listing(core: Problem, vacant: Problem) -> int | None:
+def least_by_listing(core: PlacementProblem, vacant: PlacementProblem) -> int | None:
     """The least that must be freed of the one resource, over every placement on the empty nodes."""
     free = [group.free[0] for group in core.classes for _ in group.nodes]
     need = core.roles[0].request[0]
@@ -154,17 +154,17 @@ def least_by_listing(core: Problem, vacant: Problem) -> int | None:
 
 
 @st.composite
-def busy(draw: st.DrawFn) -> tuple[Problem, Problem]:
+def busy(draw: st.DrawFn) -> tuple[PlacementProblem, PlacementProblem]:
     """One role of one resource on up to five nodes in three racks, as it is now and with nothing on them."""
     sizes = draw(st.lists(st.integers(1, 9), min_size=1, max_size=5))
     paths = [("s", draw(st.sampled_from("xyz"))) for _ in sizes]
     rules = draw(st.sampled_from(((), (SameDomain("required", "rack"),))))
 
-    def problem(free: Sequence[int]) -> Problem:
+    def problem(free: Sequence[int]) -> PlacementProblem:
         classes = [
             node(name, (amount,), path) for name, amount, path in zip("abcde", free, paths, strict=False)
         ]
-        return Problem(GPU, ("spine", "rack"), roles, tuple(classes), rules)
+        return PlacementProblem(GPU, ("spine", "rack"), roles, tuple(classes), rules)
 
     roles = (role("worker", (draw(st.integers(1, 4)),), draw(st.integers(1, 4))),)
     return problem([draw(st.integers(0, size)) for size in sizes]), problem(sizes)
@@ -172,24 +172,24 @@ def busy(draw: st.DrawFn) -> tuple[Problem, Problem]:
 
 @bounded(200)
 @given(busy())
-def test_the_room_that_is_named_is_the_least(problems: tuple[Problem, Problem]) -> None:
+def test_the_room_that_is_named_is_the_least(problems: tuple[PlacementProblem, PlacementProblem]) -> None:
     """No choice of nodes, in any domain of the required level, frees less; and that much is enough."""
     now, empty = problems
     assume(optimum(now) is None)
-    found = [one for one in explain(now, empty=empty).relaxations if one.kind is RelaxationKind.ADD_ROOM]
+    found = [one for one in explain(now, empty=empty).relaxations if one.kind is RelaxationKind.ADD_CAPACITY]
     least = least_by_listing(now, empty)
     if least is None:
         assert [one.room[0].node for one in found] == [NEW_NODE]
         return
     assert [dict(one.amounts) for one in found] == [{GPU[0]: least}]
-    assert optimum(relaxed(now, found[0])) is not None
+    assert optimum(apply_relaxation(now, found[0])) is not None
     there = [group for group in now.classes if group.path[: len(found[0].domain)] == found[0].domain]
     fit = sum(group.free[0] // now.roles[0].request[0] for group in there)
     assert fit + found[0].pods == now.roles[0].minimum, "so many more anywhere there are enough"
 
 
 def test_of_segments_as_many_as_fit_are_told_in_whole_segments() -> None:
-    problem = Problem(
+    problem = PlacementProblem(
         resources=GPU,
         levels=("rack",),
         roles=(structs.replace(role("rank", (1,), 12), subgroups=("ranks",)), role("leader", (1,), 1)),
@@ -200,7 +200,7 @@ def test_of_segments_as_many_as_fit_are_told_in_whole_segments() -> None:
 
 
 def test_no_conflict_is_claimed_of_what_may_have_a_placement() -> None:
-    problem = Problem(
+    problem = PlacementProblem(
         resources=GPU, levels=(), roles=(role("worker", (8,), 1),), classes=(node("n1", (8,), ()),), rules=()
     )
     assert not explain(problem).irreducible
@@ -209,7 +209,7 @@ def test_no_conflict_is_claimed_of_what_may_have_a_placement() -> None:
 def test_very_large_amounts_are_no_capacity_problem() -> None:
     tib = 1 << 40
     nodes = [node(f"n{i}", (2 * tib,), (f"r{i}",)) for i in range(3)]
-    problem = Problem(
+    problem = PlacementProblem(
         resources=("memory",),
         levels=("rack",),
         roles=(role("worker", (tib,), 1025),),

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from phalanx.solver import fewest as module
-from phalanx.solver.fewest import fewest, needed_per_level, opened_room
 from phalanx.solver.forest import Forest
+from phalanx.solver.single import fewest_domains as module
+from phalanx.solver.single.fewest_domains import fewest, needed_per_level, opened_room
+
 from tests.solver.problems import bounded
 
 Leaves = list[tuple[tuple[int, ...], int, bool]]

@@ -6,14 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
-
 from phalanx.actions.limits import (
     FRAGMENT_CORES_MAX,
     FRAGMENT_DEVICES_MAX,
     TYPICAL_SHAPES_MAX,
     TYPICAL_WEIGHT_MAX,
 )
-from phalanx.limits import FRAGMENT_PRICE_MAX
+from phalanx.limits import FRAGMENT_COST_MAX
 from phalanx.solver.fragmentation import (
     CORES_PERCENT,
     CPU_WEIGHT,
@@ -23,13 +22,14 @@ from phalanx.solver.fragmentation import (
     Forecast,
     Fragmentation,
     NodeRows,
-    Outlook,
     PodRows,
+    TrialPlacement,
     TypicalPods,
     leftover,
     prices,
     worth_of,
 )
+
 from tests.solver.problems import bounded
 
 KINDS = 2
@@ -159,10 +159,10 @@ def test_costs_are_those_of_the_description(
     rooms, every = fits.sum(axis=1).tolist(), int(gpus.sum())
     forecast, rest = Forecast(typical, fits, gpus, kinds=KINDS), leftover(typical).tolist()
     for number, pod in enumerate(placed):
-        of_pod = forecast.costs(Outlook(rows(cluster), pod_rows([pod])), forecast.prices)
+        of_pod = forecast.costs(TrialPlacement(rows(cluster), pod_rows([pod])), forecast.prices)
         for at, node in enumerate(cluster):
             price = forecast.prices[at : at + 1]
-            of_node = forecast.costs(Outlook(rows([node]), pod_rows(placed)), price)
+            of_node = forecast.costs(TrialPlacement(rows([node]), pod_rows(placed)), price)
             for device in range(MOST):
                 slow = slow_cost(node, pod, device, typical, rooms, every, int(price[0]), rest)
                 if slow is not None:
@@ -221,7 +221,7 @@ def test_a_cluster_without_typical_pods_costs_nothing() -> None:
     forecast = Forecast([], np.zeros((0, 1), dtype=np.bool_), np.array([4]), kinds=1)
     node = Node(0, 8_000, (1000, 500), loose=False)
     pod = TypicalPods(2_000, 1, 500, (0,), 1)
-    assert not forecast.costs(Outlook(rows([node]), pod_rows([pod])), forecast.prices).any()
+    assert not forecast.costs(TrialPlacement(rows([node]), pod_rows([pod])), forecast.prices).any()
 
 
 def test_costs_at_all_bounds_stay_within_64_bits() -> None:
@@ -233,14 +233,14 @@ def test_costs_at_all_bounds_stay_within_64_bits() -> None:
     takes[:, 0] = True
     gpus = np.array([1, 1 << 40])
     forecast = Forecast(typical, takes, np.minimum(gpus, most), kinds=1)
-    assert prices(typical, takes, gpus).tolist() == [FRAGMENT_PRICE_MAX, 0]
+    assert prices(typical, takes, gpus).tolist() == [FRAGMENT_COST_MAX, 0]
     node = NodeRows(np.array([0]), np.array([cores]), np.zeros((1, 1), dtype=np.int64), np.array([most]))
     pod = PodRows(np.array([cores]), np.array([most]), np.array([1000]))
-    dear = np.array([FRAGMENT_PRICE_MAX])
-    found = forecast.costs(Outlook(node, pod), dear)
+    dear = np.array([FRAGMENT_COST_MAX])
+    found = forecast.costs(TrialPlacement(node, pod), dear)
     count = TYPICAL_WEIGHT_MAX
     starved = -max(0, most * 1000 - most * 1000 * 100 // CORES_PERCENT)
-    scarce = SCARCITY_WEIGHT * FRAGMENT_PRICE_MAX * most * 1000
+    scarce = SCARCITY_WEIGHT * FRAGMENT_COST_MAX * most * 1000
     lost = sum(worth_of(each, typical, 1, most + 1) for each in typical)
     wasted = -1_000_000 * most
     assert abs(int(found[0, 0]) - count * (1000 * CPU_WEIGHT * starved + scarce + lost + wasted)) < 1 << 40

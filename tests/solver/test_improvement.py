@@ -4,23 +4,23 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-
 from phalanx.model.rules import FewestDomains
+from phalanx.solver.arrays import rows_of
 from phalanx.solver.certify import certified
 from phalanx.solver.checker import check
-from phalanx.solver.greedy import search
-from phalanx.solver.improvement import improvements
 from phalanx.solver.nodetable import Found, NodeTable, assignments_of, nodes_of
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import Problem
-from phalanx.solver.rows import rows_of
-from phalanx.solver.scopes import Scope, scopes_of
+from phalanx.solver.problem import PlacementProblem
+from phalanx.solver.single.greedy import search
+from phalanx.solver.single.local_search import improvements
+from phalanx.solver.single.scopes import Scope, scopes_of
+
 from tests.solver.problems import bounded, node, problems, role, tight_problems
 
 Score = tuple[int, ...]
 
 
-def scores(problem: Problem, table: NodeTable, scope: Scope, found: Found) -> list[Score]:
+def scores(problem: PlacementProblem, table: NodeTable, scope: Scope, found: Found) -> list[Score]:
     """Of what was found and of each improvement, all of which keep every rule."""
     scorer = Scorer(problem)
     steps = [assignments_of(table, one) for one in (found, *improvements(table, scope, found))]
@@ -29,7 +29,7 @@ def scores(problem: Problem, table: NodeTable, scope: Scope, found: Found) -> li
     return [scorer.score(step) for step in steps]
 
 
-def from_greedy(problem: Problem) -> list[list[Score]]:
+def from_greedy(problem: PlacementProblem) -> list[list[Score]]:
     table = nodes_of(rows_of(problem))
     scopes = scopes_of(table, table.rows.book.required_depth)
     pairs = [(scope, found) for scope in scopes if (found := search(table, scope)) is not None]
@@ -38,12 +38,12 @@ def from_greedy(problem: Problem) -> list[list[Score]]:
 
 @bounded(300)
 @given(st.one_of(tight_problems(), problems()))
-def test_every_step_is_better_than_the_one_before(problem: Problem) -> None:
+def test_every_step_is_better_than_the_one_before(problem: PlacementProblem) -> None:
     for steps in from_greedy(problem):
         assert sorted(set(steps), reverse=True) == steps
 
 
-def racks(free: dict[str, list[int]], *sizes: tuple[int, int]) -> Problem:
+def racks(free: dict[str, list[int]], *sizes: tuple[int, int]) -> PlacementProblem:
     """Racks with so many GPUs free per node; roles as pairs of GPUs and pods."""
     classes = [
         replace(node(f"{rack}{index}", (gpus,), (rack,), roles=len(sizes)), room=gpus)
@@ -51,10 +51,10 @@ def racks(free: dict[str, list[int]], *sizes: tuple[int, int]) -> Problem:
         for index, gpus in enumerate(nodes)
     ]
     roles = tuple(role(f"{gpus}-gpu", (gpus,), pods) for gpus, pods in sizes)
-    return Problem(("gpu",), ("rack",), roles, tuple(classes), (FewestDomains("preferred", "rack"),))
+    return PlacementProblem(("gpu",), ("rack",), roles, tuple(classes), (FewestDomains("preferred", "rack"),))
 
 
-def improved(problem: Problem, placed: dict[str, tuple[int, ...]]) -> list[Score]:
+def improved(problem: PlacementProblem, placed: dict[str, tuple[int, ...]]) -> list[Score]:
     """From a placement that is given as pods of each role per node."""
     table = nodes_of(rows_of(problem))
     (scope,) = scopes_of(table, 0)
@@ -84,6 +84,6 @@ def test_a_rack_is_exchanged_for_a_tighter_one() -> None:
 def test_where_nodes_cost_something_no_rack_is_exchanged() -> None:
     """The price counts before the room."""
     problem = racks({"a": [4], "b": [2]}, (2, 1))
-    dear = tuple(replace(one, price=(int(one.path == ("b",)),)) for one in problem.classes)
+    dear = tuple(replace(one, cost=(int(one.path == ("b",)),)) for one in problem.classes)
     assert improved(problem, {"a0": (1,)}) == [(1, 4), (1, 2)]
     assert improved(replace(problem, classes=dear), {"a0": (1,)}) == [(1, 0, 4)]

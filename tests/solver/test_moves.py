@@ -5,10 +5,10 @@ from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from phalanx.solver.defragmentation.engine import plan_moves
+from phalanx.solver.defragmentation.greedy import greedy
+from phalanx.solver.defragmentation.problem import MovePlan, MoveProblem, MoveUnit, PodSet, wrong
 
-from phalanx.solver.moves.engine import plan_moves
-from phalanx.solver.moves.greedy import greedy
-from phalanx.solver.moves.problem import MoveProblem, Part, Plan, Unit, wrong
 from tests.examples import holds
 
 Free = tuple[tuple[int, ...], ...]
@@ -38,7 +38,7 @@ def _is_possible(problem: MoveProblem, some: tuple[int, ...]) -> bool:
     return bool(states)
 
 
-def _afterwards(free: Free, parts: tuple[Part, ...], domains: Mapping[int, int] | None) -> Iterator[Free]:
+def _afterwards(free: Free, parts: tuple[PodSet, ...], domains: Mapping[int, int] | None) -> Iterator[Free]:
     """What is free after each way to seat these, pod by pod."""
     everywhere = range(len(free))
     groups = (
@@ -72,8 +72,8 @@ def problems(draw: st.DrawFn) -> MoveProblem:
     number = st.integers(0, 3)
     domains = st.none() | st.dictionaries(at, st.integers(0, 1), min_size=1)
 
-    def part(most: int) -> Part:
-        return Part(
+    def part(most: int) -> PodSet:
+        return PodSet(
             request=(draw(st.integers(1, 3)), draw(number)),
             count=draw(st.integers(1, most)),
             takes=draw(st.dictionaries(at, st.integers(1, 2))),
@@ -84,7 +84,9 @@ def problems(draw: st.DrawFn) -> MoveProblem:
         parts = tuple(part(2) for _ in range(draw(st.integers(1, 2))))
         gives = draw(st.dictionaries(at, st.tuples(number, number), max_size=2))
         pods = sum(each.count for each in parts)
-        units.append(Unit(pods, draw(st.integers(1, 9)), tuple(sorted(gives.items())), parts, draw(domains)))
+        units.append(
+            MoveUnit(pods, draw(st.integers(1, 9)), tuple(sorted(gives.items())), parts, draw(domains))
+        )
     return MoveProblem(
         free=tuple(draw(st.tuples(st.integers(-1, 4), st.integers(0, 4))) for _ in range(count)),
         demand=tuple(part(3) for _ in range(draw(st.integers(1, 2)))),
@@ -118,19 +120,19 @@ def test_what_the_simple_rules_find_is_possible(problem: MoveProblem) -> None:
 def _rack(*, spare: int) -> MoveProblem:
     """Two racks of two nodes of 8; a pod of 4 on one node of each, and so much is free elsewhere."""
     takes = dict.fromkeys(range(5), 2)
-    pod = Part((4,), 1, takes)
+    pod = PodSet((4,), 1, takes)
     return MoveProblem(
         free=((8,), (4,), (8,), (4,), (spare,)),
-        demand=(Part((8,), 2, dict.fromkeys(range(4), 1)),),
+        demand=(PodSet((8,), 2, dict.fromkeys(range(4), 1)),),
         domains={0: 0, 1: 0, 2: 1, 3: 1},
-        units=(Unit(1, 20, ((1, (4,)),), (pod,)), Unit(1, 10, ((3, (4,)),), (pod,))),
+        units=(MoveUnit(1, 20, ((1, (4,)),), (pod,)), MoveUnit(1, 10, ((3, (4,)),), (pod,))),
         moves_max=2,
     )
 
 
 def test_the_cheaper_of_two_racks_is_cleared() -> None:
     planned = plan_moves(_rack(spare=4))
-    assert planned.plan == Plan(
+    assert planned.plan == MovePlan(
         units=(1,), seats=(((2, 1), (3, 1)),), moved=(planned.plan.moved[0],), pods=1, cost=10
     )
     assert (planned.pods_bound, planned.cost_bound) == (1, 10)
@@ -153,11 +155,11 @@ def test_moves_that_make_room_for_each_other() -> None:
     """The rack that is needed can only be cleared when whoever is in the way elsewhere moves on."""
     problem = MoveProblem(
         free=((0,), (2,), (1,)),
-        demand=(Part((4,), 1, {0: 1}),),
+        demand=(PodSet((4,), 1, {0: 1}),),
         domains=None,
         units=(
-            Unit(1, 1, ((0, (4,)),), (Part((4,), 1, {1: 1}),)),
-            Unit(1, 1, ((1, (2,)),), (Part((1,), 1, {2: 1}),)),
+            MoveUnit(1, 1, ((0, (4,)),), (PodSet((4,), 1, {1: 1}),)),
+            MoveUnit(1, 1, ((1, (2,)),), (PodSet((1,), 1, {2: 1}),)),
         ),
         moves_max=2,
     )
@@ -171,12 +173,12 @@ def test_fewer_pods_than_the_simple_rules_find_though_they_cost_more() -> None:
     """Three pods give just enough; the simple rules take two pairs. On place 1 less than nothing is free."""
     everywhere = dict.fromkeys(range(3), 2)
 
-    def unit(pods: int, cost: int, room: int, other: int = 0) -> Unit:
-        return Unit(pods, cost, ((0, (room, other)),), (Part((1, 0), pods, everywhere),))
+    def unit(pods: int, cost: int, room: int, other: int = 0) -> MoveUnit:
+        return MoveUnit(pods, cost, ((0, (room, other)),), (PodSet((1, 0), pods, everywhere),))
 
     problem = MoveProblem(
         free=((0, 1), (-1, 9), (9, 9)),
-        demand=(Part((10, 1), 1, {0: 1}),),
+        demand=(PodSet((10, 1), 1, {0: 1}),),
         domains=None,
         units=(unit(1, 5, 4), unit(2, 5, 6), unit(2, 1, 5, 100), unit(2, 1, 5, 100)),
         moves_max=4,
@@ -190,13 +192,15 @@ def test_fewer_pods_than_the_simple_rules_find_though_they_cost_more() -> None:
 
 
 def test_the_simple_rules_clear_one_place_rather_than_a_bit_of_many() -> None:
-    pod = Part((2,), 1, dict.fromkeys(range(6), 4))
+    pod = PodSet((2,), 1, dict.fromkeys(range(6), 4))
     problem = MoveProblem(
         free=((2,),) * 6,
-        demand=(Part((8,), 1, dict.fromkeys(range(6), 1)),),
+        demand=(PodSet((8,), 1, dict.fromkeys(range(6), 1)),),
         domains=None,
         units=tuple(
-            Unit(1, 1 + (number > 0), ((place, (2,)),), (pod,)) for place in range(6) for number in range(3)
+            MoveUnit(1, 1 + (number > 0), ((place, (2,)),), (pod,))
+            for place in range(6)
+            for number in range(3)
         ),
         moves_max=3,
     )

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-
 from phalanx.model.rules import FewestDomains
-from phalanx.solver import room_bounds as module
+from phalanx.solver.arrays import rows_of
 from phalanx.solver.nodetable import nodes_of
-from phalanx.solver.problem import Problem
-from phalanx.solver.room_bounds import Need, RoomBounds
-from phalanx.solver.rows import rows_of
-from phalanx.solver.scopes import Scope
+from phalanx.solver.problem import PlacementProblem
+from phalanx.solver.single import tightness_bounds as module
+from phalanx.solver.single.scopes import Scope
+from phalanx.solver.single.tightness_bounds import Need, RoomBounds
+
 from tests.solver.problems import bounded, node, role
 
 RACKS = st.lists(
@@ -30,7 +30,7 @@ def bounds_of(racks: Racks, running: int) -> tuple[RoomBounds, Scope]:
     nodes = [
         replace(node(f"n{index}", (1,), (f"r{index}",)), room=room) for index, (room, *_) in enumerate(racks)
     ]
-    problem = Problem(
+    problem = PlacementProblem(
         ("gpu",),
         ("rack",),
         (role("work", (1,), 1),),

@@ -9,52 +9,52 @@ import msgspec
 import pytest
 from hypothesis import assume, given
 from msgspec import structs
-
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.rules import (
-    Apart,
-    Beside,
     Budget,
     FewestDomains,
+    PodAffinityRule,
+    PodAntiAffinityRule,
     Rule,
     SameDomain,
     SubgroupDomain,
     SubgroupFewest,
     SubgroupSegments,
 )
-from phalanx.solver import cpsat
-from phalanx.solver import groups as groups_module
-from phalanx.solver.bounds import Relaxations
+from phalanx.solver.arrays import rows_of
 from phalanx.solver.checker import check
-from phalanx.solver.constraints import CONSTRAINTS, constraint
-from phalanx.solver.counting import CountingModel
+from phalanx.solver.counting import exact as cpsat
+from phalanx.solver.counting.constraints import CONSTRAINTS, constraint
+from phalanx.solver.counting.model import CountingModel
+from phalanx.solver.counting.model import node_groups as groups_module
+from phalanx.solver.counting.node_groups import groups_of
 from phalanx.solver.engine import place
-from phalanx.solver.greedy import search
-from phalanx.solver.groups import groups_of
 from phalanx.solver.nodetable import NodeTable, assignments_of, nodes_of
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import Placed, Problem, SolveLimits, SubgroupAnchor, Unplaceable
-from phalanx.solver.rows import rows_of
-from phalanx.solver.scopes import Scope, likeness, scopes_of
+from phalanx.solver.problem import Placed, PlacementProblem, SolveLimits, SubgroupAnchor, Unplaceable
+from phalanx.solver.single.bounds import Relaxations
+from phalanx.solver.single.greedy import search
+from phalanx.solver.single.scopes import Scope, likeness, scopes_of
+
 from tests.hash_seeds import printed
 from tests.solver.oracle import optimum
 from tests.solver.problems import bounded, node, problems, role
 
 
-def needy(*, anchored: bool = False) -> Problem:
+def needy(*, anchored: bool = False) -> PlacementProblem:
     """Twelve nodes in four racks and two spines, two roles that share nodes, a budget, prices, a wish."""
     nodes = [
         node(
             f"n{i}",
             (16 - i % 5, 8 - i % 3),
             (f"s{i // 6}", f"r{i // 3}"),
-            price=(i * 7 % 5, i * 3 % 4),
+            cost=(i * 7 % 5, i * 3 % 4),
             budgets=(0,) if i % 2 else (),
         )
         for i in range(12)
     ]
     odd = frozenset(one for group in nodes for one in group.nodes if group.budgets)
-    return Problem(
+    return PlacementProblem(
         resources=("cpu", "nvidia.com/gpu"),
         levels=("spine", "rack"),
         roles=(role("a", (4, 3), 6, 8), role("b", (5, 2), 5)),
@@ -64,22 +64,22 @@ def needy(*, anchored: bool = False) -> Problem:
     )
 
 
-def crowded() -> Problem:
+def crowded() -> PlacementProblem:
     """Three nodes that are filled exactly, in a way that best fit does not find: 6 + 4, 5 + 5, 3 + 3 + 4."""
     nodes = [node(name, (10,), roles=4) for name in ("n1", "n2", "n3")]
     sizes = ((6, 1), (5, 2), (4, 2), (3, 2))
     roles = tuple(role(f"size-{size}", (size,), count) for size, count in sizes)
-    return Problem(("nvidia.com/gpu",), (), roles, tuple(nodes))
+    return PlacementProblem(("nvidia.com/gpu",), (), roles, tuple(nodes))
 
 
-def table_and_scopes(problem: Problem) -> tuple[NodeTable, list[Scope]]:
+def table_and_scopes(problem: PlacementProblem) -> tuple[NodeTable, list[Scope]]:
     table = nodes_of(rows_of(problem))
     return table, scopes_of(table, table.rows.book.required_depth)
 
 
 @bounded(150)
 @given(problems())
-def test_never_worse_than_greedy(problem: Problem) -> None:
+def test_never_worse_than_greedy(problem: PlacementProblem) -> None:
     """Whatever greedy search finds is sound, and the answer is at least as good."""
     table, found_scopes = table_and_scopes(problem)
     for scope in found_scopes:
@@ -94,7 +94,7 @@ def test_never_worse_than_greedy(problem: Problem) -> None:
 
 @bounded(150)
 @given(problems())
-def test_bounds_hold_in_every_scope(problem: Problem) -> None:
+def test_bounds_hold_in_every_scope(problem: PlacementProblem) -> None:
     """The relaxations' bound of all scopes together is not above the optimum; no scope, no placement."""
     best = optimum(problem)
     table, found_scopes = table_and_scopes(problem)
@@ -107,12 +107,12 @@ def test_bounds_hold_in_every_scope(problem: Problem) -> None:
 
 @bounded(100)
 @given(problems())
-def test_little_effort_degrades_the_answer_and_nothing_else(problem: Problem) -> None:
+def test_little_effort_degrades_the_answer_and_nothing_else(problem: PlacementProblem) -> None:
     """Without effort for a proof, what is found is sound and what is claimed is true."""
     best = optimum(problem)
     for effort in (0.0, 1e-7):
         answer = place(problem, limits=SolveLimits(deterministic=effort))
-        assert answer.defects == ()
+        assert answer.errors == ()
         if isinstance(answer, Placed):
             assert best is not None
             assert check(problem, answer) == ()
@@ -123,7 +123,7 @@ def test_little_effort_degrades_the_answer_and_nothing_else(problem: Problem) ->
 
 @bounded(100)
 @given(problems())
-def test_patterns_are_what_one_node_holds(problem: Problem) -> None:
+def test_patterns_are_what_one_node_holds(problem: PlacementProblem) -> None:
     """A combination of pods fits on a node iff some pattern of its group contains it."""
     table = nodes_of(rows_of(problem))
     for group in groups_of(table, table.everything):
@@ -140,11 +140,13 @@ def test_nodes_that_a_budget_tells_apart_are_two_groups() -> None:
     """Same patterns, price and domain, but only one of them is counted."""
     nodes = (node("n1", (8,), budgets=(0,)), node("n2", (8,)), node("n3", (9,)))
     limit = Budget("limit", {"nvidia.com/gpu": 4}, frozenset({"n1"}))
-    table = nodes_of(rows_of(Problem(("nvidia.com/gpu",), (), (role("w", (4,), 2),), nodes, (limit,))))
+    table = nodes_of(
+        rows_of(PlacementProblem(("nvidia.com/gpu",), (), (role("w", (4,), 2),), nodes, (limit,)))
+    )
     assert [group.nodes for group in groups_of(table, table.everything)] == [(0,), (1, 2)]
 
 
-def fits_on(problem: Problem, name: str, counts: tuple[int, ...]) -> bool:
+def fits_on(problem: PlacementProblem, name: str, counts: tuple[int, ...]) -> bool:
     group = next(group for group in problem.classes if name in group.nodes)
     used = [
         sum(count * one.request[resource] for count, one in zip(counts, problem.roles, strict=True))
@@ -156,13 +158,13 @@ def fits_on(problem: Problem, name: str, counts: tuple[int, ...]) -> bool:
 
 @bounded(150)
 @given(problems())
-def test_without_patterns_the_answer_is_the_same(problem: Problem) -> None:
+def test_without_patterns_the_answer_is_the_same(problem: PlacementProblem) -> None:
     """Nodes with too many patterns are counted by their amounts, as exactly."""
     best = optimum(problem)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(groups_module, "PATTERNS_MAX", 0)
         answer = place(problem)
-    assert answer.defects == ()
+    assert answer.errors == ()
     if isinstance(answer, Placed):
         assert answer.certificate.proven
         assert answer.certificate.objective == best
@@ -175,7 +177,9 @@ def test_amounts_beyond_the_machine_are_not_proven_to_be_missing() -> None:
     """Nodes with more than a pebibyte of what the pods need: no answer, and no false proof."""
     huge = 2**52
     nodes = [node(name, (3 * huge,), roles=2) for name in ("n1", "n2")]
-    problem = Problem(("memory",), (), (role("a", (huge + 1,), 2), role("b", (huge - 1,), 2)), tuple(nodes))
+    problem = PlacementProblem(
+        ("memory",), (), (role("a", (huge + 1,), 2), role("b", (huge - 1,), 2)), tuple(nodes)
+    )
     assert place(problem) == Unplaceable(proven=False, by="none")
     roomy = structs.replace(problem, roles=(role("a", (3,), 2), role("b", (5,), 2)))
     assert isinstance(place(roomy), Placed)
@@ -184,7 +188,7 @@ def test_amounts_beyond_the_machine_are_not_proven_to_be_missing() -> None:
 def test_prices_that_could_overflow_are_left_to_greedy_search() -> None:
     """The model takes no such coefficient; the answer stays, without a proof of its price."""
     problem = needy()
-    dear = tuple(structs.replace(one, price=tuple(2**41 * p for p in one.price)) for one in problem.classes)
+    dear = tuple(structs.replace(one, cost=tuple(2**41 * p for p in one.cost)) for one in problem.classes)
     answer = place(structs.replace(problem, classes=dear))
     assert isinstance(answer, Placed)
     assert not answer.certificate.proven
@@ -196,7 +200,9 @@ def test_no_placement_is_only_proven_when_a_second_configuration_agrees(
 ) -> None:
     """Room for each role and for the sum, but 6 + 5 does not fit on 10: only CP-SAT sees that."""
     nodes = [node(name, (10,), roles=2) for name in ("n1", "n2")]
-    problem = Problem(("nvidia.com/gpu",), (), (role("six", (6,), 2), role("five", (5,), 1)), tuple(nodes))
+    problem = PlacementProblem(
+        ("nvidia.com/gpu",), (), (role("six", (6,), 2), role("five", (5,), 1)), tuple(nodes)
+    )
     assert place(problem) == Unplaceable(proven=True, by="cp-sat")
     monkeypatch.setattr(cpsat._Solve, "_confirmed_empty", lambda solve: False)
     assert place(problem) == Unplaceable(proven=False, by="cp-sat")
@@ -225,7 +231,9 @@ def test_greedy_search_gathers_subgroups_that_wish_so(
     nodes = tuple(node(rack, (size,), (spine, rack), roles=2) for spine, rack, size in SIZES)
     left = structs.replace(role("left", (1,), count), subgroups=("left", "all"))
     levels = ("spine", "rack")
-    given = Problem(("cpu",), levels, (left, role("other", (1,), 1)), nodes, rules, subgroup_anchors=anchors)
+    given = PlacementProblem(
+        ("cpu",), levels, (left, role("other", (1,), 1)), nodes, rules, subgroup_anchors=anchors
+    )
     answer = place(given, limits=SolveLimits(deterministic=0.0))
     assert isinstance(answer, Placed)
     assert {one.node for one in answer.assignments if one.role == 0} == racks
@@ -239,9 +247,9 @@ def test_nothing_at_all_is_the_best_where_segments_find_no_domain() -> None:
         structs.replace(role(name, (size,), 0, 1), subgroups=("left",)) for name, size in (("s", 1), ("l", 2))
     )
     rules = (SubgroupSegments("segments", "left", "spine", 1),)
-    answer = place(Problem(("cpu",), ("zone", "spine"), roles, (nodes,), rules))
+    answer = place(PlacementProblem(("cpu",), ("zone", "spine"), roles, (nodes,), rules))
     assert isinstance(answer, Placed)
-    assert (answer.defects, answer.assignments, answer.certificate.proven) == ((), (), True)
+    assert (answer.errors, answer.assignments, answer.certificate.proven) == ((), (), True)
 
 
 def test_constraints_have_unique_names() -> None:
@@ -259,8 +267,8 @@ def test_every_constraint_says_something(name: str) -> None:
     roles = (structs.replace(problem.roles[0], subgroups=("left",)), *problem.roles[1:])
     roles = tuple(structs.replace(one, shape=f"{index}") for index, one in enumerate(roles))
     one, other = ((ShapeKey(role.shape),) for role in roles[:2])
-    company = (Apart("a", "row", one, other), Beside("b", "row", one, other))
-    classes = tuple(structs.replace(each, spots=("x",)) for each in problem.classes)
+    company = (PodAntiAffinityRule("a", "row", one, other), PodAffinityRule("b", "row", one, other))
+    classes = tuple(structs.replace(each, label_values=("x",)) for each in problem.classes)
     rules = (*problem.rules, *bonds, *company)
     problem = structs.replace(problem, rules=rules, roles=roles, classes=classes, keys=("row",))
     table = nodes_of(rows_of(problem))
@@ -294,19 +302,21 @@ def test_same_answer_in_processes_with_different_hashes() -> None:
 
 def test_solver_library_is_loaded_only_where_it_is_needed() -> None:
     program = PROGRAM + "print('ortools' in sys.modules)"
-    given = msgspec.json.encode(Problem(("cpu",), (), (role("a", (1,), 1),), (node("n1", (1,)),)))
+    given = msgspec.json.encode(PlacementProblem(("cpu",), (), (role("a", (1,), 1),), (node("n1", (1,)),)))
     done = subprocess.run([sys.executable, "-c", program], input=given, capture_output=True, check=True)
     assert done.stdout.endswith(b"False\n")
 
 
-def racks_of(sizes: Sequence[int], *, free: Callable[[int, int], int] = lambda rack, place: 8) -> Problem:
+def racks_of(
+    sizes: Sequence[int], *, free: Callable[[int, int], int] = lambda rack, place: 8
+) -> PlacementProblem:
     """So many nodes of eight devices in each rack; sixteen pods of five and twenty of four want one rack."""
     nodes = [
         node(f"n{rack:03}-{place:02}", (free(rack, place),), (f"r{rack:03}",), roles=2)
         for rack, size in enumerate(sizes)
         for place in range(size)
     ]
-    return Problem(
+    return PlacementProblem(
         resources=("nvidia.com/gpu",),
         levels=("rack",),
         roles=(role("a", (5,), 16), role("b", (4,), 20)),
@@ -332,7 +342,7 @@ def test_of_racks_that_are_alike_one_proves_that_none_holds_the_gang() -> None:
 
 
 def test_racks_with_other_nodes_or_a_running_member_are_not_alike() -> None:
-    def kinds(problem: Problem) -> list[object]:
+    def kinds(problem: PlacementProblem) -> list[object]:
         table = nodes_of(rows_of(problem))
         return [likeness(table, scope) for scope in scopes_of(table, 1)]
 

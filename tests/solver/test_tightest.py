@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from phalanx.solver import tightest as module
-from phalanx.solver.fewest import fewest
+from phalanx.solver.single.fewest_domains import fewest
 from phalanx.solver.tightest import tightest
+
 from tests.solver.problems import bounded
 from tests.solver.test_fewest import forest_of, racks_in_spines
 

@@ -7,28 +7,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-
-from phalanx.solver.victims.bound import least_cost
-from phalanx.solver.victims.engine import choose, fewest
-from phalanx.solver.victims.exact import Found, cheapest
-from phalanx.solver.victims.greedy import cheapest_first, most_for_the_cost
-from phalanx.solver.victims.problem import (
-    Allowance,
-    Choice,
-    Floor,
-    Place,
-    Unit,
-    VictimProblem,
-    Want,
-    Wish,
+from phalanx.solver.preemption.bound import least_cost
+from phalanx.solver.preemption.engine import choose, fewest
+from phalanx.solver.preemption.exact import Found, cheapest
+from phalanx.solver.preemption.greedy import cheapest_first, most_for_the_cost
+from phalanx.solver.preemption.presolve import useful
+from phalanx.solver.preemption.problem import (
+    EvictionLimit,
+    EvictionUnit,
+    PodDemand,
+    PreemptionProblem,
+    QuotaLimit,
+    SoftEvictionLimit,
+    TargetNode,
+    VictimSet,
     wrong,
 )
-from phalanx.solver.victims.reduced import useful
-from phalanx.solver.victims.scope import scopes_of, whole
+from phalanx.solver.preemption.scopes import scopes_of, whole
+
 from tests.examples import holds
 
 
-def _cheapest(problem: VictimProblem) -> int | None:
+def _cheapest(problem: PreemptionProblem) -> int | None:
     """The least cost of all sets of units, each of which is tried."""
     best: int | None = None
     for count in range(len(problem.units) + 1):
@@ -41,7 +41,7 @@ def _cheapest(problem: VictimProblem) -> int | None:
     return best
 
 
-def _is_enough(problem: VictimProblem, chosen: set[int]) -> bool:
+def _is_enough(problem: PreemptionProblem, chosen: set[int]) -> bool:
     if any(not set(problem.units[unit].needs) <= chosen for unit in chosen):
         return False
     for floor in problem.floors:
@@ -81,7 +81,7 @@ def _is_enough(problem: VictimProblem, chosen: set[int]) -> bool:
     )
 
 
-def _has_place(problem: VictimProblem, free: list[tuple[int, ...]], takes: list[tuple[int, ...]]) -> bool:
+def _has_place(problem: PreemptionProblem, free: list[tuple[int, ...]], takes: list[tuple[int, ...]]) -> bool:
     """Pod by pod, each on each place."""
     pods = [index for index, want in enumerate(problem.wants) for _ in range(want.count)]
     seen: set[object] = set()
@@ -110,7 +110,7 @@ def _has_place(problem: VictimProblem, free: list[tuple[int, ...]], takes: list[
     return go(0, tuple(free), tuple((0,) * len(problem.wants) for _ in free))
 
 
-def _fewest(problem: VictimProblem) -> int | None:
+def _fewest(problem: PreemptionProblem) -> int | None:
     """The least number of units whose end is enough."""
     for count in range(len(problem.units) + 1):
         for chosen in combinations(range(len(problem.units)), count):
@@ -120,13 +120,13 @@ def _fewest(problem: VictimProblem) -> int | None:
 
 
 @st.composite
-def problems(draw: st.DrawFn, *, wants: int = 1) -> VictimProblem:
+def problems(draw: st.DrawFn, *, wants: int = 1) -> PreemptionProblem:
     """Up to four places in one or two domains, and up to six units, some of which need another."""
     number = st.integers(0, 4)
     places = draw(
         st.lists(
             st.builds(
-                Place,
+                TargetNode,
                 free=st.tuples(st.integers(-1, 3), number),
                 takes=st.tuples(*[st.integers(0, 3)] * wants),
                 domain=st.integers(0, 1),
@@ -141,25 +141,30 @@ def problems(draw: st.DrawFn, *, wants: int = 1) -> VictimProblem:
     for index in range(draw(st.integers(0, 6))):
         gives = draw(st.dictionaries(at, vectors, max_size=3))
         needs = draw(st.sets(st.integers(0, index - 1), max_size=1)) if index else set()
-        units.append(Unit(draw(st.integers(1, 9)), tuple(sorted(gives.items())), tuple(sorted(needs))))
+        units.append(
+            EvictionUnit(draw(st.integers(1, 9)), tuple(sorted(gives.items())), tuple(sorted(needs)))
+        )
     some = st.lists(
         st.tuples(st.integers(0, max(0, len(units) - 1)), st.tuples(number)),
         max_size=4,
         unique_by=lambda e: e[0],
     )
-    allowances = [Allowance((0,), (draw(st.integers(0, 6)),), tuple(draw(some)))] if units else []
-    floors = [Floor((draw(st.integers(0, 8)),), tuple(draw(some)))] if units else []
+    allowances = [QuotaLimit((0,), (draw(st.integers(0, 6)),), tuple(draw(some)))] if units else []
+    floors = [EvictionLimit((draw(st.integers(0, 8)),), tuple(draw(some)))] if units else []
     if floors and draw(st.booleans()):
         groups = tuple(draw(st.integers(0, 2)) for _ in floors[0].takes)
         floors = [replace(floors[0], groups=groups)]
     counts = st.dictionaries(st.integers(0, max(0, len(units) - 1)), st.integers(1, 4), max_size=4)
     wish = st.builds(
-        Wish, most=st.integers(0, 3), takes=counts.map(lambda takes: tuple(sorted(takes.items())))
+        SoftEvictionLimit,
+        most=st.integers(0, 3),
+        takes=counts.map(lambda takes: tuple(sorted(takes.items()))),
     )
     wishes = draw(st.lists(wish, max_size=2)) if units else []
-    return VictimProblem(
+    return PreemptionProblem(
         wants=tuple(
-            Want(draw(st.tuples(st.integers(1, 3), number)), draw(st.integers(1, 3))) for _ in range(wants)
+            PodDemand(draw(st.tuples(st.integers(1, 3), number)), draw(st.integers(1, 3)))
+            for _ in range(wants)
         ),
         places=tuple(places),
         units=tuple(units),
@@ -172,10 +177,10 @@ def problems(draw: st.DrawFn, *, wants: int = 1) -> VictimProblem:
 
 def test_a_unit_that_goes_for_two_places_gives_its_room_once() -> None:
     """The second unit needs the first one, which frees nothing on the place of the second."""
-    places = tuple(Place(free=(free, 0), takes=(free,), domain=0) for free in (2, 1))
-    first = Unit(1, ((0, (0, 2)),))
-    second, third = Unit(1, ((1, (0, 2)),), needs=(0,)), Unit(1, ((0, (0, 2)),))
-    problem = VictimProblem((Want((1, 2), 3),), places, (first, second, third))
+    places = tuple(TargetNode(free=(free, 0), takes=(free,), domain=0) for free in (2, 1))
+    first = EvictionUnit(1, ((0, (0, 2)),))
+    second, third = EvictionUnit(1, ((1, (0, 2)),), needs=(0,)), EvictionUnit(1, ((0, (0, 2)),))
+    problem = PreemptionProblem((PodDemand((1, 2), 3),), places, (first, second, third))
     for found in (most_for_the_cost(problem, whole(problem)), choose(problem).choice):
         assert found is not None
         assert found.units == (0, 1, 2)
@@ -183,7 +188,7 @@ def test_a_unit_that_goes_for_two_places_gives_its_room_once() -> None:
 
 @given(problems())
 @holds(400)
-def test_one_want_gets_the_cheapest_victims_and_the_proof_agrees(problem: VictimProblem) -> None:
+def test_one_want_gets_the_cheapest_victims_and_the_proof_agrees(problem: PreemptionProblem) -> None:
     choice, least = choose(problem).choice, _cheapest(problem)
     if least is None:
         assert choice is None
@@ -196,14 +201,14 @@ def test_one_want_gets_the_cheapest_victims_and_the_proof_agrees(problem: Victim
 
 @given(problems())
 @holds(100)
-def test_how_few_victims_are_enough_is_proven_too(problem: VictimProblem) -> None:
+def test_how_few_victims_are_enough_is_proven_too(problem: PreemptionProblem) -> None:
     choice, least = fewest(problem, effort=1.0).choice, _fewest(problem)
     assert (choice.bound if choice is not None else None) == least
 
 
 @given(problems(wants=2))
 @holds(200)
-def test_the_bound_holds_for_two_wants_too(problem: VictimProblem) -> None:
+def test_the_bound_holds_for_two_wants_too(problem: PreemptionProblem) -> None:
     choice, least = choose(problem).choice, _cheapest(problem)
     if least is not None:
         assert choice is not None
@@ -212,7 +217,7 @@ def test_the_bound_holds_for_two_wants_too(problem: VictimProblem) -> None:
 
 @given(problems())
 @holds(200)
-def test_what_the_simple_rules_choose_is_enough(problem: VictimProblem) -> None:
+def test_what_the_simple_rules_choose_is_enough(problem: PreemptionProblem) -> None:
     for scope in scopes_of(problem):
         for rule in (cheapest_first, most_for_the_cost):
             choice = rule(problem, scope)
@@ -221,11 +226,11 @@ def test_what_the_simple_rules_choose_is_enough(problem: VictimProblem) -> None:
 
 def test_one_victim_instead_of_ten() -> None:
     """Volcano #5984: ten small gangs spread over a node are not better than the large one beside them."""
-    small = [Unit(cost=3, gives=((0, (1,)),)) for _ in range(10)]
-    problem = VictimProblem(
-        wants=(Want((10,), 1),),
-        places=(Place((0,), (1,)), Place((0,), (1,))),
-        units=(*small, Unit(cost=20, gives=((1, (10,)),))),
+    small = [EvictionUnit(cost=3, gives=((0, (1,)),)) for _ in range(10)]
+    problem = PreemptionProblem(
+        wants=(PodDemand((10,), 1),),
+        places=(TargetNode((0,), (1,)), TargetNode((0,), (1,))),
+        units=(*small, EvictionUnit(cost=20, gives=((1, (10,)),))),
     )
     choice = choose(problem).choice
     assert choice is not None
@@ -235,7 +240,7 @@ def test_one_victim_instead_of_ten() -> None:
 
 @given(problems(wants=2))
 @holds(100)
-def test_what_is_counted_is_never_more_than_the_cheapest_costs(problem: VictimProblem) -> None:
+def test_what_is_counted_is_never_more_than_the_cheapest_costs(problem: PreemptionProblem) -> None:
     least = _cheapest(problem)
     if least is not None:
         assert min(least_cost(problem, scope) for scope in scopes_of(problem)) <= least
@@ -243,7 +248,7 @@ def test_what_is_counted_is_never_more_than_the_cheapest_costs(problem: VictimPr
 
 @given(problems())
 @holds(100)
-def test_without_any_effort_the_choice_is_enough_and_its_bound_holds(problem: VictimProblem) -> None:
+def test_without_any_effort_the_choice_is_enough_and_its_bound_holds(problem: PreemptionProblem) -> None:
     choice, least = choose(problem, effort=0.0).choice, _cheapest(problem)
     if choice is not None:
         assert least is not None
@@ -253,7 +258,7 @@ def test_without_any_effort_the_choice_is_enough_and_its_bound_holds(problem: Vi
 
 @given(problems(), st.integers(1, 3))
 @holds(100)
-def test_what_is_left_out_beforehand_is_in_no_cheaper_choice(problem: VictimProblem, more: int) -> None:
+def test_what_is_left_out_beforehand_is_in_no_cheaper_choice(problem: PreemptionProblem, more: int) -> None:
     least = _cheapest(problem)
     if least:
         found = [
@@ -263,10 +268,10 @@ def test_what_is_left_out_beforehand_is_in_no_cheaper_choice(problem: VictimProb
         assert min(each.cost for each in found if each is not None) == least
 
 
-def _rows(*gangs: tuple[int, tuple[int, ...]], nodes: int, pods: int) -> VictimProblem:
+def _rows(*gangs: tuple[int, tuple[int, ...]], nodes: int, pods: int) -> PreemptionProblem:
     """Nodes of 8 devices, and gangs by cost and the nodes that they hold whole; pods of a whole node each."""
-    units = tuple(Unit(cost, tuple((node, (8,)) for node in held)) for cost, held in gangs)
-    return VictimProblem((Want((8,), pods),), (Place((0,), (1,)),) * nodes, units)
+    units = tuple(EvictionUnit(cost, tuple((node, (8,)) for node in held)) for cost, held in gangs)
+    return PreemptionProblem((PodDemand((8,), pods),), (TargetNode((0,), (1,)),) * nodes, units)
 
 
 def test_a_gang_on_many_nodes_is_worth_what_all_of_them_are() -> None:
@@ -280,14 +285,14 @@ def test_a_gang_on_many_nodes_is_worth_what_all_of_them_are() -> None:
 
 def test_a_place_that_becomes_cheaper_is_seen_at_once() -> None:
     """Once the second unit is gone for the last place, the first and third clear two places for 11."""
-    problem = VictimProblem(
-        wants=(Want((8,), 3),),
-        places=(Place((0,), (1,)),) * 4,
+    problem = PreemptionProblem(
+        wants=(PodDemand((8,), 3),),
+        places=(TargetNode((0,), (1,)),) * 4,
         units=(
-            Unit(10, ((0, (4,)), (1, (4,)))),
-            Unit(1, ((1, (4,)), (3, (8,)))),
-            Unit(1, ((0, (4,)),)),
-            Unit(7, ((2, (8,)),)),
+            EvictionUnit(10, ((0, (4,)), (1, (4,)))),
+            EvictionUnit(1, ((1, (4,)), (3, (8,)))),
+            EvictionUnit(1, ((0, (4,)),)),
+            EvictionUnit(7, ((2, (8,)),)),
         ),
     )
     eager = most_for_the_cost(problem, whole(problem))
@@ -297,7 +302,7 @@ def test_a_place_that_becomes_cheaper_is_seen_at_once() -> None:
     assert (eager.units, lazy.units) == ((0, 1, 2), (0, 1, 3))
 
 
-def _scattered(seed: int) -> VictimProblem:
+def _scattered(seed: int) -> PreemptionProblem:
     """Twenty nodes of four slots, gangs of one to six pods anywhere on them; six pods want a node each."""
     rng = random.Random(seed)
     slots = rng.sample([node for node in range(20) for _ in range(4)], 80)
@@ -305,8 +310,8 @@ def _scattered(seed: int) -> VictimProblem:
     while slots:
         held = [slots.pop() for _ in range(min(len(slots), rng.randint(1, 6)))]
         gives = tuple((node, (2 * held.count(node),)) for node in sorted(set(held)))
-        units.append(Unit(rng.randint(1, 40), gives))
-    return VictimProblem((Want((8,), 6),), (Place((0,), (1,)),) * 20, tuple(units))
+        units.append(EvictionUnit(rng.randint(1, 40), gives))
+    return PreemptionProblem((PodDemand((8,), 6),), (TargetNode((0,), (1,)),) * 20, tuple(units))
 
 
 @pytest.mark.parametrize("seed", [2, 10, 14, 40, 48, 55])
@@ -347,8 +352,10 @@ def test_where_each_pod_costs_the_same_the_proof_needs_no_second_search() -> Non
     units = []
     while slots:
         held = [slots.pop() for _ in range(min(len(slots), rng.choice((1, 2, 4, 8, 16, 32))))]
-        units.append(Unit(len(held), tuple((node, (held.count(node),)) for node in sorted(set(held)))))
-    problem = VictimProblem((Want((8,), 60),), (Place((0,), (1,)),) * 600, tuple(units))
+        units.append(
+            EvictionUnit(len(held), tuple((node, (held.count(node),)) for node in sorted(set(held))))
+        )
+    problem = PreemptionProblem((PodDemand((8,), 60),), (TargetNode((0,), (1,)),) * 600, tuple(units))
     choice = choose(problem, effort=0.3).choice
     assert choice is not None
     assert (choice.cost, choice.bound) == (480, 480)
@@ -356,11 +363,11 @@ def test_where_each_pod_costs_the_same_the_proof_needs_no_second_search() -> Non
 
 def test_floors_hold_for_what_clears_a_node() -> None:
     """The cheapest way to clear a node takes more of the queue than it may lose."""
-    problem = VictimProblem(
-        wants=(Want((8,), 1),),
-        places=(Place((0,), (1,)), Place((0,), (1,))),
-        units=(Unit(1, ((0, (4,)),)), Unit(1, ((0, (4,)),)), Unit(9, ((1, (8,)),))),
-        floors=(Floor((4,), ((0, (4,)), (1, (4,)))),),
+    problem = PreemptionProblem(
+        wants=(PodDemand((8,), 1),),
+        places=(TargetNode((0,), (1,)), TargetNode((0,), (1,))),
+        units=(EvictionUnit(1, ((0, (4,)),)), EvictionUnit(1, ((0, (4,)),)), EvictionUnit(9, ((1, (8,)),))),
+        floors=(EvictionLimit((4,), ((0, (4,)), (1, (4,)))),),
     )
     for choice in (most_for_the_cost(problem, whole(problem)), choose(problem).choice):
         assert choice is not None
@@ -369,24 +376,24 @@ def test_floors_hold_for_what_clears_a_node() -> None:
 
 def test_of_a_floor_with_groups_only_the_last_one_is_not_counted() -> None:
     """Where 3 may be taken two units of 3 go together, three if two are of one group; who stays is none."""
-    large, small = Unit(1, ((0, (6,)),)), Unit(1, ((1, (3,)),))
+    large, small = EvictionUnit(1, ((0, (6,)),)), EvictionUnit(1, ((1, (3,)),))
     takes = ((0, (6,)), (1, (3,)), (2, (3,)), (3, (3,)))
     for pods, groups, units in ((2, (0, 1, 2, 3), 2), (3, (0, 1, 2, 3), None), (3, (0, 1, 1, 2), 3)):
-        problem = VictimProblem(
-            wants=(Want((3,), pods),),
-            places=(Place((0,), (0,)), Place((0,), (9,))),
+        problem = PreemptionProblem(
+            wants=(PodDemand((3,), pods),),
+            places=(TargetNode((0,), (0,)), TargetNode((0,), (9,))),
             units=(large, small, small, small),
-            floors=(Floor((3,), takes, groups),),
+            floors=(EvictionLimit((3,), takes, groups),),
         )
         choice = choose(problem).choice
         assert (len(choice.units) if choice is not None else None) == units
 
 
-TWO = VictimProblem(
-    wants=(Want((8,), 1),),
-    places=(Place((0,), (1,)),),
-    units=(Unit(1, ((0, (4,)),), needs=(1,)), Unit(2, ((0, (4,)),))),
-    floors=(Floor((5,), ((0, (3,)), (1, (3,)))),),
+TWO = PreemptionProblem(
+    wants=(PodDemand((8,), 1),),
+    places=(TargetNode((0,), (1,)),),
+    units=(EvictionUnit(1, ((0, (4,)),), needs=(1,)), EvictionUnit(2, ((0, (4,)),))),
+    floors=(EvictionLimit((5,), ((0, (3,)), (1, (3,)))),),
 )
 """Unit 0 goes with unit 1 only; a floor lets one of them go."""
 
@@ -394,24 +401,26 @@ TWO = VictimProblem(
 @pytest.mark.parametrize(
     ("choice", "says"),
     [
-        (Choice((1,), 2, 2), []),
-        (Choice((0,), 1, 1), ["unit 0 goes without those that must go with it"]),
-        (Choice((0, 1), 3, 3), ["more is taken than floor 0 allows"]),
-        (Choice((1,), 1, 1), ["costs 2, and 1 is said"]),
+        (VictimSet((1,), 2, 2), []),
+        (VictimSet((0,), 1, 1), ["unit 0 goes without those that must go with it"]),
+        (VictimSet((0, 1), 3, 3), ["more is taken than floor 0 allows"]),
+        (VictimSet((1,), 1, 1), ["costs 2, and 1 is said"]),
     ],
 )
-def test_what_is_wrong_with_a_choice(choice: Choice, says: list[str]) -> None:
+def test_what_is_wrong_with_a_choice(choice: VictimSet, says: list[str]) -> None:
     assert list(wrong(TWO, choice)) == says
 
 
 def test_a_wrong_choice_of_the_search_is_dropped_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three victims of 4 the two cheapest are enough; the search says that one is."""
-    units = tuple(Unit(cost, ((0, (4,)),)) for cost in (3, 2, 2))
-    problem = VictimProblem((Want((4,), 2),), (Place((0,), (2,)),), units, floors=(Floor((1,), ()),))
-    found = Found(Choice((0,), 1, 1), 1, 0.1)
-    monkeypatch.setattr("phalanx.solver.victims.exact.cheapest", lambda *_, **__: found)
-    monkeypatch.setattr("phalanx.solver.victims.engine.least_cost", lambda *_: 0)
+    units = tuple(EvictionUnit(cost, ((0, (4,)),)) for cost in (3, 2, 2))
+    problem = PreemptionProblem(
+        (PodDemand((4,), 2),), (TargetNode((0,), (2,)),), units, floors=(EvictionLimit((1,), ()),)
+    )
+    found = Found(VictimSet((0,), 1, 1), 1, 0.1)
+    monkeypatch.setattr("phalanx.solver.preemption.exact.cheapest", lambda *_, **__: found)
+    monkeypatch.setattr("phalanx.solver.preemption.engine.least_cost", lambda *_: 0)
     chosen = choose(problem)
-    assert chosen.defects == ("costs 3, and 1 is said",)
+    assert chosen.errors == ("costs 3, and 1 is said",)
     assert chosen.choice is not None
     assert (chosen.choice.units, chosen.choice.proven) == ((1, 2), False)

@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import aiohttp
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter
-
 from phalanx.web.server import debug_app, public_app, serving
+from prometheus_client import CollectorRegistry, Counter
 
 
 async def get(app: web.Application, path: str) -> tuple[int, bytes]:
@@ -21,7 +20,7 @@ async def get(app: web.Application, path: str) -> tuple[int, bytes]:
 def app_with(*, alive: str | None = None, ready: str | None = None) -> web.Application:
     registry = CollectorRegistry()
     Counter("probe_seen", "A counter to look for.", registry=registry).inc()
-    return public_app(why_not_alive=lambda: alive, why_not_ready=lambda: ready, registry=registry)
+    return public_app(liveness_error=lambda: alive, readiness_error=lambda: ready, registry=registry)
 
 
 async def test_probes_say_ok_when_nothing_is_wrong() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import yaml
 from msgspec import Struct
+from phalanx_controlplane.controlplane import ControlPlane
 
 from bench.harness.contenders import Contender, Running, program
 from bench.harness.dialects import pod_group, with_scheduler
 from bench.harness.gangs import Gang, Manifest
 from bench.peers.programs import Built, Program
-from phalanx.controlplane.controlplane import ControlPlane
 
 API_VERSION = "scheduling.x-k8s.io/v1alpha1"
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"

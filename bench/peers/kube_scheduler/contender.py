@@ -3,11 +3,11 @@
 from typing import Any
 
 from msgspec import Struct
+from phalanx_controlplane.components import KubeScheduler
 
 from bench.harness.contenders import KUBE_SCHEDULER, Contender
 from bench.harness.dialects import pod_group, with_scheduler
 from bench.harness.gangs import LEVELS, Gang, Manifest
-from phalanx.controlplane.components import KubeScheduler
 
 API_VERSION = "scheduling.k8s.io/v1beta1"
 GANGS = "GenericWorkload=true"

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import aiohttp
+from phalanx_controlplane.controlplane import ControlPlane
 
 from bench.harness.contenders import Contender, Running, program
 from bench.peers.volcano.dialect import (
@@ -15,8 +16,7 @@ from bench.peers.volcano.dialect import (
     VolcanoDialect,
     hyper_nodes,
 )
-from phalanx.controlplane.controlplane import ControlPlane
-from phalanx.controlplane.fakes import create_many
+from tests.fake_objects import create_many
 
 FLAGS = ("--leader-elect=false", "--kube-api-qps=5000", "--kube-api-burst=5000")
 _DEVIATION = (

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
+from phalanx.model.quantities import request_amount
+from phalanx.model.resources import CPU
 
 from bench.harness.dialects import pod_group, with_scheduler
 from bench.harness.gangs import LEVELS, Gang, Manifest, role_of
 from bench.peers.programs import Program
-from phalanx.model.quantities import request_amount
-from phalanx.model.resources import CPU
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
 TOPOLOGY_API_VERSION = "topology.volcano.sh/v1alpha1"

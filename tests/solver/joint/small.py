@@ -5,7 +5,6 @@ from itertools import combinations
 
 from hypothesis import strategies as st
 from msgspec import structs
-
 from phalanx.model.names import NodeName
 from phalanx.model.rules import (
     Budget,
@@ -16,7 +15,7 @@ from phalanx.model.rules import (
     SubgroupFewest,
     SubgroupSegments,
 )
-from phalanx.solver.joint.problem import GangDemand, JointProblem, Kind, Part
+from phalanx.solver.joint.problem import GangDemand, GangRole, JointProblem, PodClass
 from phalanx.solver.problem import NodeClass
 
 LEVELS = ("spine", "rack")
@@ -30,7 +29,7 @@ def gang(
     required: str | None = None,
     preferred: str | None = None,
     value: int = 1,
-    must: bool = False,
+    must_admit: bool = False,
     budgets: tuple[Budget, ...] = (),
 ) -> GangDemand:
     """So many pods per kind, and where they must and would like to lie."""
@@ -39,8 +38,8 @@ def gang(
         rules.append(SameDomain(f"required {required}", required))
     if preferred:
         rules.append(FewestDomains(f"preferred {preferred}", preferred))
-    parts = tuple(Part(kind, count) for kind, count in counts.items())
-    return GangDemand(name, parts, tuple(rules), value, must)
+    parts = tuple(GangRole(kind, count) for kind, count in counts.items())
+    return GangDemand(name, parts, tuple(rules), value, must_admit)
 
 
 def with_subgroups(demand: GangDemand, *parts: tuple[str, int, int], **rules: str) -> GangDemand:
@@ -55,7 +54,9 @@ def with_subgroups(demand: GangDemand, *parts: tuple[str, int, int], **rules: st
             found.append(SubgroupSegments(f"{name} in segments", name, level, int(size)))
         else:
             found.append(SubgroupDomain(f"{name} in one {level}", name, level))
-    listed = tuple(Part(kind, count, tuple(filter(None, where.split("/")))) for where, kind, count in parts)
+    listed = tuple(
+        GangRole(kind, count, tuple(filter(None, where.split("/")))) for where, kind, count in parts
+    )
     return structs.replace(demand, parts=listed, rules=(*demand.rules, *found))
 
 
@@ -71,7 +72,7 @@ def posed(
     return JointProblem(
         resources=("nvidia.com/gpu",),
         levels=("spine", "rack"),
-        kinds=tuple(Kind(f"{gpus}-gpu", (gpus,)) for gpus in kinds),
+        kinds=tuple(PodClass(f"{gpus}-gpu", (gpus,)) for gpus in kinds),
         gangs=gangs,
         classes=tuple(node(name, (gpus,), path, kinds=len(kinds)) for name, (gpus, path) in nodes.items()),
     )
@@ -81,7 +82,7 @@ def posed(
 def joint_problems(draw: st.DrawFn) -> JointProblem:
     """Up to 5 nodes and 4 gangs of up to 3 pods, with every kind of rule; nobody must be admitted."""
     kinds = tuple(
-        Kind(f"kind-{index}", (draw(st.integers(0, 2)), draw(st.integers(1, 3))))
+        PodClass(f"kind-{index}", (draw(st.integers(0, 2)), draw(st.integers(1, 3))))
         for index in range(draw(st.integers(1, 2)))
     )
     names = [NodeName(name) for name in "abcde"[: draw(st.integers(2, 5))]]
@@ -90,7 +91,7 @@ def joint_problems(draw: st.DrawFn) -> JointProblem:
             path=draw(_paths()),
             free=(draw(st.integers(1, 4)), draw(st.integers(1, 5))),
             eligible=tuple(draw(st.sampled_from((True, True, True, False))) for _ in kinds),
-            price=tuple(draw(st.sampled_from((0, 0, 1))) for _ in kinds),
+            cost=tuple(draw(st.sampled_from((0, 0, 1))) for _ in kinds),
             nodes=(name,),
         )
         for name in names
@@ -122,7 +123,7 @@ def best_value(problem: JointProblem) -> int:
     """The greatest value of any set of gangs that can be placed together and holds all that must be."""
     gangs = range(len(problem.gangs))
     sets = [some for size in range(len(problem.gangs) + 1) for some in combinations(gangs, size)]
-    musts = {index for index in gangs if problem.gangs[index].must}
+    musts = {index for index in gangs if problem.gangs[index].must_admit}
     for some in sorted(sets, key=lambda some: -sum(problem.gangs[index].value for index in some)):
         if musts <= set(some) and placeable(problem, some):
             return sum(problem.gangs[index].value for index in some)
@@ -241,13 +242,13 @@ def crowded_spines(draw: st.DrawFn) -> JointProblem:
         node(f"n{index}", (draw(st.sampled_from((7, 7, 7, 8))),), (f"s{index // 2}", f"r{index}"))
         for index in range(draw(st.sampled_from((2, 2, 4))))
     )
-    return JointProblem(RESOURCES[1:], LEVELS, (Kind("worker", (1,)),), tuple(gangs), classes)
+    return JointProblem(RESOURCES[1:], LEVELS, (PodClass("worker", (1,)),), tuple(gangs), classes)
 
 
 @st.composite
 def divided_problems(draw: st.DrawFn) -> JointProblem:
     """Up to 5 nodes and 3 gangs of up to 5 pods with nested subgroups, under every kind of rule for them."""
-    kinds = tuple(Kind(f"kind-{index}", (draw(st.integers(1, 2)),)) for index in range(2))
+    kinds = tuple(PodClass(f"kind-{index}", (draw(st.integers(1, 2)),)) for index in range(2))
     classes = tuple(
         NodeClass(draw(_paths()), (draw(st.integers(1, 6)),), (True, True), (0, 0), (NodeName(name),))
         for name in "abcde"[: draw(st.integers(3, 5))]
@@ -303,4 +304,4 @@ def crowded_divisions(draw: st.DrawFn) -> JointProblem:
         node(f"n{index}", (draw(st.sampled_from((4, 4, 5))),), (f"s{index // 2}", f"r{index}"))
         for index in range(draw(st.sampled_from((2, 2, 4))))
     )
-    return JointProblem(RESOURCES[1:], LEVELS, (Kind("worker", (1,)),), tuple(gangs), classes)
+    return JointProblem(RESOURCES[1:], LEVELS, (PodClass("worker", (1,)),), tuple(gangs), classes)

@@ -4,21 +4,21 @@ import msgspec
 import pytest
 from hypothesis import given
 from msgspec import Struct, structs
-
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Budget, Rule, SubgroupDomain
 from phalanx.solver.joint.checker import check_arrangement
 from phalanx.solver.joint.engine import admit, in_order
 from phalanx.solver.joint.problem import (
-    Arrangement,
     Declined,
     GangDemand,
     JointAnswer,
+    JointAssignment,
     JointLimits,
     JointProblem,
     worth,
 )
 from phalanx.solver.problem import Assignment
+
 from tests.hash_seeds import printed
 from tests.solver.joint.small import (
     best_value,
@@ -33,7 +33,7 @@ from tests.solver.joint.small import (
 from tests.solver.problems import bounded
 
 
-def arrangement(answer: JointAnswer, start: Arrangement) -> Arrangement:
+def arrangement(answer: JointAnswer, start: JointAssignment) -> JointAssignment:
     """Who is admitted, and where."""
     if answer.admitted is None:
         return start
@@ -58,12 +58,13 @@ def compare_with_brute_force(problem: JointProblem) -> None:
     assert not isinstance(start, Declined)
     for kept in (True, False):
         gangs = tuple(
-            structs.replace(each, must=kept and index in start) for index, each in enumerate(problem.gangs)
+            structs.replace(each, must_admit=kept and index in start)
+            for index, each in enumerate(problem.gangs)
         )
         question = structs.replace(problem, gangs=gangs)
         answer = admit(question, start)
         assert isinstance(answer, JointAnswer)
-        assert answer.defects == ()
+        assert answer.errors == ()
         found = arrangement(answer, start)
         assert check_arrangement(question, found) == ()
         total, best = sum(each.value for each in gangs), best_value(question)
@@ -148,7 +149,7 @@ def test_a_node_that_is_in_no_rack_holds_no_segments_of_racks() -> None:
     for path, left_out in ((("s", "b"), 0), (("s",), 1)):
         answer = admit(posed(demand, nodes={"b": (3, path)}, kinds=(1, 2)), {})
         assert isinstance(answer, JointAnswer)
-        assert answer.defects == ()
+        assert answer.errors == ()
         assert answer.certificate.objective == answer.certificate.bound == (left_out,)
 
 
@@ -176,7 +177,7 @@ def test_one_gang_moves_so_that_two_more_start() -> None:
         for index in range(size)
     }
     gangs = (
-        gang("first", {0: 2}, must=True),
+        gang("first", {0: 2}, must_admit=True),
         *(gang(name, {0: 3}, required="rack") for name in ("left", "right")),
     )
     problem = posed(*gangs, nodes=racks)
@@ -191,7 +192,7 @@ def test_whoever_must_be_admitted_is_not_traded_for_value() -> None:
     gangs = (gang("small", {0: 1}), gang("large", {0: 3}, value=100))
     nodes = {"a": (3, ("s", "a"))}
     assert arrangement(answered(posed(*gangs, nodes=nodes)), {}).keys() == {1}
-    kept = posed(structs.replace(gangs[0], must=True), gangs[1], nodes=nodes)
+    kept = posed(structs.replace(gangs[0], must_admit=True), gangs[1], nodes=nodes)
     assert answered(kept).admitted is None
 
 
@@ -224,7 +225,7 @@ class Apart(Struct, frozen=True, tag="apart"):
 def test_it_declines_what_it_does_not_know() -> None:
     problem = posed(gang("a", {0: 1}), nodes={"a": (1, ()), "b": (1, ())})
 
-    def declined(*rules: Rule | Apart, start: Arrangement | None = None) -> str:
+    def declined(*rules: Rule | Apart, start: JointAssignment | None = None) -> str:
         gangs = tuple(structs.replace(each, rules=rules) for each in problem.gangs)
         answer = admit(structs.replace(problem, gangs=gangs), start or {})
         assert isinstance(answer, Declined)
@@ -248,7 +249,7 @@ def test_it_declines_what_it_does_not_know() -> None:
 )
 def test_the_checker_finds(found: dict[int, tuple[tuple[str, int], ...]], complaint: str) -> None:
     limit = (Budget("limit", {"nvidia.com/gpu": 2}),)
-    gangs = [gang(name, {0: 1}, must=name == "must", budgets=limit) for name in ("must", "b", "c")]
+    gangs = [gang(name, {0: 1}, must_admit=name == "must", budgets=limit) for name in ("must", "b", "c")]
     problem = posed(*gangs, nodes={name: (1, ("s", name)) for name in "abc"})
     given = {
         index: tuple(Assignment(0, NodeName(where), count) for where, count in places)

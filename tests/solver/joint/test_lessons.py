@@ -3,13 +3,13 @@
 from itertools import permutations
 
 from hypothesis import given
-
 from phalanx.solver.engine import GREEDY_ONLY
-from phalanx.solver.joint.field import Field, field_of
+from phalanx.solver.joint.arrays import Field, field_of
+from phalanx.solver.joint.benders import Rounds
 from phalanx.solver.joint.plan import Lesson
-from phalanx.solver.joint.problem import Arrangement, JointProblem
-from phalanx.solver.joint.rounds import Rounds
+from phalanx.solver.joint.problem import JointAssignment, JointProblem
 from phalanx.solver.joint.sequence import one_by_one
+
 from tests.solver.joint.small import crowded_divisions, crowded_spines, gang, posed, with_subgroups
 from tests.solver.problems import bounded
 
@@ -21,7 +21,7 @@ def taught(field: Field) -> list[Lesson]:
     return [lesson for lesson in rounds.lessons if lesson.proven]
 
 
-def is_kept(field: Field, lesson: Lesson, arrangement: Arrangement) -> bool:
+def is_kept(field: Field, lesson: Lesson, arrangement: JointAssignment) -> bool:
     """Whether the arrangement is one that the lesson allows."""
     names = set(field.regions[lesson.region].table.names)
     here: set[int] = set()

@@ -1,5 +1,0 @@
-"""What ends the demo early."""
-
-
-class ActFailed(Exception):
-    """An act did not come out as it says; the message is what was seen instead."""

@@ -1,0 +1,105 @@
+"""Keeps evictions within PodDisruptionBudgets, or breaks as few of them as it can.
+
+Counted are the pods that run and are not being deleted, ready or not; a budget allows what its status says,
+less those whose deletion it may not have counted yet. With `enforcement: hard` nobody is evicted beyond that.
+With `bestEffort` such victims are taken where nobody else makes room, as few as will do, as kube-scheduler
+does it. It holds where room is made for others, not when a gang lost its node or never became whole.
+"""
+
+from collections.abc import Collection
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+from phalanx.framework.evictions import PodEvictionLimit
+from phalanx.framework.session import Session
+from phalanx.limits import BUDGET_RECOUNT_MS
+from phalanx.model.disruption_budgets import DisruptionBudget
+from phalanx.model.pods import Pod, PodPhase
+
+
+class Enforcement(StrEnum):
+    """Whether a budget can be broken at all."""
+
+    HARD = "hard"
+    BEST_EFFORT = "bestEffort"
+
+
+class DisruptionBudgetsArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """`enforcement`: `hard` or `bestEffort`."""
+
+    enforcement: Enforcement = Enforcement.HARD
+
+
+class DisruptionBudgets:
+    """One limit for each budget that protects a pod which could be evicted."""
+
+    name: Final = "disruption-budgets"
+    Arguments = DisruptionBudgetsArguments
+
+    def __init__(self, arguments: DisruptionBudgetsArguments) -> None:
+        self._firm = arguments.enforcement is Enforcement.HARD
+
+    def eviction_limits(self, session: Session) -> tuple[PodEvictionLimit, ...]:
+        """In the order of the budgets."""
+        running = _Running(session)
+        found = []
+        for budget in session.snapshot.disruption_budgets:
+            pods = [pod for pod in running.candidates(budget) if budget.protects(dict(pod.all_labels))]
+            if pods:
+                found.append(self._limit(budget, pods, session))
+        return tuple(found)
+
+    def _limit(self, budget: DisruptionBudget, pods: list[Pod], session: Session) -> PodEvictionLimit:
+        """Deletions that are as fresh may be missing in what the budget says."""
+        now = session.snapshot.now
+        ends = [pod.ended * 1000 for pod in pods if pod.deleting]
+        fresh = [end for end in ends if end > now - BUDGET_RECOUNT_MS]
+        fault = f", as its {budget.fault}" if budget.fault else ""
+        return PodEvictionLimit(
+            name=f"PodDisruptionBudget {budget}{fault}",
+            pods=frozenset(pod.uid for pod in pods if not pod.deleting),
+            most=max(0, budget.allowed - len(fresh)),
+            firm=self._firm,
+            grows_at=min((end + BUDGET_RECOUNT_MS for end in fresh), default=None)
+            if budget.allowed
+            else None,
+        )
+
+
+class _Running:
+    """Pods that run in namespaces with budgets, by labels that budgets ask for: both may be many."""
+
+    def __init__(self, session: Session) -> None:
+        keys: dict[str, dict[str, None]] = {}
+        for budget in session.snapshot.disruption_budgets:
+            keys.setdefault(budget.namespace, {}).update({pair[0]: None for pair in _asked_for(budget) or ()})
+        self._all: dict[str, list[Pod]] = {}
+        self._labelled: dict[tuple[str, str, str], list[Pod]] = {}
+        for gang in session.gangs.values() if keys else ():
+            for pod in gang.members if gang.namespace in keys else ():
+                if pod.holds_node and pod.phase is not PodPhase.PENDING:
+                    self._add(pod, keys[gang.namespace])
+
+    def _add(self, pod: Pod, keys: Collection[str]) -> None:
+        self._all.setdefault(pod.namespace, []).append(pod)
+        for key, value in pod.all_labels:
+            if key in keys:
+                self._labelled.setdefault((pod.namespace, key, value), []).append(pod)
+
+    def candidates(self, budget: DisruptionBudget) -> list[Pod]:
+        """Those that it may protect."""
+        pairs = _asked_for(budget)
+        if pairs is None:
+            return self._all.get(budget.namespace, [])
+        return [pod for key, value in pairs for pod in self._labelled.get((budget.namespace, key, value), ())]
+
+
+def _asked_for(budget: DisruptionBudget) -> list[tuple[str, str]] | None:
+    """Labels of which each of its pods has exactly one; None where it asks for no certain one."""
+    if budget.fault or budget.selector is None:
+        return None if budget.fault else []
+    for each in budget.selector.requirements:
+        if each.operator == "In":
+            return [(each.key, value) for value in each.values]
+    return None

@@ -1,0 +1,35 @@
+"""Lets a gang rest after a bind of one of its pods has failed, longer after each failure in a row.
+
+What refuses a bind, an admission webhook say, would refuse the next one too. Without a rest such a gang would
+be placed and refused in every cycle and take room and requests from others.
+"""
+
+from typing import Final
+
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.reasons import Objection, Reason
+
+
+class FailedBinds:
+    """Looks at the holds that failed binds left on waiting pods."""
+
+    name: Final = "failed-binds"
+
+    def check_gang(self, gang: Gang, session: Session) -> Objection | None:
+        """Refuse a gang until the last of its holds is over."""
+        now = session.snapshot.now
+        holds = [
+            (pod.bind_backoff.until, pod)
+            for pod in gang.members
+            if pod.is_waiting and pod.bind_backoff is not None
+        ]
+        until, pod = max(holds, key=lambda entry: entry[0], default=(now, None))
+        if pod is None or pod.bind_backoff is None or until <= now:
+            return None
+        return Objection(
+            reason=Reason.BACKOFF_AFTER_FAILURE,
+            message=f"binding pod {pod} failed {pod.bind_backoff.failures} times in a row: "
+            f"{pod.bind_backoff.why}",
+            next_step="It is tried again by itself; see to what refuses the bind if that goes on",
+        )

@@ -1,0 +1,48 @@
+"""Places pods that ask for a share of a GPU only on nodes that share their GPUs.
+
+Such a node has the label `scheduling.phalanx.dev/gpu-sharing: "true"`, says in the labels of GPU feature
+discovery how many GPUs it has, and offers no whole `nvidia.com/gpu`: the device plugin, which gives those
+away, cannot see which shares are taken. For a request in bytes the memory of a GPU must be known, too.
+"""
+
+from typing import Final
+
+from phalanx.framework.plugin import NodeFilter
+from phalanx.framework.session import Session
+from phalanx.model.gpu_shares import WHOLE_DEVICE, device_count, device_memory, requests_share, share_on_node
+from phalanx.model.names import NODE_GPU_COUNT, NODE_GPU_MEMORY, NODE_GPU_SHARING
+from phalanx.model.nodes import Node
+from phalanx.model.pods import Pod
+from phalanx.model.resources import GPU, Resources
+
+
+class GpuSharing:
+    """Looks at what nodes offer for shares. Whether enough is left is not asked here."""
+
+    name: Final = "gpu-sharing"
+
+    def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
+        """Most pods ask for no share: nothing to filter."""
+        requests = pod.shape.requests
+        return _sharing_filter(requests) if requests_share(requests) else None
+
+
+def _sharing_filter(requests: Resources) -> NodeFilter:
+    def check(node: Node) -> str | None:
+        if device_count(node.allocatable) == 0:
+            return _why_none(node)
+        if share_on_node(requests, node.allocatable) <= WHOLE_DEVICE:
+            return None
+        if device_memory(node.allocatable) == 0:
+            return f"label {NODE_GPU_MEMORY} does not tell the memory of a GPU"
+        return "a GPU has less memory than asked for"
+
+    return check
+
+
+def _why_none(node: Node) -> str:
+    if node.labels.get(NODE_GPU_SHARING) != "true":
+        return "do not share GPUs"
+    if node.allocatable.get(GPU, 0) > 0:
+        return f"offer whole {GPU}, which cannot be shared too"
+    return f"label {NODE_GPU_COUNT} does not tell how many GPUs are shared"

@@ -1,0 +1,46 @@
+"""Honours node selectors, required node affinity and preferred node affinity of pods.
+
+Required terms are alternatives. A preferred term that does not hold costs its weight.
+"""
+
+from typing import Final
+
+from phalanx.framework.plugin import NodeCost, NodeFilter
+from phalanx.framework.session import Session
+from phalanx.model.nodes import Node
+from phalanx.model.pods import Pod, PodShape, WeightedTerm
+from phalanx.model.selectors import node_matches, node_matches_any
+
+
+class NodeAffinity:
+    """`spec.nodeSelector` and `spec.affinity.nodeAffinity`."""
+
+    name: Final = "node-affinity"
+
+    def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
+        """Most pods have neither selector nor affinity: nothing to filter."""
+        shape = pod.shape
+        return _required_filter(shape) if shape.node_selector or shape.required_affinity else None
+
+    def node_cost(self, pod: Pod, session: Session) -> NodeCost | None:
+        """The weights of the preferred terms that do not hold."""
+        preferred = pod.shape.preferred_affinity
+        return _preferred_price(preferred) if preferred else None
+
+
+def _required_filter(shape: PodShape) -> NodeFilter:
+    def check(node: Node) -> str | None:
+        if any(node.labels.get(key) != value for key, value in shape.node_selector):
+            return "node selector does not match"
+        if shape.required_affinity and not node_matches_any(node, shape.required_affinity):
+            return "required node affinity does not match"
+        return None
+
+    return check
+
+
+def _preferred_price(preferred: tuple[WeightedTerm, ...]) -> NodeCost:
+    def cost(node: Node) -> int:
+        return sum(wish.weight for wish in preferred if not node_matches(node, wish.term))
+
+    return cost

@@ -1,0 +1,45 @@
+"""Makes nodes dearer on which much has failed lately, so that work goes elsewhere where it can.
+
+A few nodes cause most failures. Each failure that the node is to blame for counts one, and halves with time
+(`tolerance.failureHalfLifeMinutes` in the configuration). The metric `phalanx_node_failure_score` shows the
+scores. They are in the scheduler's memory alone: one that starts anew begins with none.
+"""
+
+from typing import Final
+
+from phalanx.framework.decay import decayed
+from phalanx.framework.plugin import NodeCost
+from phalanx.framework.session import Session
+from phalanx.model.names import NodeName
+from phalanx.model.nodes import Node
+from phalanx.model.pods import Pod
+
+PRICE_PER_FAILURE: Final = 20
+PRICE_MAX: Final = 200
+"""Twice the strongest wish of a pod: ten failures outweigh what it prefers, and nothing that it requires."""
+
+SCORE_OF_ONE: Final = 1000
+
+
+class NodeFailureHistory:
+    """Scores are rounded to whole failures, so that few nodes differ by price alone."""
+
+    name: Final = "node-failure-history"
+
+    def __init__(self) -> None:
+        self._prices: dict[NodeName, int] = {}
+
+    def open(self, session: Session) -> None:
+        """Let the scores of the last cycle decay until now."""
+        now, half_life = session.snapshot.now, session.config.tolerance.failure_half_life_ms
+        for name, each in session.snapshot.memory.scores.items():
+            failures = (decayed(each.score, now - each.at, half_life) + SCORE_OF_ONE // 2) // SCORE_OF_ONE
+            if failures:
+                self._prices[name] = min(PRICE_MAX, PRICE_PER_FAILURE * failures)
+
+    def node_cost(self, pod: Pod, session: Session) -> NodeCost | None:
+        """The same for all pods."""
+        return self._price if self._prices else None
+
+    def _price(self, node: Node) -> int:
+        return self._prices.get(node.name, 0)

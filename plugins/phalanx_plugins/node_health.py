@@ -1,0 +1,102 @@
+"""Keeps new pods off nodes whose conditions, or NVSentinel, say that they are faulty.
+
+Each condition type has a healthy status, since polarity is mixed: Ready is healthy when True, GpuXidError
+when False. Only the opposite status counts as a fault; for Ready, Unknown does too. A type that is not in the
+table and a condition that a node does not have never matter. The table knows the kubelet's conditions, those
+of node-problem-detector, of NVSentinel, of KWOK's GPU node, and the usual ones of GPU sites. The argument
+`conditions` adds types, changes their healthy status, or takes them out (Ignored).
+
+NodeNotInNWTopologyCM is no fault: while it is True the node lies in no domain, so only gangs that require a
+level stay away. The label `dgxc.nvidia.com/nvsentinel-state` is a fault from quarantine until remediation has
+succeeded. Since when a node is faulty, or well again, a new leader reads in the lastTransitionTime of its
+conditions.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from msgspec import Struct
+from phalanx.model.nodes import READY, Node
+
+NVSENTINEL_STATE: Final = "dgxc.nvidia.com/nvsentinel-state"
+NVSENTINEL_FAULTS: Final = frozenset(
+    {
+        "quarantined",
+        "draining",
+        "drain-succeeded",
+        "drain-failed",
+        "remediating",
+        "remediation-failed",
+    }
+)
+
+HEALTHY_WHEN_TRUE: Final = (READY, "AggregatedNodeHealth")
+HEALTHY_WHEN_FALSE: Final = (
+    # the kubelet and the network plugin
+    *("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"),
+    # node-problem-detector
+    *("KernelDeadlock", "ReadonlyFilesystem", "XfsShutdown", "CperHardwareErrorFatal", "DiskBadBlock"),
+    *("CorruptDockerOverlay2", "FrequentUnregisterNetDevice", "FrequentKubeletRestart"),
+    *("FrequentDockerRestart", "FrequentContainerdRestart", "KubeletUnhealthy"),
+    *("ContainerRuntimeUnhealthy", "KubeProxyUnhealthy", "NTPProblem"),
+    # GPU sites and KWOK's GPU node; the first is written in both ways
+    *("VMEEventScheduled", "VMEventScheduled", "FilesystemCorruptionProblem", "KubeletProblem"),
+    *("ContainerRuntimeProblem", "GpuHWSlowDown", "GpuDbeMsbeProblem", "NvPeerMemProblem"),
+    *("IBLinksProblem", "ACSModuleCheck", "DgxRaidProblem", "CephMountsHung", "RoCELinksProblem"),
+    *("RoCESpoofCheckProblem", "FlannelNetworkDeviceProblem"),
+    # NVSentinel
+    *("GpuMemWatch", "GpuThermalWatch", "GpuThermalMarginWatch", "GpuPcieWatch", "GpuPowerWatch"),
+    *("GpuInforomWatch", "GpuSmWatch", "GpuNvlinkWatch", "GpuNvswitchFatalWatch", "GpuMcuWatch"),
+    *("GpuPmuWatch", "GpuDriverWatch", "GpuCpusetWatch", "GpuDcgmConnectivityFailure", "GpuXidError"),
+    *("SysLogsXIDError", "SysLogsSXIDError", "SysLogsGPUFallenOff", "SysLogsNICDriverError"),
+    *("InfiniBandStateCheck", "InfiniBandDegradationCheck", "EthernetStateCheck"),
+    *("EthernetDegradationCheck", "NVSwitchFatalError", "NVSwitchDown", "NVSwitchNonFatalError"),
+    *("DCGMError", "CSPMaintenance", "SyslogError"),
+)
+
+Healthy = Literal["True", "False", "Ignored"]
+
+FAULTY: Final[Mapping[Healthy, tuple[str, ...]]] = {"True": ("False",), "False": ("True",), "Ignored": ()}
+"""By the healthy status, those that are a fault. Unknown says nothing, but for Ready."""
+
+
+class NodeHealthArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    """`conditions`: the healthy status by condition type, on top of the table; Ignored takes a type out."""
+
+    conditions: Mapping[str, Healthy] = {}
+
+
+class NodeHealth:
+    """Looks at the conditions of nodes, and at NVSentinel's label."""
+
+    name: Final = "node-health"
+    Arguments = NodeHealthArguments
+
+    def __init__(self, arguments: NodeHealthArguments) -> None:
+        self._faulty = {**DEFAULTS, **{kind: FAULTY[each] for kind, each in arguments.conditions.items()}}
+        if arguments.conditions.get(READY) == "True":
+            self._faulty[READY] = DEFAULTS[READY]
+
+    def node_fault(self, node: Node) -> str | None:
+        """The first faulty condition in the order of their types, or NVSentinel's state."""
+        for kind, status in node.conditions.items():
+            if status in self._faulty.get(kind, ()):
+                return f"condition {kind} is {status}"
+        state = node.labels.get(NVSENTINEL_STATE)
+        return f"NVSentinel state is {state}" if state in NVSENTINEL_FAULTS else None
+
+    def node_status_since(self, node: Node) -> int:
+        """Since when its oldest faulty condition is that; of a node without, when the last one was over."""
+        known = {kind: status for kind, status in node.conditions.items() if self._faulty.get(kind)}
+        faulty = [kind for kind, status in known.items() if status in self._faulty[kind]]
+        if faulty or node.labels.get(NVSENTINEL_STATE) in NVSENTINEL_FAULTS:
+            return min((node.turned.get(kind, 0) for kind in faulty), default=0)
+        return max((node.turned.get(kind, 0) for kind in known), default=0)
+
+
+DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(HEALTHY_WHEN_TRUE, FAULTY["True"]),
+    **dict.fromkeys(HEALTHY_WHEN_FALSE, FAULTY["False"]),
+    READY: ("False", "Unknown"),
+}
+"""The table: by type, the statuses that are a fault."""

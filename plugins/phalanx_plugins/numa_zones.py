@@ -1,0 +1,35 @@
+"""Places pods only on nodes with a NUMA zone that is large enough for what their kubelet aligns.
+
+Looks at nodes whose NodeResourceTopology says that the kubelet's topology manager has the policy
+single-numa-node or restricted. Whether enough of a zone is left is not asked here.
+"""
+
+from typing import Final
+
+from phalanx.framework.plugin import NodeFilter
+from phalanx.framework.session import Session
+from phalanx.model.nodes import Node
+from phalanx.model.numa import capacity_when_empty, largest_zone_request
+from phalanx.model.pods import Pod
+from phalanx.model.quantities import format_amounts
+
+
+class NumaZones:
+    """Looks at what zones have when nothing runs."""
+
+    name: Final = "numa-zones"
+
+    def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
+        """Nothing to filter for pods of which nothing is aligned, or where no zones are published."""
+        return _zone_filter(pod.shape.numa) if pod.shape.numa and session.facts.zoned else None
+
+
+def _zone_filter(name: str) -> NodeFilter:
+    def check(node: Node) -> str | None:
+        if node.numa is None or capacity_when_empty(node.numa.layout, name) != 0:
+            return None
+        return (
+            f"have no NUMA zone with {format_amounts(largest_zone_request(node.numa.layout, name))} together"
+        )
+
+    return check

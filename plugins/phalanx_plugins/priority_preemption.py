@@ -1,0 +1,25 @@
+"""Lets a gang evict gangs of lower priority of its own queue, unless its preemption policy is Never.
+
+Priorities compare within a queue only: between queues it is shares that count.
+"""
+
+from typing import Final
+
+from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+
+
+class PriorityPreemption:
+    """Strictly lower priority, so that nobody is evicted by whom it could evict."""
+
+    name: Final = "priority-preemption"
+
+    def may_evict(self, victim: Gang, beneficiary: Beneficiary, session: Session) -> bool:
+        """Whether the priorities allow it."""
+        gang = beneficiary.gang
+        return gang.may_preempt and victim.queue == gang.queue and victim.priority < gang.priority
+
+    def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, session: Session) -> str:
+        """Both priorities."""
+        return f"its priority is {beneficiary.gang.priority}, that of {victim} is {victim.priority}"

@@ -1,0 +1,35 @@
+"""Starts nothing in a queue whose `spec.state` is Held or Closed, nor in those below it.
+
+What runs goes on. A gang that has started gets its lost members back, and one that is partly bound is
+completed. A pod without a group that its controller makes anew is new work and waits.
+"""
+
+from typing import Final
+
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.queues import QueueState
+from phalanx.model.reasons import Objection, Reason
+
+
+class States:
+    """Looks at the queue and at all above it."""
+
+    name: Final = "queue-state"
+
+    def check_gang(self, gang: Gang, session: Session) -> Objection | None:
+        """Refuse a gang that has not begun."""
+        queue = session.queues.not_open(gang.queue)
+        if queue is None or gang.started or gang.starts_over or gang.active:
+            return None
+        if queue.state is QueueState.CLOSED:
+            return Objection(
+                Reason.QUEUE_CLOSED,
+                f"queue {queue.name} is closed and starts no work",
+                "Submit to another queue",
+            )
+        return Objection(
+            Reason.QUEUE_HELD,
+            f"queue {queue.name} is held and starts no work for now",
+            "Wait until whoever runs the cluster opens the queue",
+        )

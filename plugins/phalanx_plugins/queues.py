@@ -1,0 +1,67 @@
+"""Refuses gangs whose queue does not exist, has sub-queues, is not valid, or is closed to their namespace.
+
+A gang never falls back to the queue `default` because of such a mistake. A problem of a queue concerns the
+queues below it too, and no others. A namespace must be selected by every queue from the gang's up to the
+root.
+"""
+
+from typing import Final
+
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.queues import Queue
+from phalanx.model.reasons import Objection, Reason
+from phalanx.model.selectors import labels_match
+
+
+class Queues:
+    """The checks in the order in which they are told."""
+
+    name: Final = "queues"
+
+    def check_gang(self, gang: Gang, session: Session) -> Objection | None:
+        """Check the gang's queue and all queues above it."""
+        path = session.queues.path(gang.queue)
+        if not path:
+            return _unknown(gang, session)
+        if not session.queues.is_leaf(gang.queue):
+            return Objection(
+                reason=Reason.QUEUE_NOT_LEAF,
+                message=f"queue {gang.queue} has queues below it, and only a queue without any takes work",
+                next_step=f"Submit to a queue below {gang.queue}",
+            )
+        return _first_problem(path) or _closed_to(gang, path, session)
+
+
+def _unknown(gang: Gang, session: Session) -> Objection:
+    known = ", ".join(queue.name for queue in session.queues if session.queues.is_leaf(queue.name))
+    return Objection(
+        reason=Reason.QUEUE_NOT_FOUND,
+        message=f"there is no queue {gang.queue}",
+        next_step=f"Name one of the queues that take work ({known}), or create queue {gang.queue}",
+    )
+
+
+def _first_problem(path: tuple[Queue, ...]) -> Objection | None:
+    for queue in path:
+        if queue.problems:
+            problem = queue.problems[0]
+            return Objection(
+                reason=problem.reason,
+                message=f"queue {queue.name}: {problem.message}",
+                next_step=problem.next_step,
+            )
+    return None
+
+
+def _closed_to(gang: Gang, path: tuple[Queue, ...], session: Session) -> Objection | None:
+    labels = session.snapshot.namespace_labels.get(gang.namespace, {})
+    for queue in path:
+        if queue.namespace_selector is not None and not labels_match(labels, queue.namespace_selector):
+            return Objection(
+                reason=Reason.NAMESPACE_NOT_ALLOWED,
+                message=f"queue {queue.name} does not take work from namespace {gang.namespace}",
+                next_step=f"Label namespace {gang.namespace} as the queue's namespaceSelector asks, "
+                "or submit to another queue",
+            )
+    return None

@@ -1,0 +1,68 @@
+"""Prices the eviction of pods: what they have computed is lost, and each eviction is a nuisance by itself.
+
+A pod costs one for each minute that it has run, at least one, times its size: eight for each device and one
+for each core, rounded up; of a share of a device as much of the eight. One that does not run yet has nothing
+to lose. Where the annotation `scheduling.phalanx.dev/last-checkpoint` of its PodGroup, or its own, says that
+its work was saved later than it began to run, the minutes count from then. Days beyond the seventh count no
+more: by then whoever loses work without a checkpoint chose to.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, requests_share
+from phalanx.model.pods import Pod, PodPhase
+from phalanx.model.resources import CPU
+
+_MINUTES_MAX: Final = 7 * 24 * 60
+_SIZE_MAX: Final = 4096
+_PER_DEVICE: Final = 8
+_SHARES: Final = (GPU_SHARE, GPU_MEMORY)
+
+
+class RunTimeLostArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """`per_eviction`: the price of a gang, or of a member that may go alone, though nothing be lost."""
+
+    per_eviction: int = 1000
+
+
+class RunTimeLost:
+    """Minutes times size, summed over the pods."""
+
+    name: Final = "run-time-lost"
+    Arguments = RunTimeLostArguments
+
+    def __init__(self, arguments: RunTimeLostArguments) -> None:
+        self._per_eviction = arguments.per_eviction
+
+    def eviction_cost(self, gang: Gang, pods: Sequence[Pod], session: Session) -> int:
+        """The price of evicting these pods of the gang together."""
+        now = session.snapshot.now // 1000
+        lost = sum(_minutes(pod, gang, now) * _size(pod) for pod in pods)
+        return self._per_eviction + lost
+
+
+def _minutes(pod: Pod, gang: Gang, now: int) -> int:
+    if pod.phase is PodPhase.PENDING:
+        return 0
+    since = max(pod.running_since, pod.checkpointed, gang.checkpointed)
+    minutes = (now - since) // 60 if pod.running_since else 0
+    return min(_MINUTES_MAX, max(1, minutes))
+
+
+def _size(pod: Pod) -> int:
+    requests = pod.shape.requests
+    whole = sum(amount for name, amount in requests.items() if "/" in name and name not in _SHARES)
+    devices = whole * WHOLE_DEVICE + _share(pod)
+    return min(_SIZE_MAX, max(1, -(-_PER_DEVICE * devices // WHOLE_DEVICE) - (-requests.get(CPU, 0) // 1000)))
+
+
+def _share(pod: Pod) -> int:
+    """Thousandths of a device; bytes of its memory count as all of it where nobody tells how much that is."""
+    requests = pod.shape.requests
+    if not requests_share(requests):
+        return 0
+    return pod.device.taken if pod.device is not None else requests.get(GPU_SHARE, WHOLE_DEVICE)

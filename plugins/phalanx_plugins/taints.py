@@ -1,0 +1,56 @@
+"""Keeps pods off nodes with taints that they do not tolerate.
+
+NoSchedule and NoExecute reject a node, PreferNoSchedule makes it dearer. The readiness of nodes comes as
+taints too (`node.kubernetes.io/not-ready` and its kin).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from phalanx.framework.nodes.tolerations import tolerates
+from phalanx.framework.plugin import NodeCost, NodeFilter
+from phalanx.framework.session import Session
+from phalanx.model.nodes import Node, Taint, TaintEffect
+from phalanx.model.pods import Pod
+
+HARD: Final = frozenset({TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value})
+
+PRICE_PER_TAINT: Final = 100
+"""As much as the strongest preferred node affinity: the two may outweigh each other, as in kube-scheduler."""
+
+
+class Taints:
+    """Taints by their effect against the tolerations of the pod."""
+
+    name: Final = "taints"
+
+    def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
+        """Reject nodes with a hard taint that the pod does not tolerate."""
+        return _hard_filter(_intolerance(pod)) if session.facts.any_taint else None
+
+    def node_cost(self, pod: Pod, session: Session) -> NodeCost | None:
+        """Charge for every soft taint that the pod does not tolerate."""
+        return _soft_price(_intolerance(pod)) if session.facts.any_taint else None
+
+
+def _intolerance(pod: Pod) -> Callable[[Taint], bool]:
+    return lambda taint: not tolerates(pod.shape.tolerations, taint)
+
+
+def _hard_filter(bothers: Callable[[Taint], bool]) -> NodeFilter:
+    def check(node: Node) -> str | None:
+        for taint in node.taints:
+            if taint.effect in HARD and bothers(taint):
+                text = f"{taint.key}={taint.value}" if taint.value else taint.key
+                return f"taint {text}:{taint.effect} not tolerated"
+        return None
+
+    return check
+
+
+def _soft_price(bothers: Callable[[Taint], bool]) -> NodeCost:
+    def cost(node: Node) -> int:
+        soft = [taint for taint in node.taints if taint.effect == TaintEffect.PREFER_NO_SCHEDULE]
+        return PRICE_PER_TAINT * sum(1 for taint in soft if bothers(taint))
+
+    return cost

@@ -1,0 +1,53 @@
+"""Places pods only on nodes that can mount their volumes.
+
+A claim that is bound restricts its pod to the nodes of the volume's node affinity. A claim that does not
+exist, or is not bound, lets the gang wait.
+"""
+
+from typing import Final
+
+from phalanx.framework.plugin import NodeFilter
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.nodes import Node
+from phalanx.model.pods import Pod
+from phalanx.model.reasons import Objection, Reason
+from phalanx.model.selectors import node_matches_any
+from phalanx.model.snapshot import VolumeClaim
+
+
+class Volumes:
+    """Looks at PersistentVolumeClaims; the cache has joined them with their volumes."""
+
+    name: Final = "volumes"
+
+    def check_gang(self, gang: Gang, session: Session) -> Objection | None:
+        """Name the first claim of a waiting member that cannot be used yet."""
+        for pod in gang.members:
+            for name in pod.shape.claims if pod.is_waiting else ():
+                key = f"{pod.namespace}/{name}"
+                claim = session.snapshot.claims.get(key)
+                why = "it does not exist" if claim is None else claim.why_unusable
+                if why:
+                    return Objection(
+                        reason=Reason.VOLUME_NOT_BOUND,
+                        message=f"PersistentVolumeClaim {key} cannot be used: {why}",
+                        next_step=f"See that PersistentVolumeClaim {key} gets bound",
+                    )
+        return None
+
+    def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
+        """Only claims whose volume is not reachable from everywhere matter."""
+        claims = {name: session.snapshot.claims.get(f"{pod.namespace}/{name}") for name in pod.shape.claims}
+        bound = {name: claim for name, claim in claims.items() if claim is not None and claim.node_affinity}
+        return _reach_filter(bound) if bound else None
+
+
+def _reach_filter(claims: dict[str, VolumeClaim]) -> NodeFilter:
+    def check(node: Node) -> str | None:
+        for name, claim in claims.items():
+            if not node_matches_any(node, claim.node_affinity):
+                return f"volume of claim {name} cannot be mounted there"
+        return None
+
+    return check

@@ -1,0 +1,340 @@
+"""Step 4, before preemption: move gangs so that others find room that is there, but lies scattered.
+
+For a gang that found no room, the fewest moves are looked for with which it fits: gangs that are evicted, and
+for all of which there is room elsewhere at the same time. What becomes free is kept for whom it was made, as
+with preemption; their new room is kept for the moved ones (`moves.py`). It comes before preemption because
+nobody loses by it. Nothing is moved while broken gangs are evicted, while the breaker is open, or while nodes
+have just turned bad. In a dry run the plan is told, and nothing is done.
+"""
+
+from collections import Counter
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.actions import formatting
+from phalanx.actions.consolidation.movable_gangs import MovablePool, is_plain
+from phalanx.actions.consolidation.move_planner import Moved, MovePlanner, TriedMovePlan
+from phalanx.actions.consolidation.moves import Moves, kind_of
+from phalanx.actions.demands.demand import Demand, Stage
+from phalanx.actions.error_isolation import isolate_errors
+from phalanx.actions.limits import (
+    CONSOLIDATIONS_TRIED_MAX,
+    CYCLE_MOVES_LIMIT,
+    NOMINATION_MS,
+    SHOWN_VICTIMS,
+)
+from phalanx.actions.outcome import Failure, Outcome
+from phalanx.actions.preempt import Preempted
+from phalanx.actions.preemption.eviction_limits import limits_of
+from phalanx.actions.preemption.nominations import Nominations, nominate
+from phalanx.actions.preemption.victims import assume_terminated
+from phalanx.actions.reservations.reservations import hold
+from phalanx.framework.config import ActionName
+from phalanx.framework.preempted import MOVED_REASON
+from phalanx.framework.session import Session
+from phalanx.framework.statement import total_requests
+from phalanx.limits import MOVE_DETERMINISTIC_LIMIT
+from phalanx.model.decisions import Nominate
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.memory import Nomination
+from phalanx.model.moves import Move, MovedGang, MovePlan
+from phalanx.model.names import GangId, NodeName, ShapeKey
+from phalanx.model.reasons import Evidence, Reason, Verdict
+
+
+class Consolidated(Struct, frozen=True):
+    """What the next cycle must know, new plans, and when to look again.
+
+    `nomination`: of the gang for which moves were decided, and `nominated` where its pods go. `moved`: whom
+    they move, and for which gang. `moves`: all gangs that are on their way.
+    """
+
+    nomination: tuple[GangId, Nomination] | None = None
+    nominated: tuple[Nominate, ...] = ()
+    moved: dict[GangId, GangId] = {}
+    moves: dict[GangId, Move] = {}
+    next_move_search: dict[GangId, int] = {}
+    proposed_plans: dict[GangId, MovePlan] = {}
+    plans: tuple[MovePlan, ...] = ()
+    wake_at: int | None = None
+
+    @property
+    def notes(self) -> dict[GangId, tuple[Evidence, ...]]:
+        """What verdicts say of plans that are not carried out."""
+        return {gang: _note_on(plan) for gang, plan in self.proposed_plans.items()}
+
+    def beside(self, preempted: Preempted) -> Preempted:
+        """What preemption hands to the next cycle, and with it what was decided here."""
+        if self.nomination is None:
+            return preempted
+        gang, nomination = self.nomination
+        return replace(
+            preempted,
+            nominations=dict(sorted({**preempted.nominations, gang: nomination}.items())),
+            preempted=dict(sorted({**preempted.preempted, **self.moved}.items())),
+            nominated=(*preempted.nominated, *self.nominated),
+        )
+
+
+NOTHING = Consolidated()
+
+
+def execute(session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> Consolidated:
+    """Make, or propose, what moves there may be; nothing where the action is not switched on."""
+    if ActionName.CONSOLIDATE not in session.config.actions:
+        return NOTHING
+    step = _Consolidation(session, outcome, nominations, moves)
+    if _is_quiet(session):
+        step.look()
+    return step.close()
+
+
+def _is_quiet(session: Session) -> bool:
+    """Whether nobody was evicted in this cycle so far, and no node has just turned bad."""
+    since = session.snapshot.now - session.config.tolerance.breaker_window_ms
+    records = session.health.records.values()
+    has_turned = any(not each.good and each.since and each.since > since for each in records)
+    return session.may_evict and not session.evictions and not has_turned
+
+
+class _Consolidation:
+    def __init__(self, session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> None:
+        self._session = session
+        self._outcome = outcome
+        self._moves = moves
+        self._nominations = nominations
+        self._pool = MovablePool(session, nominations, moves)
+        self._config = session.config.consolidation
+        self._now = session.snapshot.now
+        self._effort = CYCLE_MOVES_LIMIT
+        self._sought = self._still_sought()
+        self._proposed = self._still_proposed()
+        self._made: tuple[Demand, TriedMovePlan] | None = None
+        self._plans: list[MovePlan] = []
+        self._is_complete = True
+
+    def look(self) -> None:
+        """For each gang in the order of the agenda, until moves were found that are to be made."""
+        planner = MovePlanner(self._session)
+        tried = 0
+        for failure in self._outcome.failures.values():
+            gang = failure.demand.gang
+            if not self._may_try(failure):
+                continue
+            if tried == CONSOLIDATIONS_TRIED_MAX:
+                self._is_complete = False
+                break
+            tried += 1
+            self._sought[gang.id] = self._now + self._config.interval_ms
+            made = self._plan_unharmed(failure.demand, planner)
+            if made is None:
+                continue
+            self._tell(failure.demand, made)
+            if not self._config.dry_run:
+                self._made = (failure.demand, made)
+                self._carry_out(failure.demand, made)
+                break
+
+    def close(self) -> Consolidated:
+        """What was decided, and what of the old is still true."""
+        moves = self._moves.left()
+        due = min([*self._sought.values(), *(each.until for each in moves.values())], default=None)
+        found = Consolidated(
+            moves=moves,
+            next_move_search=dict(sorted(self._sought.items())),
+            proposed_plans=dict(sorted(self._proposed.items())),
+            plans=tuple(self._plans),
+            wake_at=due if self._is_complete else self._now,
+        )
+        return found if self._made is None else self._with_moves(found, *self._made)
+
+    # --- who is helped --------------------------------------------------------------------------------------
+
+    def _may_try(self, failure: Failure) -> bool:
+        """A whole gang that finds no room, is nobody's turn but its own, and may have others evicted."""
+        demand, gang = failure.demand, failure.demand.gang
+        if not failure.tried or failure.objection is not None or failure.blocked_by is not None:
+            return False
+        if demand.stage is not Stage.START or not demand.is_whole or not gang.may_preempt:
+            return False
+        if gang.id in self._sought or self._moves.is_served(gang.id) or gang.id in self._session.verdicts:
+            return False
+        shapes = [batch.pods[0].shape for batch in demand.batches]
+        if not all(is_plain(shape, self._session) for shape in shapes):
+            return False
+        return not self._is_being_helped(gang.id) and self._is_enough_free(demand)
+
+    def _is_being_helped(self, gang: GangId) -> bool:
+        """Whether room is being made for it, or was in vain so often that it rests."""
+        return gang in self._nominations.open or self._nominations.rests_until(gang) is not None
+
+    def _is_enough_free(self, demand: Demand) -> bool:
+        """Of each amount, wherever it is."""
+        asked = total_requests([pod for batch in demand.batches for pod in batch.pods])
+        return all(
+            amount <= sum(max(0, self._session.free(node).get(name, 0)) for node in self._session.nodes)
+            for name, amount in asked.items()
+        )
+
+    def _plan_unharmed(self, demand: Demand, planner: MovePlanner) -> TriedMovePlan | None:
+        return isolate_errors(
+            lambda: self._plan(demand, planner),
+            about=f"moves for {demand.gang}",
+            errors=self._outcome.errors,
+        )
+
+    def _plan(self, demand: Demand, planner: MovePlanner) -> TriedMovePlan | None:
+        """Beside the reserved starts of others; None where it is enough to wait for those that end."""
+        with self._session.statement() as trial:
+            hold(self._outcome.reserved_for_others(demand.gang.id), trial)
+            made = None if self._fits_soon(demand, planner) else self._plan_now(demand, planner)
+            trial.roll_back()
+        return made
+
+    def _plan_now(self, demand: Demand, planner: MovePlanner) -> TriedMovePlan | None:
+        """None as well where each gang of the plan may go, but not all of them together."""
+        limits = limits_of(self._session, self._pool.on_their_way)
+        made, spent = planner.plan(
+            demand,
+            [unit for unit in self._pool.units_for(demand.gang) if not limits.on([unit])],
+            moves_max=self._config.moves_max - len(self._moves.open),
+            effort=min(self._effort, MOVE_DETERMINISTIC_LIMIT),
+        )
+        self._effort -= spent
+        return made if made is None or not limits.on([each.unit for each in made.moved]) else None
+
+    def _fits_soon(self, demand: Demand, planner: MovePlanner) -> bool:
+        with self._session.statement() as trial:
+            assume_terminated(self._session, trial)
+            fits = planner.fits(demand)
+            trial.roll_back()
+        return fits
+
+    # --- what is done and told ------------------------------------------------------------------------------
+
+    def _carry_out(self, demand: Demand, made: TriedMovePlan) -> None:
+        """Evict all that are moved, each gang together, and keep all room from now on."""
+        gang = demand.gang
+        message = f"moved so that {gang} of queue {gang.queue} can start; it starts again in room kept for it"
+        for each in made.moved:
+            with self._session.statement() as statement:
+                statement.evict(
+                    gang=self._session.gangs[each.unit.gang.id],
+                    pods=each.unit.pods,
+                    reason=MOVED_REASON,
+                    message=message,
+                    beneficiary=str(gang),
+                )
+        moved = {each.unit.gang.id: self._move(each) for each in made.moved}
+        self._moves.begin(gang, made.usage, moved)
+        self._session.refuse(gang, _verdict(gang, self._plans[-1]))
+
+    def _move(self, moved: Moved) -> Move:
+        gang = moved.unit.gang
+        _, controller, shape = kind_of(moved.unit.pods[0]) if gang.kind is GangKind.POD else ("", "", "")
+        return Move(
+            queue=gang.queue,
+            namespace=gang.namespace,
+            seats=moved.usage,
+            pods=tuple(pod.uid for pod in moved.unit.pods),
+            until=self._now + NOMINATION_MS,
+            controller=controller,
+            shape=ShapeKey(shape),
+        )
+
+    def _with_moves(self, found: Consolidated, demand: Demand, made: TriedMovePlan) -> Consolidated:
+        """With the room of the gang for which it is made, kept for it as after a preemption."""
+        gang = demand.gang.id
+        nomination = Nomination(
+            seats=made.usage,
+            victims=tuple(pod.uid for each in made.moved for pod in each.unit.pods),
+            decided=self._now,
+            until=self._now + NOMINATION_MS,
+            attempts=self._nominations.attempts(gang) + 1,
+        )
+        return replace(
+            found,
+            nomination=(gang, nomination),
+            nominated=tuple(nominate(made.seats, self._session.cycle)),
+            moved={each.unit.gang.id: gang for each in made.moved},
+        )
+
+    def _tell(self, demand: Demand, made: TriedMovePlan) -> None:
+        """A plan is told once, and again only when it moves others, or to other nodes."""
+        plan = _plan_of(demand.gang, made, self._session.cycle, is_executed=not self._config.dry_run)
+        known = self._session.snapshot.memory.proposed_plans.get(demand.gang.id)
+        if known is None or known.moves != plan.moves:
+            self._plans.append(plan)
+        if self._config.dry_run:
+            self._proposed[demand.gang.id] = plan
+
+    def _still_sought(self) -> dict[GangId, int]:
+        """Gangs for which it is too early to look again."""
+        known = self._session.snapshot.memory.next_move_search
+        return {gang: at for gang, at in known.items() if gang in self._outcome.failures and self._now < at}
+
+    def _still_proposed(self) -> dict[GangId, MovePlan]:
+        known = self._session.snapshot.memory.proposed_plans
+        return {gang: plan for gang, plan in known.items() if gang in self._sought}
+
+
+def _note_on(plan: MovePlan) -> tuple[Evidence, ...]:
+    """What the verdict of a gang says of a plan that is not carried out."""
+    some = plan.moves[:SHOWN_VICTIMS]
+    return (
+        Evidence("dry run of moves", f"it would fit if {_moved(plan)} were moved; {_quality(plan)}"),
+        *(Evidence(each.group, f"would go to {formatting.listed(each.nodes)}") for each in some),
+    )
+
+
+def _verdict(gang: Gang, plan: MovePlan) -> Verdict:
+    some = plan.moves[:SHOWN_VICTIMS]
+    return Verdict(
+        gang=gang.id,
+        group=str(gang),
+        reason=Reason.EVICTION_IN_PROGRESS,
+        message=f"room is being made: {_moved(plan)} are moved for it and have not ended yet",
+        evidence=(
+            *(Evidence(each.group, f"is moved to {formatting.listed(each.nodes)}") for each in some),
+            Evidence("choice of moves", _quality(plan)),
+        ),
+        next_step="It starts when they have ended; their grace periods say how long that takes",
+    )
+
+
+def _moved(plan: MovePlan) -> str:
+    gangs = "1 gang" if len(plan.moves) == 1 else f"{len(plan.moves)} gangs"
+    return f"{formatting.pods(plan.pods)} of {gangs}"
+
+
+def _quality(plan: MovePlan) -> str:
+    if plan.pods > plan.pods_bound:
+        return f"proven is that {formatting.pods(plan.pods_bound)} must move at least"
+    if plan.cost > plan.cost_bound:
+        return f"no fewer would do; costs {plan.cost}, proven is {plan.cost_bound} at least"
+    return f"no fewer would do; costs {plan.cost}, proven to be the least"
+
+
+def _plan_of(gang: Gang, made: TriedMovePlan, cycle: int, *, is_executed: bool) -> MovePlan:
+    planned = made.planned
+    assert planned.plan is not None
+    return MovePlan(
+        gang=gang.id,
+        group=str(gang),
+        cycle=cycle,
+        moves=tuple(_told(each) for each in made.moved),
+        pods=planned.plan.pods,
+        pods_bound=planned.pods_bound,
+        cost=planned.plan.cost,
+        cost_bound=planned.cost_bound,
+        is_executed=is_executed,
+    )
+
+
+def _told(moved: Moved) -> MovedGang:
+    counts: Counter[NodeName] = Counter()
+    for node, pods in moved.seats:
+        counts[node] += len(pods)
+    gang = moved.unit.gang
+    return MovedGang(gang.id, str(gang), len(moved.unit.pods), dict(sorted(counts.items())))

@@ -1,0 +1,234 @@
+"""Finds the fewest moves with which a demand fits, and tries the plan with all rules of all that it is about.
+
+The solver knows room, eligible nodes, and the domain that must hold a gang. What it plans is tried with the
+other rules as well: each gang on the nodes that were planned for it, else wherever there is room. A plan that
+does not stand this is dropped.
+"""
+
+from collections.abc import Collection, Hashable, Sequence
+
+from msgspec import Struct
+
+from phalanx.actions.consolidation.movable_gangs import Movable
+from phalanx.actions.demands.demand import Batch, Demand
+from phalanx.actions.nodes.gang_constraints import constraints_of
+from phalanx.actions.nodes.node_classes import asked_for, request_vectors
+from phalanx.actions.preemption.victim_problem import vector_of
+from phalanx.actions.problems.placement import assign_pods
+from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.actions.problems.prospects import allowed_domains
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Seats, Statement, Usage, total_requests
+from phalanx.model.names import NodeName, QueueName
+from phalanx.model.resources import NONE, Resources, add
+from phalanx.solver.defragmentation.engine import plan_moves
+from phalanx.solver.defragmentation.problem import MovePlan, MoveProblem, MoveResult, MoveUnit, PodSet, Vector
+from phalanx.solver.defragmentation.problem import Placements as PlannedSeats
+from phalanx.solver.engine import place
+from phalanx.solver.preemption.capacity import pods_that_fit
+from phalanx.solver.problem import Placed
+
+
+class Moved(Struct, frozen=True):
+    """One that is moved, and where it goes."""
+
+    unit: Movable
+    seats: Seats
+
+    @property
+    def usage(self) -> Usage:
+        """What it will use per node."""
+        return usage_of_seats(self.seats)
+
+
+class TriedMovePlan(Struct, frozen=True):
+    """A plan that stood the trial: where the demand goes, and who is moved. `planned`: how good it is."""
+
+    seats: Seats
+    moved: tuple[Moved, ...]
+    planned: MoveResult
+
+    @property
+    def usage(self) -> Usage:
+        """What the demand will use per node."""
+        return usage_of_seats(self.seats)
+
+
+class MovePlanner:
+    """Plans for the demands of one session, at its end."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._problems = ProblemBuilder(session, may_grow=True)
+
+    def fits(self, demand: Demand) -> bool:
+        """Whether the demand finds room as things stand."""
+        return self._place(demand, None) is not None
+
+    def plan(
+        self, demand: Demand, units: Sequence[Movable], *, moves_max: int, effort: float
+    ) -> tuple[TriedMovePlan | None, float]:
+        """The plan with the fewest moves, and the effort that it took."""
+        problem, nodes = self._problem(demand, units, moves_max)
+        planned = plan_moves(problem, effort=effort)
+        if planned.plan is None:
+            return None, planned.spent
+        names = _Names(nodes)
+        for is_free in (False, True):
+            tried = self._try(demand, units, planned.plan, None if is_free else names)
+            if tried is not None:
+                return TriedMovePlan(*tried, planned), planned.spent
+        return None, planned.spent
+
+    # --- the problem ----------------------------------------------------------------------------------------
+
+    def _problem(
+        self, demand: Demand, units: Sequence[Movable], moves_max: int
+    ) -> tuple[MoveProblem, list[NodeName]]:
+        session = self._session
+        view = _View(session, [demand, *(unit.demand for unit in units)], units)
+        problem = MoveProblem(
+            free=tuple(vector_of(session.free(node), view.resources) for node in view.nodes),
+            demand=view.parts(demand),
+            domains=view.domains(demand),
+            units=tuple(
+                MoveUnit(
+                    pods=len(unit.pods),
+                    cost=unit.cost,
+                    gives=view.given(unit.used),
+                    parts=view.parts(unit.demand),
+                    domains=view.domains(unit.demand),
+                )
+                for unit in units
+            ),
+            moves_max=moves_max,
+            seed=session.snapshot.seed,
+        )
+        return problem, view.nodes
+
+    # --- the trial ------------------------------------------------------------------------------------------
+
+    def _try(
+        self, demand: Demand, units: Sequence[Movable], plan: MovePlan, names: "_Names | None"
+    ) -> tuple[Seats, tuple[Moved, ...]] | None:
+        """Seats for all under all rules: on the nodes that were planned, or without `names` on any."""
+        chosen = [units[unit] for unit in plan.units]
+        rooms: list[Usage] = [{} for _ in chosen]
+        if names is not None:
+            rooms = [names.usage(unit.demand, seats) for unit, seats in zip(chosen, plan.moved, strict=True)]
+        with self._session.statement() as trial:
+            for unit, room in zip(chosen, rooms, strict=True):
+                trial.end(queue=unit.gang.queue, used=unit.used, booked=unit.booked)
+                trial.hold(queue=unit.gang.queue, room=room, booked=room)
+            seats = self._seat(demand, names.nodes(plan.seats) if names else None, trial)
+            moved: list[Moved] = []
+            for unit, room, where in zip(chosen, rooms, plan.moved, strict=True):
+                trial.end(queue=unit.gang.queue, used=room, booked=room)
+                found = self._seat(unit.demand, names.nodes(where) if names else None, trial)
+                if found is not None:
+                    moved.append(Moved(unit, found))
+            trial.roll_back()
+        return (seats, tuple(moved)) if seats is not None and len(moved) == len(chosen) else None
+
+    def _seat(self, demand: Demand, nodes: frozenset[NodeName] | None, trial: Statement) -> Seats | None:
+        """Seats on these nodes, or on any; they are taken."""
+        seats = self._place(demand, nodes)
+        if seats is not None:
+            usage = usage_of_seats(seats)
+            trial.hold(queue=demand.gang.queue, room=usage, booked=usage)
+        return seats
+
+    def _place(self, demand: Demand, nodes: frozenset[NodeName] | None) -> Seats | None:
+        others = frozenset() if nodes is None else frozenset(self._session.nodes) - nodes
+        answer = place(self._problems.build_problem(demand, avoiding=others).problem)
+        if not isinstance(answer, Placed):
+            return None
+        if sum(each.count for each in answer.assignments) < demand.count:
+            return None
+        return assign_pods(self._session, demand, answer.assignments)
+
+
+class _View:
+    """The cluster as one problem sees it: nodes are places, by number; what is alike is worked out once."""
+
+    def __init__(self, session: Session, demands: Sequence[Demand], units: Sequence[Movable]) -> None:
+        self._session = session
+        self.nodes = list(session.nodes)
+        self._index = {name: position for position, name in enumerate(self.nodes)}
+        asked = [batch.pods[0].shape.requests for each in demands for batch in each.batches]
+        self.resources = asked_for(asked)
+        self._most = self._free_without(units)
+        self._takes: dict[Hashable, dict[int, int]] = {}
+        self._domains: dict[Hashable, dict[int, int]] = {}
+
+    def _free_without(self, units: Sequence[Movable]) -> list[Vector]:
+        """What would be free per node if all of them were gone."""
+        back: dict[NodeName, Resources] = {}
+        for unit in units:
+            for node, used in unit.used.items():
+                back[node] = add(back.get(node, NONE), used)
+        frees = (add(self._session.free(node), back.get(node, NONE)) for node in self.nodes)
+        return [vector_of(free, self.resources) for free in frees]
+
+    def given(self, used: Usage) -> tuple[tuple[int, Vector], ...]:
+        """What somebody's end frees."""
+        return tuple((self._index[node], vector_of(used[node], self.resources)) for node in sorted(used))
+
+    def parts(self, demand: Demand) -> tuple[PodSet, ...]:
+        """One for each batch."""
+        path = [queue.name for queue in self._session.queues.path(demand.gang.queue)]
+        closed = {node for cell in self._session.cells.closed_to(path) for node in cell.nodes}
+        return tuple(self._part(batch, closed, demand.gang.queue) for batch in demand.batches)
+
+    def _part(self, batch: Batch, closed: Collection[NodeName], queue: QueueName) -> PodSet:
+        pod, count = batch.pods[0], len(batch.pods)
+        (request,) = request_vectors([pod.shape.requests], self.resources)
+        key = (pod.shape.key, count, queue if closed else None)
+        if key not in self._takes:
+            rejected = self._session.eligibility(pod).rejected
+            fitting = {
+                place: pods_that_fit(most, request, count)
+                for place, most in enumerate(self._most)
+                if self.nodes[place] not in rejected and self.nodes[place] not in closed
+            }
+            self._takes[key] = {place: most for place, most in fitting.items() if most}
+        return PodSet(request, count, self._takes[key])
+
+    def domains(self, demand: Demand) -> dict[int, int] | None:
+        """By number, those of the level that the gang requires."""
+        wish = demand.gang.topology
+        if wish.required is None:
+            return None
+        if wish not in self._domains:
+            homes = allowed_domains(self._session, constraints_of(self._session, demand.gang))
+            numbers = {home: number for number, home in enumerate(dict.fromkeys(homes.values()))}
+            self._domains[wish] = {self._index[node]: numbers[home] for node, home in homes.items()}
+        return self._domains[wish]
+
+
+class _Names:
+    """Turns places of the problem back into nodes."""
+
+    def __init__(self, nodes: Sequence[NodeName]) -> None:
+        self._nodes = nodes
+
+    def nodes(self, seats: PlannedSeats) -> frozenset[NodeName]:
+        """The nodes of these seats."""
+        return frozenset(self._nodes[place] for part in seats for place, _ in part)
+
+    def usage(self, demand: Demand, seats: PlannedSeats) -> dict[NodeName, Resources]:
+        """What the demand uses there."""
+        used: dict[NodeName, Resources] = {}
+        for batch, places in zip(demand.batches, seats, strict=True):
+            for place_, count in places:
+                node = self._nodes[place_]
+                used[node] = add(used.get(node, NONE), total_requests(batch.pods[:count]))
+        return used
+
+
+def usage_of_seats(seats: Seats) -> Usage:
+    """What the pods on these seats use per node."""
+    used: dict[NodeName, Resources] = {}
+    for node, pods in seats:
+        used[node] = add(used.get(node, NONE), total_requests(pods))
+    return used

@@ -1,0 +1,222 @@
+"""Room for gangs on their way: they were evicted so that another one fits, and start again elsewhere.
+
+Their new room is kept for them from the eviction on, whoever else comes: while they end, while their
+controllers make them anew, and until as many of their pods as went are there again. They come first in their
+queues, after those for whom room is being made. It is forgotten after its time, which begins anew when the
+last grace period has ended.
+"""
+
+from collections.abc import Mapping
+from itertools import chain
+
+from msgspec.structs import replace
+
+from phalanx.actions.limits import NOMINATION_MS
+from phalanx.actions.preemption.nominations import Nominations, beyond
+from phalanx.actions.preemption.victims import termination_deadline
+from phalanx.actions.problems.capacity_holders import AssignedPod, assigned_pods, charged, total_of, usage_of
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Statement, Usage
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.memory import Nomination
+from phalanx.model.moves import Move
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.pods import Pod, plain
+from phalanx.model.resources import NONE, Resources, subtract
+
+Kind = tuple[str, str, str]
+"""Namespace, controller and shape of a pod without a group."""
+
+
+class Moves:
+    """Those of one session that are not over.
+
+    `open`: by the gang that comes back; while a pod without a group is not there again, by the one that went.
+    """
+
+    def __init__(self, session: Session, nominations: Nominations) -> None:
+        self._session = session
+        self._origins: dict[GangId, GangId] = {}
+        self.open: dict[GangId, Move] = {}
+        known = session.snapshot.memory.moves
+        pending = {
+            origin: known[origin] for origin in sorted(known) if self._is_pending(origin, known[origin])
+        }
+        heirs = _heirs(session) if any(move.controller for move in pending.values()) else {}
+        for origin, move in pending.items():
+            kind = (move.namespace, move.controller, move.shape)
+            current = heirs[kind].pop(0) if heirs.get(kind) else origin
+            self._origins[current] = origin
+            self.open[current] = move
+        self._held: dict[GangId, list[Pod]] = {}
+        self._coming: list[tuple[GangId, QueueName, Usage, Usage]] = []
+        self._begun: dict[GangId, Move] = {}
+        self._helped: set[GangId] = set()
+        self._rooms = self._find_rooms(nominations) if self.open else {}
+
+    def keep(self) -> None:
+        """Take the room of all of them, as far as nobody holds it any more."""
+        with self._session.statement() as statement:
+            for gang in self.open:
+                self._take(gang, statement, *self._rooms[gang])
+
+    def lend(self, gang: GangId) -> None:
+        """It is this one's turn: its own room is not in its way."""
+        if gang in self.open:
+            room, booked = self._rooms[gang]
+            with self._session.statement() as statement:
+                self._take(gang, statement, _negative(room), _negative(booked))
+
+    def hold_rest(self, gang: GangId) -> None:
+        """Take what it has not used, where not all of it is there again."""
+        if gang in self.open and not self._is_back(gang):
+            placed = usage_of(self._placed(gang))
+            room, booked = self._rooms[gang]
+            self._rooms[gang] = beyond(room, placed), beyond(booked, placed)
+            with self._session.statement() as statement:
+                self._take(gang, statement, *self._rooms[gang])
+
+    def hold_coming(self, trial: Statement) -> None:
+        """Take what is meant for them of the room of those that are to end, after their end was assumed."""
+        for gang, queue, room, booked in self._coming:
+            if gang in self.open and self._is_back(gang):
+                continue
+            is_partly_back = gang in self.open and bool(self._placed(gang))
+            trial.hold(queue=queue, room=room, booked={} if is_partly_back else booked)
+
+    def begin(self, beneficiary: Gang, seats: Usage, moved: Mapping[GangId, Move]) -> None:
+        """Their eviction was decided: nobody else gets what is free of the seats of all of them."""
+        went = {pod for move in moved.values() for pod in move.pods}
+        holders = [pod for gang in moved for pod in self._session.gangs[gang].members if pod.uid in went]
+        coming = usage_of(assigned_pods(holders))
+        with self._session.statement() as statement:
+            for gang, queue, wanted in [
+                (beneficiary.id, beneficiary.queue, seats),
+                *((gang, move.queue, move.seats) for gang, move in moved.items()),
+            ]:
+                statement.hold(queue=queue, room=beyond(wanted, coming), booked={})
+                rest = beyond(coming, wanted)
+                self._coming.append((gang, queue, beyond(coming, rest), charged(wanted)))
+                coming = rest
+        self._begun.update(moved)
+        self._helped.add(beneficiary.id)
+
+    def is_served(self, gang: GangId) -> bool:
+        """Whether room is kept for it here, or moves were decided for it in this cycle."""
+        return gang in self.open or gang in self._helped
+
+    def is_moving(self, gang: GangId) -> bool:
+        """Whether this is a gang that was evicted to come back."""
+        return gang in self._origins.values()
+
+    def left(self) -> dict[GangId, Move]:
+        """What the next cycle must know: those that are still not there again."""
+        waiting = {
+            self._origins[gang]: self._prolonged(gang) for gang in self.open if not self._is_back(gang)
+        }
+        return dict(sorted({**waiting, **self._begun}.items()))
+
+    def content(self) -> list[tuple[GangId, Move]]:
+        """What others may rest an answer on: for whom what is kept, not until when."""
+        return [(gang, replace(each, until=0)) for gang, each in sorted(self.open.items())]
+
+    def _prolonged(self, gang: GangId) -> Move:
+        """With the time that its pods have which were told to go, however long before that is."""
+        move = self.open[gang]
+        ends = [termination_deadline(pod) + NOMINATION_MS for pod in self._held[gang] if pod.deleting]
+        return replace(move, until=max([move.until, *ends]))
+
+    def _take(self, gang: GangId, statement: Statement, room: Usage, booked: Usage) -> None:
+        statement.hold(queue=self.open[gang].queue, room=room, booked=booked)
+
+    def _is_pending(self, origin: GangId, move: Move) -> bool:
+        fresh = _fresh(self._session.gangs.get(origin), move)
+        return self._session.snapshot.now < move.until and len(fresh) < len(move.pods)
+
+    def _is_back(self, gang: GangId) -> bool:
+        move = self.open[gang]
+        there = len(_fresh(self._session.gangs.get(gang), move)) + len(self._placed(gang))
+        return there >= len(move.pods)
+
+    def _placed(self, gang: GangId) -> list[AssignedPod]:
+        """Its pods that got nodes in this cycle."""
+        placements = [each for each in self._session.placements if each.gang == gang]
+        nodes = {bind.pod: bind.node for each in placements for bind in each.binds}
+        members = self._session.gangs[gang].members if nodes else ()
+        return [AssignedPod(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes]
+
+    def _find_rooms(self, nominations: Nominations) -> dict[GangId, tuple[Usage, Usage]]:
+        """Per gang, what is to be taken on nodes, and on its queue's account.
+
+        What those hold that are still to end is free for nobody, so it need not be taken: what of it is not
+        meant for whom room is being made is meant for the moved ones.
+        """
+        holders = self._held = self._holders()
+        coming = usage_of(assigned_pods(chain.from_iterable(holders.values())))
+        moving = {pod.uid for pods in holders.values() for pod in pods}
+        for gang, nomination in nominations.open.items():
+            if moving.intersection(nomination.victims):
+                coming = beyond(coming, self._meant_for(gang, nomination, nominations))
+        rooms: dict[GangId, tuple[Usage, Usage]] = {}
+        for gang, move in self.open.items():
+            fresh = _fresh(self._session.gangs.get(self._origins[gang]), move)
+            needed = beyond(move.seats, usage_of(assigned_pods(fresh)))
+            owed = _owed(needed, usage_of(assigned_pods(holders[gang])))
+            rooms[gang] = beyond(needed, coming), owed
+            rest = beyond(coming, needed)
+            self._coming.append((gang, move.queue, beyond(coming, rest), beyond(charged(needed), owed)))
+            coming = rest
+        return rooms
+
+    def _meant_for(self, gang: GangId, nomination: Nomination, nominations: Nominations) -> Usage:
+        """What of the room of its victims is for the gang for which they go."""
+        held = usage_of(assigned_pods(nominations.victims_left(gang)))
+        return beyond(held, beyond(held, nomination.seats))
+
+    def _holders(self) -> dict[GangId, list[Pod]]:
+        """The pods that were evicted and still hold their nodes, by the gang that comes back."""
+        by_pod = {pod: gang for gang, move in self.open.items() for pod in move.pods}
+        found: dict[GangId, list[Pod]] = {gang: [] for gang in self.open}
+        for gang in self._session.gangs.values():
+            for pod in gang.members:
+                if pod.uid in by_pod and pod.holds_node:
+                    found[by_pod[pod.uid]].append(pod)
+        return found
+
+
+def _heirs(session: Session) -> dict[Kind, list[GangId]]:
+    """The pods without a group that wait, by what makes them interchangeable."""
+    found: dict[Kind, list[GangId]] = {}
+    for gang in session.gangs.values():
+        pod = gang.members[0] if gang.kind is GangKind.POD else None
+        if pod is not None and pod.is_waiting and pod.controller is not None:
+            found.setdefault(kind_of(pod), []).append(gang.id)
+    return found
+
+
+def kind_of(pod: Pod) -> Kind:
+    """What the pod that is made in its stead has in common with it."""
+    controller = pod.controller.uid if pod.controller is not None else ""
+    return pod.namespace, controller, plain(pod.shape).key
+
+
+def _fresh(gang: Gang | None, move: Move) -> list[Pod]:
+    """Members with a node that are not those which were evicted."""
+    went: frozenset[PodUid] = frozenset(move.pods)
+    members = gang.members if gang is not None else ()
+    return [pod for pod in members if pod.holds_node and not pod.deleting and pod.uid not in went]
+
+
+def _owed(needed: Usage, held: Usage) -> dict[NodeName, Resources]:
+    """The part of what is needed that is on no account yet: all, but as much as those hold who are to end."""
+    total = total_of(held)
+    owed = {name: max(0, amount - total.get(name, 0)) for name, amount in total_of(needed).items()}
+    booked: dict[NodeName, Resources] = {}
+    for node, amounts in needed.items():
+        booked[node] = {name: min(amount, owed[name]) for name, amount in amounts.items()}
+        owed = {name: amount - booked[node].get(name, 0) for name, amount in owed.items()}
+    return {node: amounts for node, amounts in booked.items() if any(amounts.values())}
+
+
+def _negative(usage: Usage) -> Mapping[NodeName, Resources]:
+    return {node: subtract(NONE, amounts) for node, amounts in usage.items()}

@@ -1,0 +1,148 @@
+"""Step 2: which gangs may be tried, and in which order. The others get their verdict at once."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from phalanx.actions import formatting
+from phalanx.actions.consolidation.moves import Moves
+from phalanx.actions.demands.demand import Demand, Stage, demands_of
+from phalanx.actions.demands.demand_queue import DemandQueue
+from phalanx.actions.preemption.member_losses import MemberLosses, pending_restart
+from phalanx.actions.preemption.nominations import Nominations
+from phalanx.actions.reservations import capacity_holds as claims_of
+from phalanx.actions.reservations.capacity_holds import CapacityHolds
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import GangComposition
+from phalanx.model.reasons import Objection, Reason, Verdict
+
+HELD_DESPITE: Final = (
+    Reason.MEMBERS_MISSING,
+    Reason.BACKOFF_AFTER_FAILURE,
+    Reason.SCHEDULING_GATED,
+    Reason.VOLUME_NOT_BOUND,
+)
+"""What a gang soon overcomes; any other objection means that it does not come back as it is."""
+
+
+def execute(
+    session: Session,
+    member_losses: MemberLosses,
+    claims: CapacityHolds,
+    nominations: Nominations,
+    moves: Moves,
+) -> DemandQueue:
+    """The demands of every gang that lacks members and that nothing holds back."""
+    demands = tuple(_demands(session, member_losses, claims))
+    if all(demand.cause == claims_of.CAUSE for demand in demands):
+        return DemandQueue(session, ())  # room is kept from somebody, and nobody is there
+    kept = [(demand.gang.id, demand.count) for demand in demands if demand.cause == claims_of.CAUSE]
+    if session.health.is_open:
+        session.retry_key.append(sorted(session.health.distrusted))
+    if kept:
+        session.retry_key.append(kept)
+    if nominations.open:
+        session.retry_key.append(nominations.content())
+    if moves.open:
+        session.retry_key.append(moves.content())
+    return DemandQueue(session, demands, ahead=nominations.open, then=moves.open)
+
+
+def _demands(session: Session, member_losses: MemberLosses, claims: CapacityHolds) -> Iterator[Demand]:
+    concerned = {gang.id for gang in session.waiting} | claims.open.keys() | claims.ended.keys()
+    for gang in [session.gangs[name] for name in sorted(concerned)]:
+        claim = claims.open.get(gang.id)
+        found: Objection | tuple[Demand, ...] = ()
+        if gang.has_waiting:
+            found = (
+                session.objection(gang)
+                or _eviction(gang, session)
+                or _restart(gang, member_losses)
+                or demands_of(gang)
+            )
+        if isinstance(found, Objection):
+            session.refuse(gang, verdict_of(gang, found))
+            if claim is not None and found.reason in HELD_DESPITE:
+                yield from _claim(gang, claim, ())
+        elif claim is None:
+            if not found and gang.id in claims.ended:
+                _tell_ended(gang, claims.ended[gang.id], session)
+            yield from found
+        else:
+            minimum = [_ahead(demand) for demand in found if demand.stage is not Stage.SURPLUS]
+            yield from minimum
+            yield from _claim(gang, claim, minimum)
+            yield from (demand for demand in found if demand.stage is Stage.SURPLUS)
+
+
+def _tell_ended(gang: Gang, seated: GangComposition, session: Session) -> None:
+    problem = claims_of.expiry_objection(gang, seated)
+    if problem is not None:
+        session.refuse(gang, verdict_of(gang, problem))
+
+
+def _ahead(demand: Demand) -> Demand:
+    """What a claim is for goes where repairs go, be it all that the gang has."""
+    return replace(demand, stage=Stage.REPAIR)
+
+
+def _claim(gang: Gang, claim: GangComposition, demands: Iterable[Demand]) -> Iterator[Demand]:
+    demanded = [pod for demand in demands for batch in demand.batches for pod in batch.pods]
+    demand = claims_of.demand_of(gang, claim, demanded)
+    if demand is not None:
+        yield demand
+
+
+def _eviction(gang: Gang, session: Session) -> Objection | None:
+    """What is made anew of a gang that was evicted waits until all of the old one is being deleted.
+
+    Whoever wants new pods only when the old ones have ended makes them then; some never end.
+    """
+    by = session.preempted.get(gang.id)
+    old = [pod for pod in gang.members if pod.holds_node] if by is not None else []
+    left = len(old)
+    may_begin = all(pod.deleting for pod in old) and any(pod.is_waiting for pod in gang.members)
+    if by is None or not left or may_begin:
+        return None
+    beneficiary = session.gangs.get(by)
+    return Objection(
+        reason=Reason.PREEMPTED,
+        message=f"evicted in favour of {beneficiary or 'another gang'}: "
+        f"{formatting.pods(left)} must give back their nodes first",
+        next_step="It starts anew by itself when there is room",
+    )
+
+
+def _restart(gang: Gang, member_losses: MemberLosses) -> Objection | None:
+    """What is made anew waits until all is: else old and new members would mix."""
+    loss = pending_restart(member_losses, gang)
+    if loss is None:
+        return None
+    orphans = sum(1 for pod in loss.victims if pod.controller is None)
+    if orphans:
+        return Objection(
+            reason=Reason.BACKOFF_AFTER_FAILURE,
+            message=f"the gang should be restarted because {loss.cause}, but "
+            f"{formatting.pods(orphans)} of it "
+            "have no controller that would make them again and are not deleted",
+            next_step="Delete all pods of the gang and create them again",
+        )
+    return Objection(
+        reason=Reason.RECOVERING,
+        message=f"the gang is restarted because {loss.cause}: "
+        f"{formatting.pods(len(loss.victims))} must give back their nodes first",
+        next_step="It starts anew by itself; spec.recovery says when it is restarted",
+    )
+
+
+def verdict_of(gang: Gang, problem: Objection) -> Verdict:
+    """The verdict on a gang whose objects, or whose queue's, do not let it be tried."""
+    return Verdict(
+        gang=gang.id,
+        group=str(gang),
+        reason=problem.reason,
+        message=problem.message,
+        next_step=problem.next_step,
+    )

@@ -1,0 +1,140 @@
+"""What failed on which node: nodes that a gang avoids on its next try, and a score of failures per node.
+
+A gang avoids a node on which a member failed, for whatever reason, or which was lost or turned bad under it.
+Each further failure there doubles the time. The score counts what the node is to blame for: members that
+failed for a reason of infrastructure, and the node's own turns to the bad. It halves with time, in whole
+numbers.
+
+A failed pod counts once, when it is first seen. When the scheduler has just started, the nodes of those that
+exist are avoided by the time of their failure, and do not count for the score. For whoever asks later which
+members are younger than a failure, or than the deletion of one, that is told by the youngest that held a node
+when it was first seen.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from phalanx.actions.limits import (
+    FAILURE_SCORE_MIN,
+    NODE_AVOIDANCE_DOUBLINGS_MAX,
+    NODE_AVOIDANCE_MS,
+    SCORED_NODES_MAX,
+)
+from phalanx.framework.decay import decayed
+from phalanx.framework.lost import is_on_lost_node
+from phalanx.framework.session import Session
+from phalanx.limits import AVOIDED_GANGS_MAX, AVOIDED_NODES_MAX
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import Avoided, FailedPod, NodeScore
+from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.pods import Pod, PodPhase
+
+ONE_FAILURE = 1000
+"""Scores are in thousandths of a failure."""
+
+AvoidedNodes = Mapping[NodeName, Avoided]
+
+
+class NodeFailures(Struct, frozen=True):
+    """All of it for the next cycle; `avoided` is for this one too."""
+
+    avoided: Mapping[GangId, AvoidedNodes]
+    failed: Mapping[PodUid, FailedPod]
+    leaving: Mapping[PodUid, int]
+    scores: Mapping[NodeName, NodeScore]
+
+    def nodes_to_avoid(self, gang: GangId) -> frozenset[NodeName]:
+        """Where this gang goes only if it can go nowhere else."""
+        return frozenset(self.avoided.get(gang, {}))
+
+
+def find(session: Session) -> NodeFailures:
+    """What this cycle sees, on top of what the last one knew."""
+    now, memory = session.snapshot.now, session.snapshot.memory
+    known = memory.failed
+    avoided = {gang: _still_avoided(nodes, now) for gang, nodes in memory.avoided.items()}
+    failed: dict[PodUid, FailedPod] = {}
+    leaving: dict[PodUid, int] = {}
+    blamed: list[NodeName] = [] if session.health.is_open else list(session.health.became_faulty)
+    for gang in session.unsettled:
+        for pod in [pod for pod in gang.members if pod.node is not None]:
+            if pod.deleting and pod.holds_node:
+                leaving[pod.uid] = memory.leaving.get(pod.uid) or _youngest(gang, pod)
+            if pod.phase is PodPhase.FAILED:
+                failed[pod.uid] = known.get(pod.uid) or FailedPod(
+                    _youngest(gang, pod), before_start=not memory.cycle
+                )
+                if pod.uid not in known:
+                    _avoid(avoided.setdefault(gang.id, {}), pod, now)
+                    blamed.extend(_blame(pod) if memory.cycle else ())
+            elif is_on_lost_node(pod, session) or _is_on_faulty_node(pod, session):
+                _shun(avoided.setdefault(gang.id, {}), pod, now)
+    return NodeFailures(
+        avoided=_bounded(avoided),
+        failed=dict(sorted(failed.items())),
+        leaving=dict(sorted(leaving.items())),
+        scores=_scores(session, blamed),
+    )
+
+
+def _youngest(gang: Gang, lost: Pod) -> int:
+    """When the last of those that hold nodes, and of this one, was created, in seconds."""
+    return max(pod.created for pod in gang.members if pod.holds_node or pod is lost)
+
+
+def _is_on_faulty_node(pod: Pod, session: Session) -> bool:
+    """Whoever reports the fault may drain the node before anything on it fails."""
+    return pod.node in session.faults and not session.health.is_open
+
+
+def _still_avoided(nodes: AvoidedNodes, now: int) -> dict[NodeName, Avoided]:
+    return {node: each for node, each in nodes.items() if each.until > now}
+
+
+def _avoid(nodes: dict[NodeName, Avoided], pod: Pod, now: int) -> None:
+    assert pod.node is not None
+    failures = nodes[pod.node].failures if pod.node in nodes else 0
+    since = min(now, pod.ended * 1000) if pod.ended else now
+    until = since + (NODE_AVOIDANCE_MS << min(failures, NODE_AVOIDANCE_DOUBLINGS_MAX))
+    if until > now:
+        nodes[pod.node] = Avoided(until=until, failures=failures + 1)
+
+
+def _shun(nodes: dict[NodeName, Avoided], pod: Pod, now: int) -> None:
+    """The time begins when the gang has left the lost node."""
+    assert pod.node is not None
+    before = nodes.get(pod.node, Avoided(until=0, failures=1))
+    nodes[pod.node] = Avoided(until=max(before.until, now + NODE_AVOIDANCE_MS), failures=before.failures)
+
+
+def _blame(pod: Pod) -> Iterable[NodeName]:
+    is_to_blame = pod.failure is not None and pod.failure.is_of_infrastructure
+    return (pod.node,) if is_to_blame and pod.node is not None else ()
+
+
+def _bounded(avoided: Mapping[GangId, AvoidedNodes]) -> dict[GangId, AvoidedNodes]:
+    """Those that last longest, where there are too many."""
+    longest = {gang: _longest(nodes) for gang, nodes in avoided.items() if nodes}
+    if len(longest) > AVOIDED_GANGS_MAX:
+        order = sorted(longest, key=lambda gang: (-max(each.until for each in longest[gang].values()), gang))
+        longest = {gang: longest[gang] for gang in order[:AVOIDED_GANGS_MAX]}
+    return dict(sorted(longest.items()))
+
+
+def _longest(nodes: AvoidedNodes) -> AvoidedNodes:
+    order = sorted(nodes, key=lambda node: (-nodes[node].until, node))
+    return {node: nodes[node] for node in sorted(order[:AVOIDED_NODES_MAX])}
+
+
+def _scores(session: Session, blamed: Iterable[NodeName]) -> dict[NodeName, NodeScore]:
+    now, half_life = session.snapshot.now, session.config.tolerance.failure_half_life_ms
+    scores = dict(session.snapshot.memory.scores)
+    for node in blamed:
+        before = scores.get(node)
+        rest = decayed(before.score, now - before.at, half_life) if before is not None else 0
+        scores[node] = NodeScore(score=rest + ONE_FAILURE, at=now)
+    left = {node: decayed(each.score, now - each.at, half_life) for node, each in scores.items()}
+    kept = [node for node in scores if left[node] >= FAILURE_SCORE_MIN]
+    worst = sorted(kept, key=lambda node: (-left[node], node))[:SCORED_NODES_MAX]
+    return {node: scores[node] for node in sorted(worst)}

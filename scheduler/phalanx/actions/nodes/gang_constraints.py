@@ -1,0 +1,126 @@
+"""What surrounds a demand in its problem: the rules, the levels that they speak of, the members that run."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from phalanx.framework.nodes.topology import Path
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang, ancestor_chains
+from phalanx.model.names import NodeName
+from phalanx.model.pods import Pod
+from phalanx.model.rules import (
+    AffinityRule,
+    Budget,
+    FewestDomains,
+    PodAffinityRule,
+    PodAntiAffinityRule,
+    Rule,
+    SameDomain,
+)
+from phalanx.model.snapshot import Topology
+from phalanx.solver.problem import SubgroupAnchor
+
+
+class GangConstraints(Struct, frozen=True):
+    """`levels` go down to the deepest that a rule names. `anchors` are domains of members with a node.
+
+    `lineages`: per subgroup, its own name and those of the parts around it. `keys` are the node labels of
+    rules about company that nodes share.
+    """
+
+    rules: tuple[Rule, ...]
+    topology: Topology | None
+    levels: tuple[str, ...]
+    anchors: tuple[Path, ...]
+    subgroup_anchors: tuple[SubgroupAnchor, ...]
+    ancestor_chains: Mapping[str, tuple[str, ...]]
+    keys: tuple[str, ...] = ()
+
+    @property
+    def scopes(self) -> tuple[frozenset[NodeName] | None, ...]:
+        """Per budget, the nodes that it counts, None for all."""
+        return tuple(rule.nodes for rule in self.rules if isinstance(rule, Budget))
+
+    @property
+    def is_about_whole_gang(self) -> bool:
+        """Whether a rule or wish about domains is one of the gang, and not only of its subgroups."""
+        return any(isinstance(rule, SameDomain | FewestDomains) for rule in self.rules)
+
+    @property
+    def has_affinity_terms(self) -> bool:
+        """Whether pods of the gang must be near each other or apart."""
+        return any(isinstance(rule, AffinityRule) for rule in self.rules)
+
+
+def constraints_of(session: Session, gang: Gang) -> GangConstraints:
+    """What all plugins say must hold for the pods of this gang now."""
+    rules = tuple(rule for maker in session.plugins.rule_makers for rule in maker.rules(gang, session))
+    topology = session.topologies.of(gang)
+    levels = tuple(level.name for level in topology.levels[: _depth(rules, topology)]) if topology else ()
+    has_levels = topology is not None and bool(levels)
+    return GangConstraints(
+        rules=rules,
+        topology=topology,
+        levels=levels,
+        anchors=_anchors(session, gang, topology, len(levels)) if topology and has_levels else (),
+        subgroup_anchors=_subgroup_anchors(session, gang, topology) if topology and has_levels else (),
+        ancestor_chains=ancestor_chains(gang.subgroups),
+        keys=_keys(session, rules),
+    )
+
+
+def nodes_of_members(session: Session, gang: Gang) -> list[NodeName]:
+    """The nodes of members that stay, be they bound or assumed before or placed in this cycle."""
+    stay = [pod.node for pod in gang.members if pod.node is not None and pod.holds_node and not pod.deleting]
+    return [*stay, *session.assigned_nodes(gang)]
+
+
+def _depth(rules: tuple[Rule, ...], topology: Topology) -> int:
+    names = [level.name for level in topology.levels]
+    wanted = [rule.level for rule in rules if not isinstance(rule, Budget | AffinityRule)]
+    return max((names.index(level) + 1 for level in wanted if level in names), default=0)
+
+
+def _keys(session: Session, rules: tuple[Rule, ...]) -> tuple[str, ...]:
+    """A label by which pods are only kept apart need not be told where every node has its own value."""
+    keys = {
+        rule.key
+        for rule in rules
+        if isinstance(rule, PodAffinityRule)
+        or (isinstance(rule, PodAntiAffinityRule) and not _tells_apart(session, rule.key))
+    }
+    return tuple(sorted(keys))
+
+
+def _tells_apart(session: Session, key: str) -> bool:
+    return session.affinity_index is not None and session.affinity_index.has_unique_values(key)
+
+
+def _anchors(session: Session, gang: Gang, topology: Topology, depth: int) -> tuple[Path, ...]:
+    nodes = dict.fromkeys(nodes_of_members(session, gang))
+    paths = [session.topologies.path_by_labels(node, topology) for node in nodes]
+    return tuple(sorted({path[:depth] for path in paths if path is not None}))
+
+
+def _subgroup_anchors(session: Session, gang: Gang, topology: Topology) -> tuple[SubgroupAnchor, ...]:
+    """Where members of subgroups have nodes, be they bound, assumed, or placed in this cycle."""
+    around = ancestor_chains(gang.subgroups)
+    counts: Counter[tuple[str, Path]] = Counter()
+    for pod, node in _seated_members(session, gang) if around else ():
+        path = session.topologies.path_by_labels(node, topology)
+        for name in around.get(pod.subgroup, ()) if path is not None else ():
+            counts[name, path or ()] += 1
+    return tuple(SubgroupAnchor(name, path, counts[name, path]) for name, path in sorted(counts))
+
+
+def _seated_members(session: Session, gang: Gang) -> Iterator[tuple[Pod, NodeName]]:
+    placed = {
+        bind.pod: bind.node for each in session.placements if each.gang == gang.id for bind in each.binds
+    }
+    for pod in gang.members:
+        if pod.node is not None and pod.holds_node and not pod.deleting:
+            yield pod, pod.node
+        elif pod.uid in placed:
+            yield pod, placed[pod.uid]

@@ -1,0 +1,153 @@
+"""Which of equally good nodes are taken first, by the objective of the gang's queue."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import add
+from typing import Protocol
+
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.nodes.fragmentation_order import FragmentationOrders
+from phalanx.actions.nodes.fullness import Fullness, Vector
+from phalanx.framework.nodes.topology import Path
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Seats
+from phalanx.model.gpu_shares import NO_DEVICES, Devices
+from phalanx.model.names import NodeName
+from phalanx.model.pods import Pod
+from phalanx.model.queues import Objective
+from phalanx.model.snapshot import Topology
+from phalanx.solver.objective import DomainKey, domain_key
+
+
+class NodeOrder(Protocol):
+    """Smaller comes first; keys of one order have one length."""
+
+    def of(self, node: NodeName) -> Vector: ...
+
+
+def objective_of(session: Session, demand: Demand) -> Objective:
+    """The queue's own, else that of its nearest ancestor which has one.
+
+    The least fragmentation is what a single pod leaves; where several are placed together they are packed.
+    """
+    wished = session.queues.wish(demand.gang.queue, lambda queue: queue.objective) or Objective.PACK
+    if wished is Objective.LEAST_FRAGMENTATION and demand.count != 1:
+        return Objective.PACK
+    return wished
+
+
+class NodeOrders:
+    """The orders of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._fullness = Fullness(session)
+        self._fragments = FragmentationOrders(session, self._fullness)
+        self._emptiest = {
+            on_devices: _EmptiestFirst(self._fullness, on_devices) for on_devices in (True, False)
+        }
+        self._by_domain: dict[str, NodeOrder] = {}
+        self._numbered: dict[str, Mapping[NodeName, Vector]] = {}
+
+    def order(
+        self, objective: Objective, topology: Topology | None, pods: Sequence[Pod], *, spread: int = 0
+    ) -> NodeOrder:
+        """The order for pods of this objective, one of each shape, that mean this topology.
+
+        `spread`: over how many levels of it they are spread; see `Problem.spread`.
+        """
+        if objective is Objective.LEAST_FRAGMENTATION:
+            return self._fragments.order(pods[0])
+        if objective is Objective.SPREAD:
+            emptiest = self._emptiest[_on_devices(pods)]
+            return _Numbered(emptiest, self._domains(topology)) if topology and spread else emptiest
+        if objective is Objective.LARGEST_HOLE and topology is not None and topology.levels:
+            if topology.name not in self._by_domain:
+                self._by_domain[topology.name] = _FullestDomainFirst(self._session, topology, self._fullness)
+            return self._by_domain[topology.name]
+        return self._fullness
+
+    def _domains(self, topology: Topology) -> Mapping[NodeName, Vector]:
+        """Per node, the numbers of the domains that it lies in, one for each level."""
+        if topology.name not in self._numbered:
+            paths = self._session.topologies.paths(topology)
+            self._numbered[topology.name] = _numbers(paths, len(topology.levels))
+        return self._numbered[topology.name]
+
+    def devices(self, demand: Demand, seats: Seats) -> Devices:
+        """The devices of these seats on which shares go, as they are now; none where nothing tells."""
+        if objective_of(self._session, demand) is not Objective.LEAST_FRAGMENTATION:
+            return NO_DEVICES
+        chosen = {pod.uid: self._fragments.order(pod).device(node) for node, pods in seats for pod in pods}
+        return {uid: device for uid, device in chosen.items() if device is not None}
+
+
+def _on_devices(pods: Iterable[Pod]) -> bool:
+    return any("/" in name for pod in pods for name, need in pod.shape.requests.items() if need > 0)
+
+
+class _EmptiestFirst:
+    """Work without devices stays off device nodes here too."""
+
+    def __init__(self, fullness: Fullness, on_devices: bool) -> None:
+        self._fullness = fullness
+        self._on_devices = on_devices
+
+    def of(self, node: NodeName) -> Vector:
+        devices, *others = self._fullness.of(node)
+        return (-devices if self._on_devices else devices, *(-amount for amount in others))
+
+
+class _Numbered:
+    """A node's key in another order, and then the numbers of its domains: see `Problem.spread`."""
+
+    def __init__(self, order: NodeOrder, numbers: Mapping[NodeName, Vector]) -> None:
+        self._order = order
+        self._numbers = numbers
+
+    def of(self, node: NodeName) -> Vector:
+        return (*self._order.of(node), *self._numbers[node])
+
+
+def _numbers(paths: Mapping[NodeName, Path], levels: int) -> dict[NodeName, Vector]:
+    """A node without the label of a level is a domain of that level by itself."""
+    known: dict[DomainKey, int] = {}
+    found: dict[NodeName, Vector] = {}
+    for node, path in paths.items():
+        domains = (domain_key(path, level, node) for level in range(levels))
+        found[node] = tuple([known.setdefault(domain, len(known)) for domain in domains])
+    return found
+
+
+class _FullestDomainFirst:
+    """The fullest domain of the widest level, in it the fullest of the next, and so on to the fullest node.
+
+    So the emptiest domain of each level is touched last. Domains stay as full as they were when first asked
+    about, so that the one which is being filled is filled further.
+    """
+
+    def __init__(self, session: Session, topology: Topology, fullness: Fullness) -> None:
+        self._fullness = fullness
+        self._paths = session.topologies.paths(topology)
+        self._levels = len(topology.levels)
+        self._keys = _keys_by_domain(session, self._paths, fullness)
+
+    def of(self, node: NodeName) -> Vector:
+        """A node without the label of a level is a domain of that level by itself."""
+        own, path = self._fullness.of(node), self._paths.get(node, ())
+        domains = [
+            self._keys[path[: depth + 1]] if depth < len(path) else (*own, 0) for depth in range(self._levels)
+        ]
+        return tuple([part for each in (*domains, own) for part in each])
+
+
+def _keys_by_domain(
+    session: Session, paths: Mapping[NodeName, Path], fullness: Fullness
+) -> dict[Path, Vector]:
+    """What is free in each domain, and its number, so that domains which are as full do not mix."""
+    free: dict[Path, Vector] = {}
+    for node in session.nodes:
+        path, own = paths.get(node, ()), fullness.of(node)
+        for depth in range(len(path)):
+            domain = path[: depth + 1]
+            free[domain] = tuple(map(add, free[domain], own)) if domain in free else own
+    return {path: (*free[path], number) for number, path in enumerate(sorted(free), start=1)}

@@ -1,0 +1,64 @@
+"""What of a node's free amounts is of use to a batch of pods: the rest would tell nodes apart for nothing."""
+
+from collections.abc import Callable, Sequence
+
+from phalanx.model.resources import Resources
+
+Vector = tuple[int, ...]
+
+Useful = Callable[[tuple[bool, ...], Resources], Vector | None]
+"""Eligibility per batch and what is free -> amounts that are of use; None where not one pod fits."""
+
+
+def relevant_amounts(resources: Sequence[str], requests: Sequence[Vector], at_most: Vector) -> Useful:
+    """`requests` are aligned with `resources`, `at_most` with `requests`: so many pods could a node take."""
+    if len(requests) == 1:
+        return _of_one_batch(resources, requests[0], at_most[0])
+    return _of_batches(resources, requests, at_most)
+
+
+def _of_one_batch(resources: Sequence[str], request: Vector, at_most: int) -> Useful:
+    """Exactly what the pods that fit use."""
+    needs = tuple((name, need) for name, need in zip(resources, request, strict=True) if need > 0)
+    used_by = [tuple([count * need for need in request]) for count in range(at_most + 1)]
+
+    def useful(eligible: tuple[bool, ...], free: Resources) -> Vector | None:
+        count = at_most
+        for name, need in needs:
+            fit = free.get(name, 0) // need
+            if fit < count:
+                count = fit
+        return used_by[count] if count > 0 and eligible[0] else None
+
+    return useful
+
+
+def _of_batches(resources: Sequence[str], requests: Sequence[Vector], at_most: Vector) -> Useful:
+    """Each amount, at most what the pods that fit, one batch at a time, use together."""
+
+    def useful(eligible: tuple[bool, ...], free: Resources) -> Vector | None:
+        amounts = tuple([free.get(name, 0) for name in resources])
+        counts = [
+            pods_that_fit(request, amounts, most) if allowed else 0
+            for request, most, allowed in zip(requests, at_most, eligible, strict=True)
+        ]
+        return capped(amounts, used_together(requests, counts)) if any(counts) else None
+
+    return useful
+
+
+def used_together(requests: Sequence[Vector], counts: Sequence[int]) -> Vector:
+    """What so many pods of each request use, per resource."""
+    each = [[count * need for need in request] for request, count in zip(requests, counts, strict=True)]
+    return tuple([sum(column) for column in zip(*each, strict=True)])
+
+
+def capped(amounts: Sequence[int], caps: Sequence[int]) -> Vector:
+    """Each amount, at least nothing and at most its cap."""
+    return tuple([max(0, min(amount, cap)) for amount, cap in zip(amounts, caps, strict=True)])
+
+
+def pods_that_fit(request: Vector, free: Vector, most: int) -> int:
+    """How many pods with this request fit side by side, at most `most`."""
+    counts = [amount // need for need, amount in zip(request, free, strict=True) if need > 0]
+    return max(0, min([most, *counts]))

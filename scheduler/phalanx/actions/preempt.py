@@ -1,0 +1,478 @@
+"""Step 4: make room for gangs that found none, by evicting those that may be evicted for them.
+
+Victims are chosen together with the placement: the least important ones with whose end the whole demand fits
+under all of its rules, and of those the cheapest set. Nothing is evicted unless a placement follows. What
+becomes free is kept for whom it was made (`nominations.py`).
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from phalanx.actions.consolidation.moves import Moves
+from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
+from phalanx.actions.demands.demand_queue import rank_of
+from phalanx.actions.error_isolation import isolate_errors
+from phalanx.actions.limits import (
+    EVICTION_CHECK_MS,
+    NOMINATION_MS,
+    PREEMPTIONS_TRIED_MAX,
+    PREEMPTORS_PER_CYCLE_MAX,
+    SHOWN_VICTIMS,
+)
+from phalanx.actions.outcome import Failure, Outcome
+from phalanx.actions.preemption import begun_evictions as begun
+from phalanx.actions.preemption.candidate_queues import CandidateQueueFinder, next_search_at
+from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
+from phalanx.actions.preemption.nominations import Nominations, nominate
+from phalanx.actions.preemption.victim_problem import floors_of
+from phalanx.actions.preemption.victim_search import (
+    EvictionPlan,
+    SearchResult,
+    VictimCandidates,
+    VictimSearch,
+)
+from phalanx.actions.preemption.victims import (
+    TerminatingPods,
+    Victim,
+    VictimPool,
+    assume_terminated,
+    may_still_be_evicted,
+    terminating_pods,
+    usage_of_pods,
+    victim_of,
+)
+from phalanx.actions.problems.capacity_holders import charged
+from phalanx.actions.reservations.precedence import binding, in_turn
+from phalanx.actions.reservations.reservations import Reservation
+from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
+from phalanx.framework.plugin import ExplainsEvictions
+from phalanx.framework.preempted import EVICTION_REASON, MOVED_REASON, is_told
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Statement
+from phalanx.framework.states import PodState
+from phalanx.model.decisions import Nominate
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import CandidateQueues, Nomination
+from phalanx.model.names import GangId, PodUid
+from phalanx.model.pods import Pod
+from phalanx.model.reasons import Evidence, Reason, Verdict
+
+
+class Preempted(Struct, frozen=True):
+    """What the next cycle must know, the pods that get nodes once these are free, and when to look again.
+
+    `spared`: for gangs that found no victims, the limits without which there would be some.
+    """
+
+    nominations: dict[GangId, Nomination] = {}
+    preempted: dict[GangId, GangId] = {}
+    postponed: dict[GangId, int] = {}
+    candidate_queues: dict[GangId, CandidateQueues] = {}
+    nominated: tuple[Nominate, ...] = ()
+    protected: dict[GangId, tuple[Evidence, ...]] = {}
+    wake_at: int | None = None
+
+
+NOTHING = Preempted()
+
+
+class _Decision(Struct, frozen=True):
+    """Room that is made in this cycle. `causes`: why each gang that loses something may.
+
+    `passed`: gangs whose promised starts it does not respect.
+    """
+
+    demand: Demand
+    made: EvictionPlan
+    causes: dict[GangId, str]
+    passed: tuple[GangId, ...]
+
+
+def execute(session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> Preempted:
+    """Evict for as many of the demands that failed as one cycle may; not for gangs that are on their way."""
+    step = _Preemption(session, outcome, nominations, moves)
+    if session.may_evict:
+        step.repeat_evictions()
+        step.finish_begun_evictions()
+        step.choose_victims()
+    return step.close()
+
+
+class _Preemption:
+    def __init__(self, session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> None:
+        self._session = session
+        self._moves = moves
+        self._outcome = outcome
+        self._known = nominations
+        self._made: dict[GangId, _Decision] = {}
+        self._begun: dict[GangId, GangId] = {}
+        self._postponed: dict[GangId, int] = {}
+        self._hopeless: dict[Hashable, tuple[Evidence, ...]] = {}
+        self._spared: dict[GangId, tuple[Evidence, ...]] = {}
+        self._prey: dict[GangId, CandidateQueues] = {}
+        self._tried = 0
+        placed = {placement.gang for placement in session.placements}
+        going = terminating_pods(session) if nominations.open else []
+        self._withdrawn = {
+            gang for gang in filter(self._is_to_be_checked, nominations.open) if not self._may_all_go(gang)
+        }
+        """Of which some victim has not been told to go, and may not be told any more."""
+        self._waiting = [
+            gang
+            for gang in nominations.open
+            if gang in outcome.failures and gang not in placed and self._is_coming(gang, going)
+        ]
+
+    @cached_property
+    def _pool(self) -> VictimPool:
+        return VictimPool(self._session)
+
+    def repeat_evictions(self) -> None:
+        """Whose eviction was decided and has not come to pass: it may have been lost on the way."""
+        for gang_id in filter(self._is_to_be_checked, self._still_nominated()):
+            gang = self._session.gangs[gang_id]
+            left = [
+                pod
+                for pod in self._known.victims_left(gang_id)
+                if not pod.assumed and self._session.pod_state(pod) is PodState.BOUND
+            ]
+            self._evict(
+                ((self._known.gang_of(pod), pod) for pod in left), gang, self._known.open[gang_id].causes
+            )
+
+    def finish_begun_evictions(self) -> None:
+        """Gangs of which only a part went: by a leader before us, or because writes came to nothing."""
+        self._begun = begun.finish(self._session, self._still_nominated())
+
+    def choose_victims(self) -> None:
+        """Decide for whom, on a session as if all that is leaving were gone; then evict."""
+        with self._session.statement() as trial:
+            assume_terminated(self._session, trial)
+            for gang_id in self._still_nominated():
+                self._assume_made(gang_id, trial)
+            self._moves.hold_coming(trial)
+            maker: VictimSearch | None = None
+            limits: EvictionLimits | None = None
+            candidate_queues, failures = CandidateQueueFinder(self._session), self._outcome.failures.values()
+            for failure in self._in_turn(
+                [each for each in failures if self._may_try(each, candidate_queues)]
+            ):
+                if self._has_tried_enough:
+                    self._postpone(failure.demand.gang.id)
+                    continue
+                maker = maker or VictimSearch(self._session)
+                limits = limits or limits_of(self._session, self._victims_of_others())
+                self._try(failure.demand, maker, limits, trial)
+            trial.roll_back()
+        self._outcome.errors.extend(maker.errors if maker is not None else ())
+        for each in self._made.values():
+            victims = ((victim.gang, pod) for victim in each.made.victims for pod in victim.pods)
+            self._evict(victims, each.demand.gang, each.causes)
+
+    def close(self) -> Preempted:
+        """What was decided, and what of the old is still true."""
+        now = self._session.snapshot.now
+        nominations = {gang: self._known.prolonged(gang) for gang in self._still_nominated()}
+        nominations.update(self._resting())
+        for gang_id, decision in self._made.items():
+            made = decision.made
+            nominations[gang_id] = Nomination(
+                seats=made.usage,
+                members={node: tuple(pod.uid for pod in pods) for node, pods in made.members.items()},
+                victims=tuple(pod.uid for victim in made.victims for pod in victim.pods),
+                decided=now,
+                causes=decision.causes,
+                passed=decision.passed,
+                until=now + NOMINATION_MS,
+                attempts=self._known.attempts(gang_id) + 1,
+            )
+        for gang_id in nominations:
+            self._tell(gang_id)
+        return Preempted(
+            nominations=dict(sorted(nominations.items())),
+            preempted=self._preempted(nominations),
+            postponed=dict(sorted(self._postponed.items())),
+            candidate_queues=dict(sorted(self._prey.items())),
+            nominated=tuple(self._nominated()),
+            protected=self._spared,
+            wake_at=min((max(end, now) for end in self._ends(nominations)), default=None),
+        )
+
+    def _ends(self, nominations: dict[GangId, Nomination]) -> Iterator[int]:
+        """When room is kept no longer, somebody may look for victims again, or one should be on its way.
+
+        At once where room was kept in this cycle and is no more: others may have been refused for it.
+        """
+        now, before = self._session.snapshot.now, self._session.snapshot.memory.nominations
+        if any(before[gang].seats and not each.seats for gang, each in nominations.items() if gang in before):
+            yield now
+        yield from self._postponed.values()
+        for each in nominations.values():
+            if each.seats:
+                yield each.until
+                check = _checked_at(each)
+                yield check if check > now else each.until
+
+    # --- who is helped --------------------------------------------------------------------------------------
+
+    def _is_coming(self, gang_id: GangId, going: Sequence[TerminatingPods]) -> bool:
+        """Whether its victims have not ended and may go still, or others leave its seats anyway."""
+        if self._known.victims_left(gang_id):
+            return gang_id not in self._withdrawn
+        seats = self._known.open[gang_id].seats
+        return any(not each.used.keys().isdisjoint(seats) for each in going)
+
+    def _may_all_go(self, gang_id: GangId) -> bool:
+        """Whether its victims go already, or could be chosen still: priorities are edited, gangs finish."""
+        session, gang = self._session, self._session.gangs[gang_id]
+        by_gang: dict[GangId, list[Pod]] = {}
+        for pod in self._known.victims_left(gang_id):
+            victim = self._known.gang_of(pod).id
+            if session.pod_state(pod) is PodState.BOUND and not self._moves.is_moving(victim):
+                by_gang.setdefault(victim, []).append(pod)
+        victims = [victim_of(session.gangs[victim], pods, session) for victim, pods in by_gang.items()]
+        untold = [each.gang for each in victims if not all(map(is_told, each.pods))]
+        return not untold or (
+            all(may_still_be_evicted(victim, gang, session) for victim in untold)
+            and self._keeps_guarantees(victims, gang)
+        )
+
+    def _keeps_guarantees(self, victims: Sequence[Victim], beneficiary: Gang) -> bool:
+        """Whether no queue gets below its own when these go as well: they are raised while evictions wait."""
+        if all(each.queue == beneficiary.queue for each in victims):
+            return True
+        with self._session.statement() as trial:
+            assume_terminated(self._session, trial)
+            floors = floors_of(self._session, self._floors(Beneficiary(beneficiary, asked={})), victims)
+            trial.roll_back()
+        return all(floor.keeps(range(len(victims))) for floor in floors)
+
+    def _is_to_be_checked(self, gang_id: GangId) -> bool:
+        """Whether what was decided should have come to pass by now; before that it may be on its way."""
+        return _checked_at(self._known.open[gang_id]) <= self._session.snapshot.now
+
+    def _still_nominated(self) -> list[GangId]:
+        """Those for whom room is being made, and who still wait for it."""
+        return [gang for gang in self._waiting if gang not in self._made]
+
+    def _may_try(self, failure: Failure, candidate_queues: CandidateQueueFinder) -> bool:
+        gang, now = failure.demand.gang, self._session.snapshot.now
+        if failure.objection is not None or self._moves.is_served(gang.id):
+            return False
+        if failure.demand.stage is Stage.SURPLUS or gang.id in self._still_nominated():
+            return False
+        due = self._looks_again_at(failure, candidate_queues.candidate_queues_of(failure.demand))
+        if due is None or due > now:
+            if due is not None:
+                self._postponed[gang.id] = due
+            return False
+        if not failure.tried:
+            self._postpone(gang.id)
+            return False
+        rests_until = self._known.rests_until(gang.id)
+        if rests_until is not None:
+            self._postponed[gang.id] = rests_until
+            return False
+        return True
+
+    @property
+    def _has_tried_enough(self) -> bool:
+        return len(self._made) >= PREEMPTORS_PER_CYCLE_MAX or self._tried >= PREEMPTIONS_TRIED_MAX
+
+    def _postpone(self, gang: GangId) -> None:
+        """To the next cycle; since when it was due is kept."""
+        self._postponed[gang] = self._due_since(gang)
+
+    def _due_since(self, gang: GangId) -> int:
+        now = self._session.snapshot.now
+        return min(now, self._session.snapshot.memory.postponed.get(gang, now))
+
+    def _in_turn(self, waiting: Sequence[Failure]) -> Sequence[Failure]:
+        """Where more of them wait than a cycle tries, half of the tries go to those who are due longest."""
+        if len(waiting) <= PREEMPTIONS_TRIED_MAX:
+            return waiting
+        half = PREEMPTIONS_TRIED_MAX // 2
+        late = sorted(waiting[half:], key=lambda failure: self._due_since(failure.demand.gang.id))
+        return [*waiting[:half], *late]
+
+    def _looks_again_at(self, failure: Failure, candidate_queues: CandidateQueues) -> int | None:
+        """From when on (ms) victims are looked for, None while nothing is new since it found none."""
+        gang, memory = failure.demand.gang.id, self._session.snapshot.memory
+        before = memory.nominations.get(gang)
+        lost_its_room = before is not None and bool(before.seats)
+        if failure.remembered is None or lost_its_room:
+            self._prey[gang] = candidate_queues
+            return 0
+        known = memory.candidate_queues.get(gang, candidate_queues)
+        dues = [memory.postponed.get(gang), next_search_at(candidate_queues, known)]
+        due = min((each for each in dues if each is not None), default=None)
+        is_due = due is not None and due <= self._session.snapshot.now
+        self._prey[gang] = candidate_queues if is_due else known
+        return due
+
+    def _resting(self) -> dict[GangId, Nomination]:
+        """Of those whose room came to nothing, how often that was; while they wait."""
+        memory = self._session.snapshot.memory.nominations
+        failed = self._outcome.failures
+        now = self._session.snapshot.now
+        return {
+            gang: Nomination(
+                {}, (), until=min(each.until, now) if each.seats else each.until, attempts=each.attempts
+            )
+            for gang, each in memory.items()
+            if gang in failed and gang not in self._made and gang not in self._still_nominated()
+        }
+
+    def _try(self, demand: Demand, maker: VictimSearch, limits: EvictionLimits, trial: Statement) -> None:
+        gang, now = demand.gang, self._session.snapshot.now
+        if gang.id in self._known.open:
+            self._known.give_up(gang, trial)
+        evictor = self._session.preempted.get(gang.id)
+        rank = (rank_of(gang, self._session), gang.priority)  # one may be due to age, which gives no rights
+        bound = binding(self._outcome.reserved, demand, self._session)
+        reserved_starts = tuple(each.gang for each in bound)
+        key = (maker.key(demand), rank, gang.preemption_policy, evictor, reserved_starts)
+        if key in self._hopeless:
+            self._spared[gang.id] = self._hopeless[key]
+            return
+        self._tried += 1
+        beneficiary = beneficiary_of(demand)
+        choosable = self._pool.victims_for(beneficiary)
+        taken = self._victims_of_others()
+        victims = [each for each in choosable.victims if not any(pod.uid in taken for pod in each.pods)]
+        search = VictimCandidates(victims, self._floors(beneficiary), limits)
+        sought = (victims and self._made_unharmed(demand, search, maker, bound)) or SearchResult()
+        made = sought.made
+        if made is not None:
+            causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in made.victims}
+            passed = tuple(sorted(set(reserved_starts) - set(sought.beside)))
+            self._made[gang.id] = _Decision(demand, made, causes, passed)
+            for victim in made.victims:
+                limits.take(pod.uid for pod in victim.pods)
+                trial.end(queue=victim.queue, used=victim.used, booked=victim.booked, gone=victim.pods)
+            trial.hold(queue=gang.queue, room=made.usage, booked=charged(made.usage), coming=made.seats)
+            return
+        self._spared[gang.id] = sought.protected
+        later = [*limits.grows_at(victims), *(() if choosable.next_at is None else (choosable.next_at,))]
+        if later:
+            self._postponed[gang.id] = max(min(later), now + 1)
+        else:
+            self._hopeless[key] = sought.protected
+
+    def _victims_of_others(self) -> set[PodUid]:
+        """Pods that are evicted already, in this cycle or before."""
+        taken = {
+            pod.uid for each in self._made.values() for victim in each.made.victims for pod in victim.pods
+        }
+        taken.update(pod.uid for each in self._still_nominated() for pod in self._known.victims_left(each))
+        taken.update(each.pod for each in self._session.evictions)
+        return taken
+
+    def _made_unharmed(
+        self, demand: Demand, search: VictimCandidates, maker: VictimSearch, bound: Sequence[Reservation]
+    ) -> SearchResult | None:
+        return isolate_errors(
+            lambda: maker.make_beside(list(in_turn(bound, demand, self._session)), demand, search),
+            about=f"victims for {demand.gang}",
+            errors=self._outcome.errors,
+        )
+
+    def _floors(self, beneficiary: Beneficiary) -> list[QueueEvictionLimit]:
+        keepers = self._session.plugins.floor_keepers
+        return [
+            floor for keeper in keepers for floor in keeper.queue_eviction_limits(beneficiary, self._session)
+        ]
+
+    def _assume_made(self, gang_id: GangId, trial: Statement) -> None:
+        """As if the victims that are not leaving yet were gone as well, and the room taken."""
+        gang = self._session.gangs[gang_id]
+        for pod in self._known.victims_left(gang_id):
+            if self._session.pod_state(pod) is not PodState.RELEASING:
+                victim = self._known.gang_of(pod)
+                used, booked = usage_of_pods([pod], self._session)
+                trial.end(queue=victim.queue, used=used, booked=booked, gone=[pod])
+        self._known.hold_victims_capacity(gang, trial)
+
+    # --- what is done and told ------------------------------------------------------------------------------
+
+    def _evict(
+        self, victims: Iterable[tuple[Gang, Pod]], beneficiary: Gang, causes: Mapping[GangId, str]
+    ) -> None:
+        """The pods of one gang together; one that is moved starts again in room kept for it."""
+        by_gang: dict[GangId, list[Pod]] = {}
+        for gang, pod in victims:
+            by_gang.setdefault(gang.id, []).append(pod)
+        for gang_id, pods in by_gang.items():
+            gang = self._session.gangs[gang_id]
+            message = f"evicted so that {beneficiary} of queue {beneficiary.queue} can start"
+            with self._session.statement() as statement:
+                statement.evict(
+                    gang=gang,
+                    pods=pods,
+                    reason=MOVED_REASON if self._moves.is_moving(gang_id) else EVICTION_REASON,
+                    message=f"{message}: {causes.get(gang_id, 'it starts again in room kept for it')}",
+                    beneficiary=str(beneficiary),
+                )
+
+    def _cause(self, victim: Gang, beneficiary: Beneficiary) -> str:
+        """In words, as it is now: what is decided for others in this cycle changes shares."""
+        session = self._session
+        for right in session.plugins.eviction_rights:
+            if isinstance(right, ExplainsEvictions) and right.may_evict(victim, beneficiary, session):
+                return right.explain_eviction(victim, beneficiary, session)
+        return "a plugin allows it"
+
+    def _tell(self, gang_id: GangId) -> None:
+        """The verdict of a gang for which room is being made."""
+        gang = self._session.gangs.get(gang_id)
+        pods: list[Pod] = []
+        bound = ""
+        if gang_id in self._made:
+            made = self._made[gang_id].made
+            pods, bound = [pod for victim in made.victims for pod in victim.pods], made.proof
+        elif gang_id in self._still_nominated():
+            pods = self._known.victims_left(gang_id)
+        if gang is None or not pods or gang_id in self._session.verdicts:
+            return
+        names = sorted({str(pod) for pod in pods})
+        self._session.refuse(
+            gang,
+            Verdict(
+                gang=gang_id,
+                group=str(gang),
+                reason=Reason.EVICTION_IN_PROGRESS,
+                message=f"room is being made: {len(pods)} pods are evicted for it and have not ended yet",
+                evidence=(
+                    *(Evidence(subject=name, finding="is being evicted") for name in names[:SHOWN_VICTIMS]),
+                    *((Evidence(subject="choice of victims", finding=bound),) if bound else ()),
+                ),
+                next_step="It starts when they have ended; their grace periods say how long that takes",
+            ),
+        )
+
+    def _preempted(self, nominations: dict[GangId, Nomination]) -> dict[GangId, GangId]:
+        """Gangs that were evicted, by whom, until they are placed again or it turns out that they stay."""
+        placed = {placement.gang for placement in self._session.placements}
+        found: dict[GangId, GangId] = {}
+        for gang_id, by in self._session.preempted.items():
+            gang = self._session.gangs.get(gang_id)
+            if gang is None or gang_id in placed:
+                continue
+            stays = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
+            if not stays or (by in nominations and by not in self._withdrawn):
+                found[gang_id] = by
+        found.update(self._begun)
+        for beneficiary, decision in self._made.items():
+            found.update({gang.id: beneficiary for gang in decision.made.gangs_ended})
+        return dict(sorted(found.items()))
+
+    def _nominated(self) -> Iterator[Nominate]:
+        for each in self._made.values():
+            yield from nominate(each.made.seats, self._session.cycle)
+
+
+def _checked_at(nomination: Nomination) -> int:
+    """When (ms) it is looked whether what was decided has come to pass."""
+    return nomination.decided + EVICTION_CHECK_MS

@@ -1,0 +1,96 @@
+"""Which queues a gang might evict from: whoever found no victims looks again when there is another one.
+
+Neither shares nor use of others are part of what a refusal rests on, as they change with each placement.
+Where more may be taken of the same queues than before, it looks again too, but not in every cycle.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+
+from phalanx.actions.demands.demand import Demand, beneficiary_of
+from phalanx.actions.limits import VICTIM_SEARCH_PERIOD_MS
+from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.queues.division import IGNORED
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import CandidateQueues
+from phalanx.model.names import QueueName, ShapeKey
+
+Amounts = tuple[int, ...]
+"""Per resource that counts, what is beyond the guarantee and beyond the fair share."""
+
+_Key = tuple[QueueName, bool, tuple[tuple[str, int], ...], frozenset[ShapeKey]]
+
+
+class CandidateQueueFinder:
+    """Answers for one session as it is when it is asked first; equal demands share an answer."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[_Key, CandidateQueues] = {}
+        self._amounts: dict[Hashable, Mapping[QueueName, Amounts]] = {}
+
+    def candidate_queues_of(self, demand: Demand) -> CandidateQueues:
+        """Other queues of which some gang may be evicted for this demand, by one gang of each, sorted."""
+        gang = demand.gang
+        others = [each for queue, each in self._holders.items() if queue != gang.queue]
+        if not others:
+            return CandidateQueues()
+        beneficiary = beneficiary_of(demand)
+        shapes = frozenset(pod.shape.key for pod in beneficiary.kinds)
+        key = (gang.queue, gang.may_preempt, tuple(sorted(beneficiary.asked.items())), shapes)
+        if key not in self._known:
+            rights = self._session.plugins.eviction_rights
+            queues = [
+                each.queue
+                for each in others
+                if any(right.may_evict(each, beneficiary, self._session) for right in rights)
+            ]
+            beyond = self._beyond(queues, beneficiary)
+            self._known[key] = CandidateQueues(tuple(queues), beyond, at=self._session.snapshot.now)
+        return self._known[key]
+
+    def _beyond(self, queues: Sequence[QueueName], beneficiary: Beneficiary) -> Mapping[QueueName, Amounts]:
+        """Also of those above them up to where their paths and the beneficiary's part."""
+        tree, asked = self._session.queues, beneficiary.asked
+        names = sorted(name for name, amount in asked.items() if amount and name not in IGNORED)
+        resources = tuple([name for name in names if "/" in name] or names)
+        key = (beneficiary.gang.queue, tuple(queues), resources)
+        if key not in self._amounts:
+            shared = {queue.name for queue in tree.path(beneficiary.gang.queue)}
+            theirs = {above.name for queue in queues for above in tree.path(queue)} - shared
+            self._amounts[key] = {queue: self._beyond_of(queue, resources) for queue in sorted(theirs)}
+        return self._amounts[key]
+
+    def _beyond_of(self, queue: QueueName, resources: Sequence[str]) -> Amounts:
+        shares = self._session.fair_shares
+        share, used = shares.of(queue), self._session.ledger.usage(queue)
+        found: list[int] = []
+        for name in resources:
+            beyond = [
+                max(0, used.get(name, 0) - due.get(name, 0)) for due in (share.guarantee, share.fair_share)
+            ]
+            found += beyond if shares.is_scarce(name, queue) else [beyond[0], 0]
+        return tuple(found)
+
+    @cached_property
+    def _holders(self) -> dict[QueueName, Gang]:
+        """Per queue the first gang that holds a node and may ever be evicted."""
+        found: dict[QueueName, Gang] = {}
+        for gang in self._session.gangs.values():
+            if gang.queue not in found and gang.disruption.preemptible and gang.nodes:
+                found[gang.queue] = gang
+        return dict(sorted(found.items()))
+
+
+def next_search_at(candidate_queues: CandidateQueues, before: CandidateQueues) -> int | None:
+    """From when on (ms) to look again: at once for a queue that is new; None where no more may be taken."""
+    if not set(before.queues).issuperset(candidate_queues.queues):
+        return 0
+    known = before.beyond
+    grown = any(
+        amount > then
+        for queue, amounts in candidate_queues.beyond.items()
+        for amount, then in zip(amounts, known.get(queue, amounts), strict=True)
+    )
+    return before.at + VICTIM_SEARCH_PERIOD_MS if grown else None

@@ -1,0 +1,347 @@
+"""Finds the victims with whose end a demand fits, and the placement that follows.
+
+The least important victims that are enough: priorities are added from below until the demand fits. Among them
+the solver chooses the cheapest set; what it chose is tried with all rules of the demand. Where those ask for
+more than it knows of, victims are added by trial, the cheapest first, and those that turn out to be needless
+stay. Limits that are not firm are broken only where no victims do that keep them.
+"""
+
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.actions.demands.demand import Batch, Demand, has_affinity_terms
+from phalanx.actions.limits import (
+    CYCLE_FEWEST_VICTIMS_LIMIT,
+    CYCLE_VICTIMS_LIMIT,
+    FEWEST_VICTIMS_LIMIT,
+    FEWEST_VICTIMS_UNITS_MAX,
+    VICTIM_PRIORITIES_MAX,
+    VICTIM_TRIALS_MAX,
+)
+from phalanx.actions.preemption.eviction_limits import EvictionLimits
+from phalanx.actions.preemption.victim_problem import Bounds, problem_of
+from phalanx.actions.preemption.victims import Victim
+from phalanx.actions.problems.placement import assign_pods
+from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.actions.reservations.reservations import Reservation, hold
+from phalanx.framework.evictions import QueueEvictionLimit
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Seats, Statement, Usage
+from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
+from phalanx.model.gangs import Gang
+from phalanx.model.gpu_shares import NO_DEVICES, Devices, requests_share, total_usage
+from phalanx.model.names import GangId, NodeName
+from phalanx.model.pods import Pod
+from phalanx.model.reasons import Evidence
+from phalanx.solver.engine import place
+from phalanx.solver.preemption.capacity import CapacityTracker
+from phalanx.solver.preemption.engine import choose, fewest
+from phalanx.solver.preemption.problem import PreemptionProblem, VictimSet
+from phalanx.solver.problem import Placed
+
+
+class EvictionPlan(Struct, frozen=True):
+    """Who is evicted, where the demand goes then, and how good the choice is, in words."""
+
+    victims: tuple[Victim, ...]
+    seats: Seats
+    proof: str
+    devices: Devices = NO_DEVICES
+
+    @property
+    def usage(self) -> Usage:
+        """What the seats use per node, with the devices that shares get and places in NUMA zones."""
+        return {node: total_usage(pods, self.devices) for node, pods in self.members.items()}
+
+    @property
+    def members(self) -> dict[NodeName, tuple[Pod, ...]]:
+        """The pods that get each node: those of several roles may share one."""
+        found: dict[NodeName, tuple[Pod, ...]] = {}
+        for node, pods in self.seats:
+            found[node] = (*found.get(node, ()), *pods)
+        return found
+
+    @property
+    def gangs_ended(self) -> list[Gang]:
+        """The gangs that lose all they hold."""
+        gone = {pod.uid for victim in self.victims for pod in victim.pods}
+        gangs = {victim.gang.id: victim.gang for victim in self.victims if victim.holders <= gone}
+        return list(gangs.values())
+
+
+class VictimCandidates(Struct, frozen=True):
+    """Victims, and what bounds the choice among them. `may_break`: limits that are not firm."""
+
+    victims: Sequence[Victim]
+    floors: Sequence[QueueEvictionLimit]
+    limits: EvictionLimits
+    may_break: bool = False
+    effort: float = VICTIM_DETERMINISTIC_LIMIT
+
+
+_NO_LIMITS: Final = EvictionLimits(())
+
+
+class SearchResult(Struct, frozen=True):
+    """Room that can be made, or the limits that are why none can, and beside whose reserved starts."""
+
+    made: EvictionPlan | None = None
+    protected: tuple[Evidence, ...] = ()
+    beside: tuple[GangId, ...] = ()
+
+
+class VictimSearch:
+    """Answers for the demands of one session while its statements assume that others have ended.
+
+    `defects`: what was wrong with choices of the solver that were dropped.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._problems = ProblemBuilder(session, may_grow=True)
+        self._effort = CYCLE_VICTIMS_LIMIT
+        self._effort_to_count = CYCLE_FEWEST_VICTIMS_LIMIT
+        self.errors: list[str] = []
+
+    def key(self, demand: Demand) -> Hashable:
+        """Equal for demands that differ by nothing but the names of their pods."""
+        return self._problems.key(demand)
+
+    def make_beside(
+        self, ways: Sequence[Sequence[Reservation]], demand: Demand, search: VictimCandidates
+    ) -> SearchResult:
+        """Beside the first of these reserved starts that allow it: in the next cycle their room is theirs.
+
+        Nobody ends where it is enough, beside the last of them, to wait for those that end anyway.
+        """
+        if len(ways) > 1 and self._fits_beside(ways[-1], demand):
+            return SearchResult()
+        sought = SearchResult()
+        for beside in ways:
+            with self._session.statement() as reserved:
+                hold(beside, reserved)
+                made = self.make(demand, search)
+                protected = self.protecting_limits(demand, search) if made is None else ()
+                reserved.roll_back()
+            sought = SearchResult(made, protected, tuple(each.gang for each in beside))
+            if made is not None:
+                break
+        return sought
+
+    def _fits_beside(self, reserved: Sequence[Reservation], demand: Demand) -> bool:
+        with self._session.statement() as trial:
+            hold(reserved, trial)
+            fits = self._seats(_whole(demand), ()) is not None
+            trial.roll_back()
+        return fits
+
+    def make(self, demand: Demand, search: VictimCandidates) -> EvictionPlan | None:
+        """The best choice; None where nobody's end is enough, or where the demand fits without any."""
+        wanted = _whole(demand)
+        if self._seats(wanted, ()) is not None:
+            return None
+        made = self._first(wanted, search)
+        if made is not None or all(each.limit.firm for each in search.limits.on(search.victims)):
+            return made
+        choices = self._choices(wanted, replace(search, may_break=True))
+        return min(choices, key=lambda choice: search.limits.breaches(choice.victims), default=None)
+
+    def _first(self, demand: Demand, search: VictimCandidates) -> EvictionPlan | None:
+        """Where that is in vain, without the victims that the demand must be near to."""
+        made = next(self._choices(demand, search), None)
+        near = {company.near for batch in demand.batches if (company := batch.pods[0].shape.company)} - {None}
+        if made is not None or not near:
+            return made
+        others = [each for each in search.victims if not any(_is_meant(pod, near) for pod in each.pods)]
+        return next(self._choices(demand, replace(search, victims=others)), None)
+
+    def protecting_limits(self, demand: Demand, search: VictimCandidates) -> tuple[Evidence, ...]:
+        """The limits without which somebody's end would be enough; a rough look, which finds some of them."""
+        if not search.limits.on(search.victims):
+            return ()
+        made = self.make(demand, replace(search, limits=_NO_LIMITS, effort=0.0))
+        return search.limits.evidence(made.victims) if made is not None else ()
+
+    def _choices(self, demand: Demand, search: VictimCandidates) -> Iterator[EvictionPlan]:
+        for some in _by_importance(search.victims):
+            made = self._choose(demand, replace(search, victims=some))
+            if made is not None:
+                yield made
+
+    def _choose(self, demand: Demand, search: VictimCandidates) -> EvictionPlan | None:
+        """Pods that must be apart from others find room where those go too, or else where they are not."""
+        problem = self._problem(demand, search)
+        choice = self._chosen(problem, search)
+        if choice is None:
+            return None
+        made = self._tried(demand, search, problem, choice)
+        if made is None and has_affinity_terms(demand):
+            other = self._chosen(self._problem(demand, search, parts=False), search)
+            if other is not None:
+                made = self._tried(demand, search, problem, replace(other, bound=choice.bound))
+        return made or self._by_trial(demand, search, problem, choice)
+
+    def _problem(self, demand: Demand, search: VictimCandidates, *, parts: bool = True) -> PreemptionProblem:
+        limits = search.limits.on(search.victims)
+        bounds = Bounds(search.floors, limits, may_break=search.may_break)
+        return problem_of(self._session, demand, search.victims, bounds, parts=parts)
+
+    def _chosen(self, problem: PreemptionProblem, search: VictimCandidates) -> VictimSet | None:
+        answer = choose(problem, effort=min(self._effort, search.effort))
+        self._effort -= answer.spent
+        self.errors.extend(f"victims: {each}" for each in answer.errors)
+        return answer.choice
+
+    def _tried(
+        self, demand: Demand, search: VictimCandidates, problem: PreemptionProblem, choice: VictimSet
+    ) -> EvictionPlan | None:
+        """The choice, if it is enough for all rules."""
+        chosen = [search.victims[index] for index in choice.units]
+        seats = self._seats(demand, chosen)
+        if seats is None:
+            return None
+        return self._made(demand, chosen, seats, self._proof(problem, choice.units, choice.bound, search))
+
+    def _by_trial(
+        self, demand: Demand, search: VictimCandidates, problem: PreemptionProblem, choice: VictimSet
+    ) -> EvictionPlan | None:
+        """Twice as many each time, then without those that turn out to be needless."""
+        victims = search.victims
+        room = CapacityTracker(problem)
+        room.remove(choice.units)
+        order = list(choice.units)
+        for index in _cheapest_first(victims):
+            more = room.with_needed(index)
+            if more and room.keeps_floors(more):
+                room.remove(more)
+                order += more
+        count, seats = len(choice.units), None
+        while seats is None and count < len(order):
+            count = min(len(order), max(1, 2 * count))
+            seats = self._seats(demand, [victims[index] for index in order[:count]])
+        if seats is None:
+            return None
+        units, seats = self._without_needless(demand, victims, order[:count], seats)
+        chosen = [victims[unit] for unit in units]
+        return self._made(demand, chosen, seats, self._proof(problem, units, choice.bound, search))
+
+    def _proof(
+        self, problem: PreemptionProblem, units: Sequence[int], bound: int, search: VictimCandidates
+    ) -> str:
+        """How many of these victims any choice has at least, and what it costs at least."""
+        least = 1
+        if len(units) > 1 and len(problem.units) <= FEWEST_VICTIMS_UNITS_MAX and search.effort:
+            answer = fewest(problem, effort=min(self._effort_to_count, FEWEST_VICTIMS_LIMIT))
+            self._effort_to_count -= answer.spent
+            least = answer.choice.bound if answer.choice is not None else least
+        return f"{_count(len(units), least)}; {_price(problem, units, bound)}"
+
+    def _without_needless(
+        self, demand: Demand, victims: Sequence[Victim], units: Sequence[int], seats: Seats
+    ) -> tuple[Sequence[int], Seats]:
+        """All that free none of the seats stay, then whole blocks, ever smaller ones, the dearest first."""
+        beside = _on_nodes(victims, units, {node for node, _ in seats})
+        if len(beside) < len(units):
+            found = self._seats(demand, [victims[unit] for unit in beside])
+            units, seats = (beside, found) if found is not None else (units, seats)
+        units = sorted(units, key=lambda unit: (-victims[unit].cost, unit))
+        size, tries = len(units), VICTIM_TRIALS_MAX
+        while size > 1 and tries > 0:
+            size, start = -(-size // 2), 0
+            while start < len(units) and tries > 0:
+                fewer = [*units[:start], *units[start + size :]]
+                found = None
+                if _is_closed([victims[unit] for unit in fewer]):
+                    tries -= 1
+                    found = self._seats(demand, [victims[unit] for unit in fewer])
+                if found is not None:
+                    units, seats = fewer, found
+                else:
+                    start += size
+        return units, seats
+
+    def _made(self, demand: Demand, ended: Sequence[Victim], seats: Seats, proof: str) -> EvictionPlan:
+        """With the devices that shares of GPUs get on these seats when the victims have ended."""
+        if not any(requests_share(batch.pods[0].shape.requests) for batch in demand.batches):
+            return EvictionPlan(tuple(ended), seats, proof)
+        with self._session.statement() as trial:
+            self._end(ended, trial)
+            trial.keep(gang=demand.gang, seats=seats)
+            devices = self._session.kept[-1].devices
+            trial.roll_back()
+        return EvictionPlan(tuple(ended), seats, proof, devices)
+
+    def _seats(self, demand: Demand, ended: Sequence[Victim]) -> Seats | None:
+        """Where the whole demand goes when these have ended."""
+        with self._session.statement() as trial:
+            self._end(ended, trial)
+            answer = place(self._problems.build_problem(demand).problem)
+            seats = (
+                assign_pods(self._session, demand, answer.assignments) if isinstance(answer, Placed) else None
+            )
+            trial.roll_back()
+        return seats
+
+    def _end(self, victims: Sequence[Victim], trial: Statement) -> None:
+        for each in victims:
+            trial.end(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
+
+
+def _is_meant(pod: Pod, terms: Collection[int | None]) -> bool:
+    """Whether one of these terms of affinity, by number, is about the pod."""
+    return pod.shape.company is not None and any(each in terms for each in pod.shape.company.matches)
+
+
+def _whole(demand: Demand) -> Demand:
+    """Room is made for all of it."""
+    batches = tuple(Batch(each.name, each.pods, len(each.pods)) for each in demand.batches)
+    return replace(demand, batches=batches)
+
+
+def _by_importance(victims: Sequence[Victim]) -> Iterator[list[Victim]]:
+    """The least important, then with the next ones, and so on, in a bounded number of steps."""
+    priorities = sorted({each.gang.priority for each in victims})
+    step = -(-len(priorities) // VICTIM_PRIORITIES_MAX)
+    for top in [*priorities[step - 1 :: step][:-1], priorities[-1]] if priorities else ():
+        yield [each for each in victims if each.gang.priority <= top]
+
+
+def _cheapest_first(victims: Sequence[Victim]) -> list[int]:
+    """Indices, whoever costs least first."""
+    return sorted(range(len(victims)), key=lambda index: (victims[index].cost, index))
+
+
+def _on_nodes(victims: Sequence[Victim], units: Sequence[int], nodes: Collection[NodeName]) -> list[int]:
+    """Those that free something there, with all of their gang that goes where the whole of it does."""
+    there = [unit for unit in units if not victims[unit].used.keys().isdisjoint(nodes)]
+    whole = {victims[unit].gang.id for unit in there if victims[unit].whole}
+    return [unit for unit in units if unit in there or victims[unit].gang.id in whole]
+
+
+def _is_closed(victims: Sequence[Victim]) -> bool:
+    """Whether no gang goes whole while members that can go alone stay."""
+    gone = {pod.uid for each in victims for pod in each.pods}
+    return all(each.holders <= gone for each in victims if each.whole)
+
+
+def _count(victims: int, least: int) -> str:
+    """A victim is a gang, or a member of one that may go alone."""
+    proof = "no fewer would do" if victims <= least else f"{least} at least would be needed"
+    return f"{victims} victim{'s' * (victims > 1)}, {proof}"
+
+
+def _price(problem: PreemptionProblem, units: Sequence[int], bound: int) -> str:
+    """Costs are less than what one breach costs, so they can be told from each other."""
+    total = problem.cost_of(units)
+    breaches, cost = divmod(total, problem.breach)
+    least_breaches, least = divmod(bound, problem.breach)
+    proof = "proven to be the least" if total <= bound else f"proven is {least} at least"
+    if not breaches:
+        return f"costs {cost}, {proof}"
+    beyond = f"{breaches} pods more than PodDisruptionBudgets allow"
+    if total > bound:
+        proof = f"proven are {least_breaches} and {least} at least"
+    return f"takes {beyond} and costs {cost}, {proof}"

@@ -1,0 +1,242 @@
+"""Who may be evicted for a demand, in which units, and what each unit holds and costs.
+
+A gang goes whole, or it loses members beyond its minimum, each a unit of its own or, where they are many,
+some of them together; where its `disruption` says so, every member is one. Members that end anyway are no
+victims, nor is a gang of which one has succeeded, nor are gangs of this cycle: what is assumed or about to be
+bound is let alone until the API knows of it.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.actions.limits import (
+    FRESH_VICTIMS_MS,
+    GRACE_PERIOD_MS_MAX,
+    NOMINATION_MS,
+    SURPLUS_UNITS_MAX,
+)
+from phalanx.actions.problems.capacity_holders import AssignedPod, total_of, usage_of
+from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.plugin import NEVER
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Statement, Usage
+from phalanx.framework.states import PodState
+from phalanx.model.gangs import DisruptionMode, Gang, GangKind
+from phalanx.model.gpu_shares import requests_share
+from phalanx.model.names import GangId, PodUid, QueueName
+from phalanx.model.pods import Pod
+from phalanx.model.resources import Resources
+
+
+class Victim(Struct, frozen=True):
+    """Pods of one gang that are evicted together. `whole`: they leave nothing of the gang that could go on.
+
+    `used`: what their nodes get back; `booked`: what of it is on the account of the queue, `total` of that.
+    `holders`: all members of the gang that hold nodes and are not going anyway.
+    """
+
+    gang: Gang
+    pods: tuple[Pod, ...]
+    whole: bool
+    cost: int
+    used: Usage
+    booked: Usage
+    total: Resources
+    holders: frozenset[PodUid] = frozenset()
+
+    @property
+    def queue(self) -> QueueName:
+        """Whose account it is on."""
+        return self.gang.queue
+
+
+class EvictableUnits(Struct, frozen=True):
+    """Victims, and when (ms) others could be that are spared for now; None where time changes nothing."""
+
+    victims: tuple[Victim, ...]
+    next_at: int | None
+
+
+class VictimPool:
+    """Who may be evicted in one session; what a gang consists of is worked out once.
+
+    A gang that holds no node is no victim, and until when it would be spared tells nothing.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._units: dict[GangId, list[Victim]] = {}
+        self._gangs = [gang for gang in session.gangs.values() if not gang.is_finishing]
+
+    def victims_for(self, beneficiary: Beneficiary) -> EvictableUnits:
+        """All units that may be evicted for this gang, those of one gang in a row, the whole one last."""
+        session = self._session
+        found: list[Victim] = []
+        later: list[int] = []
+        for gang in self._gangs:
+            seats = session.assigned_nodes(gang)
+            if not (gang.nodes or seats) or not _is_allowed(gang, beneficiary, session):
+                continue
+            if seats or any(pod.assumed for pod in gang.members):
+                later.append(session.snapshot.now + FRESH_VICTIMS_MS)
+                continue
+            until = _spared_until(gang, beneficiary.gang, session)
+            if until <= session.snapshot.now:
+                found.extend(self._units_of(gang))
+            elif until < NEVER:
+                later.append(until)
+        return EvictableUnits(tuple(found), min(later, default=None))
+
+    def _units_of(self, gang: Gang) -> list[Victim]:
+        if gang.id not in self._units:
+            self._units[gang.id] = list(_units_of(gang, self._session))
+        return self._units[gang.id]
+
+
+class TerminatingPods(Struct, frozen=True):
+    """Pods of one gang that are evicted or deleted, what their nodes get back, and what of it is booked.
+
+    Those that are stuck give no room, as nobody knows when they end; nor has their queue anything of them.
+    """
+
+    queue: QueueName
+    pods: tuple[Pod, ...]
+    used: Usage
+    booked: Usage
+
+
+def terminating_pods(session: Session) -> list[TerminatingPods]:
+    """All of them, by gang; `pods` are those that are not stuck."""
+    stuck_before = session.snapshot.now - NOMINATION_MS
+    found = []
+    evicted = {each.gang for each in session.evictions}
+    changed = {gang.id for gang in session.unsettled} | evicted
+    for gang in [session.gangs[name] for name in sorted(changed)]:
+        pods = [
+            pod for pod in gang.members if pod.holds_node and session.pod_state(pod) is PodState.RELEASING
+        ]
+        if pods:
+            ending = tuple(
+                pod for pod in pods if not pod.deleting or termination_deadline(pod) > stuck_before
+            )
+            used, _ = usage_of_pods(ending, session)
+            _, booked = usage_of_pods(pods, session)
+            found.append(TerminatingPods(gang.queue, ending, used, booked))
+    return found
+
+
+def termination_deadline(pod: Pod) -> int:
+    """When (ms) the grace period of a pod that is being deleted has ended, of which some hours count."""
+    return min(pod.ended * 1000 + GRACE_PERIOD_MS_MAX, (pod.ended + pod.grace) * 1000)
+
+
+def assume_terminated(session: Session, trial: Statement) -> None:
+    """As if all that is leaving were gone."""
+    for each in terminating_pods(session):
+        trial.end(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
+
+
+def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
+    if gang.id == beneficiary.gang.id:
+        return False
+    if session.preempted.get(beneficiary.gang.id) == gang.id:
+        return False
+    return _has_right(beneficiary, gang, session)
+
+
+def may_still_be_evicted(gang: Gang, beneficiary: Gang, session: Session) -> bool:
+    """Whether a gang that was chosen as a victim, and has not been told, may be evicted for the other one.
+
+    Between queues it is shares that count, of which the victims are a part: there the choice stands.
+    """
+    if gang.is_finishing or _spared_until(gang, beneficiary, session) >= NEVER:
+        return False
+    return gang.queue != beneficiary.queue or _has_right(Beneficiary(beneficiary, asked={}), gang, session)
+
+
+def _spared_until(gang: Gang, beneficiary: Gang, session: Session) -> int:
+    shields = session.plugins.shields
+    return max((each.protected_until(gang, beneficiary, session) for each in shields), default=0)
+
+
+def _has_right(beneficiary: Beneficiary, gang: Gang, session: Session) -> bool:
+    return any(right.may_evict(gang, beneficiary, session) for right in session.plugins.eviction_rights)
+
+
+def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
+    holders = [pod for pod in gang.members if pod.holds_node and not _is_going(pod, session)]
+    if not holders or any(pod.assumed or not _is_ours(pod, session) for pod in holders):
+        return
+    is_single = gang.disruption.mode is DisruptionMode.SINGLE
+    alone = [[pod] for pod in holders] if is_single else _surplus(gang, holders, session)
+    names = {pod.uid for part in alone for pod in part}
+    together = [pod for pod in holders if pod.uid not in names]
+    known = frozenset(pod.uid for pod in holders)
+    for part in alone:
+        victim = victim_of(gang, part, session, whole=len(holders) == len(part))
+        yield replace(victim, holders=known)
+    if together:
+        yield replace(victim_of(gang, together, session), holders=known)
+
+
+def _surplus(gang: Gang, holders: Sequence[Pod], session: Session) -> list[Sequence[Pod]]:
+    """Members without which the gang still has its minimum, those that count last first.
+
+    One by one; where they are many, as many at once as make SURPLUS_UNITS_MAX parts of them.
+    """
+    if gang.kind is GangKind.POD or len(holders) <= gang.min_member:
+        return []
+    kept = [pod for pod in gang.members if pod.counts_for_gang and not _is_going(pod, session)]
+    last_first, size = holders[::-1], max(1, -(-(len(kept) - gang.min_member) // SURPLUS_UNITS_MAX))
+    parts = deque(last_first[first : first + size] for first in range(0, len(holders), size))
+    found: list[Sequence[Pod]] = []
+    needed: set[tuple[str, str]] = set()
+    while parts and len(found) < SURPLUS_UNITS_MAX and len(kept) > gang.min_member:
+        part = [pod for pod in parts.popleft() if (pod.role, pod.subgroup) not in needed]
+        names = {pod.uid for pod in part}
+        rest = [pod for pod in kept if pod.uid not in names]
+        if part and gang.minimum.is_reached(rest):
+            kept = rest
+            found.append(part)
+        elif len(part) > 1:
+            parts.extendleft([pod] for pod in reversed(part))
+        else:
+            needed.update((pod.role, pod.subgroup) for pod in part)
+    return found
+
+
+def _is_going(pod: Pod, session: Session) -> bool:
+    """Whether it is being deleted, or this cycle evicts it."""
+    return pod.deleting or session.pod_state(pod) is PodState.RELEASING
+
+
+def _is_ours(pod: Pod, session: Session) -> bool:
+    return pod.scheduler_name == session.config.scheduler_name
+
+
+def victim_of(gang: Gang, pods: Sequence[Pod], session: Session, *, whole: bool = True) -> Victim:
+    """These of its pods as one unit."""
+    used, booked = usage_of_pods(pods, session)
+    prices = session.plugins.eviction_prices
+    return Victim(
+        gang=gang,
+        pods=tuple(pods),
+        whole=whole,
+        cost=1 + sum(plugin.eviction_cost(gang, pods, session) for plugin in prices),
+        used=used,
+        booked=booked,
+        total=total_of(booked),
+    )
+
+
+def usage_of_pods(pods: Sequence[Pod], session: Session) -> tuple[Usage, Usage]:
+    """What their nodes get back, and what of it is on the account of their queue."""
+    seated = [AssignedPod(pod, pod.node, pod.device) for pod in pods if pod.node is not None]
+    booked = usage_of([each for each in seated if _is_ours(each.pod, session)])
+    plain = not session.facts.zoned and not any(requests_share(each.pod.shape.requests) for each in seated)
+    if plain and all(_is_ours(each.pod, session) for each in seated):
+        return booked, booked
+    return usage_of(seated, with_devices=True), booked

@@ -1,0 +1,174 @@
+"""Who holds room now, and what the end of each would give back."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.actions.nodes.fullness import devices_of
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Kept, Usage, total_requests
+from phalanx.model.decisions import Bind
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.gpu_shares import is_device, requests_share, shape_usage, total_usage
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
+from phalanx.model.numa import is_numa_resource
+from phalanx.model.pods import Device, Pod, PodPhase, PodShape
+from phalanx.model.resources import CPU, NONE, Resources, add, scale, sum_of
+
+_NO_QUEUE: Final = QueueName("")
+
+Cost = tuple[int, int, str]
+"""Devices of all kinds, cores, name: whoever holds least is sent away most cheaply."""
+
+
+Kinds = dict[tuple[int, frozenset[tuple[str, int]]], int]
+"""A number for each pair of a count of nodes and a total."""
+
+
+class AssignedPod(Struct, frozen=True, gc=False):
+    """A member on a node, and the device on which it has a share."""
+
+    pod: Pod
+    node: NodeName
+    device: Device | None = None
+
+
+class CapacityHolder(Struct, frozen=True):
+    """Who holds room. `gang` is None, and `queue` empty, where it is work of another scheduler.
+
+    `booked` is what of it is on the account of the queue: the members that are ours. Those of one `kind`
+    hold the same in total, on as many nodes.
+    """
+
+    name: str
+    gang: GangId | None
+    queue: QueueName
+    used: Usage
+    booked: Usage
+    total: Resources
+    total_booked: Resources
+    cost: Cost
+    kind: int
+
+    @property
+    def key(self) -> str:
+        """Nobody else has it; two gangs may have one name."""
+        return self.gang or self.name
+
+
+def find_capacity_holders(session: Session) -> list[CapacityHolder]:
+    """Whoever holds room on nodes after this cycle, the cheapest first."""
+    kinds: Kinds = {}
+    others = session.snapshot.foreign.items()
+    foreign = [_made(name, None, _NO_QUEUE, used, {}, kinds) for name, used in others]
+    ours = gangs_holding(session, session.gangs.values(), kinds)
+    return sorted([*ours, *foreign], key=lambda each: each.cost)
+
+
+def gangs_holding(session: Session, gangs: Collection[Gang], kinds: Kinds) -> list[CapacityHolder]:
+    """Those of the gangs that hold room after what this cycle did so far.
+
+    The room that is kept for members which a gang lost is included.
+    """
+    wanted = {gang.id for gang in gangs}
+    placements = [placement for placement in session.placements if placement.gang in wanted]
+    seats = {bind.pod: bind for placement in placements for bind in placement.binds}
+    kept: dict[GangId, list[Kept]] = {}
+    for each in session.kept:
+        kept.setdefault(each.gang.id, []).append(each)
+    return [
+        _holder(gang, holding, kept.get(gang.id, ()), session, kinds)
+        for gang in gangs
+        if (holding := _holding(gang, seats)) or gang.id in kept
+    ]
+
+
+def _holder(
+    gang: Gang,
+    holding: Sequence[AssignedPod],
+    kept: Sequence[Kept],
+    session: Session,
+    kinds: Kinds,
+) -> CapacityHolder:
+    ours = [each for each in holding if each.pod.scheduler_name == session.config.scheduler_name]
+    booked = usage_of(ours)
+    plain = (
+        len(ours) == len(holding)
+        and not session.facts.zoned
+        and not any(map(requests_share, booked.values()))
+    )
+    used = booked if plain else usage_of(holding, with_devices=True)
+    if kept and plain:
+        used = dict(booked)
+    for each in kept:
+        for node, pods in each.seats:
+            booked[node] = add(booked.get(node, NONE), total_requests(pods))
+            used[node] = add(used.get(node, NONE), total_usage(pods, each.devices))
+    what = "pod" if gang.kind is GangKind.POD else "gang"
+    return _made(f"{what} {gang}", gang.id, gang.queue, used, booked, kinds)
+
+
+def _made(
+    name: str, gang: GangId | None, queue: QueueName, used: Usage, booked: Usage, kinds: Kinds
+) -> CapacityHolder:
+    total = total_of(used)
+    total_booked = total if booked is used else total_of(booked)
+    cost = (devices_of(total), total.get(CPU, 0), name)
+    kind = kinds.setdefault((len(used), frozenset(total.items())), len(kinds))
+    return CapacityHolder(name, gang, queue, used, booked, total, total_booked, cost, kind)
+
+
+def _holding(gang: Gang, seats: Mapping[PodUid, Bind]) -> list[AssignedPod]:
+    """Members with a node, those placed in this cycle among them."""
+    holding = []
+    for pod in gang.members:
+        bind = seats.get(pod.uid)
+        if pod.node is not None and pod.holds_node:
+            holding.append(AssignedPod(pod, pod.node, pod.device))
+        elif bind is not None:
+            holding.append(AssignedPod(pod, bind.node, bind.device))
+    return holding
+
+
+def assigned_pods(pods: Iterable[Pod]) -> list[AssignedPod]:
+    """Those that have a node."""
+    return [AssignedPod(pod, pod.node, pod.device) for pod in pods if pod.node is not None]
+
+
+def usage_of(seated: Sequence[AssignedPod], *, with_devices: bool = False) -> dict[NodeName, Resources]:
+    """What these use on each node; with the devices of shares where asked for."""
+    if len(seated) == 1 and not with_devices:
+        return {seated[0].node: seated[0].pod.shape.requests}
+    counts: Counter[tuple[NodeName, ShapeKey, Device | None, bool]] = Counter()
+    shapes: dict[ShapeKey, PodShape] = {}
+    for each in seated:
+        shape, runs = each.pod.shape, with_devices and each.pod.phase is not PodPhase.PENDING
+        counts[each.node, shape.key, each.device if with_devices else None, runs] += 1
+        shapes[shape.key] = shape
+    usage: dict[NodeName, Resources] = {}
+    for (node, key, device, runs), count in counts.items():
+        shape = shapes[key]
+        amounts = shape_usage(shape, device, runs=runs) if with_devices else shape.requests
+        usage[node] = add(usage.get(node, NONE), scale(amounts, count))
+    return usage
+
+
+def charged(usage: Usage) -> Usage:
+    """What of this is on the account of a queue: what was asked for, not on which device or in which zone."""
+    return {
+        node: {
+            name: amount
+            for name, amount in amounts.items()
+            if not is_device(name) and not is_numa_resource(name)
+        }
+        for node, amounts in usage.items()
+    }
+
+
+def total_of(usage: Usage) -> Resources:
+    """Over all nodes."""
+    if len(usage) == 1:
+        return next(iter(usage.values()))
+    return sum_of(usage.values())

@@ -1,0 +1,203 @@
+"""Turns a demand and the session as it is now into a placement problem for the solver."""
+
+from collections.abc import Hashable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.nodes.class_tables import ClassTableCache, is_cacheable
+from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
+from phalanx.actions.nodes.node_classes import ClassTable, NodeClassSpec
+from phalanx.actions.nodes.node_order import NodeOrders, objective_of
+from phalanx.actions.nodes.pod_capacity import Vector
+from phalanx.framework.nodes.topology import Path
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Seats
+from phalanx.model.gpu_shares import Devices
+from phalanx.model.names import NodeName
+from phalanx.model.pods import Pod
+from phalanx.model.queues import Objective
+from phalanx.model.rules import AffinityRule, Budget, FewestDomains, Rule, SameDomain
+from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
+
+
+class KeyedProblem(Struct, frozen=True):
+    """A problem, and a key that is equal for demands which differ by nothing but the names of their pods.
+
+    While capacity only shrinks, a demand with the key of one that found no place finds none either.
+    """
+
+    problem: PlacementProblem
+    key: Hashable
+
+
+class ProblemBuilder:
+    """Makes the problems of one session; demands that see the nodes alike share a table of classes.
+
+    A table for pods with company is made for one problem: what is placed next may change who may be where.
+
+    `may_grow`: problems are posed while more is free than when this was made. `kept`: tables of earlier
+    sessions to take up, which are given back at the end.
+    """
+
+    def __init__(
+        self, session: Session, *, may_grow: bool = False, kept: ClassTableCache | None = None
+    ) -> None:
+        self._session = session
+        self._kept = kept
+        self._taken: list[tuple[NodeClassSpec, ClassTable]] = []
+        self._orders = NodeOrders(session)
+        self._tables: dict[Hashable, ClassTable] = {}
+        self._may_grow = may_grow
+
+    def build_problem(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> KeyedProblem:
+        """The problem of placing this demand now, without the nodes to avoid."""
+        frame = constraints_of(self._session, demand.gang)
+        class_spec = self._lens(demand, frame, avoiding)
+        table = self._table(class_spec)
+        within = _only_domain(demand, class_spec, table)
+        classes = table.classes(demand.count, within=within)
+        problem = PlacementProblem(
+            resources=table.resources,
+            levels=frame.levels,
+            roles=roles_of(demand, table.requests, frame),
+            classes=classes,
+            rules=narrowed(frame.rules, classes),
+            anchors=frame.anchors,
+            subgroup_anchors=frame.subgroup_anchors,
+            seed=self._session.snapshot.seed,
+            ties=class_spec.ties,
+            keys=frame.keys,
+            spread=class_spec.spread,
+        )
+        return KeyedProblem(problem=problem, key=_key(demand, class_spec))
+
+    def key(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> Hashable:
+        """The key of the problem, without posing it."""
+        return _key(demand, self._lens(demand, constraints_of(self._session, demand.gang), avoiding))
+
+    def _lens(self, demand: Demand, frame: GangConstraints, avoided: frozenset[NodeName]) -> NodeClassSpec:
+        at_most = tuple([self._at_most(batch.pods) for batch in demand.batches])
+        pods = tuple(batch.pods[0] for batch in demand.batches)
+        stamps = tuple(map(self._session.stamp, pods))
+        ties = objective_of(self._session, demand)
+        return NodeClassSpec(
+            pods=pods,
+            at_most=at_most,
+            frame=frame,
+            avoided=avoided,
+            ties=ties,
+            spread=_levels_to_spread_over(demand, frame) if ties is Objective.SPREAD else 0,
+            stamps=stamps if any(stamps) else (),
+        )
+
+    def _at_most(self, pods: Sequence[Pod]) -> int:
+        """How many of these a node takes at most; a single pod is asked of no node."""
+        return 1 if len(pods) == 1 else min(len(pods), self.most_on_one_node(pods[0]))
+
+    def _table(self, class_spec: NodeClassSpec) -> ClassTable:
+        table = self._tables.get(class_spec.key)
+        if table is None:
+            order = self._orders.order(
+                class_spec.ties, class_spec.frame.topology, class_spec.pods, spread=class_spec.spread
+            )
+            if self._kept is not None and is_cacheable(self._session, class_spec):
+                table = self._kept.take(self._session, class_spec, order)
+                self._taken.append((class_spec, table))
+            else:
+                table = ClassTable(self._session, class_spec, order)
+            if not class_spec.stamps:
+                self._tables[class_spec.key] = table
+        return table
+
+    def give_back(self) -> None:
+        """For the next session; nothing is posed in this one any more."""
+        if self._kept is not None:
+            for class_spec, table in self._taken:
+                self._kept.give_back(class_spec, table)
+        self._taken, self._tables = [], {}
+
+    def devices(self, demand: Demand, seats: Seats) -> Devices:
+        """The devices that the order of nodes means for shares on these seats, before those are taken."""
+        return self._orders.devices(demand, seats)
+
+    def most_on_one_node(self, pod: Pod) -> int:
+        """An upper bound of how many pods of this shape a node takes: larger demands see nodes alike.
+
+        It is of the start of the cycle, when most was free.
+        """
+        largest = self._session.facts.largest_allocatable if self._may_grow else self._session.largest_free
+        needs = pod.shape.requests.items()
+        return max(1, min((largest.get(name, 0) // need for name, need in needs if need > 0), default=1))
+
+
+def _levels_to_spread_over(demand: Demand, frame: GangConstraints) -> int:
+    """All levels of the topology that the gang means; a single pod just goes to the emptiest node."""
+    return len(frame.topology.levels) if frame.topology is not None and demand.count > 1 else 0
+
+
+def _only_domain(demand: Demand, class_spec: NodeClassSpec, table: ClassTable) -> Path | None:
+    """The tightest domain of the deepest level, for interchangeable pods that lie nowhere better.
+
+    Where they must share one, all domains that hold as many of them are equally good. Where they only should,
+    none is better than one that holds all. Then the other domains need not be looked at. None where there is
+    more to choose from, as the least fragmentation has.
+    """
+    if class_spec.ties is Objective.LEAST_FRAGMENTATION:
+        return None
+    if len(demand.batches) != 1 or table.has_costs or not _is_alike_to_rules(class_spec.frame):
+        return None
+    (batch,) = demand.batches
+    deepest = class_spec.frame.levels[-1]
+    must_share = any(
+        isinstance(rule, SameDomain) and rule.level == deepest for rule in class_spec.frame.rules
+    )
+    least = max(1, batch.minimum) if must_share else len(batch.pods)
+    return table.tightest(least=least, most=len(batch.pods))
+
+
+def _is_alike_to_rules(frame: GangConstraints) -> bool:
+    """Whether rules and members that run tell no domains apart, but ask for few."""
+    others = [rule for rule in frame.rules if not isinstance(rule, Budget)]
+    asks_for_few = (
+        bool(frame.levels)
+        and bool(others)
+        and all(isinstance(rule, SameDomain | FewestDomains) for rule in others)
+    )
+    return asks_for_few and not frame.anchors and all(nodes is None for nodes in frame.scopes)
+
+
+def _key(demand: Demand, class_spec: NodeClassSpec) -> Hashable:
+    counts = tuple((batch.minimum, len(batch.pods)) for batch in demand.batches)
+    gang, frame = demand.gang, class_spec.frame
+    parts = (gang.subgroups, tuple(batch.subgroup for batch in demand.batches), frame.subgroup_anchors)
+    company = tuple(rule for rule in frame.rules if isinstance(rule, AffinityRule))
+    return (class_spec.key, counts, gang.queue, gang.topology, frame.anchors, parts, company)
+
+
+def roles_of(demand: Demand, requests: Sequence[Vector], frame: GangConstraints) -> tuple[RoleDemand, ...]:
+    """One role per batch."""
+    return tuple(
+        RoleDemand(
+            name=batch.name,
+            request=request,
+            minimum=batch.minimum,
+            maximum=len(batch.pods),
+            subgroups=frame.ancestor_chains.get(batch.subgroup, ()),
+            shape=batch.pods[0].shape.key if frame.has_affinity_terms else "",
+        )
+        for batch, request in zip(demand.batches, requests, strict=True)
+    )
+
+
+def narrowed(rules: Sequence[Rule], classes: Sequence[NodeClass]) -> tuple[Rule, ...]:
+    """A budget that counts some nodes names only those that the problem has."""
+    return tuple(_narrow(rule, classes) for rule in rules)
+
+
+def _narrow(rule: Rule, classes: Sequence[NodeClass]) -> Rule:
+    if not isinstance(rule, Budget) or rule.nodes is None:
+        return rule
+    nodes = rule.nodes
+    return replace(rule, nodes=frozenset(node for each in classes for node in each.nodes if node in nodes))

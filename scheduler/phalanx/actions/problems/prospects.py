@@ -1,0 +1,210 @@
+"""Whether a demand could fit if somebody ended, by counting: what fails here needs no solve."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
+from phalanx.actions.problems.capacity_holders import CapacityHolder
+from phalanx.framework.nodes.topology import Path
+from phalanx.framework.session import Session
+from phalanx.model.names import NodeName
+from phalanx.model.pods import Pod
+from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.rules import Budget, SameDomain
+
+THOUSAND: Final = 1000
+
+Counts = tuple[int, ...]
+"""Pods per batch of the demand."""
+
+
+class CompletionBounds:
+    """Upper bounds of how many pods of each batch fit into each domain of the required level, or anywhere.
+
+    A bound looks at one batch at a time, so that a demand may still find no place where it allows one.
+    """
+
+    def __init__(self, session: Session, demand: Demand) -> None:
+        frame = constraints_of(session, demand.gang)
+        self._session = session
+        self._minimums: Counts = tuple(batch.minimum for batch in demand.batches)
+        self._needs = [_needs(batch.pods[0]) for batch in demand.batches]
+        self._judged = [session.eligibility(batch.pods[0]) for batch in demand.batches]
+        self._homes = allowed_domains(session, frame)
+        self._leftover: list[dict[str, int]] = [{} for _ in self._needs]
+        self._fit: dict[NodeName, Counts] = {}
+        self._lacks: dict[NodeName, list[tuple[str, int]]] = {}
+        self._totals: dict[Path, Counts] = {}
+        self._nodes_in: dict[Path, list[NodeName]] = {}
+        for node in session.nodes:
+            self._count(node)
+        self._limits = [
+            [(name, need, leftover[name]) for name, need in needs if name in leftover]
+            for needs, leftover in zip(self._needs, self._leftover, strict=True)
+        ]
+        self._is_roomy = any(self._lack(home) == 0 for home in self._totals)
+        self._least_missing = tuple(
+            min((max(0, least - total[index]) for total in self._totals.values()), default=0)
+            for index, least in enumerate(self._minimums)
+        )
+        self._over = _over_budget(frame, demand)
+        self._queues = frozenset(queue.name for queue in session.queues.path(demand.gang.queue))
+
+    @property
+    def over(self) -> Resources:
+        """By how much the demand exceeds what the limits of its queue leave; empty where it does not."""
+        return self._over
+
+    def nearest_domains(self, count: int) -> list[Path]:
+        """The domains that lack the fewest pods."""
+        return sorted(self._totals, key=lambda home: (self._lack(home), home))[:count]
+
+    def home_of(self, node: NodeName) -> Path | None:
+        """The domain of the required level in which a node lies; None where no pod may go there."""
+        return self._homes.get(node) if node in self._fit else None
+
+    def nodes_in(self, home: Path) -> Sequence[NodeName]:
+        """The nodes of the domain where pods may go."""
+        return self._nodes_in[home]
+
+    def may_gain(self, holder: CapacityHolder) -> bool:
+        """Whether it gives back enough for one more pod of some batch somewhere; costs next to nothing."""
+        if self._is_roomy:
+            return True
+        for node, amounts in holder.used.items():
+            for name, lack in self._lacks.get(node, ()):
+                if amounts.get(name, 0) >= lack:
+                    return True
+        return False
+
+    def gain(self, holder: CapacityHolder, home: Path) -> int:
+        """How many pods more would fit into the domain if the holder ended."""
+        return sum(self._gains([holder]).get(home, ()))
+
+    def shares_limits(self, holder: CapacityHolder) -> bool:
+        """Whether what the holder uses counts against a queue of the demand."""
+        return not self._queues.isdisjoint(queue.name for queue in self._session.queues.path(holder.queue))
+
+    def reach(self, holder: CapacityHolder) -> Counts:
+        """At most so many thousandths of pods more would fit, per batch, if it ended; costs next to nothing.
+
+        What it gives back of the resource that is short on a node adds to what is left over there.
+        """
+        total, nodes = holder.total, len(holder.used)
+        reaches = []
+        for limits in self._limits:
+            most = 0
+            for name, need, leftover in limits:
+                most -= -THOUSAND * (total.get(name, 0) + nodes * leftover) // need
+            reaches.append(most)
+        return tuple(reaches)
+
+    def is_enough(self, *reaches: Counts) -> bool:
+        """Whether holders of such reach could do together; if not, `allow` need not be asked."""
+        return self._is_roomy or all(
+            sum(most) >= missing * THOUSAND
+            for missing, *most in zip(self._least_missing, *reaches, strict=True)
+        )
+
+    def allow(self, ended: Sequence[CapacityHolder]) -> bool:
+        """Whether the bounds leave a place for the demand when all of these have ended."""
+        if not self.pay(ended):
+            return False
+        if self._is_roomy:
+            return True
+        return any(
+            all(
+                have + more >= least
+                for have, more, least in zip(self._totals[home], gain, self._minimums, strict=True)
+            )
+            for home, gain in self._gains(ended).items()
+        )
+
+    def _count(self, node: NodeName) -> None:
+        home = self._homes.get(node)
+        if home is None or all(node in each.rejected for each in self._judged):
+            return
+        fit = self._fitting(node, NONE)
+        self._fit[node] = tuple(count for count, _ in fit)
+        before = self._totals.get(home, (0,) * len(fit))
+        self._totals[home] = tuple(total + count for total, (count, _) in zip(before, fit, strict=True))
+        self._nodes_in.setdefault(home, []).append(node)
+        lacks = []
+        for leftover, needs, (_, binding) in zip(self._leftover, self._needs, fit, strict=True):
+            for name, need in needs if binding else ():
+                if name == binding:
+                    free = self._session.free(node).get(name, 0)
+                    leftover[name] = max(leftover.get(name, 0), max(0, free) % need)
+                    lacks.append((name, need - free % need if free >= 0 else need - free))
+        self._lacks[node] = lacks
+
+    def _fitting(self, node: NodeName, back: Resources) -> list[tuple[int, str]]:
+        """Per batch, how many pods fit on the node with this given back, and what is short for more."""
+        free = self._session.free(node)
+        found = []
+        for needs, least, judged in zip(self._needs, self._minimums, self._judged, strict=True):
+            count, binding = (0 if node in judged.rejected else least), ""
+            for name, need in needs if count else ():
+                fit = (free.get(name, 0) + back.get(name, 0)) // need
+                if fit < count:
+                    count, binding = fit, name
+            found.append((max(0, count), binding))
+        return found
+
+    def _lack(self, home: Path) -> int:
+        pairs = zip(self._totals[home], self._minimums, strict=True)
+        return sum(max(0, least - have) for have, least in pairs)
+
+    def pay(self, ended: Sequence[CapacityHolder]) -> bool:
+        """Whether they use as much of the limits as the demand exceeds them by."""
+        if not self._over:
+            return True
+        mine = [holder.total_booked for holder in ended if self.shares_limits(holder)]
+        return all(sum(each.get(name, 0) for each in mine) >= over for name, over in self._over.items())
+
+    def _gains(self, ended: Sequence[CapacityHolder]) -> dict[Path, list[int]]:
+        """Per domain in which these hold something, how many pods more would fit, per batch."""
+        back: dict[NodeName, Resources] = {}
+        for holder in ended:
+            for node, amounts in holder.used.items():
+                if node in self._fit:
+                    back[node] = add(back[node], amounts) if node in back else amounts
+        gains: dict[Path, list[int]] = {}
+        for node, amounts in back.items():
+            gain = gains.setdefault(self._homes[node], [0] * len(self._needs))
+            for index, (count, _) in enumerate(self._fitting(node, amounts)):
+                gain[index] += count - self._fit[node][index]
+        return gains
+
+
+def _needs(pod: Pod) -> tuple[tuple[str, int], ...]:
+    return tuple((name, need) for name, need in pod.shape.requests.items() if need > 0)
+
+
+def allowed_domains(session: Session, frame: GangConstraints) -> dict[NodeName, Path]:
+    """The domain of the required level in which each node lies; those that cannot be used are not there."""
+    wanted = [frame.levels.index(rule.level) + 1 for rule in frame.rules if isinstance(rule, SameDomain)]
+    depth = max(wanted, default=0)
+    if not depth or frame.topology is None:
+        return dict.fromkeys(session.nodes, ())
+    paths = session.topologies.paths(frame.topology)
+    return {
+        node: path[:depth]
+        for node, path in paths.items()
+        if len(path) >= depth and all(anchor[:depth] == path[:depth] for anchor in frame.anchors)
+    }
+
+
+def _over_budget(frame: GangConstraints, demand: Demand) -> Resources:
+    over: dict[str, int] = {}
+    asked: Resources = {}
+    for batch in demand.batches:
+        for name, need in _needs(batch.pods[0]):
+            asked = add(asked, {name: need * batch.minimum})
+    for rule in frame.rules:
+        if isinstance(rule, Budget) and rule.nodes is None:
+            for name, left in rule.remaining.items():
+                if asked.get(name, 0) > max(0, left):
+                    over[name] = max(over.get(name, 0), asked[name] - left)
+    return over

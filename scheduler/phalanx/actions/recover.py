@@ -1,0 +1,73 @@
+"""Step 4: help started gangs that lost members, as their `recovery` asks, once their grace is over.
+
+Replace evicts the members on lost nodes, so that their controller makes new ones; those are placed beside the
+members that stay. Restart evicts all members, and the gang starts anew, whole, at its place in the queue. A
+member without a controller is not evicted, since nobody would make it again: it is held, and the verdict says
+so. The DisruptionTarget condition, which is written before a pod is deleted, lets its controller tell an
+infrastructure fault from a failure of the work.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from phalanx.actions import formatting
+from phalanx.actions.preemption.member_losses import RESTART_REASON, MemberLoss, MemberLosses
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang, RecoveryMode
+from phalanx.model.memory import LossKind
+from phalanx.model.names import GangId
+from phalanx.model.pods import Pod
+from phalanx.model.reasons import Evidence, Reason, Verdict
+
+REPLACE_REASON = "MemberReplaced"
+
+
+class Recovered(Struct, frozen=True):
+    """`troubles`: since when (ms) each lasts. `wake_at`: when the next grace ends."""
+
+    member_losses: Mapping[GangId, Mapping[LossKind, int]] = {}
+    wake_at: int | None = None
+
+
+def execute(session: Session, member_losses: MemberLosses) -> Recovered:
+    """Evict for every trouble whose grace is over."""
+    now = session.snapshot.now
+    for gang_id, each in member_losses.items():
+        for loss in each:
+            if loss.due <= now and session.may_evict:
+                _help(session.gangs[gang_id], loss, session)
+    since = {gang_id: {loss.kind: loss.since for loss in each} for gang_id, each in member_losses.items()}
+    ends = [loss.due for each in member_losses.values() for loss in each if loss.due > now]
+    return Recovered(member_losses=since, wake_at=min(ends, default=None))
+
+
+def _help(gang: Gang, loss: MemberLoss, session: Session) -> None:
+    """A restart takes all members or none: what has no controller would never join the others again."""
+    held = [pod for pod in loss.victims if pod.controller is None]
+    evictable = [pod for pod in loss.victims if pod.controller is not None]
+    if held and gang.id not in session.verdicts:
+        session.refuse(gang, _held_verdict(gang, loss, held))
+    restarts = loss.mode is RecoveryMode.RESTART
+    if evictable and not (restarts and held):
+        reason = RESTART_REASON if restarts else REPLACE_REASON
+        with session.statement() as statement:
+            statement.evict(gang=gang, pods=evictable, reason=reason, message=_message(gang, loss))
+
+
+def _message(gang: Gang, loss: MemberLoss) -> str:
+    what = "restarted" if loss.mode is RecoveryMode.RESTART else "replaced"
+    whom = f"{gang} is" if loss.mode is RecoveryMode.RESTART else "the member is"
+    return f"{whom} {what} because {loss.cause}"
+
+
+def _held_verdict(gang: Gang, loss: MemberLoss, held: list[Pod]) -> Verdict:
+    return Verdict(
+        gang=gang.id,
+        group=str(gang),
+        reason=Reason.BACKOFF_AFTER_FAILURE,
+        message=f"{loss.cause}, and {formatting.pods(len(held))} that would have to be evicted have no "
+        "controller that would make them again: they are not deleted",
+        evidence=tuple(Evidence(subject=str(pod), finding=f"holds node {pod.node}") for pod in held),
+        next_step="Delete these pods and create them again",
+    )

@@ -1,0 +1,108 @@
+"""Step 4: give back the nodes of gangs that never started and stay broken.
+
+A gang is broken while some of its members hold a node, but fewer than its minimum or that of a role, and it
+never started: binds failed for good, or a node went away before the others arrived. It keeps its nodes for a
+grace period, in which its missing members go ahead of other work. Then its members are evicted. One without a
+controller is not, since nobody would make it again: it is held, and the verdict says so.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from phalanx.framework.session import Session
+from phalanx.framework.states import GangState
+from phalanx.limits import PARTIAL_GANG_GRACE_MS
+from phalanx.model.gangs import Gang, complete_subgroups, missing_by_role, missing_by_subgroup
+from phalanx.model.names import GangId
+from phalanx.model.pods import Pod
+from phalanx.model.reasons import Evidence, Reason, Verdict
+
+EVICTION_REASON = "GangIncomplete"
+
+
+class Released(Struct, frozen=True):
+    """`partial_since`: since when (ms) a gang is known to be broken. `wake_at`: when the next grace ends."""
+
+    partial_since: Mapping[GangId, int] = {}
+    wake_at: int | None = None
+
+
+NOTHING = Released()
+
+
+def execute(session: Session) -> Released:
+    """Evict what can be evicted of gangs whose grace is over."""
+    now = session.snapshot.now
+    known = session.snapshot.memory.partial_since
+    broken = [gang for gang in session.unsettled if _is_broken(gang)]
+    since = {gang.id: min(now, known.get(gang.id, now)) for gang in broken}
+    ends = [since[gang.id] + PARTIAL_GANG_GRACE_MS for gang in broken]
+    for gang, end in zip(broken, ends, strict=True):
+        if end <= now and session.may_evict and not _is_being_completed(gang, session):
+            _release(gang, session)
+    return Released(partial_since=since, wake_at=min((end for end in ends if end > now), default=None))
+
+
+def _is_broken(gang: Gang) -> bool:
+    """Whether it holds nodes without having started.
+
+    Members that are only assumed do not count: a gang whose binds fail again and again, each time after a
+    complete placement, is broken all the while. One with a member that has succeeded is finishing.
+    """
+    bound = [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed]
+    is_enough = gang.minimum.is_reached(bound)
+    return bool(bound) and not is_enough and not gang.started and not gang.is_finishing
+
+
+def _is_being_completed(gang: Gang, session: Session) -> bool:
+    """Whether binds are under way, or were decided in this cycle."""
+    decided = session.gang_state(gang) is GangState.PLACED
+    return decided or any(pod.assumed for pod in gang.members)
+
+
+def _release(gang: Gang, session: Session) -> None:
+    holders = [pod for pod in gang.members if pod.counts_for_gang and not pod.is_finished]
+    evictable = [pod for pod in holders if pod.controller is not None]
+    held = [pod for pod in holders if pod.controller is None]
+    if held and gang.id not in session.verdicts:
+        session.refuse(gang, _held_verdict(gang, held))
+    if evictable:
+        message = f"only {_reached(gang)} of {gang} got a node"
+        with session.statement() as statement:
+            statement.evict(gang=gang, pods=evictable, reason=EVICTION_REASON, message=message)
+
+
+def _held_verdict(gang: Gang, held: list[Pod]) -> Verdict:
+    return Verdict(
+        gang=gang.id,
+        group=str(gang),
+        reason=Reason.BACKOFF_AFTER_FAILURE,
+        message=f"{_reached(gang)} hold nodes and the others find none; "
+        f"{len(held)} of them have no controller that would make them again and are not deleted",
+        evidence=tuple(Evidence(subject=str(pod), finding=f"holds node {pod.node}") for pod in held),
+        next_step="Delete these pods to give their nodes back, or make room for the missing members",
+    )
+
+
+def _reached(gang: Gang) -> str:
+    """How far the gang got: in all, or, where that would do, of the first part that lacks members."""
+    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    if gang.min_subgroups:
+        whole = len(complete_subgroups(counted, gang.subgroups))
+        return f"{whole} of {gang.min_subgroups} subgroups, with {len(counted)} members in all,"
+    if len(counted) < gang.min_member:
+        return f"{len(counted)} of {gang.min_member} members"
+    lacking = missing_by_role(counted, gang.roles)
+    for role in gang.roles:
+        if role.name in lacking:
+            return _of(role.min_member, lacking[role.name], f"role {role.name}")
+    lacking = missing_by_subgroup(counted, gang.subgroups)
+    for subgroup in gang.subgroups:
+        if subgroup.name in lacking:
+            return _of(subgroup.min_member, lacking[subgroup.name], f"subgroup {subgroup.name}")
+    return f"{len(counted)} of {gang.min_member} members"
+
+
+def _of(minimum: int, missing: int, part: str) -> str:
+    return f"{minimum - missing} of {minimum} members of {part}"

@@ -1,0 +1,238 @@
+"""When a gang that waits could start, and where: the earliest time at which it fits as others end.
+
+Room that ends give back only grows, and what reserved starts take for ever from a time on only shrinks the
+later one looks: so the first time from which on the gang could stay for ever is found by halving. A gang that
+would end again before a reserved start may fit earlier: the first few times before are tried one by one.
+"""
+
+from bisect import bisect_left
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from phalanx.actions import formatting
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.limits import RESERVATION_ENDS_SHOWN_MAX, RESERVATION_GAPS_MAX, RESERVATION_SOLVES_MAX
+from phalanx.actions.nodes.gang_constraints import constraints_of
+from phalanx.actions.problems.capacity_holders import charged, total_of
+from phalanx.actions.problems.placement import assign_pods
+from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.actions.reservations.reservations import (
+    CapacityDelta,
+    EndingGang,
+    Forecast,
+    Reservation,
+    capacity_delta,
+    least_capacity,
+    moments,
+    split,
+)
+from phalanx.actions.reservations.run_times import Method, RunTimeForecast
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Statement, Usage
+from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
+from phalanx.model.gpu_shares import total_usage
+from phalanx.model.names import NodeName
+from phalanx.model.numa import is_numa_resource
+from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.rules import Budget
+from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
+from phalanx.solver.problem import Assignment, Placed, SolveLimits
+
+_LIMITS = SolveLimits(deterministic=EXPLANATION_DETERMINISTIC_LIMIT)
+
+
+class Start(Struct, frozen=True):
+    """A start that was found: when, until when it then runs (None: for ever), and what it takes."""
+
+    at: int
+    end: int | None
+    seats: Usage
+    cells: CapacityDelta
+    forecast: Forecast
+
+
+class StartSearch:
+    """The searches of one session."""
+
+    def __init__(self, session: Session, run_times: RunTimeForecast) -> None:
+        self._session = session
+        self._run_times = run_times
+        self._never: set[Hashable] = set()
+
+    @cached_property
+    def _problems(self) -> ProblemBuilder:
+        return ProblemBuilder(self._session, may_grow=True)
+
+    def find(
+        self,
+        demand: Demand,
+        leaving: Sequence[EndingGang],
+        reserved: Sequence[Reservation],
+        before: Reservation | None,
+    ) -> Start | None:
+        """The earliest start that is found as these leave, without delaying what is reserved.
+
+        One that was promised before and is late keeps its seats, as long as they can be had at some time.
+        """
+        search = _Search(self._session, self._problems, self._run_times, demand, leaving, reserved)
+        is_late = before is not None and before.held_from <= self._session.snapshot.now
+        if before is not None and is_late and (start := search.find_on(before.seats)) is not None:
+            return start
+        key = (self._problems.key(demand), tuple(each.gang for each in reserved))
+        if key in self._never:
+            return None
+        found = search.find(before.start if before is not None else None)
+        if found is None:
+            self._never.add(key)
+        return found
+
+
+class _Search:
+    """The search for one demand."""
+
+    def __init__(
+        self,
+        session: Session,
+        problems: ProblemBuilder,
+        run_times: RunTimeForecast,
+        demand: Demand,
+        leaving: Sequence[EndingGang],
+        reserved: Sequence[Reservation],
+    ) -> None:
+        self._session = session
+        self._problems = problems
+        self._run_times = run_times
+        self._demand = demand
+        self._leaving = leaving
+        self._reserved = reserved
+        self._asker = FeasibilityOracle(_LIMITS, solves=RESERVATION_SOLVES_MAX)
+
+    def find(self, likely: int | None) -> Start | None:
+        """The answer. `likely` is tried first."""
+        times = moments(self._leaving, self._reserved, now=self._session.snapshot.now)
+        surest, assignments = self._first_for_ever(times, likely)
+        for at in times[:surest][:RESERVATION_GAPS_MAX] if self._reserved else ():
+            end = self._end(at)
+            if end is not None and (earlier := self._fits(at, end)) is not None:
+                return self._start(at, end, earlier)
+        return self._start(times[surest], None, assignments) if assignments is not None else None
+
+    def find_on(self, seats: Usage) -> Start | None:
+        """The earliest start on exactly these seats; None where they are none for it any more."""
+        judged = [self._session.eligibility(batch.pods[0]) for batch in self._demand.batches]
+        is_out = any(
+            node not in self._session.nodes or node in each.rejected or self._is_in_zones(node, seats)
+            for node in seats
+            for each in judged
+        )
+        if is_out or total_of(charged(seats)) != formatting.need(self._demand):
+            return None
+        times = moments(self._leaving, self._reserved, now=self._session.snapshot.now)
+        index = bisect_left(times, True, key=lambda at: self._are_free(seats, at))
+        return self._start_on(seats, times[index]) if index < len(times) else None
+
+    def _is_in_zones(self, node: NodeName, seats: Usage) -> bool:
+        """Whether its kubelet would have to find NUMA zones: which ones will be free then nobody knows."""
+        return self._session.nodes[node].node.numa is not None and any(map(is_numa_resource, seats[node]))
+
+    def _are_free(self, seats: Usage, at: int) -> bool:
+        """Whether these seats are free, and within all limits, from then on for ever."""
+        with self._session.statement() as statement:
+            self._suppose(statement, at, None)
+            rules = constraints_of(self._session, self._demand.gang).rules
+            are_free = not any(self._is_too_full(node, seats) for node in seats) and all(
+                _is_within(rule, seats) for rule in rules if isinstance(rule, Budget)
+            )
+            statement.roll_back()
+        return are_free
+
+    def _first_for_ever(
+        self, times: Sequence[int], likely: int | None
+    ) -> tuple[int, Sequence[Assignment] | None]:
+        """The first of the times from which on it fits, and how; their number and None for none."""
+        low, high = 0, len(times)
+        found: Sequence[Assignment] | None = None
+        guess = high - 1 if likely is None else bisect_left(times, likely)
+        probes = [guess, guess - 1]
+        while low < high:
+            probe = probes.pop(0) if probes else (low + high) // 2
+            if not low <= probe < high:
+                continue
+            assignments = self._fits(times[probe], None)
+            if assignments is None:
+                low = probe + 1
+            else:
+                high, found = probe, assignments
+        return high, found
+
+    def _end(self, start: int) -> int | None:
+        return self._run_times.end_after(self._demand.gang, start)
+
+    def _fits(self, since: int, until: int | None) -> Sequence[Assignment] | None:
+        """Where it fits, all of this time long."""
+        with self._session.statement() as statement:
+            self._suppose(statement, since, until)
+            problem = self._problems.build_problem(self._demand).problem
+            statement.roll_back()
+        answer = self._asker.answer(feasibility_problem(problem))
+        return answer.assignments if isinstance(answer, Placed) and answer.assignments else None
+
+    def _suppose(self, statement: Statement, since: int, until: int | None) -> None:
+        least = least_capacity(self._leaving, self._reserved, since=since, until=until)
+        room, budgets = split(least)
+        statement.suppose(room=room, budgets=budgets)
+
+    def _start(self, at: int, until: int | None, assignments: Sequence[Assignment]) -> Start:
+        gang = self._demand.gang
+        with self._session.statement() as statement:
+            self._suppose(statement, at, until)
+            statement.keep(gang=gang, seats=assign_pods(self._session, self._demand, assignments))
+            kept = self._session.kept[-1]
+            statement.roll_back()
+        seats: dict[NodeName, Resources] = {}
+        for node, pods in kept.seats:
+            seats[node] = add(seats.get(node, NONE), total_usage(pods, kept.devices))
+        return self._start_on(seats, at)
+
+    def _start_on(self, seats: Usage, at: int) -> Start:
+        cells = capacity_delta(self._demand.gang.queue, seats, charged(seats), self._session.ledger)
+        return Start(
+            at=at, end=self._end(at), seats=seats, cells=cells, forecast=self._forecast(at, seats, cells)
+        )
+
+    def _forecast(self, at: int, seats: Usage, cells: CapacityDelta) -> Forecast:
+        """Whose ends it waits for: of gangs on its nodes that are too full now, else in its queues."""
+        full = {node for node in seats if self._is_too_full(node, seats)}
+        before = [each for each in self._leaving if each.end.at <= at]
+        first = [each for each in before if any(node in full for node in each.nodes)] or [
+            each
+            for each in before
+            if any(isinstance(cell[0], tuple) and cell in cells for cell in each.cells)
+        ]
+        first.sort(key=lambda each: (-each.end.at, each.name))
+        if not first or first[0].end.at < at:
+            return Forecast(earliest=at, latest=at, method=Method.AHEAD)
+        return Forecast(
+            earliest=max(each.end.likely for each in first),
+            latest=max(each.end.latest for each in first),
+            method=max((each.end.method for each in first), key=list(Method).index),
+            leaving=tuple(first[:RESERVATION_ENDS_SHOWN_MAX]),
+        )
+
+    def _is_too_full(self, node: NodeName, seats: Usage) -> bool:
+        free = self._session.free(node)
+        return any(
+            amount > max(0, free.get(name, 0))
+            for name, amount in seats[node].items()
+            if not is_numa_resource(name)
+        )
+
+
+def _is_within(budget: Budget, seats: Usage) -> bool:
+    counted = [amounts for node, amounts in seats.items() if budget.nodes is None or node in budget.nodes]
+    return all(
+        sum(amounts.get(name, 0) for amounts in counted) <= max(0, left)
+        for name, left in budget.remaining.items()
+    )

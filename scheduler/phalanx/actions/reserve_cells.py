@@ -1,0 +1,139 @@
+"""Step 1: choose which domains are kept as cells in this cycle.
+
+A domain may be a cell of a queue when no other queue holds anything in it: no pods, and no room that is being
+made or kept for gangs that move. Of those as many are kept as all queues are guaranteed together, or as many
+as there can be. What is chosen holds for the whole cycle: as nobody else is placed there, as many cells can
+be kept afterwards as before.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from phalanx.framework.nodes.cells import ReservedCell, ReservedCells
+from phalanx.framework.nodes.topology import Path
+from phalanx.framework.session import Session
+from phalanx.model.names import NodeName, QueueName
+from phalanx.model.queues import Cell, Queue
+from phalanx.model.reasons import Objection, Reason
+from phalanx.solver.cells import CellCandidate, CellDemand, choose
+
+
+class _Guarantee(Struct, frozen=True):
+    """One entry of a queue's cells, with the domains that could be meant."""
+
+    queue: Queue
+    cell: Cell
+    domains: tuple[tuple[Path, tuple[NodeName, ...]], ...]
+
+
+def execute(session: Session) -> None:
+    """Keep the cells of all queues, if any has some."""
+    if not any(queue.cells for queue in session.queues):
+        return
+    held = _held(session)
+    lacking: dict[QueueName, list[Objection]] = {}
+    guarantees: list[_Guarantee] = []
+    for queue in session.queues:
+        for cell in queue.cells:
+            domains = _domains(cell, session)
+            if domains is None:
+                lacking.setdefault(queue.name, []).append(_no_level(cell))
+            else:
+                guarantees.append(_Guarantee(queue, cell, _open_to(queue, domains, held, session)))
+    index = {node: position for position, node in enumerate(session.nodes)}
+    wishes = [
+        CellDemand(
+            each.cell.count,
+            tuple(_option(each.queue, nodes, index, held, session) for _, nodes in each.domains),
+        )
+        for each in guarantees
+    ]
+    kept: list[ReservedCell] = []
+    for each, taken in zip(guarantees, choose(wishes, seed=session.snapshot.seed), strict=True):
+        kept.extend(_kept(each, taken))
+        if len(taken) < each.cell.count:
+            lacking.setdefault(each.queue.name, []).append(_too_few(each.cell, len(taken)))
+    session.reserve_cells(ReservedCells(tuple(kept), {name: tuple(found) for name, found in lacking.items()}))
+
+
+def _held(session: Session) -> dict[NodeName, set[QueueName]]:
+    """The queues that hold something on each node."""
+    held: dict[NodeName, set[QueueName]] = {}
+    for queue, node in _uses(session):
+        held.setdefault(node, set()).add(queue)
+    return held
+
+
+def _uses(session: Session) -> Iterator[tuple[QueueName, NodeName]]:
+    for queue, usage in session.snapshot.queue_usage.items():
+        yield from ((queue, node) for node, amounts in usage.items() if any(amounts.values()))
+    for gang_id, nomination in session.snapshot.memory.nominations.items():
+        gang = session.gangs.get(gang_id)
+        if gang is not None and session.snapshot.now < nomination.until:
+            yield from ((gang.queue, node) for node in nomination.seats)
+    for move in session.snapshot.memory.moves.values():
+        yield from ((move.queue, node) for node in move.seats)
+
+
+def _domains(cell: Cell, session: Session) -> dict[Path, list[NodeName]] | None:
+    """All domains of the level, None where there is no such level."""
+    topology = session.topologies.named(cell.topology)
+    levels = [level.name for level in topology.levels] if topology is not None else []
+    if topology is None or cell.level not in levels:
+        return None
+    depth = levels.index(cell.level) + 1
+    found: dict[Path, list[NodeName]] = {}
+    for node, path in session.topologies.paths(topology).items():
+        if len(path) >= depth:
+            found.setdefault(path[:depth], []).append(node)
+    return found
+
+
+def _open_to(
+    queue: Queue, domains: dict[Path, list[NodeName]], held: dict[NodeName, set[QueueName]], session: Session
+) -> tuple[tuple[Path, tuple[NodeName, ...]], ...]:
+    """Those in which nobody else holds anything, and that have a node in service."""
+    return tuple(
+        (path, tuple(nodes))
+        for path, nodes in sorted(domains.items())
+        if all(_is_of(other, queue, session) for node in nodes for other in sorted(held.get(node, ())))
+        and any(node not in session.faults for node in nodes)
+    )
+
+
+def _is_of(other: QueueName, queue: Queue, session: Session) -> bool:
+    """Whether it is the queue, or one below it."""
+    return any(each.name == queue.name for each in session.queues.path(other))
+
+
+def _option(
+    queue: Queue,
+    nodes: Sequence[NodeName],
+    index: dict[NodeName, int],
+    held: dict[NodeName, set[QueueName]],
+    session: Session,
+) -> CellCandidate:
+    return CellCandidate(
+        nodes=tuple(sorted(index[node] for node in nodes)),
+        own=sum(node in held for node in nodes),
+        faulty=sum(node in session.faults for node in nodes),
+    )
+
+
+def _kept(guarantee: _Guarantee, taken: Sequence[int]) -> Iterator[ReservedCell]:
+    for option in taken:
+        path, nodes = guarantee.domains[option]
+        yield ReservedCell(guarantee.queue.name, guarantee.cell.level, "/".join(path), frozenset(nodes))
+
+
+def _no_level(cell: Cell) -> Objection:
+    where = f"topology {cell.topology}" if cell.topology else "the default topology"
+    return Objection(Reason.TOPOLOGY_NOT_FOUND, f"spec.cells[{cell.level}]: {where} has no such level")
+
+
+def _too_few(cell: Cell, kept: int) -> Objection:
+    return Objection(
+        Reason.QUEUE_INVALID,
+        f"spec.cells[{cell.level}]: {kept} of {cell.count} can be kept, as others have work or cells there",
+    )

@@ -1,0 +1,221 @@
+"""The cache: events in, changes and snapshots out.
+
+It holds what the API says about pods, nodes and all that surrounds them, plus the pods that we have decided
+to bind and that the API does not show yet. Events of different kinds may come in any order, twice, or late;
+the same objects always give the same snapshot.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from phalanx.cache.changes import ChangeLog
+from phalanx.cache.claims import ClaimTables
+from phalanx.cache.cluster_objects import ClusterObjects
+from phalanx.cache.events import Applied, Assumed, Changes, Deleted, Event, Relisted
+from phalanx.cache.foreign import ForeignUsage
+from phalanx.cache.gangs import GangTable
+from phalanx.cache.nodes import NodeTable
+from phalanx.cache.placed_pods import PlacedPodIndex
+from phalanx.cache.pods import PodTable
+from phalanx.cache.table import ObjectStore, key_of, relist
+from phalanx.model.gangs import Gang
+from phalanx.model.gpu_shares import pod_usage
+from phalanx.model.memory import Memory
+from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.nodes import NodeState
+from phalanx.model.numa import is_numa_resource
+from phalanx.model.pods import Pod
+from phalanx.model.resources import Resources
+from phalanx.model.snapshot import Snapshot
+
+
+class Cache:
+    """Everything known of one cluster, seen by the scheduler of this name.
+
+    Kinds that no decision looks at (leases) are accepted and not kept.
+    """
+
+    def __init__(self, *, scheduler_name: str) -> None:
+        self._version = 0
+        self._nodes = NodeTable()
+        self._gangs = GangTable(scheduler_name=scheduler_name)
+        self._foreign = ForeignUsage(scheduler_name=scheduler_name)
+        self._claims = ClaimTables()
+        self._surroundings = ClusterObjects(
+            namespace_changed=self._gangs.namespace_changed, class_changed=self._class_changed
+        )
+        self._pods = PodTable(changed=self._pod_changed, classes=self._surroundings.classes.by_name)
+        self._standing = PlacedPodIndex(scheduler_name=scheduler_name, pods=self._pods.values)
+        self._kinds: Mapping[str, ObjectStore[Any]] = {
+            "Pod": self._pods,
+            "Node": self._nodes,
+            "NodeResourceTopology": self._nodes.zones,
+            "PodGroup": self._gangs.groups,
+            "Queue": self._surroundings.queues,
+            "Topology": self._surroundings.topologies,
+            "Namespace": self._surroundings.namespaces,
+            "PriorityClass": self._surroundings.classes,
+            "PodDisruptionBudget": self._surroundings.budgets,
+            "PersistentVolumeClaim": self._claims.claims,
+            "PersistentVolume": self._claims.volumes,
+            "StorageClass": self._claims.classes,
+        }
+
+    # --- events -------------------------------------------------------------------------------------------
+
+    def apply(self, event: Event) -> Changes:
+        """Take one event, and say what it changed."""
+        return self.apply_all((event,))
+
+    def apply_all(self, events: Iterable[Event]) -> Changes:
+        """Take several events, and say what they changed together.
+
+        A Relisted event of thousands of objects, or as many events, makes as many new objects at once: the
+        caller turns the garbage collector off meanwhile (`gc.disable()`), or it takes most of the time.
+        """
+        log = ChangeLog()
+        for event in events:
+            self._take(event, log)
+        if log.capacity_grew:
+            self._version += 1
+        return log.changes()
+
+    def _take(self, event: Event, log: ChangeLog) -> None:
+        if isinstance(event, Applied):
+            kept = self._kinds.get(type(event.object).__name__)
+            if kept is not None:
+                kept.apply(event.object, log)
+        elif isinstance(event, Deleted):
+            if event.kind in self._kinds:
+                key = key_of(event.kind, event.namespace, event.name)
+                self._kinds[event.kind].delete(key, event.uid, log)
+        elif isinstance(event, Relisted):
+            self._relist(event, log)
+        elif isinstance(event, Assumed):
+            self._pods.assume(event, log)
+        else:
+            self._pods.forget(event, log)
+
+    def _relist(self, event: Relisted, log: ChangeLog) -> None:
+        if event.kind == "Pod":
+            self._pods.forget_versions()
+        if event.kind in self._kinds:
+            relist(self._kinds[event.kind], event, log)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
+        """Carry a pod's change to its node and to its gang."""
+        pod = new or old
+        assert pod is not None
+        log.pod(pod.uid)
+        before = _held(old)
+        after = _held(new)
+        if before is not None and after is not None and _only_started(before, after):
+            self._nodes.start(*before, after[1], log)
+        elif before != after:
+            if after is not None:
+                self._nodes.take(*after, log)
+            if before is not None:
+                self._nodes.release(*before, log)
+        self._foreign.replace(old, new)
+        self._standing.replace(old, new, log)
+        self._gangs.replace(old, new, log)
+
+    def _class_changed(self, name: str, log: ChangeLog) -> None:
+        self._gangs.class_changed(name, log)
+        self._pods.classes_changed(log)
+
+    # --- questions ----------------------------------------------------------------------------------------
+
+    def snapshot(self, *, now: int, seed: int, memory: Memory) -> Snapshot:
+        """Everything a cycle may know; `now` in milliseconds since the epoch. What is unchanged is shared."""
+        self._refresh()
+        pod_affinity_terms, placed_pods = self._standing.view()
+        return Snapshot(
+            now=now,
+            seed=seed,
+            nodes=self._nodes.view(),
+            gangs=self._gangs.view(),
+            queues=self._surroundings.queue_tree(),
+            queue_usage=self._gangs.usage(),
+            foreign=self._foreign.view(),
+            namespace_labels=self._surroundings.namespaces.by_name(),
+            topologies=self._surroundings.all_topologies(self._nodes.nodes()),
+            claims=self._claims.view(),
+            capacity_version=self._version,
+            memory=memory,
+            pod_affinity_terms=pod_affinity_terms,
+            placed_pods=placed_pods,
+            disruption_budgets=self._surroundings.disruption_budgets(),
+        )
+
+    def around(self, names: Iterable[NodeName]) -> Snapshot:
+        """These nodes, and what else it takes to say which pods may run there: no gangs, no memory."""
+        states = {name: state for name in names if (state := self._nodes.state(name)) is not None}
+        return Snapshot(now=0, seed=0, nodes=states, claims=self._claims.view())
+
+    def pod(self, uid: PodUid) -> Pod | None:
+        """A pod as it is known now, assumed where it is."""
+        return self._pods.get(uid)
+
+    def gang(self, gang: GangId) -> Gang | None:
+        """A gang as it is known now."""
+        self._refresh()
+        return self._gangs.get(gang)
+
+    def gang_ids(self) -> tuple[GangId, ...]:
+        """Every gang, by age, namespace and name."""
+        self._refresh()
+        oldest_first = sorted(self._gangs.view().values(), key=_age)
+        return tuple(gang.id for gang in oldest_first)
+
+    def node_state(self, name: NodeName) -> NodeState | None:
+        """A node with what is used and free on it now."""
+        return self._nodes.state(name)
+
+    def clash(self, pod: Pod) -> str:
+        """The label by which a pod is near pods that it must be apart from on its node; empty for none."""
+        for key, node in self._standing.avoided(pod, self._surroundings.namespaces.by_name()):
+            here = self._nodes.state(pod.node) if pod.node is not None else None
+            there = self._nodes.state(node)
+            value = here.node.labels.get(key) if here is not None else None
+            if value is not None and there is not None and there.node.labels.get(key) == value:
+                return key
+        return ""
+
+    def check_invariants(self) -> None:
+        """Assert that what is kept by increments equals what the objects add up to; nothing leaks."""
+        self._refresh()
+        pods = self._pods.values()
+        self._pods.check()
+        self._nodes.check(pods)
+        self._foreign.check(pods)
+        self._standing.check(pods)
+        self._gangs.check(pods)
+        self._claims.check()
+
+    def _refresh(self) -> None:
+        self._gangs.refresh(
+            namespaces=self._surroundings.namespaces.by_name(), classes=self._surroundings.classes.by_name()
+        )
+
+
+def _age(gang: Gang) -> tuple[int, str, str, str]:
+    return (gang.created, gang.namespace, gang.name, gang.id)
+
+
+def _only_started(before: tuple[NodeName, Resources], after: tuple[NodeName, Resources]) -> bool:
+    """Whether the pod holds the same, but has its place in a NUMA zone since."""
+    (node, pod_usage), (other, now) = before, after
+    return (
+        node == other
+        and pod_usage != now
+        and {name: pod_usage[name] for name in pod_usage if not is_numa_resource(name)}
+        == {name: now[name] for name in now if not is_numa_resource(name)}
+    )
+
+
+def _held(pod: Pod | None) -> tuple[NodeName, Resources] | None:
+    """Where a pod takes room, and how much."""
+    if pod is None or pod.node is None or not pod.holds_node:
+        return None
+    return pod.node, pod_usage(pod)

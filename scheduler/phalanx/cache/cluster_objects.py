@@ -1,0 +1,99 @@
+"""What surrounds pods and nodes: queues, topologies, namespaces, priority classes, budgets. Few of each."""
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from phalanx.cache.changes import ChangeLog
+from phalanx.cache.table import Key, Table
+from phalanx.model.api import core, objects
+from phalanx.model.conversion.disruption_budgets import read_disruption_budget
+from phalanx.model.conversion.priorities import PriorityLevel, read_priority_class
+from phalanx.model.conversion.queues import queue_tree, read_queue
+from phalanx.model.conversion.topology import all_topologies, read_topology
+from phalanx.model.disruption_budgets import DisruptionBudget
+from phalanx.model.names import LABEL_QUEUE, QueueName
+from phalanx.model.nodes import Node
+from phalanx.model.queues import Queue
+from phalanx.model.snapshot import Topology
+
+Labels = Mapping[str, str]
+Named = Callable[[str, ChangeLog], None]
+
+
+class ClusterObjects:
+    """One table per kind. The callbacks are told the name of a namespace or class that changed for gangs."""
+
+    def __init__(self, *, namespace_changed: Named, class_changed: Named) -> None:
+        self._namespace_changed = namespace_changed
+        self._class_changed = class_changed
+        self.queues: Table[objects.Queue, Queue] = Table(read=read_queue, changed=_on_queue)
+        self.topologies: Table[objects.Topology, Topology] = Table(read=read_topology, changed=_may_fit_more)
+        self.namespaces: Table[core.Namespace, Labels] = Table(read=_labels, changed=self._on_namespace)
+        self.classes: Table[core.PriorityClass, PriorityLevel] = Table(
+            read=read_priority_class, changed=self._on_class
+        )
+        self.budgets: Table[core.PodDisruptionBudget, DisruptionBudget] = Table(
+            read=read_disruption_budget, changed=self._on_budget
+        )
+        self._budgets: tuple[DisruptionBudget, ...] | None = None
+        self._tree: tuple[Mapping[str, Queue], Mapping[QueueName, Queue]] | None = None
+        self._implied: tuple[object, object, Mapping[str, Topology]] | None = None
+
+    def queue_tree(self) -> Mapping[QueueName, Queue]:
+        """All queues, `default` among them; the same mapping until a queue changes."""
+        queues = self.queues.by_name()
+        if self._tree is None or self._tree[0] is not queues:
+            self._tree = (queues, queue_tree(queues.values()))
+        return self._tree[1]
+
+    def all_topologies(self, nodes: Mapping[str, Node]) -> Mapping[str, Topology]:
+        """All topologies with the default; the same mapping until a topology or `nodes` is another one."""
+        declared = self.topologies.by_name()
+        if self._implied is None or self._implied[0] is not declared or self._implied[1] is not nodes:
+            self._implied = (declared, nodes, all_topologies(declared, nodes.values()))
+        return self._implied[2]
+
+    def disruption_budgets(self) -> tuple[DisruptionBudget, ...]:
+        """All of them, by namespace and name; the same tuple until one changes."""
+        if self._budgets is None:
+            self._budgets = tuple(sorted(self.budgets.values(), key=lambda each: (each.namespace, each.name)))
+        return self._budgets
+
+    def _on_budget(
+        self, _key: Key, old: DisruptionBudget | None, new: DisruptionBudget | None, log: ChangeLog
+    ) -> None:
+        """One that allows more, or protects other pods, may let somebody be evicted."""
+        self._budgets = None
+        if old is None:
+            return
+        if new is None or new.allowed > old.allowed or replace(new, allowed=old.allowed) != old:
+            log.grew()
+
+    def _on_namespace(self, key: Key, old: Labels | None, new: Labels | None, log: ChangeLog) -> None:
+        """A queue may be open to it now; and it may name another queue for its gangs."""
+        log.grew()
+        if (old or {}).get(LABEL_QUEUE) != (new or {}).get(LABEL_QUEUE):
+            self._namespace_changed(key[1], log)
+
+    def _on_class(
+        self, key: Key, _old: PriorityLevel | None, _new: PriorityLevel | None, log: ChangeLog
+    ) -> None:
+        """Whose priority is lower now may be evicted for others."""
+        log.grew()
+        self._class_changed(key[1], log)
+
+
+def _labels(written: core.Namespace) -> Labels:
+    return dict(sorted(written.metadata.labels.items()))
+
+
+def _on_queue(key: Key, old: Queue | None, new: Queue | None, log: ChangeLog) -> None:
+    """What it used in the past is told by ourselves and lets nobody in."""
+    if old is None or new is None or replace(old, past=new.past) != new:
+        _may_fit_more(key, old, new, log)
+
+
+def _may_fit_more(_key: Key, _old: object, _new: object, log: ChangeLog) -> None:
+    """A limit may be higher, a domain wider: whoever was refused is tried again."""
+    log.grew()

@@ -1,0 +1,237 @@
+"""Gangs: which pods may belong together, and the gangs that they are, read anew where something changed."""
+
+from bisect import insort
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import structs
+
+from phalanx.cache.changes import ChangeLog
+from phalanx.cache.queue_usage import QueueUsage
+from phalanx.cache.table import Key, Table
+from phalanx.model.api.objects import PodGroup as WirePodGroup
+from phalanx.model.conversion.gangs import GangContext, read_gangs
+from phalanx.model.conversion.membership import GangKey, gang_id, gang_key
+from phalanx.model.conversion.pod_groups import PodGroup, read_pod_group
+from phalanx.model.conversion.priorities import PriorityLevel
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.pods import Pod
+from phalanx.model.resources import Resources
+
+_INSERTED_MAX: Final = 64
+"""Gangs that find their place one by one; sorting all in is quicker from about here."""
+
+
+class GangTable:
+    """Pods by the key under which they look for their gang. `refresh` must run before any question is asked.
+
+    A gang that has started is remembered as long as it has members that count: what was read before tells.
+    """
+
+    def __init__(self, *, scheduler_name: str) -> None:
+        self.groups: Table[WirePodGroup, PodGroup] = Table(read=read_pod_group, changed=self._group_changed)
+        self._scheduler_name = scheduler_name
+        self._pods: dict[GangKey, dict[PodUid, Pod]] = {}
+        self._stale: dict[GangKey, None] = {}
+        self._gangs: dict[GangKey, tuple[Gang, ...]] = {}
+        self._by_id: dict[GangId, Gang] = {}
+        self._view: Mapping[GangId, Gang] = {}
+        self._changed: dict[GangId, Gang] = {}
+        self._order: list[GangId] = []
+        self._moved: set[GangId] = set()
+        self._usage = QueueUsage(scheduler_name=scheduler_name)
+
+    # --- events -------------------------------------------------------------------------------------------
+
+    def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
+        """A pod came, changed or went. Pods of others that are in no group are no gang of ours."""
+        before = gang_key(old) if old is not None else None
+        after = gang_key(new) if new is not None else None
+        old_key, new_key = self._kept_under(old, before), self._kept_under(new, after)
+        changes_gang = before is not None and after is not None and before != after
+        if old is not None and new is not None and _moved_what_it_holds(old, new, changes_gang):
+            log.grew()
+        elif changes_gang or self._may_help(old, new, before):
+            log.helps()
+        elif old is None and new is not None and new.is_waiting and new_key is not None:
+            log.tells()
+        if old is not None and old_key is not None and old_key != new_key:
+            self._leave(old, old_key)
+            self._touch(old_key, log)
+        if new is not None and new_key is not None:
+            self._pods.setdefault(new_key, {})[new.uid] = new
+            self._touch(new_key, log)
+
+    def namespace_changed(self, namespace: str, log: ChangeLog) -> None:
+        """The namespace's labels may name the queue of its gangs."""
+        for key in self._pods:
+            if key.namespace == namespace:
+                self._touch(key, log)
+
+    def class_changed(self, name: str, log: ChangeLog) -> None:
+        """The gangs of PodGroups that name this PriorityClass have another priority."""
+        for group in self.groups.values():
+            if group.priority_class == name:
+                self._touch(GangKey(GangKind.POD_GROUP, group.namespace, group.name), log)
+
+    def _group_changed(self, key: Key, old: PodGroup | None, new: PodGroup | None, log: ChangeLog) -> None:
+        """Its status and version change with each of our own writes; that helps nobody."""
+        gang = GangKey(GangKind.POD_GROUP, *key)
+        self._stale[gang] = None
+        log.gangs(gang_id(gang, group) for group in (old, new))
+        if gang in self._pods and (_queue_of(old) != _queue_of(new) or _worth(old) != _worth(new)):
+            log.grew()
+        elif old is None or new is None or _terms(old) != _terms(new):
+            log.helps()
+
+    def _may_help(self, old: Pod | None, new: Pod | None, before: GangKey | None) -> bool:
+        """Whether a waiting pod of ours is new or not what it was, or one has left its gang, of key `before`.
+
+        What we write into pods ourselves, the PodScheduled condition, comes back and helps nobody.
+        """
+        if new is not None and new.is_waiting:
+            if new.scheduler_name != self._scheduler_name:
+                return False
+            if old is None:
+                return not self._is_short(new)
+            return structs.replace(old, scheduled=new.scheduled) != new
+        return old is not None and old.is_waiting and before is not None and before.kind is not GangKind.POD
+
+    def _is_short(self, new: Pod) -> bool:
+        """Whether the gang of this new pod cannot start for want of members, however many there are of it."""
+        key = gang_key(new)
+        if key.kind is GangKind.POD or any(gang.started for gang in self._gangs.get(key, ())):
+            return False
+        count = len(self._pods.get(key, ())) + 1
+        if key.kind is GangKind.LABEL:
+            return count < (new.min_member or 1)
+        group = self._group(key)
+        return group is None or not (group.started or group.reserves or count >= group.min_member)
+
+    def _kept_under(self, pod: Pod | None, key: GangKey | None) -> GangKey | None:
+        if pod is None or key is None:
+            return None
+        alone = key.kind is GangKind.POD
+        return None if alone and pod.scheduler_name != self._scheduler_name else key
+
+    def _leave(self, pod: Pod, key: GangKey) -> None:
+        rest = self._pods[key]
+        del rest[pod.uid]
+        if not rest:
+            del self._pods[key]
+
+    def _touch(self, key: GangKey, log: ChangeLog) -> None:
+        self._stale[key] = None
+        log.gangs((gang_id(key, self._group(key)),))
+
+    def _group(self, key: GangKey) -> PodGroup | None:
+        if key.kind is not GangKind.POD_GROUP:
+            return None
+        return self.groups.get((key.namespace, key.name))
+
+    # --- questions ----------------------------------------------------------------------------------------
+
+    def refresh(
+        self, *, namespaces: Mapping[str, Mapping[str, str]], classes: Mapping[str, PriorityLevel]
+    ) -> None:
+        """Read anew what changed."""
+        for key in self._stale:
+            old = self._gangs.pop(key, ())
+            new = self._read(key, old, namespaces, classes) if key in self._pods else ()
+            self._exchange(old, new)
+            self._usage.replace(key, new)
+            if new:
+                self._gangs[key] = new
+        self._stale = {}
+        if len(self._changed) > len(self._by_id):
+            self.view()  # nobody asks for it where another process decides, and changes must not pile up
+
+    def _exchange(self, old: tuple[Gang, ...], new: tuple[Gang, ...]) -> None:
+        """A pod that moves from one key to another may be there already under its new one."""
+        for gang in old:
+            if self._by_id.get(gang.id) is gang:
+                del self._by_id[gang.id]
+        for gang in new:
+            self._by_id[gang.id] = self._changed[gang.id] = gang
+        self._moved.update({gang.id for gang in old} ^ {gang.id for gang in new})
+
+    def _read(
+        self,
+        key: GangKey,
+        before: tuple[Gang, ...],
+        namespaces: Mapping[str, Mapping[str, str]],
+        classes: Mapping[str, PriorityLevel],
+    ) -> tuple[Gang, ...]:
+        context = GangContext(
+            scheduler_name=self._scheduler_name,
+            group=self._group(key),
+            namespace_labels=namespaces.get(key.namespace, {}),
+            classes=classes,
+            before={gang.id: gang for gang in before},
+        )
+        return read_gangs(key, tuple(self._pods[key].values()), context)
+
+    def get(self, gang: GangId) -> Gang | None:
+        """One gang."""
+        return self._by_id.get(gang)
+
+    def view(self) -> Mapping[GangId, Gang]:
+        """All gangs, sorted by identity; the same mapping until something changes."""
+        if self._moved:
+            self._put_in_order()
+            self._view = dict(zip(self._order, map(self._by_id.__getitem__, self._order), strict=True))
+        elif self._changed:
+            self._view = {**self._view, **self._changed}
+        self._changed = {}
+        return self._view
+
+    def _put_in_order(self) -> None:
+        """What stays is in order already: few find their places, many are sorted in, which only merges."""
+        came = self._moved.intersection(self._by_id)
+        gone = self._moved - came
+        came.difference_update(self._view)
+        if gone.isdisjoint(self._view) and len(came) <= _INSERTED_MAX:
+            for gang in came:
+                insort(self._order, gang)
+        else:
+            stay = [gang for gang in self._order if gang not in gone]
+            self._order = sorted([*stay, *came])
+        self._moved = set()
+
+    def usage(self) -> Mapping[QueueName, Mapping[NodeName, Resources]]:
+        """What each queue uses on each node."""
+        return self._usage.view()
+
+    def check(self, pods: Iterable[Pod]) -> None:
+        """Assert that every pod of ours is in exactly one gang, and that the queues' usage is theirs."""
+        ours = sorted([pod.uid for pod in pods if pod.scheduler_name == self._scheduler_name])
+        members = [pod for gang in self._by_id.values() for pod in gang.members]
+        assert ours == sorted([pod.uid for pod in members if pod.scheduler_name == self._scheduler_name])
+        assert list(self.view()) == self._order == sorted(self._by_id), "gangs are not in order"
+        assert sorted(self._by_id) == sorted([gang.id for gangs in self._gangs.values() for gang in gangs])
+        assert self._gangs.keys() <= self._pods.keys(), "gangs without candidates"
+        assert all(self._pods.values()), "an empty entry of candidates"
+        recomputed = QueueUsage(scheduler_name=self._scheduler_name)
+        for key, gangs in self._gangs.items():
+            recomputed.replace(key, gangs)
+        assert recomputed.view() == self.usage(), "usage of queues differs from the sum of their gangs"
+
+
+def _queue_of(group: PodGroup | None) -> str | None:
+    return group.queue if group is not None else None
+
+
+def _worth(group: PodGroup | None) -> object:
+    """By what it is decided whether its pods may be evicted for others, and which guarantee they count on."""
+    return (group.priority_class, group.disruption) if group is not None else None
+
+
+def _moved_what_it_holds(old: Pod, new: Pod, changes_gang: bool) -> bool:
+    """Whether a pod on a node changed gangs or queues: the queue that it left has room."""
+    return old.holds_node and (changes_gang or old.queue != new.queue)
+
+
+def _terms(group: PodGroup) -> PodGroup:
+    """What a PodGroup asks for, without what we write into it, and when it was saved."""
+    return structs.replace(group, resource_version="", started=False, checkpointed=0, ignored="")

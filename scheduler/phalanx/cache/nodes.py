@@ -1,0 +1,202 @@
+"""Nodes, and what their pods use of them.
+
+Pods, nodes and their NUMA zones arrive in any order: what is used, and what zones there are, is kept by the
+node's name, be the node known or not.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from msgspec import structs
+from msgspec.msgpack import Encoder
+
+from phalanx.cache.changes import ChangeLog
+from phalanx.cache.table import Key, Table
+from phalanx.cache.usage import Ledger
+from phalanx.model.api import core
+from phalanx.model.api.node_topology import NodeResourceTopology
+from phalanx.model.conversion.nodes import read_node
+from phalanx.model.conversion.numa import NumaReport, read_zones
+from phalanx.model.gpu_shares import pod_usage
+from phalanx.model.names import NodeName
+from phalanx.model.nodes import READY, Amounts, Node, NodeState, Taint, TaintEffect
+from phalanx.model.pods import Pod
+from phalanx.model.resources import Resources, subtract
+
+_encode: Final = Encoder().encode
+
+
+class NodeTable:
+    """All nodes with their usage; a node state is made anew only when its node or its usage changed."""
+
+    def __init__(self) -> None:
+        self._nodes: Table[core.Node, Node] = Table(read=read_node, changed=self._changed)
+        self.zones: Table[NodeResourceTopology, NumaReport] = Table(
+            read=read_zones, changed=self._zones_changed
+        )
+        self._written: dict[Key, bytes] = {}
+        self._used: Ledger[NodeName] = Ledger()
+        self._states: dict[NodeName, NodeState] = {}
+        self._stale: dict[NodeName, None] = {}
+        self._view: Mapping[NodeName, NodeState] = {}
+
+    # --- events -------------------------------------------------------------------------------------------
+
+    def apply(self, written: core.Node, log: ChangeLog) -> None:
+        """A node was added or modified. Most modifications are heartbeats: they end here."""
+        key = ("", written.metadata.name)
+        relevant = _encode(_what_matters(written))
+        if self._written.get(key) != relevant:
+            self._written[key] = relevant
+            self._nodes.apply(written, log)
+
+    def delete(self, key: Key, uid: str, log: ChangeLog) -> None:
+        """A node is gone; its pods may still be there."""
+        self._nodes.delete(key, uid, log)
+        if self._nodes.get(key) is None:
+            self._written.pop(key, None)
+
+    def keys(self) -> tuple[Key, ...]:
+        """Every known node."""
+        return self._nodes.keys()
+
+    def take(self, node: NodeName, requests: Resources, log: ChangeLog) -> None:
+        """A pod is on this node now."""
+        self._used.add(node, requests)
+        self._stale[node] = None
+        log.node(node)
+
+    def release(self, node: NodeName, requests: Resources, log: ChangeLog) -> None:
+        """A pod is not on this node any more."""
+        self._used.remove(node, requests)
+        self._stale[node] = None
+        log.node(node)
+        log.grew()
+
+    def start(self, node: NodeName, before: Resources, after: Resources, log: ChangeLog) -> None:
+        """A pod holds what it held, but has its NUMA zone now: where a node has any, that may help others."""
+        self._used.add(node, after)
+        self._used.remove(node, before)
+        self._stale[node] = None
+        log.node(node)
+        if self.zones.get(("", node)) is not None:
+            log.grew()
+
+    def _changed(self, key: Key, old: Node | None, new: Node | None, log: ChangeLog) -> None:
+        """A node that is lost makes nothing fit, but its gangs may have to be helped."""
+        name = NodeName(key[1])
+        self._stale[name] = None
+        log.node(name)
+        if old is not None and (new is None or _may_lose_pods(old, new)):
+            log.helps()
+        if new is not None and (old is None or not _only_took_away(old, new)):
+            log.grew()
+
+    def _zones_changed(
+        self, key: Key, old: NumaReport | None, new: NumaReport | None, log: ChangeLog
+    ) -> None:
+        """What is published each minute mostly takes away, or gives what the end of a pod gave before."""
+        name = NodeName(key[1])
+        self._stale[name] = None
+        log.node(name)
+        if self._nodes.get(key) is not None and not _only_took_zones(old, new):
+            log.grew()
+
+    # --- questions ----------------------------------------------------------------------------------------
+
+    def state(self, name: NodeName) -> NodeState | None:
+        """A node with what is used and free on it now; None for an unknown node."""
+        if name in self._stale:
+            self._refresh(name)
+        return self._states.get(name)
+
+    def view(self) -> Mapping[NodeName, NodeState]:
+        """All known nodes, sorted by name; the same mapping until something changes."""
+        if self._stale:
+            for name in self._stale:
+                self._refresh(name)
+            if self._states.keys() == self._view.keys():
+                news = {name: self._states[name] for name in self._stale if name in self._states}
+                self._view = {**self._view, **news}
+            else:
+                self._view = {name: self._states[name] for name in sorted(self._states)}
+            self._stale = {}
+        return self._view
+
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes alone, by name; the same mapping until one of them, not its usage, changes."""
+        return self._nodes.by_name()
+
+    def _refresh(self, name: NodeName) -> None:
+        node = self._nodes.get(("", name))
+        if node is None:
+            self._states.pop(name, None)
+            return
+        published = self.zones.get(("", name))
+        if published is not None:
+            problems = (*node.problems, *published.problems)
+            node = structs.replace(node, numa=published.numa, problems=problems)
+        used = self._used[name]
+        self._states[name] = NodeState(node=node, used=used, free=subtract(node.allocatable, used))
+
+    def check(self, pods: Iterable[Pod]) -> None:
+        """Assert that the usage is what these pods, all there are, use."""
+        recomputed: Ledger[NodeName] = Ledger()
+        for pod in pods:
+            if pod.node is not None and pod.holds_node:
+                recomputed.add(pod.node, pod_usage(pod))
+        assert recomputed.view() == self._used.view(), "usage of nodes differs from the sum of their pods"
+        assert self._written.keys() == set(self._nodes.keys()), "a deleted node left something behind"
+        assert self.view().keys() == {key[1] for key in self._nodes.keys()}  # noqa: SIM118
+
+
+def _what_matters(written: core.Node) -> tuple[Any, ...]:
+    """Everything of a node that `read_node` looks at."""
+    meta, status = written.metadata, written.status
+    return (
+        meta.uid,
+        meta.labels,
+        written.spec,
+        status.allocatable or status.capacity,
+        status.conditions,
+    )
+
+
+def _only_took_zones(old: NumaReport | None, new: NumaReport | None) -> bool:
+    """Whether a pod that found no zone before certainly finds none now."""
+    before, after = (each.numa if each is not None else None for each in (old, new))
+    if before is None or after is None:
+        return before is None
+    pairs = zip(before.available, after.available, strict=False)
+    return before.layout == after.layout and all(_is_at_most(now, was) for was, now in pairs)
+
+
+def _is_at_most(amounts: Amounts, limits: Amounts) -> bool:
+    known = dict(limits)
+    return all(amount <= known.get(name, 0) for name, amount in amounts)
+
+
+def _may_lose_pods(old: Node, new: Node) -> bool:
+    """Whether the pods on it may be in danger since: another condition, or another NoExecute taint."""
+    return old.conditions != new.conditions or _evicting(old) != _evicting(new)
+
+
+def _evicting(node: Node) -> list[Taint]:
+    return [taint for taint in node.taints if taint.effect == TaintEffect.NO_EXECUTE]
+
+
+def _only_took_away(old: Node, new: Node) -> bool:
+    """Whether a pod that did not fit on the node before certainly does not fit now."""
+    return (
+        old.labels == new.labels
+        and old.unschedulable <= new.unschedulable
+        and all(taint in new.taints for taint in old.taints)
+        and all(amount <= old.allocatable.get(name, 0) for name, amount in new.allocatable.items())
+        and _is_no_healthier(old.conditions, new.conditions)
+    )
+
+
+def _is_no_healthier(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    """Only of Ready is it known here which status is the healthy one: any other change may have helped."""
+    changed = [each for each in {**old, **new} if old.get(each) != new.get(each)]
+    return not changed or (changed == [READY] and new.get(READY) in ("False", "Unknown"))

@@ -1,0 +1,215 @@
+"""Which pods stand where, as far as pod affinity and anti-affinity look at them.
+
+Nothing is kept while no pod has a required term. Pods that no term can tell apart are counted together, so
+labels that differ from pod to pod cost nothing until a term looks at one.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from phalanx.cache.changes import ChangeLog
+from phalanx.model.conversion.affinity_terms import keys_of
+from phalanx.model.names import NodeName
+from phalanx.model.pods import AffinityTerms, Pod
+from phalanx.model.selectors import affinity_term_matches, required_label_pairs
+from phalanx.model.snapshot import PlacedPods
+
+_Kind = tuple[str, tuple[tuple[str, str], ...], AffinityTerms]
+"""Namespace, labels that some term looks at, and the pods' own anti-affinity."""
+
+Label = tuple[str, str] | None
+"""A label that certain pods have; None where none is known."""
+
+View = tuple[tuple[AffinityTerms, ...], tuple[PlacedPods, ...]]
+
+
+class _Kinds:
+    """Pods by kind and node, and kinds by their labels, and by those of pods that they avoid."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[_Kind, dict[NodeName, int]] = {}
+        self._labelled: dict[Label, dict[_Kind, None]] = {}
+        self._avoiding: dict[Label, dict[_Kind, None]] = {}
+
+    def count(self, place: tuple[_Kind, NodeName] | None, change: int) -> None:
+        """One more pod of the kind on the node, or one less."""
+        if place is None:
+            return
+        kind, node = place
+        if kind not in self.nodes:
+            self.nodes[kind] = {}
+            for table, label in self._entries(kind):
+                table.setdefault(label, {})[kind] = None
+        nodes = self.nodes[kind]
+        nodes[node] = nodes.get(node, 0) + change
+        if not nodes[node]:
+            del nodes[node]
+        if not nodes:
+            del self.nodes[kind]
+            for table, label in self._entries(kind):
+                del table[label][kind]
+                if not table[label]:
+                    del table[label]
+
+    def labelled(self, labels: Iterable[Label]) -> Iterator[_Kind]:
+        """Kinds with one of these labels; with None, all."""
+        for label in labels:
+            yield from self.nodes if label is None else self._labelled.get(label, ())
+
+    def that_avoid(self, pairs: Iterable[tuple[str, str]]) -> Iterator[_Kind]:
+        """Kinds that may avoid a pod with these labels."""
+        return iter({kind: None for label in (None, *pairs) for kind in self._avoiding.get(label, ())})
+
+    def _entries(self, kind: _Kind) -> Iterator[tuple[dict[Label, dict[_Kind, None]], Label]]:
+        yield from ((self._labelled, pair) for pair in kind[1])
+        avoided = {label: None for term in kind[2] for label in required_label_pairs((term,))}
+        yield from ((self._avoiding, label) for label in avoided)
+
+
+class PlacedPodIndex:
+    """Counts of pods by what terms see of them, and by node; `pods` gives all, when they are counted anew."""
+
+    def __init__(self, *, scheduler_name: str, pods: Callable[[], Iterable[Pod]]) -> None:
+        self._scheduler_name = scheduler_name
+        self._pods = pods
+        self._near: Counter[AffinityTerms] = Counter()
+        self._apart: Counter[AffinityTerms] = Counter()
+        self._watched: Counter[str] = Counter()
+        self._asked: Counter[Label] = Counter()
+        self._kinds: _Kinds | None = None
+        self._terms: tuple[AffinityTerms, ...] | None = None
+        self._view: View | None = None
+
+    def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
+        """A pod came, changed or went."""
+        self._move(old, new, log)
+        for table, before, after in (
+            (self._near, self._affinity(old), self._affinity(new)),
+            (self._apart, self._anti_affinity(old), self._anti_affinity(new)),
+        ):
+            if before != after:
+                for terms in after:
+                    self._add(table, terms)
+                for terms in before:
+                    self._remove(table, terms)
+
+    def view(self) -> View:
+        """All terms, and the pods with a node if there are any terms; the same until something changes."""
+        if self._view is None:
+            if self._terms is None:
+                self._terms = tuple(sorted({*self._near, *self._apart}, key=repr))
+            if self._terms and self._kinds is None:
+                self._kinds = self._counted(self._pods())
+            nodes = self._kinds.nodes if self._kinds is not None else {}
+            placed_pods = [
+                PlacedPods(*kind, dict(sorted(nodes[kind].items()))) for kind in sorted(nodes, key=_order)
+            ]
+            self._view = (self._terms, tuple(placed_pods))
+        return self._view
+
+    def avoided(
+        self, pod: Pod, namespaces: Mapping[str, Mapping[str, str]]
+    ) -> Iterator[tuple[str, NodeName]]:
+        """Nodes with pods that must be apart from this one, which has a node too; by which label."""
+        mine = self._place(pod) if self._near or self._apart else None
+        if mine is None:
+            return
+        self.view()
+        kinds, labels = self._kinds or _Kinds(), dict(pod.all_labels)
+        found = [
+            (kind, term.topology_key)
+            for kind in kinds.that_avoid(pod.all_labels)
+            for term in kind[2]
+            if affinity_term_matches(term, pod.namespace, labels, namespaces)
+        ]
+        found += [
+            (kind, term.topology_key)
+            for term in pod.shape.anti_affinity
+            for kind in kinds.labelled(required_label_pairs((term,)))
+            if affinity_term_matches(term, kind[0], dict(kind[1]), namespaces)
+        ]
+        for kind, key in found:
+            for node, count in kinds.nodes[kind].items():
+                if count > ((kind, node) == mine):
+                    yield key, node
+
+    def check(self, pods: Iterable[Pod]) -> None:
+        """Assert that it is what these pods, all there are, add up to."""
+        pods = tuple(pods)
+        recomputed = PlacedPodIndex(scheduler_name=self._scheduler_name, pods=lambda: pods)
+        for pod in pods:
+            recomputed.replace(None, pod, ChangeLog())
+        assert recomputed.view() == self.view(), "standing pods differ from the sum of all pods"
+
+    def _move(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
+        if not (self._near or self._apart):
+            return
+        before, after = self._place(old), self._place(new)
+        if before == after:
+            return
+        self._view = None
+        if before is not None and after is not None and before[1] == after[1]:
+            log.grew()
+        if after is not None and new is not None and self._is_wanted(new):
+            log.grew()
+        if self._kinds is not None:
+            self._kinds.count(after, 1)
+            self._kinds.count(before, -1)
+
+    def _is_wanted(self, pod: Pod) -> bool:
+        """Whether it may be what a waiting pod asks to be near, by one of its labels."""
+        return None in self._asked or any(pair in self._asked for pair in pod.all_labels)
+
+    def _add(self, table: Counter[AffinityTerms], terms: AffinityTerms) -> None:
+        table[terms] += 1
+        if table[terms] == 1:
+            self._view = self._terms = None
+            self._asked.update(required_label_pairs(terms) if table is self._near else ())
+            for key in keys_of(terms):
+                self._watched[key] += 1
+                if self._watched[key] == 1:
+                    self._kinds = None
+
+    def _remove(self, table: Counter[AffinityTerms], terms: AffinityTerms) -> None:
+        table[terms] -= 1
+        if not table[terms]:
+            del table[terms]
+            self._view = self._terms = None
+            self._asked -= Counter(required_label_pairs(terms) if table is self._near else ())
+            for key in keys_of(terms):
+                self._watched[key] -= 1
+                if not self._watched[key]:
+                    del self._watched[key]
+                    self._kinds = None
+            if not (self._near or self._apart):
+                self._kinds = None
+
+    def _affinity(self, pod: Pod | None) -> tuple[AffinityTerms, ...]:
+        if pod is None or not pod.shape.affinity or not self._waits_for_us(pod):
+            return ()
+        return (pod.shape.affinity,)
+
+    def _anti_affinity(self, pod: Pod | None) -> tuple[AffinityTerms, ...]:
+        if pod is None or not pod.shape.anti_affinity or not (pod.holds_node or self._waits_for_us(pod)):
+            return ()
+        return tuple((term,) for term in pod.shape.anti_affinity)
+
+    def _waits_for_us(self, pod: Pod) -> bool:
+        return pod.is_waiting and pod.scheduler_name == self._scheduler_name
+
+    def _place(self, pod: Pod | None) -> tuple[_Kind, NodeName] | None:
+        if pod is None or pod.node is None or not pod.holds_node:
+            return None
+        labels = tuple([pair for pair in pod.all_labels if pair[0] in self._watched])
+        return (pod.namespace, labels, pod.shape.anti_affinity), pod.node
+
+    def _counted(self, pods: Iterable[Pod]) -> _Kinds:
+        kinds = _Kinds()
+        for pod in pods:
+            kinds.count(self._place(pod), 1)
+        return kinds
+
+
+def _order(kind: _Kind) -> tuple[str, tuple[tuple[str, str], ...], str]:
+    namespace, labels, anti_affinity = kind
+    return namespace, labels, repr(anti_affinity) if anti_affinity else ""

@@ -1,0 +1,107 @@
+"""A table of the objects of one kind, as the model reads them."""
+
+from collections.abc import Callable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from phalanx.cache.changes import ChangeLog
+from phalanx.cache.events import Relisted
+from phalanx.model.api.kinds import KINDS, KubeObject
+from phalanx.model.conversion.metadata import identity
+
+Key = tuple[str, str]
+"""Namespace and name; the namespace is empty for kinds that have none."""
+
+W = TypeVar("W", bound=KubeObject)
+W_contra = TypeVar("W_contra", bound=KubeObject, contravariant=True)
+D = TypeVar("D")
+
+
+class ObjectStore(Protocol[W_contra]):
+    """Whatever keeps the objects of one kind."""
+
+    def apply(self, written: W_contra, log: ChangeLog) -> None:
+        """The object was added or modified."""
+        ...
+
+    def delete(self, key: Key, uid: str, log: ChangeLog) -> None:
+        """The object is gone; with a `uid`, only if it is that very one."""
+        ...
+
+    def keys(self) -> tuple[Key, ...]:
+        """Every object that is kept."""
+        ...
+
+
+def key_of(kind: str, namespace: str, name: str) -> Key:
+    """The key of an object; a namespace written into a manifest of a kind that has none means nothing."""
+    return (namespace if KINDS[kind].namespaced else "", name)
+
+
+def relist(kept: ObjectStore[KubeObject], event: Relisted, log: ChangeLog) -> None:
+    """Replace everything that is kept by a complete list."""
+    present = {key_of(event.kind, item.metadata.namespace, item.metadata.name) for item in event.objects}
+    present.update(key_of(event.kind, namespace, name) for namespace, name in event.unreadable)
+    for key in kept.keys():  # noqa: SIM118
+        if key not in present:
+            kept.delete(key, "", log)
+    for item in event.objects:
+        kept.apply(item, log)
+
+
+class Table(Generic[W, D]):
+    """Objects by key, each read once. `changed(key, old, new, log)` is called when one comes, goes, differs.
+
+    An object that reads the same as before changes nothing, however much else was written into it.
+    """
+
+    def __init__(
+        self,
+        *,
+        read: Callable[[W], D],
+        changed: Callable[[Key, D | None, D | None, ChangeLog], None],
+    ) -> None:
+        self._read = read
+        self._changed = changed
+        self._entries: dict[Key, D] = {}
+        self._uids: dict[Key, str] = {}
+        self._view: Mapping[str, D] | None = None
+
+    def apply(self, written: W, log: ChangeLog) -> None:
+        """See Kept."""
+        meta = written.metadata
+        key = key_of(type(written).__name__, meta.namespace, meta.name)
+        new = self._read(written)
+        old = self._entries.get(key)
+        self._uids[key] = identity("", meta)
+        if old == new:
+            return
+        self._entries[key] = new
+        self._view = None
+        self._changed(key, old, new, log)
+
+    def delete(self, key: Key, uid: str, log: ChangeLog) -> None:
+        """See Kept."""
+        if key not in self._entries or (uid and uid != self._uids[key]):
+            return
+        old = self._entries.pop(key)
+        del self._uids[key]
+        self._view = None
+        self._changed(key, old, None, log)
+
+    def keys(self) -> tuple[Key, ...]:
+        """See Kept."""
+        return tuple(self._entries)
+
+    def get(self, key: Key) -> D | None:
+        """What is kept under this key."""
+        return self._entries.get(key)
+
+    def values(self) -> tuple[D, ...]:
+        """Everything that is kept."""
+        return tuple(self._entries.values())
+
+    def by_name(self) -> Mapping[str, D]:
+        """Everything by name, sorted, for kinds without namespaces; the same mapping until a change."""
+        if self._view is None:
+            self._view = {key[1]: self._entries[key] for key in sorted(self._entries)}
+        return self._view

@@ -1,0 +1,71 @@
+"""`phalanx decide`: the scheduler's own decisions about the objects in some files."""
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from phalanx.cli.configuration import read_config
+from phalanx.cli.exits import BadInput, Exit
+from phalanx.cli.manifests.checker import is_time
+from phalanx.cli.manifests.read import read_manifests
+from phalanx.cli.static_cluster import StaticCluster, run_until_stable
+from phalanx.limits import DECIDE_CYCLES_MAX
+from phalanx.model.decisions import CycleResult
+
+
+def decide(
+    *,
+    filename: Annotated[list[str], Parameter(name=["--filename", "-f"], consume_multiple=True, negative=())],
+    config: Path | None = None,
+    output: Annotated[Literal["json", "table"], Parameter(name=["--output", "-o"])] = "json",
+    now: str | None = None,
+) -> int:
+    """Decide what would happen to the objects in some files, without any cluster.
+
+    Cycles run until nothing changes: a bind counts as running, an eviction as gone. Time stands still.
+
+    Parameters
+    ----------
+    filename
+        Manifests in YAML or JSON: files, folders, or - for standard input.
+    config
+        The scheduler's configuration file.
+    output
+        json for programs, table for people.
+    now
+        The time, as RFC 3339; without it the latest time that the manifests mention.
+    """
+    settings = read_config(config)
+    moment = None if now is None else _time(now)
+    manifests = read_manifests(filename)
+    for note in manifests.notes:
+        print(f"note: {note}", file=sys.stderr)
+    now_ms = int((moment or manifests.latest).timestamp() * 1000)
+    cluster = StaticCluster(manifests.objects, config=settings, now=now_ms)
+    results, has_settled = run_until_stable(cluster, settings)
+    _show(results, cluster, output)
+    if not has_settled:
+        print(f"not settled after {DECIDE_CYCLES_MAX} cycles", file=sys.stderr)
+        return Exit.NOT_CONVERGED
+    return Exit.OK
+
+
+def _time(text: str) -> datetime:
+    if not is_time(text):
+        raise BadInput(f"--now: expected a time such as 2026-12-24T18:00:00Z, found {text}")
+    return datetime.fromisoformat(text.upper())
+
+
+def _show(results: Sequence[CycleResult], cluster: StaticCluster, output: str) -> None:
+    if output == "json":
+        from phalanx.cli.decide_json import report
+
+        sys.stdout.write(report(results).decode() + "\n")
+    else:
+        from phalanx.cli.decide_table import show
+
+        show(results, ignored=cluster.waiting_for_others())

@@ -1,0 +1,186 @@
+"""What an API server and its admission add to objects before a scheduler sees them, and what time it is.
+
+Namespaces that are mentioned exist. Nothing here looks at a clock: objects without a creationTimestamp come
+after all that have one, in the order of the documents, one second apart.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from phalanx.cli.exits import BadInput
+from phalanx.cli.manifests.checker import is_time
+from phalanx.cli.manifests.documents import Document
+from phalanx.cli.manifests.findings import Finding
+from phalanx.model.api.core import Namespace, Node, NodeStatus, Pod, PodStatus, PriorityClass
+from phalanx.model.api.kinds import KINDS, KubeObject
+from phalanx.model.api.meta import ObjectMeta
+from phalanx.model.api.objects import PodGroup
+from phalanx.model.conversion.metadata import identity
+from phalanx.model.conversion.priorities import BUILT_IN, PriorityLevel, read_priority_class, resolve
+from phalanx.model.pods import PodPhase
+from phalanx.model.resources import PODS
+
+Item = tuple[Document, KubeObject]
+
+NO_TIME: Final = datetime(2000, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 mypy checks for 3.11, where both exist
+"""The time where the input mentions none."""
+
+_DEFAULT_NAMESPACE: Final = "default"
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
+_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+_KUBELET_PODS: Final = 110
+
+
+def latest_time(documents: Iterable[Document]) -> datetime:
+    """The latest time at which anything is said to have happened; what a spec asks for has not happened."""
+    observed = (
+        {key: value[key] for key in value if key != "spec"} for value in (each.value for each in documents)
+    )
+    return max(
+        (datetime.fromisoformat(text.upper()) for each in observed for text in _times(each)), default=NO_TIME
+    )
+
+
+def _times(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if isinstance(each, str) and key.lower().endswith(("time", "timestamp", "at")) and is_time(each):
+                yield each
+            else:
+                yield from _times(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _times(each)
+
+
+def complete_owners(document: Document, *, namespaced: bool) -> None:
+    """Give owner references without a UID the one that their object would get here. Changes the document."""
+    metadata = document.value.get("metadata")
+    owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
+    namespace = (
+        metadata.get("namespace", _DEFAULT_NAMESPACE) if isinstance(metadata, dict) and namespaced else ""
+    )
+    for owner in owners if isinstance(owners, list) else ():
+        if isinstance(owner, dict) and "kind" in owner and "name" in owner:
+            owner.setdefault("uid", _derived_uid(owner["kind"], namespace, owner["name"]))
+
+
+def identified(item: KubeObject) -> KubeObject:
+    """With a namespace where the kind has one, and with a UID."""
+    kind = type(item).__name__
+    metadata = item.metadata
+    namespace = (metadata.namespace or _DEFAULT_NAMESPACE) if KINDS[kind].namespaced else ""
+    uid = metadata.uid or _derived_uid(kind, namespace, metadata.name)
+    return replace(item, metadata=replace(metadata, namespace=namespace, uid=uid))
+
+
+def _derived_uid(kind: str, namespace: str, name: str) -> str:
+    return identity(kind, ObjectMeta(namespace=namespace, name=name))
+
+
+def admit(items: Iterable[Item], *, latest: datetime) -> tuple[KubeObject, ...]:
+    """All objects as a scheduler would see them, the implied ones first. Raises BadInput."""
+    items = tuple(items)
+    classes = {
+        each.metadata.name: read_priority_class(each) for _, each in items if isinstance(each, PriorityClass)
+    }
+    admitted: list[KubeObject] = []
+    wrong: list[str] = []
+    for document, item in items:
+        try:
+            admitted.append(_admitted(item, classes))
+        except _Refused as refused:
+            wrong.append(f"{document}: {refused.finding}")
+    if wrong:
+        raise BadInput(*wrong)
+    return (*_implied(admitted), *_dated(admitted, latest))
+
+
+class _Refused(Exception):
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(str(finding))
+        self.finding = finding
+
+
+def _admitted(item: KubeObject, classes: Mapping[str, PriorityLevel]) -> KubeObject:
+    if isinstance(item, Pod):
+        return _pod(item, classes)
+    if isinstance(item, Node):
+        return _node(item)
+    if isinstance(item, Namespace):
+        return _namespace(item)
+    return item
+
+
+def _pod(pod: Pod, classes: Mapping[str, PriorityLevel]) -> Pod:
+    spec = pod.spec
+    level = _priority(pod, classes)
+    spec = replace(
+        spec,
+        scheduler_name=spec.scheduler_name or _DEFAULT_SCHEDULER,
+        priority=level.value,
+        preemption_policy=spec.preemption_policy or level.preemption_policy,
+    )
+    phase = pod.status.phase or (PodPhase.RUNNING if spec.node_name else PodPhase.PENDING)
+    status: PodStatus = replace(pod.status, phase=str(phase))
+    return replace(pod, spec=spec, status=status)
+
+
+def _priority(pod: Pod, classes: Mapping[str, PriorityLevel]) -> PriorityLevel:
+    """As the priority admission plugin does; a class may be missing where the value is given."""
+    name, given = pod.spec.priority_class_name, pod.spec.priority
+    level = resolve(name, classes)
+    if level is None and given is None:
+        known = ", ".join((*classes, *BUILT_IN))
+        raise _Refused(
+            Finding("spec.priorityClassName", f"a PriorityClass of the input ({known})", f'"{name}"')
+        )
+    if level is not None and name and given not in (None, level.value):
+        expected = f"{level.value}, the value of PriorityClass {name}"
+        raise _Refused(Finding("spec.priority", expected, str(given)))
+    if level is None or (given is not None and not name):
+        return PriorityLevel(value=given or 0)
+    return level
+
+
+def _node(node: Node) -> Node:
+    """Allocatable defaults to capacity, and a kubelet always reports how many pods it takes."""
+    allocatable = (
+        {**node.status.capacity, **node.status.allocatable}
+        if node.status.capacity
+        else dict(node.status.allocatable)
+    )
+    allocatable.setdefault(PODS, _KUBELET_PODS)
+    status: NodeStatus = replace(node.status, allocatable=allocatable)
+    return replace(node, status=status)
+
+
+def _namespace(namespace: Namespace) -> Namespace:
+    metadata = namespace.metadata
+    labels = {**metadata.labels, _NAMESPACE_NAME: metadata.name}
+    return replace(namespace, metadata=replace(metadata, labels=labels))
+
+
+def _implied(items: Iterable[KubeObject]) -> Iterator[KubeObject]:
+    """The namespaces that are mentioned but not given."""
+    items = tuple(items)
+    given = {each.metadata.name for each in items if isinstance(each, Namespace)}
+    mentioned = dict.fromkeys(each.metadata.namespace for each in items if each.metadata.namespace)
+    for name in mentioned:
+        if name not in given:
+            metadata = ObjectMeta(name=name, uid=_derived_uid("Namespace", "", name))
+            yield _namespace(Namespace(metadata=metadata))
+
+
+def _dated(items: Iterable[KubeObject], latest: datetime) -> Iterator[KubeObject]:
+    """Only the age of pods and PodGroups matters."""
+    youngest = latest
+    for item in items:
+        if isinstance(item, Pod | PodGroup) and item.metadata.creation_timestamp is None:
+            youngest += timedelta(seconds=1)
+            yield replace(item, metadata=replace(item.metadata, creation_timestamp=youngest))
+        else:
+            yield item

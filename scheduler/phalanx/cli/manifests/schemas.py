@@ -1,0 +1,109 @@
+"""The schema of each kind: from `crds/` for our own, derived from the wire structs for Kubernetes' kinds.
+
+The structs hold only the fields that matter here, so their schemas are open: other fields may be there. What
+a struct cannot say (the values of an operator, say) is added in `_DETAILS`.
+"""
+
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+import yaml
+from msgspec import Struct
+
+from phalanx.cli.manifests.crd_rules import ONE_NUMBER, VALUES_BY_OPERATOR
+from phalanx.model.api.kinds import KINDS
+from phalanx.model.api.meta import ObjectMeta
+from phalanx.model.names import API_VERSION
+from phalanx.resources import data_dir
+
+OPEN: Final = "x-kubernetes-preserve-unknown-fields"
+RULES: Final = "x-kubernetes-validations"
+QUANTITY: Final = "x-kubernetes-int-or-string"
+
+_NODE_OPERATORS: Final = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+_PREEMPTION: Final = {"type": "string", "enum": ["PreemptLowerPriority", "Never"]}
+_TIME: Final = {"type": "string", "format": "date-time"}
+_LABEL_VALUE: Final = {
+    "type": "string",
+    "maxLength": 63,
+    "pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$",
+}
+_NAME: Final = {"type": "string", "maxLength": 253, "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"}
+
+_DETAILS: Final[dict[str, dict[str, dict[str, Any]]]] = {
+    "ObjectMeta": {
+        "name": _NAME,
+        "namespace": {**_NAME, "maxLength": 63},
+        "labels": {"type": "object", "additionalProperties": _LABEL_VALUE},
+        "creationTimestamp": _TIME,
+        "deletionTimestamp": _TIME,
+    },
+    "NodeSelectorRequirement": {"operator": {"type": "string", "enum": _NODE_OPERATORS}},
+    "LabelSelectorRequirement": {"operator": {"type": "string", "enum": _NODE_OPERATORS[:4]}},
+    "PreferredSchedulingTerm": {"weight": {"type": "integer", "minimum": 1, "maximum": 100}},
+    "Taint": {"effect": {"type": "string", "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"]}},
+    "Toleration": {
+        "operator": {"type": "string", "enum": ["Equal", "Exists", "Lt", "Gt", ""]},
+        "effect": {"type": "string", "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute", ""]},
+    },
+    "PodSpec": {"preemptionPolicy": _PREEMPTION},
+    "PriorityClass": {"preemptionPolicy": _PREEMPTION},
+    "Container": {"restartPolicy": {"type": "string", "enum": ["Always", "OnFailure", "Never"]}},
+    "PodStatus": {
+        "phase": {"type": "string", "enum": ["Pending", "Running", "Succeeded", "Failed", "Unknown", ""]}
+    },
+    "StorageClass": {"volumeBindingMode": {"type": "string", "enum": ["Immediate", "WaitForFirstConsumer"]}},
+}
+_RULES: Final = {
+    "NodeSelectorRequirement": [{"message": VALUES_BY_OPERATOR}, {"message": ONE_NUMBER}],
+    "LabelSelectorRequirement": [{"message": VALUES_BY_OPERATOR}],
+}
+
+
+class Schema(Struct, frozen=True):
+    """A schema and what its `$ref`s point to."""
+
+    root: dict[str, Any]
+    definitions: dict[str, dict[str, Any]] = {}
+
+    def resolve(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Follow a reference, and see through `anyOf` with null: nulls are gone from documents."""
+        alternatives = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+        if len(alternatives) == 1:
+            return self.resolve(alternatives[0])
+        if "$ref" in schema:
+            return self.definitions[schema["$ref"].rpartition("/")[2]]
+        if len(alternatives) > 1 and any(each.get("type") == "integer" for each in alternatives):
+            return {**schema, QUANTITY: True}
+        return schema
+
+
+@cache
+def schema_of(kind: str) -> Schema:
+    """The schema of one of KINDS. Metadata is checked alike everywhere."""
+    if KINDS[kind].api_version != API_VERSION:
+        return _derived(KINDS[kind].struct)
+    declared = _declared(KINDS[kind].plural)
+    metadata = _derived(ObjectMeta)
+    properties = {**declared["properties"], "metadata": metadata.root}
+    required = ["metadata", *declared.get("required", ())]
+    return Schema({**declared, "properties": properties, "required": required}, metadata.definitions)
+
+
+def _declared(plural: str) -> dict[str, Any]:
+    text = (data_dir("crds") / f"{plural}.yaml").read_text()
+    definition = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    schema: dict[str, Any] = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def _derived(struct: type[Struct]) -> Schema:
+    (root,), definitions = msgspec.json.schema_components([struct], ref_template="#/{name}")
+    for name, definition in definitions.items():
+        definition[OPEN] = True
+        definition["properties"].update(_DETAILS.get(name, {}))
+        if name in _RULES:
+            definition[RULES] = _RULES[name]
+    definitions["ObjectMeta"]["required"].append("name")
+    return Schema(root, definitions)

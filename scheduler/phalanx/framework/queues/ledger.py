@@ -1,0 +1,98 @@
+"""What queues and their descendants use, over all nodes and per flavor. Plugins read it, statements write.
+
+An account is (queue, node selector of a flavor), or (queue, None) for all nodes. A queue has those of its
+descendants' flavors too. Amounts are immutable mappings, replaced as a whole, so that a statement can put an
+old one back.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+
+from phalanx.framework.queues.queue_tree import QueueTree
+from phalanx.framework.running_sums import RunningSums
+from phalanx.model.names import NodeName, QueueName
+from phalanx.model.nodes import NodeState
+from phalanx.model.queues import Flavor, Selector
+from phalanx.model.resources import NONE, Resources, sum_of
+from phalanx.model.snapshot import Snapshot
+
+Account = tuple[QueueName, Selector | None]
+
+
+def usage_sum(queue: QueueName, selector: Selector | None = None) -> Hashable:
+    """For which purpose the usage of a queue's own pods is summed up, over all nodes or those of a flavor."""
+    return ("usage", queue, selector)
+
+
+class Ledger:
+    """The accounts of all queues, opened from what the snapshot says of their pods."""
+
+    def __init__(self, snapshot: Snapshot, tree: QueueTree, sums: RunningSums) -> None:
+        self._plain: dict[QueueName, tuple[Account, ...]] = {}
+        self._flavored: dict[QueueName, tuple[tuple[Account, frozenset[NodeName]], ...]] = {}
+        selectors = {flavor.node_selector for queue in tree for flavor in queue.flavors}
+        self._nodes = {each: _nodes_with_labels(snapshot.nodes, each) for each in sorted(selectors)}
+        self._selectors = _selectors(tree, lambda flavor: True)
+        self._guaranteed = _selectors(tree, lambda flavor: any(flavor.guarantee.values()))
+        for queue in tree:
+            self._list_accounts(queue.name, tree)
+        self.amounts: dict[Account, Resources] = self._sum_up(snapshot.queue_usage, sums)
+
+    def usage(self, queue: QueueName, selector: Selector | None = None) -> Resources:
+        """What the queue and its descendants use now, over all nodes or over those of one flavor."""
+        return self.amounts.get((queue, selector), NONE)
+
+    def guaranteed(self, queue: QueueName) -> tuple[Selector, ...]:
+        """Sorted node selectors of flavors of which the queue or a descendant is guaranteed something."""
+        return self._guaranteed.get(queue, ())
+
+    def nodes_of(self, selector: Selector) -> frozenset[NodeName]:
+        """The nodes that flavors with this node selector count."""
+        return self._nodes[selector]
+
+    def accounts(self, queue: QueueName, node: NodeName) -> Iterable[Account]:
+        """Every account that a pod of this queue on this node is booked on; none for an unknown queue."""
+        plain = self._plain.get(queue, ())
+        return (*plain, *self._of_flavors(queue, node)) if self._flavored.get(queue) else plain
+
+    def _of_flavors(self, queue: QueueName, node: NodeName) -> Iterable[Account]:
+        return (account for account, nodes in self._flavored[queue] if node in nodes)
+
+    def _list_accounts(self, queue: QueueName, tree: QueueTree) -> None:
+        path = tree.path(queue)
+        self._plain[queue] = tuple((each.name, None) for each in path)
+        self._flavored[queue] = tuple(
+            ((each.name, selector), self._nodes[selector])
+            for each in path
+            for selector in self._selectors[each.name]
+        )
+
+    def _sum_up(
+        self, usage: Mapping[QueueName, Mapping[NodeName, Resources]], sums: RunningSums
+    ) -> dict[Account, Resources]:
+        booked: dict[Account, list[Resources]] = {}
+        for queue in [queue for queue in sorted(usage) if self._plain.get(queue)]:
+            total = sums.total(usage_sum(queue), usage[queue])
+            for account in self._plain[queue]:
+                booked.setdefault(account, []).append(total)
+            for node, amounts in usage[queue].items() if self._flavored[queue] else ():
+                for account in self._of_flavors(queue, node):
+                    booked.setdefault(account, []).append(amounts)
+        return {account: sum_of(each) for account, each in booked.items()}
+
+
+def _selectors(tree: QueueTree, counts: Callable[[Flavor], bool]) -> dict[QueueName, tuple[Selector, ...]]:
+    """Per queue, those of its flavors that count, and of its descendants', sorted."""
+    found: dict[QueueName, set[Selector]] = {queue.name: set() for queue in tree}
+    for queue in tree:
+        mine = [flavor.node_selector for flavor in queue.flavors if counts(flavor)]
+        for above in tree.path(queue.name):
+            found[above.name].update(mine)
+    return {name: tuple(sorted(selectors)) for name, selectors in found.items()}
+
+
+def _nodes_with_labels(nodes: Mapping[NodeName, NodeState], selector: Selector) -> frozenset[NodeName]:
+    return frozenset(
+        name
+        for name, state in nodes.items()
+        if all(state.node.labels.get(key) == value for key, value in selector)
+    )

@@ -1,0 +1,71 @@
+"""The states of pods and gangs within one cycle, and every legal way from one to another."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from phalanx.model.pods import Pod
+
+
+class PodState(StrEnum):
+    """Waiting, bound and ended come from the snapshot; the others live for one cycle."""
+
+    WAITING = "Waiting"
+    ALLOCATED = "Allocated"
+    PIPELINED = "Pipelined"
+    BOUND = "Bound"
+    RELEASING = "Releasing"
+    ENDED = "Ended"
+
+
+class GangState(StrEnum):
+    """What this cycle did with a gang so far."""
+
+    UNTRIED = "Untried"
+    PLACED = "Placed"
+    REFUSED = "Refused"
+    RELEASING = "Releasing"
+
+
+POD_TRANSITIONS: Final[Mapping[PodState, frozenset[PodState]]] = {
+    PodState.WAITING: frozenset({PodState.ALLOCATED, PodState.PIPELINED}),
+    PodState.BOUND: frozenset({PodState.RELEASING}),
+    PodState.ALLOCATED: frozenset(),
+    PodState.PIPELINED: frozenset({PodState.ALLOCATED}),
+    PodState.RELEASING: frozenset(),
+    PodState.ENDED: frozenset(),
+}
+
+GANG_TRANSITIONS: Final[Mapping[GangState, frozenset[GangState]]] = {
+    GangState.UNTRIED: frozenset({GangState.PLACED, GangState.RELEASING, GangState.REFUSED}),
+    GangState.PLACED: frozenset({GangState.PLACED, GangState.REFUSED, GangState.RELEASING}),
+    GangState.REFUSED: frozenset({GangState.RELEASING}),
+    GangState.RELEASING: frozenset({GangState.RELEASING, GangState.REFUSED}),
+}
+"""A placed gang is placed again when surplus members join, and refused when some members find no room.
+A gang that gets a member on one node may lose another one that must be replaced."""
+
+
+class IllegalTransition(Exception):
+    """An action asked for a change that no rule allows: a mistake in the code, never in the input."""
+
+
+def first_state(pod: Pod) -> PodState:
+    """The state in which a pod enters a cycle."""
+    if pod.is_finished:
+        return PodState.ENDED
+    if pod.deleting:
+        return PodState.RELEASING
+    return PodState.WAITING if pod.node is None else PodState.BOUND
+
+
+def check_pod_transition(pod: Pod, before: PodState, after: PodState) -> None:
+    """Raise IllegalTransition unless the table allows it."""
+    if after not in POD_TRANSITIONS[before]:
+        raise IllegalTransition(f"pod {pod}: {before} -> {after}")
+
+
+def check_gang_transition(gang: object, before: GangState, after: GangState) -> None:
+    """Raise IllegalTransition unless the table allows it."""
+    if after not in GANG_TRANSITIONS[before]:
+        raise IllegalTransition(f"gang {gang}: {before} -> {after}")

@@ -1,0 +1,359 @@
+"""Kubernetes' own kinds, reduced to the fields that the scheduler reads or writes.
+
+Everything but a name may be missing, as in a manifest that no API server has defaulted yet. Amounts stay as
+they were written (`Quantity`); `phalanx.model.quantities` turns them into integers.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from phalanx.model.api.meta import Int32, Int64, LabelSelector, ObjectMeta, Wire
+
+Quantity = Int64 | float | str
+"""An amount as it was written. The API server always sends strings; YAML makes numbers of 8 and 0.5."""
+
+# --- Pod ----------------------------------------------------------------------------------------------------
+
+
+class Present(Wire, frozen=True):
+    """Something whose presence matters and whose content does not."""
+
+
+class ResourceRequirements(Wire, frozen=True):
+    """Requests and limits of a container or of a whole pod."""
+
+    requests: Mapping[str, Quantity] = {}
+    limits: Mapping[str, Quantity] = {}
+
+
+class ContainerPort(Wire, frozen=True):
+    """A port that a container opens, on the node when `host_port` is not 0."""
+
+    container_port: Int32 = 0
+    host_port: Int32 = 0
+
+
+class Container(Wire, frozen=True):
+    """A container or init container; `restart_policy` Always makes a sidecar of an init container."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    restart_policy: str | None = None
+    ports: tuple[ContainerPort, ...] = ()
+
+
+class NodeSelectorRequirement(Wire, frozen=True):
+    """One expression over a node's labels or fields: In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Wire, frozen=True):
+    """All expressions hold; a term without any matches no node."""
+
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+
+
+class NodeSelector(Wire, frozen=True):
+    """At least one term holds."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredSchedulingTerm(Wire, frozen=True):
+    """A wish with its weight, 1 to 100."""
+
+    weight: Int32
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(Wire, frozen=True):
+    """Which nodes a pod may and would like to run on."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
+
+
+class PodAffinityTerm(Wire, frozen=True):
+    """Pods by label and namespace, and the node label by which a node is near them or not."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class PodAffinity(Wire, frozen=True):
+    """Affinity or anti-affinity to other pods; of preferences only whether there is any."""
+
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[Present, ...] = ()
+
+
+class Affinity(Wire, frozen=True):
+    """All affinities of a pod."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Wire, frozen=True):
+    """One toleration; an empty operator means Equal."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class SchedulingGate(Wire, frozen=True):
+    """A gate that holds the pod back until its owner removes it."""
+
+    name: str = ""
+
+
+class ClaimSource(Wire, frozen=True):
+    """The PersistentVolumeClaim that a volume mounts."""
+
+    claim_name: str = ""
+
+
+class Volume(Wire, frozen=True):
+    """A volume. Other sources than these two do not matter to placement and are not decoded."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: Present | None = None
+
+
+class PodSpec(Wire, frozen=True):
+    """What a pod asks for."""
+
+    scheduler_name: str = ""
+    node_name: str = ""
+    priority: Int32 | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    resources: ResourceRequirements | None = None
+    overhead: Mapping[str, Quantity] = {}
+    node_selector: Mapping[str, str] = {}
+    affinity: Affinity | None = None
+    topology_spread_constraints: tuple[Present, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    resource_claims: tuple[Present, ...] = ()
+    scheduling_group: Present | None = None
+    host_network: bool = False
+    restart_policy: str = ""
+
+
+class PodCondition(Wire, frozen=True):
+    """One condition of a pod."""
+
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class Terminated(Wire, frozen=True):
+    """How a container ended."""
+
+    exit_code: Int32 = 0
+    reason: str = ""
+    finished_at: datetime | None = None
+
+
+class ContainerState(Wire, frozen=True):
+    """Set for a container that has ended."""
+
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Wire, frozen=True):
+    """What the kubelet has given a container: differs from the spec while a resize is under way."""
+
+    name: str = ""
+    state: ContainerState | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: Mapping[str, Quantity] | None = None
+
+
+class PodStatus(Wire, frozen=True):
+    """How a pod stands."""
+
+    phase: str = ""
+    reason: str = ""
+    start_time: datetime | None = None
+    conditions: tuple[PodCondition, ...] = ()
+    nominated_node_name: str = ""
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resources: ResourceRequirements | None = None
+    allocated_resources: Mapping[str, Quantity] | None = None
+
+
+class Pod(Wire, frozen=True):
+    """A pod."""
+
+    metadata: ObjectMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+# --- Node ---------------------------------------------------------------------------------------------------
+
+
+class Taint(Wire, frozen=True):
+    """One taint."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class NodeSpec(Wire, frozen=True):
+    """Cordon and taints."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeCondition(Wire, frozen=True):
+    """One condition of a node, without what its heartbeats change."""
+
+    type: str
+    status: str = ""
+    last_transition_time: datetime | None = None
+
+
+class NodeStatus(Wire, frozen=True):
+    """What pods may use. Kubelets report `allocatable`; a manifest may have `capacity` alone."""
+
+    allocatable: Mapping[str, Quantity] = {}
+    capacity: Mapping[str, Quantity] = {}
+    conditions: tuple[NodeCondition, ...] = ()
+
+
+class Node(Wire, frozen=True):
+    """A node."""
+
+    metadata: ObjectMeta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+# --- what surrounds them ------------------------------------------------------------------------------------
+
+
+class Namespace(Wire, frozen=True):
+    """A namespace, for its labels."""
+
+    metadata: ObjectMeta
+
+
+class PriorityClass(Wire, frozen=True):
+    """A named priority."""
+
+    metadata: ObjectMeta
+    value: Int32 = 0
+    global_default: bool = False
+    preemption_policy: str | None = None
+
+
+class PodDisruptionBudgetSpec(Wire, frozen=True):
+    """Which pods a budget protects, and how many of them must stay."""
+
+    selector: LabelSelector | None = None
+    min_available: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
+
+
+class PodDisruptionBudgetStatus(Wire, frozen=True):
+    """How many evictions the budget allows now, and for which generation of its spec that was counted."""
+
+    disruptions_allowed: Int32 = 0
+    observed_generation: Int64 = 0
+
+
+class PodDisruptionBudget(Wire, frozen=True):
+    """A budget for voluntary evictions."""
+
+    metadata: ObjectMeta
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+class PersistentVolumeClaimSpec(Wire, frozen=True):
+    """Which volume and class a claim names."""
+
+    volume_name: str = ""
+    storage_class_name: str | None = None
+
+
+class Phase(Wire, frozen=True):
+    """A status of which only the phase matters."""
+
+    phase: str = ""
+
+
+class PersistentVolumeClaim(Wire, frozen=True):
+    """A claim on a volume."""
+
+    metadata: ObjectMeta
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: Phase = Phase()
+
+
+class VolumeNodeAffinity(Wire, frozen=True):
+    """Where a volume can be mounted."""
+
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(Wire, frozen=True):
+    """Where a volume can be mounted."""
+
+    node_affinity: VolumeNodeAffinity | None = None
+
+
+class PersistentVolume(Wire, frozen=True):
+    """A volume."""
+
+    metadata: ObjectMeta
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: Phase = Phase()
+
+
+class StorageClass(Wire, frozen=True):
+    """How volumes of a class are bound: Immediate or WaitForFirstConsumer."""
+
+    metadata: ObjectMeta
+    volume_binding_mode: str | None = None
+
+
+class LeaseSpec(Wire, frozen=True):
+    """Who leads. Times are RFC 3339 with exactly six digits of a second, as Go's MicroTime insists."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: Int32 | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: Int32 | None = None
+
+
+class Lease(Wire, frozen=True):
+    """A Lease of coordination.k8s.io/v1, read and written."""
+
+    metadata: ObjectMeta
+    spec: LeaseSpec = LeaseSpec()

@@ -1,0 +1,91 @@
+"""The kinds that Phalanx reads, in one registry: their struct, and where the API serves them."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.model.api import core
+from phalanx.model.api.node_topology import NodeResourceTopology
+from phalanx.model.api.objects import PodGroup, Queue, Topology
+from phalanx.model.names import API_VERSION
+
+KubeObject = (
+    core.Pod
+    | core.Node
+    | core.Namespace
+    | core.PriorityClass
+    | core.PodDisruptionBudget
+    | core.PersistentVolumeClaim
+    | core.PersistentVolume
+    | core.StorageClass
+    | core.Lease
+    | NodeResourceTopology
+    | PodGroup
+    | Queue
+    | Topology
+)
+
+
+class Kind(Struct, frozen=True):
+    """One kind. `api_version` is "v1" for the core group, "group/version" for the others.
+
+    `optional`: it is of another project, and where the API does not serve it there are no such objects.
+    """
+
+    struct: type[KubeObject]
+    api_version: str
+    plural: str
+    namespaced: bool
+    optional: bool = False
+
+    @property
+    def name(self) -> str:
+        """The kind's name in the API, which is its struct's."""
+        return self.struct.__name__
+
+    @property
+    def api_path(self) -> str:
+        """The path of the API version: /api/v1 or /apis/group/version."""
+        return f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+
+    @property
+    def group(self) -> str:
+        """The API group, empty for the core group: what RBAC rules name."""
+        return self.api_version.rpartition("/")[0]
+
+    def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Path of a collection or an object; without a namespace, the collection of all namespaces."""
+        parts = [self.api_path]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts += [part for part in (self.plural, name, subresource) if part]
+        return "/".join(parts)
+
+
+_ALL = (
+    Kind(core.Pod, "v1", "pods", namespaced=True),
+    Kind(core.Node, "v1", "nodes", namespaced=False),
+    Kind(core.Namespace, "v1", "namespaces", namespaced=False),
+    Kind(core.PersistentVolumeClaim, "v1", "persistentvolumeclaims", namespaced=True),
+    Kind(core.PersistentVolume, "v1", "persistentvolumes", namespaced=False),
+    Kind(core.PriorityClass, "scheduling.k8s.io/v1", "priorityclasses", namespaced=False),
+    Kind(core.PodDisruptionBudget, "policy/v1", "poddisruptionbudgets", namespaced=True),
+    Kind(core.StorageClass, "storage.k8s.io/v1", "storageclasses", namespaced=False),
+    Kind(core.Lease, "coordination.k8s.io/v1", "leases", namespaced=True),
+    Kind(
+        NodeResourceTopology,
+        "topology.node.k8s.io/v1alpha2",
+        "noderesourcetopologies",
+        namespaced=False,
+        optional=True,
+    ),
+    Kind(PodGroup, API_VERSION, "podgroups", namespaced=True),
+    Kind(Queue, API_VERSION, "queues", namespaced=False),
+    Kind(Topology, API_VERSION, "topologies", namespaced=False),
+)
+
+KINDS: Final = {kind.name: kind for kind in _ALL}
+"""Kind name -> Kind."""
+
+WATCHED_KINDS: Final = tuple(name for name in KINDS if name != "Lease")
+"""The kinds that the cache is fed with, in any order."""

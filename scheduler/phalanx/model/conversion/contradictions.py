@@ -1,0 +1,139 @@
+"""What makes a gang unplaceable until its objects change: its PodGroup, its pods, or both together.
+
+The order is that of importance: the first problem is the one that users read first.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+from phalanx.limits import GANG_PROBLEMS_MAX
+from phalanx.model.conversion.membership import GangKey
+from phalanx.model.conversion.pod_groups import PodGroup
+from phalanx.model.conversion.priorities import PriorityLevel, resolve
+from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec
+from phalanx.model.gpu_shares import incompatible_shares, share_of
+from phalanx.model.names import LABEL_MIN_MEMBER, LABEL_QUEUE, LABEL_ROLE, LABEL_SUBGROUP, ShapeKey
+from phalanx.model.pods import Pod
+from phalanx.model.reasons import Objection, Reason
+
+
+def gang_problems(
+    key: GangKey, members: tuple[Pod, ...], group: PodGroup | None, classes: Mapping[str, PriorityLevel]
+) -> tuple[Objection, ...]:
+    """At most GANG_PROBLEMS_MAX problems. Pods that have ended or are being deleted cause none."""
+    found: Iterable[Objection] = _own_problems(members)
+    if key.kind is not GangKind.POD:
+        found = _all_problems(key, members, group, classes)
+    return tuple(islice(found, GANG_PROBLEMS_MAX))
+
+
+def _all_problems(
+    key: GangKey, members: tuple[Pod, ...], group: PodGroup | None, classes: Mapping[str, PriorityLevel]
+) -> Iterator[Objection]:
+    active = [pod for pod in members if not pod.deleting and not pod.is_finished]
+    if group is not None:
+        yield from group.problems
+        if group.priority_class and resolve(group.priority_class, classes) is None:
+            yield Objection(
+                Reason.INVALID_OBJECT,
+                f"PodGroup field spec.priorityClassName: no PriorityClass {group.priority_class!r} exists",
+            )
+    elif key.kind is GangKind.POD_GROUP:
+        yield Objection(
+            Reason.POD_GROUP_NOT_FOUND,
+            f"no PodGroup {key.name!r} exists in namespace {key.namespace}",
+            f"Create PodGroup {key.namespace}/{key.name}, or correct the pods' label",
+        )
+    yield from _disagreements(key, active, group)
+    if group is not None and group.roles:
+        yield from _role_problems(active, group.roles)
+    if key.kind is not GangKind.POD:
+        yield from _subgroup_problems(active, group.subgroups if group is not None else ())
+    yield from _share_problems(active)
+    yield from _own_problems(members)
+
+
+def _disagreements(key: GangKey, active: list[Pod], group: PodGroup | None) -> Iterator[Objection]:
+    """Values in which the members of a gang must be one."""
+    yield from _differ("spec.schedulerName", {pod.scheduler_name: pod for pod in active})
+    if group is None or group.queue is None:
+        yield from _differ(f"label {LABEL_QUEUE}", {pod.queue or "": pod for pod in active})
+    if key.kind is GangKind.LABEL:
+        yield from _differ(f"label {LABEL_MIN_MEMBER}", {str(pod.min_member): pod for pod in active})
+
+
+def _differ(field: str, by_value: Mapping[str, Pod]) -> Iterator[Objection]:
+    """A problem where there is more than one value, with a pod for each of two."""
+    if len(by_value) > 1:
+        (one, first), (other, second) = sorted(by_value.items())[:2]
+        yield Objection(
+            Reason.INCONSISTENT_GANG,
+            f"the members differ in {field}: {one!r} in pod {first.name}, {other!r} in pod {second.name}",
+            "Give all pods of the gang the same value",
+        )
+
+
+def _role_problems(active: list[Pod], roles: tuple[RoleSpec, ...]) -> Iterator[Objection]:
+    """Pods must name one of the roles that their PodGroup declares."""
+    names = [role.name for role in roles]
+    for pod in active:
+        if pod.role not in names:
+            yield Objection(
+                Reason.INCONSISTENT_GANG,
+                f"label {LABEL_ROLE} of pod {pod.name} is {pod.role!r}, not one of {', '.join(names)}",
+                "Set the label to a role of the PodGroup",
+            )
+
+
+def _subgroup_problems(active: list[Pod], subgroups: tuple[SubgroupSpec, ...]) -> Iterator[Objection]:
+    """A subgroup that a pod names must be declared; pods that name none belong to the gang alone."""
+    names = [subgroup.name for subgroup in subgroups]
+    for pod in active:
+        if pod.subgroup and pod.subgroup not in names:
+            known = f"not one of {', '.join(names)}" if names else "and the gang declares no subgroups"
+            yield Objection(
+                Reason.INCONSISTENT_GANG,
+                f"label {LABEL_SUBGROUP} of pod {pod.name} is {pod.subgroup!r}, {known}",
+                "Set the label to a subgroup of the PodGroup",
+            )
+
+
+def _share_problems(active: list[Pod]) -> Iterator[Objection]:
+    """Members that wait are placed together, and only such shares can be proven to fit side by side."""
+    shapes = {pod.shape.key: pod.shape for pod in active}
+    asked = {key: share_of(shape.requests) for key, shape in shapes.items()}
+    if not any(asked.values()):
+        return
+    shares = {share: pod.name for pod in active if pod.is_waiting and (share := asked[pod.shape.key])}
+    pair = incompatible_shares(shares)
+    if pair is not None:
+        one, other = (f"{name} {amount} in pod {shares[name, amount]}" for name, amount in pair)
+        yield Objection(
+            Reason.UNSUPPORTED_FIELD,
+            f"the annotations of members ask for shares that do not go together yet: {one}, {other}",
+            "Give the members one share, or shares of which one is a multiple of the other",
+        )
+
+
+def _own_problems(members: tuple[Pod, ...]) -> Iterator[Objection]:
+    """What is wrong with waiting pods themselves; the same label or shape is told once."""
+    told: set[Objection | ShapeKey] = set()
+    for pod in members:
+        if not pod.is_waiting:
+            continue
+        for problem in pod.problems:
+            if problem not in told:
+                told.add(problem)
+                yield problem
+        if pod.shape.key not in told:
+            told.add(pod.shape.key)
+            yield from _shape_problems(pod)
+
+
+def _shape_problems(pod: Pod) -> Iterator[Objection]:
+    for fault in pod.shape.invalid:
+        yield Objection(Reason.INVALID_OBJECT, f"pod {pod.name}: {fault}")
+    for path in pod.shape.unsupported:
+        yield Objection(
+            Reason.UNSUPPORTED_FIELD, f"pod {pod.name}: {path} is not supported yet", f"Remove {path}"
+        )

@@ -1,0 +1,54 @@
+"""Nodes: the wire form as the scheduler's own struct."""
+
+from collections.abc import Iterable, Mapping
+
+from phalanx.limits import NODE_JOIN_GRACE_S
+from phalanx.model.api import core
+from phalanx.model.conversion.metadata import identity, seconds
+from phalanx.model.conversion.shares import add_shared_devices
+from phalanx.model.names import NodeName
+from phalanx.model.nodes import Node, Taint
+from phalanx.model.quantities import InvalidQuantity, capacity_amount
+from phalanx.model.reasons import Objection, Reason
+
+
+def read_node(written: core.Node) -> Node:
+    """A node. Without allocatable its capacity counts, as the API server defaults it."""
+    meta, status = written.metadata, written.status
+    field = "allocatable" if status.allocatable else "capacity"
+    problems: list[Objection] = []
+    conditions = sorted(status.conditions, key=lambda each: each.type)
+    amounts = read_capacity(status.allocatable or status.capacity, f"status.{field}", problems)
+    return Node(
+        name=NodeName(meta.name),
+        uid=identity("Node", meta),
+        labels=dict(sorted(meta.labels.items())),
+        taints=tuple(Taint(key=t.key, effect=t.effect, value=t.value) for t in written.spec.taints),
+        unschedulable=written.spec.unschedulable,
+        allocatable=add_shared_devices(amounts, meta.labels, problems),
+        problems=tuple(problems),
+        conditions={each.type: each.status for each in conditions},
+        turned=_turned(conditions, joined=seconds(meta.creation_timestamp)),
+    )
+
+
+def _turned(conditions: Iterable[core.NodeCondition], *, joined: int) -> dict[str, int]:
+    """Not what a node has told since it joined, whichever clock is ahead, nor what says that it is as old.
+
+    Nothing of a manifest that does not say when its node joined.
+    """
+    told = {each.type: seconds(each.last_transition_time) for each in conditions}
+    return {kind: at for kind, at in told.items() if joined and at > joined + NODE_JOIN_GRACE_S}
+
+
+def read_capacity(
+    written: Mapping[str, core.Quantity], path: str, problems: list[Objection]
+) -> Mapping[str, int]:
+    """Amounts that are offered, rounded down, sorted by name, without those that cannot be read."""
+    amounts = {}
+    for name, quantity in sorted(written.items()):
+        try:
+            amounts[name] = capacity_amount(name, quantity)
+        except InvalidQuantity as invalid:
+            problems.append(Objection(Reason.INVALID_OBJECT, f"{path}[{name}]: {invalid}"))
+    return amounts

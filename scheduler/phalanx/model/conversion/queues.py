@@ -1,0 +1,195 @@
+"""Queues: each object as the scheduler's own struct, and the tree that they form."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeVar
+
+from msgspec import structs
+
+from phalanx.limits import SHOWN_QUEUES
+from phalanx.model.api.meta import LabelSelector
+from phalanx.model.api.objects import Queue as WireQueue
+from phalanx.model.api.phalanx import QueueSpec, QueueStatus, Reclaim
+from phalanx.model.conversion.durations import milliseconds
+from phalanx.model.conversion.metadata import seconds
+from phalanx.model.conversion.nodes import read_capacity
+from phalanx.model.names import DEFAULT_QUEUE, QueueName
+from phalanx.model.pods import Requirement, Term
+from phalanx.model.quantities import InvalidQuantity, capacity_amount
+from phalanx.model.queues import (
+    DEFAULT,
+    Admission,
+    Backfill,
+    Cell,
+    Flavor,
+    Objective,
+    Ordering,
+    PastUsage,
+    Queue,
+    QueueState,
+)
+from phalanx.model.reasons import Objection, Reason
+from phalanx.model.resources import CPU
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def read_queue(written: WireQueue) -> Queue:
+    """One queue, with the parent that it names whether that exists or not."""
+    spec = written.spec
+    problems: list[Objection] = []
+    weight = spec.weight if spec.weight is not None else 1
+    if weight < 1:
+        problems.append(Objection(Reason.INVALID_OBJECT, f"spec.weight: {weight} is not at least 1"))
+    return Queue(
+        name=QueueName(written.metadata.name),
+        parent=QueueName(spec.parent) if spec.parent else None,
+        weight=max(weight, 1),
+        priority=spec.priority or 0,
+        namespace_selector=_namespaces(spec.namespace_selector, problems),
+        guarantee=read_capacity(spec.guarantee, "spec.guarantee", problems),
+        limit=read_capacity(spec.limit, "spec.limit", problems),
+        flavors=_flavors(spec, problems),
+        cells=_cells(spec, problems),
+        objective=_known(Objective, spec.objective, "spec.objective", problems),
+        admission=_admission(spec, problems),
+        ordering=_ordering(spec, problems),
+        user_label=spec.user_label or "",
+        state=_known(QueueState, spec.state, "spec.state", problems) or QueueState.OPEN,
+        reclaim_min_runtime_ms=_reclaim_min_runtime(spec.reclaim, problems),
+        backfill=_known(Backfill, spec.backfill, "spec.backfill", problems),
+        past=_past(written.status),
+        problems=tuple(problems),
+    )
+
+
+def _past(status: QueueStatus) -> PastUsage | None:
+    """What we wrote ourselves, or a scheduler before us; what cannot be read is left out."""
+    try:
+        at = datetime.fromisoformat(status.average_use_at or "")
+    except ValueError:
+        return None
+    amounts: dict[str, int] = {}
+    for name, quantity in sorted(status.average_use.items()):
+        with suppress(InvalidQuantity):
+            amounts[name] = capacity_amount(CPU, quantity)
+    return PastUsage(amounts, seconds(at) * 1000)
+
+
+def _flavors(spec: QueueSpec, problems: list[Objection]) -> tuple[Flavor, ...]:
+    return tuple(
+        Flavor(
+            name=flavor.name,
+            node_selector=tuple(sorted(flavor.node_selector.items())),
+            guarantee=read_capacity(flavor.guarantee, f"spec.flavors[{flavor.name}].guarantee", problems),
+            limit=read_capacity(flavor.limit, f"spec.flavors[{flavor.name}].limit", problems),
+        )
+        for flavor in spec.flavors
+    )
+
+
+def _cells(spec: QueueSpec, problems: list[Objection]) -> tuple[Cell, ...]:
+    for cell in spec.cells:
+        if cell.count < 1:
+            message = f"spec.cells[{cell.level}].count: {cell.count} is not at least 1"
+            problems.append(Objection(Reason.INVALID_OBJECT, message))
+    return tuple(Cell(cell.level, cell.count, cell.topology or "") for cell in spec.cells if cell.count >= 1)
+
+
+def _ordering(spec: QueueSpec, problems: list[Objection]) -> Ordering:
+    ordering = _known(Ordering, spec.ordering, "spec.ordering", problems) or Ordering.PRIORITY_FIFO
+    if ordering is Ordering.FAIR_USERS and not spec.user_label:
+        message = "spec.userLabel: ordering FairUsers needs it, the pod label that names the user"
+        problems.append(Objection(Reason.INVALID_OBJECT, message))
+    return ordering
+
+
+def _admission(spec: QueueSpec, problems: list[Objection]) -> Admission | None:
+    admission = _known(Admission, spec.admission, "spec.admission", problems)
+    if admission is Admission.MOST_VALUE and spec.ordering not in (None, Ordering.PRIORITY_FIFO):
+        message = "spec.admission: MostValue needs ordering PriorityFIFO, the others say who comes next"
+        problems.append(Objection(Reason.INVALID_OBJECT, message))
+    return admission
+
+
+def _known(kind: type[E], written: str | None, path: str, problems: list[Objection]) -> E | None:
+    """None without a value, and for one that is none of the kind's."""
+    known = {str(value): value for value in kind}
+    if written and written not in known:
+        message = f"{path}: {written!r} is none of {', '.join(known)}"
+        problems.append(Objection(Reason.INVALID_OBJECT, message))
+    return known.get(written) if written else None
+
+
+def _reclaim_min_runtime(written: Reclaim | None, problems: list[Objection]) -> int:
+    if written is None or written.min_runtime is None:
+        return 0
+    runtime = milliseconds(written.min_runtime)
+    if runtime is None:
+        message = "spec.reclaim.minRuntime: expected a duration such as 1h30m"
+        problems.append(Objection(Reason.INVALID_OBJECT, message))
+    return runtime or 0
+
+
+def _namespaces(selector: LabelSelector | None, problems: list[Objection]) -> Term | None:
+    """None where every namespace may submit: without a selector, and with an empty one."""
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return None
+    requirements = [
+        Requirement(key=key, operator="In", values=(value,))
+        for key, value in sorted(selector.match_labels.items())
+    ]
+    for index, expression in enumerate(selector.match_expressions):
+        if expression.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            path = f"spec.namespaceSelector.matchExpressions[{index}].operator"
+            problems.append(
+                Objection(Reason.INVALID_OBJECT, f"{path}: {expression.operator!r} is not an operator here")
+            )
+        requirements.append(
+            Requirement(key=expression.key, operator=expression.operator, values=expression.values)
+        )
+    return Term(requirements=tuple(requirements))
+
+
+def queue_tree(queues: Iterable[Queue]) -> Mapping[QueueName, Queue]:
+    """All queues by name, `default` among them, sorted by name.
+
+    A queue whose parent does not exist, and each queue of a cycle, loses its parent and says so.
+    """
+    by_name = {DEFAULT_QUEUE: DEFAULT, **{queue.name: queue for queue in queues}}
+    return {name: _rooted(by_name[name], by_name) for name in sorted(by_name)}
+
+
+def _rooted(queue: Queue, by_name: Mapping[QueueName, Queue]) -> Queue:
+    if queue.parent is None:
+        return queue
+    if queue.parent not in by_name:
+        return _cut(queue, f"spec.parent: no Queue {queue.parent!r} exists")
+    above = _ancestors(queue, by_name)
+    if queue.name in above:
+        return _cut(queue, f"spec.parent: the queue is its own ancestor, by way of {_listed(above)}")
+    return queue
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first SHOWN_QUEUES of them."""
+    more = len(names) - SHOWN_QUEUES
+    return ", ".join(names[:SHOWN_QUEUES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _ancestors(queue: Queue, by_name: Mapping[QueueName, Queue]) -> tuple[QueueName, ...]:
+    """Parents upwards, each once: the walk ends at a root or where it comes back to a queue it has seen."""
+    seen: dict[QueueName, None] = {}
+    parent = queue.parent
+    while parent is not None and parent not in seen:
+        seen[parent] = None
+        above = by_name.get(parent)
+        parent = above.parent if above is not None else None
+    return tuple(seen)
+
+
+def _cut(queue: Queue, message: str) -> Queue:
+    problem = Objection(Reason.QUEUE_INVALID, message)
+    return structs.replace(queue, parent=None, problems=(*queue.problems, problem))

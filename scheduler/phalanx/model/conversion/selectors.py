@@ -1,0 +1,108 @@
+"""Node selectors and tolerations, as pods and volumes write them."""
+
+import re
+from typing import Final
+
+from phalanx.model.api import core
+from phalanx.model.pods import Requirement, Term, Toleration, WeightedTerm
+
+_ANY: Final = 1 << 31
+_VALUE_COUNTS: Final = {
+    "In": (1, _ANY),
+    "NotIn": (1, _ANY),
+    "Exists": (0, 0),
+    "DoesNotExist": (0, 0),
+    "Gt": (1, 1),
+    "Lt": (1, 1),
+}
+"""Per operator, how few and how many values it takes."""
+
+_FIELD: Final = "metadata.name"
+_INT64_END: Final = 1 << 63
+_INTEGER: Final = re.compile(r"[+-]?(?=[0-9])0*([0-9]{0,19})", re.ASCII)
+_EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
+_WEIGHTS: Final = range(1, 101)
+
+
+def read_selector(selector: core.NodeSelector, path: str, wrong: list[str]) -> tuple[Term, ...]:
+    """The alternatives of a required selector. One without any matches no node, as one empty term does."""
+    terms = (
+        read_term(term, f"{path}.nodeSelectorTerms[{index}]", wrong)
+        for index, term in enumerate(selector.node_selector_terms)
+    )
+    return tuple(terms) or (Term(),)
+
+
+def read_preferred(
+    terms: tuple[core.PreferredSchedulingTerm, ...], path: str, wrong: list[str]
+) -> tuple[WeightedTerm, ...]:
+    """Wishes with their weights."""
+    for index, term in enumerate(terms):
+        if term.weight not in _WEIGHTS:
+            wrong.append(f"{path}[{index}].weight: {term.weight} is not between 1 and 100")
+    return tuple(
+        WeightedTerm(
+            weight=term.weight, term=read_term(term.preference, f"{path}[{index}].preference", wrong)
+        )
+        for index, term in enumerate(terms)
+    )
+
+
+def read_term(term: core.NodeSelectorTerm, path: str, wrong: list[str]) -> Term:
+    """One term; what makes no sense in it is appended to `wrong` as "path: what is wrong"."""
+    for field, requirements in (
+        ("matchExpressions", term.match_expressions),
+        ("matchFields", term.match_fields),
+    ):
+        for index, requirement in enumerate(requirements):
+            fault = _fault(requirement, on_field=field == "matchFields")
+            if fault:
+                wrong.append(f"{path}.{field}[{index}].{fault}")
+    on_labels = (_requirement(requirement, on_field=False) for requirement in term.match_expressions)
+    on_fields = (_requirement(requirement, on_field=True) for requirement in term.match_fields)
+    return Term(requirements=(*on_labels, *on_fields))
+
+
+def _requirement(requirement: core.NodeSelectorRequirement, *, on_field: bool) -> Requirement:
+    return Requirement(
+        key=requirement.key, operator=requirement.operator, values=requirement.values, on_field=on_field
+    )
+
+
+def _fault(requirement: core.NodeSelectorRequirement, *, on_field: bool) -> str:
+    """What the API server would refuse in this requirement, empty when nothing."""
+    operator, values = requirement.operator, requirement.values
+    fewest, most = _VALUE_COUNTS.get(operator, (_ANY, 0))
+    if fewest == _ANY or (on_field and operator not in ("In", "NotIn")):
+        return f"operator: {operator!r} is not an operator here"
+    if on_field and requirement.key != _FIELD:
+        return f"key: {requirement.key!r} is not a field that can be selected, expected {_FIELD}"
+    if not fewest <= len(values) <= (1 if on_field else most):
+        return f"values: {len(values)} values do not go with {operator}"
+    if operator in ("Gt", "Lt") and not _is_integer(values[0]):
+        return f"values[0]: {values[0]!r} is not an integer"
+    return ""
+
+
+def _is_integer(text: str) -> bool:
+    """Whether Go reads it as a 64-bit integer."""
+    form = _INTEGER.fullmatch(text)
+    return form is not None and int(form[1] or "0") < _INT64_END
+
+
+def read_tolerations(
+    tolerations: tuple[core.Toleration, ...], wrong: list[str], unsupported: list[str]
+) -> tuple[Toleration, ...]:
+    """All tolerations once, in a fixed order: theirs does not matter."""
+    for index, toleration in enumerate(tolerations):
+        path = f"spec.tolerations[{index}]"
+        if toleration.operator in ("Lt", "Gt"):
+            unsupported.append(f"{path}.operator")
+        elif toleration.operator not in ("", "Equal", "Exists"):
+            wrong.append(f"{path}.operator: {toleration.operator!r} is not an operator here")
+        elif not toleration.key and toleration.operator != "Exists":
+            wrong.append(f"{path}.operator: must be Exists where there is no key")
+        if toleration.effect not in _EFFECTS:
+            wrong.append(f"{path}.effect: {toleration.effect!r} is not an effect")
+    each = {(t.key, t.operator or "Equal", t.value, t.effect) for t in tolerations}
+    return tuple(Toleration(*toleration) for toleration in sorted(each))

@@ -1,0 +1,154 @@
+"""Shapes: what makes pods interchangeable to the scheduler, shared between all pods that have it."""
+
+from hashlib import blake2b
+from sys import intern
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from msgspec import structs
+from msgspec.msgpack import Encoder
+
+from phalanx.limits import POD_REQUEST_MAX
+from phalanx.model.api import core
+from phalanx.model.conversion.affinity_terms import per_pod_labels, read_pod_terms
+from phalanx.model.conversion.numa import read_numa_request
+from phalanx.model.conversion.ranks import OWN_LABELS
+from phalanx.model.conversion.requests import pod_requests
+from phalanx.model.conversion.selectors import read_preferred, read_selector, read_tolerations
+from phalanx.model.conversion.shares import add_gpu_share
+from phalanx.model.conversion.unsupported import unsupported_fields
+from phalanx.model.names import ShapeKey
+from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
+from phalanx.model.resources import PODS, Resources
+
+_REQUIRED: Final = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+
+_KEY_BYTES: Final = 16
+_as_written: Final = Encoder().encode
+_canonical: Final = Encoder(order="sorted").encode
+
+
+class ShapeCache:
+    """Hands out one PodShape per key. Shapes that no pod has any more are forgotten.
+
+    Pods of one template are written alike, so what was read once is found by its encoded form: that costs a
+    few microseconds, reading a shape about a hundred.
+    """
+
+    def __init__(self) -> None:
+        self._by_key: WeakValueDictionary[ShapeKey, PodShape] = WeakValueDictionary()
+        self._as_written: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
+        self._labels: WeakValueDictionary[tuple[tuple[str, str], ...], PodLabels] = WeakValueDictionary()
+
+    def of(self, pod: core.Pod) -> PodShape:
+        """The pod's shape; the same object for equal shapes."""
+        written = _as_written(_what_shapes(pod))
+        shape = self._as_written.get(written)
+        if shape is None:
+            shape = read_shape(pod)
+            shape = self._by_key.setdefault(shape.key, shape)
+            self._as_written[written] = shape
+        return shape
+
+    def labels_of(self, pod: core.Pod) -> tuple[PodLabels, PodLabels]:
+        """The labels that pods of a workload share, and those that do not; equal ones are one object.
+
+        The others are nearly the same in all workloads, so that they cost little, too.
+        """
+        written = pod.metadata.labels
+        if not written:
+            return NO_LABELS, NO_LABELS
+        keys = sorted(written)
+        shared = self._kept([(key, written[key]) for key in keys if key not in OWN_LABELS])
+        own = [(key, written[key]) for key in keys if key in OWN_LABELS]
+        return shared, self._kept(own) if own else NO_LABELS
+
+    def _kept(self, pairs: list[tuple[str, str]]) -> PodLabels:
+        key = tuple(pairs)
+        known = self._labels.get(key)
+        if known is None:
+            key = tuple([(intern(name), intern(value)) for name, value in pairs])
+            known = self._labels[key] = PodLabels(key)
+        return known
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+
+def read_shape(pod: core.Pod) -> PodShape:
+    """The shape of a pod, with all that is wrong with it or not supported in it."""
+    spec = pod.spec
+    wrong: list[str] = []
+    unsupported = list(unsupported_fields(spec))
+    affinity = spec.affinity or core.Affinity()
+    node_affinity = affinity.node_affinity or core.NodeAffinity()
+    required = node_affinity.required_during_scheduling_ignored_during_execution
+    preferred = node_affinity.preferred_during_scheduling_ignored_during_execution
+    shape = PodShape(
+        key=ShapeKey(""),
+        requests=add_gpu_share(pod_requests(pod, wrong), pod.metadata.annotations, wrong),
+        node_selector=tuple(sorted(spec.node_selector.items())),
+        required_affinity=() if required is None else read_selector(required, _REQUIRED, wrong),
+        preferred_affinity=read_preferred(preferred, _PREFERRED, wrong),
+        tolerations=read_tolerations(spec.tolerations, wrong, unsupported),
+        claims=_claims(spec, wrong),
+        affinity=read_pod_terms(affinity.pod_affinity, "podAffinity", pod.metadata, wrong),
+        anti_affinity=read_pod_terms(affinity.pod_anti_affinity, "podAntiAffinity", pod.metadata, wrong),
+        numa=read_numa_request(pod),
+    )
+    shape = structs.replace(shape, unsupported=tuple(unsupported), invalid=tuple(wrong))
+    return structs.replace(shape, key=_key(shape, pod.metadata.namespace))
+
+
+def shape_of_requests(requests: Resources) -> PodShape:
+    """The shape of pods of which only the requests are known, each at most POD_REQUEST_MAX."""
+    capped = {name: min(amount, POD_REQUEST_MAX) for name, amount in requests.items() if amount}
+    shape = PodShape(key=ShapeKey(""), requests=dict(sorted({**capped, PODS: 1}.items())))
+    return structs.replace(shape, key=_key(shape, ""))
+
+
+def _claims(spec: core.PodSpec, wrong: list[str]) -> tuple[str, ...]:
+    """Names of the PersistentVolumeClaims that the pod mounts, each once."""
+    names = set()
+    for index, volume in enumerate(spec.volumes):
+        if volume.persistent_volume_claim is not None:
+            names.add(volume.persistent_volume_claim.claim_name)
+            if not volume.persistent_volume_claim.claim_name:
+                wrong.append(f"spec.volumes[{index}].persistentVolumeClaim.claimName: is empty")
+    return tuple(sorted(names))
+
+
+def _key(shape: PodShape, namespace: str) -> ShapeKey:
+    """Digest of the content, the same in every process; claims mean something in their namespace only."""
+    content = _canonical((shape, namespace if shape.claims else ""))
+    return ShapeKey(blake2b(content, digest_size=_KEY_BYTES).hexdigest())
+
+
+def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
+    """Everything of a pod that `read_shape` looks at."""
+    spec, status, annotations = pod.spec, pod.status, pod.metadata.annotations
+    resizing = any(condition.type == "PodResizePending" for condition in status.conditions)
+    return (
+        spec.containers,
+        spec.init_containers,
+        spec.resources,
+        spec.overhead,
+        spec.node_selector,
+        spec.affinity,
+        spec.topology_spread_constraints,
+        spec.tolerations,
+        spec.volumes,
+        spec.resource_claims,
+        spec.scheduling_group,
+        spec.host_network,
+        status.container_statuses,
+        status.init_container_statuses,
+        status.resources,
+        status.allocated_resources,
+        status.conditions if resizing else (),
+        pod.metadata.namespace if spec.volumes or spec.affinity is not None else "",
+        per_pod_labels(spec.affinity, pod.metadata.labels),
+        annotations.gpu_share,
+        annotations.gpu_memory,
+    )

@@ -1,0 +1,123 @@
+"""Why a gang is not placed: a closed list of reasons, and the one form in which everything refuses."""
+
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.model.names import GangId
+
+NODES: Final = "nodes"
+"""How the subject of evidence about nodes begins: its `count` says how many they are."""
+
+
+class Category(StrEnum):
+    """What the reader should do about a reason: wait, correct the object, or ask for another cluster."""
+
+    WAITING = "Waiting"
+    MISCONFIGURED = "Misconfigured"
+    IMPOSSIBLE = "Impossible"
+
+
+class Reason(StrEnum):
+    """The dominant reason of a verdict. The value is what users read in conditions, events and metrics."""
+
+    SCHEDULING_GATED = "SchedulingGated"
+    MEMBERS_MISSING = "MembersMissing"
+    POD_GROUP_NOT_FOUND = "PodGroupNotFound"
+    NOT_A_MEMBER = "NotAMember"
+    INCONSISTENT_GANG = "InconsistentGang"
+    UNSUPPORTED_FIELD = "UnsupportedField"
+    INVALID_OBJECT = "InvalidObject"
+    QUEUE_NOT_FOUND = "QueueNotFound"
+    QUEUE_NOT_LEAF = "QueueNotLeaf"
+    QUEUE_INVALID = "QueueInvalid"
+    NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"
+    QUEUE_CLOSED = "QueueClosed"
+    QUEUE_HELD = "QueueHeld"
+    BLOCKED_BY_QUEUE_HEAD = "BlockedByQueueHead"
+    QUEUE_LIMIT = "QueueLimit"
+    ABOVE_QUEUE_LIMIT = "AboveQueueLimit"
+    TOPOLOGY_NOT_FOUND = "TopologyNotFound"
+    VOLUME_NOT_BOUND = "VolumeNotBound"
+    NO_ELIGIBLE_NODE = "NoEligibleNode"
+    POD_AFFINITY = "PodAffinity"
+    INSUFFICIENT_CAPACITY = "InsufficientCapacity"
+    ABOVE_CLUSTER_CAPACITY = "AboveClusterCapacity"
+    NO_DOMAIN_FITS = "NoDomainFits"
+    ABOVE_DOMAIN_CAPACITY = "AboveDomainCapacity"
+    NOT_TRIED_YET = "NotTriedYet"
+    BACKOFF_AFTER_FAILURE = "BackoffAfterFailure"
+    RECOVERING = "Recovering"
+    CELLS_RESERVED = "CellsReserved"
+    CAPACITY_RESERVED = "CapacityReserved"
+    RESERVATION_EXPIRED = "ReservationExpired"
+    EVICTION_IN_PROGRESS = "EvictionInProgress"
+    PREEMPTED = "Preempted"
+    WOULD_DELAY_RESERVATION = "WouldDelayReservation"
+    BREAKER_OPEN = "BreakerOpen"
+    NODES_UNAVAILABLE = "NodesUnavailable"
+
+    @property
+    def category(self) -> Category:
+        """Whether a user waits, corrects something, or can never be served by this cluster."""
+        return _STANDING.get(self, Category.WAITING)
+
+
+_STANDING = {
+    Reason.POD_GROUP_NOT_FOUND: Category.MISCONFIGURED,
+    Reason.NOT_A_MEMBER: Category.MISCONFIGURED,
+    Reason.INCONSISTENT_GANG: Category.MISCONFIGURED,
+    Reason.UNSUPPORTED_FIELD: Category.MISCONFIGURED,
+    Reason.INVALID_OBJECT: Category.MISCONFIGURED,
+    Reason.QUEUE_NOT_FOUND: Category.MISCONFIGURED,
+    Reason.QUEUE_NOT_LEAF: Category.MISCONFIGURED,
+    Reason.QUEUE_INVALID: Category.MISCONFIGURED,
+    Reason.NAMESPACE_NOT_ALLOWED: Category.MISCONFIGURED,
+    Reason.QUEUE_CLOSED: Category.MISCONFIGURED,
+    Reason.TOPOLOGY_NOT_FOUND: Category.MISCONFIGURED,
+    Reason.ABOVE_QUEUE_LIMIT: Category.IMPOSSIBLE,
+    Reason.NO_ELIGIBLE_NODE: Category.IMPOSSIBLE,
+    Reason.ABOVE_CLUSTER_CAPACITY: Category.IMPOSSIBLE,
+    Reason.ABOVE_DOMAIN_CAPACITY: Category.IMPOSSIBLE,
+}
+
+
+class Evidence(Struct, frozen=True):
+    """One fact behind a verdict: what was looked at, and what was found there."""
+
+    subject: str
+    finding: str
+    count: int = 1
+
+
+class ExpectedStart(Struct, frozen=True):
+    """When a gang that waits is to start: milliseconds since the epoch, and in words what they rest on."""
+
+    at: int
+    earliest: int
+    latest: int
+    method: str
+
+
+class Verdict(Struct, frozen=True):
+    """Why a gang waits: one dominant reason in plain words, its evidence, and what would change it.
+
+    `start` is set for a gang that is promised one.
+    """
+
+    gang: GangId
+    group: str
+    reason: Reason
+    message: str
+    evidence: tuple[Evidence, ...] = ()
+    next_step: str = ""
+    start: ExpectedStart | None = None
+
+
+class Objection(Struct, frozen=True):
+    """Something wrong with an object itself, found while reading it; it becomes the gang's verdict."""
+
+    reason: Reason
+    message: str
+    next_step: str = ""

@@ -1,0 +1,18 @@
+"""Where the files that ship beside the code are: CRDs and the Go module of the local control plane."""
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+_CHECKOUT_FOLDERS = {"crds": "crds", "controlplane": "deploy/controlplane"}
+
+
+def data_dir(name: str) -> Path:
+    """Folder of the data set `name` (`crds` or `controlplane`): the installed copy, else the checkout's own.
+
+    Raises KeyError for an unknown name and FileNotFoundError where neither exists.
+    """
+    candidates = (_PACKAGE / "_data" / name, _PACKAGE.parents[1] / _CHECKOUT_FOLDERS[name])
+    for candidate in candidates:
+        if candidate.is_dir():
+            return candidate
+    raise FileNotFoundError(f"data set {name!r} is in none of {', '.join(map(str, candidates))}")

@@ -1,0 +1,58 @@
+"""The status of a Queue, computed from what a cycle saw of it. Pure; somebody else writes it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from phalanx.kube.timestamps import format_time
+from phalanx.model.api.phalanx import Condition, QueueStatus
+from phalanx.model.decisions import QueueReport
+from phalanx.model.queues import PastUsage
+from phalanx.model.reasons import Objection
+from phalanx.model.resources import CPU
+
+READY: Final = "Ready"
+"""The condition that is False while the queue contradicts itself or sets a field that is not implemented."""
+
+GUARANTEED: Final = "Guaranteed"
+"""The condition that is False while not all that the queue guarantees can be kept; only where it does any."""
+
+
+def status_of(report: QueueReport, *, now_ms: int) -> QueueStatus:
+    """Amounts as Kubernetes quantities."""
+    return QueueStatus(
+        allocated=_quantities(report.allocated),
+        guarantee=_quantities(report.guarantee),
+        fair_share=_quantities(report.fair_share),
+        borrowed=_quantities(report.borrowed),
+        average_use=_thousandths(report.past),
+        average_use_at=format_time(report.past.at) if report.past is not None else None,
+        pending_gangs=report.pending_gangs,
+        pending_pods=report.pending_pods,
+        conditions=tuple(_conditions(report, now_ms=now_ms)),
+    )
+
+
+def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
+    return {name: f"{amount}m" if name == CPU else str(amount) for name, amount in sorted(amounts.items())}
+
+
+def _thousandths(past: PastUsage | None) -> dict[str, str]:
+    return {name: f"{amount}m" for name, amount in sorted(past.amounts.items())} if past is not None else {}
+
+
+def _conditions(report: QueueReport, *, now_ms: int) -> Iterator[Condition]:
+    yield _condition(READY, "Accepted", report.problems, now_ms=now_ms)
+    if report.guarantee or report.unmet_guarantees:
+        yield _condition(GUARANTEED, "Kept", report.unmet_guarantees, now_ms=now_ms)
+
+
+def _condition(kind: str, otherwise: str, problems: Sequence[Objection], *, now_ms: int) -> Condition:
+    """False because of the first problem; True for the other reason without any."""
+    problem = problems[0] if problems else None
+    return Condition(
+        type=kind,
+        status="False" if problem else "True",
+        reason=problem.reason.value if problem else otherwise,
+        message=problem.message if problem else "",
+        last_transition_time=format_time(now_ms),
+    )

@@ -1,0 +1,282 @@
+"""The constraints of the counting model: one small function each, named as in logs and explanations."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from ortools.sat.python import cp_model
+
+from phalanx.model.rules import PodAffinityRule, PodAntiAffinityRule
+from phalanx.solver.anchors import anchored, homes
+from phalanx.solver.counting.model import CountingModel
+from phalanx.solver.counting.node_groups import Group
+from phalanx.solver.objective import is_domain
+from phalanx.solver.problem_rules import Bond
+
+Constraint = Callable[[CountingModel], None]
+Opened = dict[int, cp_model.IntVar]
+
+CONSTRAINTS: Final[dict[str, Constraint]] = {}
+"""Every constraint by name, in the order in which they are added."""
+
+_COVER_BITS = 20
+"""Amounts in cover cuts keep this many bits: enough to count domains, small enough for the solver's cuts."""
+
+
+def constraint(name: str) -> Callable[[Constraint], Constraint]:
+    """Registers a constraint under a name that no other one has."""
+
+    def register(function: Constraint) -> Constraint:
+        if name in CONSTRAINTS:
+            raise ValueError(f"two constraints are named {name}")
+        CONSTRAINTS[name] = function
+        return function
+
+    return register
+
+
+@constraint("role-counts")
+def role_counts(model: CountingModel) -> None:
+    """At least the minimum and at most the maximum of each role is placed."""
+    for role, demand in enumerate(model.problem.roles):
+        pods = model.pods_of(role, range(len(model.groups)))
+        model.cp.add_linear_constraint(model.total(pods), demand.minimum, demand.maximum)
+
+
+@constraint("capacity-patterns")
+def capacity_patterns(model: CountingModel) -> None:
+    """Nodes with several patterns: each node uses one, and the pods fit into the patterns used."""
+    for index, group in enumerate(model.groups):
+        if len(group.patterns) < 2:
+            continue
+        used = [model.used[index, pattern] for pattern in range(len(group.patterns))]
+        model.cp.add(model.total(used) <= len(group.nodes))
+        for role in range(len(model.problem.roles)):
+            if (role, index) in model.pods:
+                held = model.total(used, [pattern[role] for pattern in group.patterns])
+                model.cp.add(model.pods[role, index] <= held)
+
+
+@constraint("capacity-amounts")
+def capacity_amounts(model: CountingModel) -> None:
+    """Single nodes without patterns: the requests stay within what is free."""
+    for index, group in enumerate(model.groups):
+        if not group.patterns:
+            roles = [(role, index) for role in range(len(model.problem.roles)) if (role, index) in model.pods]
+            for resource, free in enumerate(group.free):
+                _at_most(model, roles, resource, free)
+
+
+@constraint("subgroup-domain")
+def subgroup_domain(model: CountingModel) -> None:
+    """The pods of a subgroup lie in one domain, that of its members that run."""
+    for bond in model.rows.book.bonds:
+        if bond.size:
+            continue
+        allowed = homes(model.rows, bond)
+        chosen = []
+        for domain, pods in _pods_by_domain(model, bond):
+            if domain is None or (allowed is not None and domain not in allowed):
+                model.cp.add(model.total(pods) == 0)
+                continue
+            home = model.cp.new_bool_var("")
+            chosen.append(home)
+            model.cp.add(model.total(pods) <= min(_wanted(model, bond), model.most(pods)) * home)
+        model.cp.add_at_most_one(chosen)
+
+
+@constraint("subgroup-segments")
+def subgroup_segments(model: CountingModel) -> None:
+    """Each domain that gets pods of a subgroup then holds whole segments, its members that run included."""
+    for bond in model.rows.book.bonds:
+        there = anchored(model.rows, bond) if bond.size else {}
+        for domain, pods in _pods_by_domain(model, bond) if bond.size else ():
+            if domain is None:
+                model.cp.add(model.total(pods) == 0)
+                continue
+            count, used = there.get(domain, 0), model.cp.new_bool_var("")
+            segments = model.cp.new_int_var(0, (model.most(pods) + count) // bond.size, "")
+            model.cp.add(model.total(pods) + count == bond.size * segments).only_enforce_if(used)
+            model.cp.add(model.total(pods) == 0).only_enforce_if(~used)
+
+
+def _pods_by_domain(model: CountingModel, bond: Bond) -> Iterator[tuple[int | None, list[cp_model.IntVar]]]:
+    """The counts of the bond's roles per domain of its level; None for nodes in no domain of it."""
+    for domain, groups in _groups_by_domain(model, bond.level):
+        key = model.rows.tree.keys[bond.level][domain]
+        pods = [count for role in bond.roles for count in model.pods_of(role, groups)]
+        yield (domain if is_domain(key) else None), pods
+
+
+def _wanted(model: CountingModel, bond: Bond) -> int:
+    return sum(model.problem.roles[role].maximum for role in bond.roles)
+
+
+@constraint("apart")
+def apart(model: CountingModel) -> None:
+    """Where a pod is that avoids others, none of these is, and where it avoids its like, it is alone."""
+    for meeting in model.rows.book.meetings:
+        if not isinstance(meeting.rule, PodAntiAffinityRule):
+            continue
+        for spot, groups in _groups_by_spot(model, meeting.key):
+            for owner in meeting.owners if spot else ():
+                pods = model.pods_of(owner, groups)
+                there = model.cp.new_bool_var("")
+                most = 1 if owner in meeting.others else model.problem.roles[owner].maximum
+                model.cp.add(model.total(pods) <= min(most, model.most(pods)) * there)
+                for other in meeting.others:
+                    avoided = model.pods_of(other, groups) if other != owner else []
+                    if avoided:
+                        model.cp.add(model.total(avoided) == 0).only_enforce_if(there)
+
+
+@constraint("beside")
+def beside(model: CountingModel) -> None:
+    """Pods lie where others are that they ask for, or all of them in one domain with one that may begin."""
+    for meeting in model.rows.book.meetings:
+        rule = meeting.rule
+        if not isinstance(rule, PodAffinityRule):
+            continue
+        begun = []
+        for spot, groups in _groups_by_spot(model, meeting.key):
+            pods = _pods_of_roles(model, meeting.owners, groups)
+            if not pods or spot in rule.homes:
+                continue
+            allowed = []
+            for roles in (meeting.others, meeting.begin) if spot else ():
+                wanted = _pods_of_roles(model, roles, groups)
+                if not wanted:
+                    continue
+                are_there = model.cp.new_bool_var("")
+                model.cp.add(model.total(wanted) >= are_there)
+                allowed.append(are_there)
+                if roles is meeting.begin:
+                    begun.append(are_there)
+            model.cp.add(model.total(pods) <= model.most(pods) * sum(allowed))
+        model.cp.add_at_most_one(begun)
+
+
+def _pods_of_roles(
+    model: CountingModel, roles: Sequence[int], groups: Sequence[int]
+) -> list[cp_model.IntVar]:
+    return [count for role in roles for count in model.pods_of(role, groups)]
+
+
+@constraint("budget")
+def budget(model: CountingModel) -> None:
+    """The pods on the nodes that a budget counts stay within what remains of it."""
+    for number, rule in enumerate(model.rows.book.budgets):
+        counted = [key for key in model.pods if number in model.groups[key[1]].budgets]
+        for resource, name in enumerate(model.problem.resources):
+            if name in rule.remaining:
+                _at_most(model, counted, resource, max(0, rule.remaining[name]))
+
+
+@constraint("domain-opened")
+def domain_opened(model: CountingModel) -> None:
+    """Pods lie only in domains that are opened, and an opened domain's outer domain is opened."""
+    _only_opened(model, range(len(model.problem.roles)), model.opened)
+
+
+@constraint("subgroup-opened")
+def subgroup_opened(model: CountingModel) -> None:
+    """The same for the domains that a subgroup opens, where it wishes for few."""
+    for gathering, opened in model.gathered:
+        _only_opened(model, gathering.roles, opened)
+
+
+def _only_opened(model: CountingModel, roles: Sequence[int], per_level: dict[int, Opened]) -> None:
+    for level, opened in per_level.items():
+        for domain, groups in _groups_by_domain(model, level):
+            if domain not in opened:
+                continue
+            for role in roles:
+                pods = model.pods_of(role, groups)
+                most = min(model.problem.roles[role].maximum, model.most(pods))
+                model.cp.add(model.total(pods) <= most * opened[domain])
+            outer = int(model.rows.tree.parent[level][domain])
+            if level - 1 in per_level and outer in per_level[level - 1]:
+                model.cp.add_implication(opened[domain], per_level[level - 1][outer])
+
+
+@constraint("domains-cover-roles")
+def domains_cover_roles(model: CountingModel) -> None:
+    """Redundant, for the bound: the opened domains together hold each role's minimum."""
+    _cover_roles(model, range(len(model.problem.roles)), model.opened)
+
+
+@constraint("subgroup-opened-covers")
+def subgroup_opened_covers(model: CountingModel) -> None:
+    """Redundant, for the bound: the domains that a subgroup opens hold the minimums of its roles."""
+    for gathering, opened in model.gathered:
+        _cover_roles(model, gathering.roles, opened)
+
+
+def _cover_roles(model: CountingModel, roles: Sequence[int], per_level: dict[int, Opened]) -> None:
+    for level, opened in per_level.items():
+        for role in roles:
+            held = {
+                domain: model.most(model.pods_of(role, groups))
+                for domain, groups in _groups_by_domain(model, level)
+            }
+            _cover(model, opened, held, model.problem.roles[role].minimum)
+
+
+@constraint("domains-cover-amounts")
+def domains_cover_amounts(model: CountingModel) -> None:
+    """Redundant, for the bound: the opened domains together hold what the minimums request."""
+    for level, opened in model.opened.items():
+        for resource in range(len(model.problem.resources)):
+            held = {
+                domain: sum(_usable(model, model.groups[index], resource) for index in groups)
+                for domain, groups in _groups_by_domain(model, level)
+            }
+            wanted = sum(role.minimum * role.request[resource] for role in model.problem.roles)
+            _cover(model, opened, held, wanted)
+
+
+def _groups_by_domain(model: CountingModel, level: int) -> Iterator[tuple[int, list[int]]]:
+    """Each domain of the level with the indices of its groups."""
+    members: dict[int, list[int]] = {}
+    for index, group in enumerate(model.groups):
+        members.setdefault(group.domains[level], []).append(index)
+    yield from members.items()
+
+
+def _groups_by_spot(model: CountingModel, key: int) -> Iterator[tuple[str, list[int]]]:
+    """Each value of a key with the indices of its groups."""
+    members: dict[str, list[int]] = {}
+    for index, group in enumerate(model.groups):
+        members.setdefault(group.label_values[key], []).append(index)
+    yield from members.items()
+
+
+def _usable(model: CountingModel, group: Group, resource: int) -> int:
+    """The most of a resource that pods on the group's nodes can use."""
+    patterns = group.patterns or (group.room,)
+    requests = [role.request[resource] for role in model.problem.roles]
+    used = max(sum(count * request for count, request in zip(one, requests, strict=True)) for one in patterns)
+    return len(group.nodes) * (used if group.patterns else min(used, group.free[resource]))
+
+
+def _at_most(model: CountingModel, keys: Sequence[tuple[int, int]], resource: int, amount: int) -> None:
+    """Requests of these counts sum to at most an amount, in units of the requests' common divisor: exact."""
+    asked = {key: model.problem.roles[key[0]].request[resource] for key in keys}
+    asked = {key: request for key, request in asked.items() if request > 0}
+    pods = [model.pods[key] for key in asked]
+    if sum(model.most([one]) * request for one, request in zip(pods, asked.values(), strict=True)) <= amount:
+        return
+    unit = math.gcd(*asked.values())
+    used = model.total(pods, [request // unit for request in asked.values()])
+    model.cp.add(used <= amount // unit)
+
+
+def _cover(model: CountingModel, opened: Opened, held: dict[int, int], wanted: int) -> None:
+    """Closed domains that are opened hold what the open ones do not; amounts shortened to the safe side."""
+    missing = wanted - sum(amount for domain, amount in held.items() if domain not in opened)
+    if missing <= 0:
+        return
+    shift = max(0, missing.bit_length() - _COVER_BITS)
+    limit = missing >> shift
+    sizes = [min(limit, -(-held[domain] >> shift)) for domain in opened]
+    model.cp.add(model.total(list(opened.values()), sizes) >= limit)

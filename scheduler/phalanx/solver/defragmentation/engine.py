@@ -1,0 +1,30 @@
+"""Simple rules first, then the exact search where the problem is small enough for it."""
+
+from phalanx.limits import MOVE_ASSIGNMENTS_MAX, MOVE_DETERMINISTIC_LIMIT, SOLVE_EFFORT_MIN
+from phalanx.solver.defragmentation.greedy import greedy
+from phalanx.solver.defragmentation.problem import MoveProblem, MoveResult, wrong
+
+
+def plan_moves(problem: MoveProblem, *, effort: float = MOVE_DETERMINISTIC_LIMIT) -> MoveResult:
+    """The plan that moves the fewest pods, as far as the effort (in deterministic units) reaches."""
+    if not problem.units or problem.moves_max < 1:
+        return MoveResult(None)
+    found = greedy(problem)
+    least = min(unit.pods for unit in problem.units)
+    if problem.size <= MOVE_ASSIGNMENTS_MAX and effort > 0:
+        from phalanx.solver.defragmentation.exact import (
+            fewest,  # takes a quarter of a second, so only where needed
+        )
+
+        planned = fewest(problem, known=found, effort=effort)
+    else:
+        planned = MoveResult(found)
+    plan = planned.plan
+    if plan is not None and any(wrong(problem, plan)):
+        return MoveResult(None, spent=planned.spent)
+    return MoveResult(
+        plan,
+        pods_bound=max(least, planned.pods_bound),
+        cost_bound=planned.cost_bound,
+        spent=max(planned.spent, SOLVE_EFFORT_MIN),
+    )

@@ -1,0 +1,197 @@
+"""The fewest moves by CP-SAT: a boolean per unit, a count per part and place, a boolean per domain."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from ortools.sat.python import cp_model
+
+from phalanx.limits import VICTIM_AMOUNTS_MAX
+from phalanx.solver.counting.exact import ROUNDING, confirmed_empty, one_worker
+from phalanx.solver.defragmentation.problem import (
+    MovePlan,
+    MoveProblem,
+    MoveResult,
+    Placements,
+    PodSet,
+    grouped,
+    price,
+)
+
+Count = cp_model.IntVar
+Seating = list[dict[int, Count]]
+"""Per part, how many of its pods go to each place."""
+
+
+def fewest(problem: MoveProblem, *, known: MovePlan | None, effort: float) -> MoveResult:
+    """The plan that moves the fewest pods, then the cheapest of those; the known one where none is better."""
+    model = _Model(problem)
+    if model.declined:
+        return MoveResult(known)
+    search = _Search(problem, model, known, effort)
+    least_pods, is_settled = search.minimize(model.pods, None if known is None else known.pods)
+    if search.best is None or not is_settled or search.best.pods > least_pods:
+        return MoveResult(search.best, least_pods, 0, search.spent)
+    model.cp.add(model.pods <= least_pods)
+    least_cost, _ = search.minimize(model.cost, search.best.cost)
+    return MoveResult(search.best, least_pods, least_cost, search.spent)
+
+
+class _Search:
+    """`best`: the best plan so far. `spent` in deterministic units."""
+
+    def __init__(self, problem: MoveProblem, model: "_Model", known: MovePlan | None, effort: float) -> None:
+        self._problem = problem
+        self._model = model
+        self._effort = effort
+        self.best = known
+        self.spent = 0.0
+        if known is not None:
+            model.hint(known)
+
+    def minimize(self, goal: cp_model.LinearExprT, at_most: int | None) -> tuple[int, bool]:
+        """What is proven to be the least, and whether the search came to an end."""
+        if at_most is not None:
+            self._model.cp.add(goal <= at_most)
+        self._model.cp.minimize(goal)
+        solver = one_worker(self._problem.seed, self._effort - self.spent)
+        status = solver.solve(self._model.cp)
+        self.spent += solver.deterministic_time
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            self.best = self._model.plan(solver)
+            self._model.hint(self.best)
+        if status == cp_model.INFEASIBLE:
+            agrees, spent = confirmed_empty(
+                self._model.cp, seed=self._problem.seed, effort=self._effort - self.spent
+            )
+            self.spent += spent
+            return (at_most or 0, True) if agrees else (0, False)
+        if status == cp_model.UNKNOWN:
+            return 0, False
+        return max(0, math.ceil(solver.best_objective_bound - ROUNDING)), status == cp_model.OPTIMAL
+
+
+class _Whole(Struct, frozen=True):
+    """The demand or a unit in the model: its counts per part and place, and a boolean per domain."""
+
+    counts: Seating
+    domains: Mapping[int, Count]
+
+
+class _Model:
+    """`declined`: amounts are so large that sums of them could overflow."""
+
+    def __init__(self, problem: MoveProblem) -> None:
+        self.cp = cp_model.CpModel()
+        self._problem = problem
+        self.declined = _largest_sum(problem) > VICTIM_AMOUNTS_MAX
+        if self.declined:
+            return
+        self._moved = [self.cp.new_bool_var("") for _ in problem.units]
+        units = problem.units
+        self.pods = cp_model.LinearExpr.weighted_sum(self._moved, [unit.pods for unit in units])
+        self.cost = cp_model.LinearExpr.weighted_sum(self._moved, [unit.cost for unit in units])
+        self._demand = self._whole(problem.demand, problem.domains, None)
+        self._units = [
+            self._whole(unit.parts, unit.domains, moved)
+            for unit, moved in zip(units, self._moved, strict=True)
+        ]
+        self.cp.add(cp_model.LinearExpr.sum(self._moved) <= problem.moves_max)
+        self.cp.add(cp_model.LinearExpr.sum(self._moved) >= 1)
+        self._keeps_within_the_room()
+
+    def _whole(
+        self, parts: Sequence[PodSet], domains: Mapping[int, int] | None, moved: Count | None
+    ) -> _Whole:
+        """Seated whole, in one domain, if it is moved; the demand always."""
+        within = grouped(parts, domains)
+        chosen = {domain: self.cp.new_bool_var("") for domain in within}
+        self.cp.add(cp_model.LinearExpr.sum(list(chosen.values())) == (1 if moved is None else moved))
+        counts: Seating = []
+        for part in parts:
+            here: dict[int, Count] = {}
+            for domain, places in within.items():
+                takes = {place: min(part.takes.get(place, 0), part.count) for place in places}
+                own = {place: self.cp.new_int_var(0, most, "") for place, most in takes.items() if most}
+                self.cp.add(cp_model.LinearExpr.sum(list(own.values())) == part.count * chosen[domain])
+                here.update(own)
+            counts.append(here)
+        return _Whole(counts, chosen)
+
+    def _keeps_within_the_room(self) -> None:
+        asks = self._asks()
+        gives: dict[int, list[tuple[Count, Sequence[int]]]] = {}
+        for unit, moved in zip(self._problem.units, self._moved, strict=True):
+            for place, vector in unit.gives:
+                gives.setdefault(place, []).append((moved, vector))
+        for place, wanted in asks.items():
+            free = self._problem.free[place]
+            is_used = self._is_used(wanted) if min(free) < 0 else None
+            for resource, have in enumerate(free):
+                back = [(moved, -vector[resource]) for moved, vector in gives.get(place, ())]
+                terms = [(count, part.request[resource]) for count, part in wanted] + back
+                terms = [(each, amount) for each, amount in terms if amount]
+                variables, amounts = [each for each, _ in terms], [amount for _, amount in terms]
+                rule = self.cp.add(cp_model.LinearExpr.weighted_sum(variables, amounts) <= have)
+                if is_used is not None:
+                    rule.only_enforce_if(is_used)
+
+    def _asks(self) -> dict[int, list[tuple[Count, PodSet]]]:
+        """Per place, who may be seated there."""
+        wholes = [(self._problem.demand, self._demand)]
+        wholes += [(unit.parts, whole) for unit, whole in zip(self._problem.units, self._units, strict=True)]
+        asks: dict[int, list[tuple[Count, PodSet]]] = {}
+        for parts, whole in wholes:
+            for part, counts in zip(parts, whole.counts, strict=True):
+                for place, count in counts.items():
+                    asks.setdefault(place, []).append((count, part))
+        return asks
+
+    def _is_used(self, wanted: Sequence[tuple[Count, PodSet]]) -> Count:
+        """Whether anything is seated on a place where less than nothing is free."""
+        is_used = self.cp.new_bool_var("")
+        for count, _ in wanted:
+            self.cp.add(count == 0).only_enforce_if(~is_used)
+        return is_used
+
+    def hint(self, plan: MovePlan) -> None:
+        """Where to begin."""
+        self.cp.clear_hints()  # type: ignore[no-untyped-call]
+        seats = dict(zip(plan.units, plan.moved, strict=True))
+        for index, moved in enumerate(self._moved):
+            self.cp.add_hint(moved, index in seats)
+        wholes = [(self._demand, plan.seats)]
+        wholes += [(self._units[unit], where) for unit, where in seats.items()]
+        for whole, where in wholes:
+            for counts, places in zip(whole.counts, where, strict=True):
+                seated = dict(places)
+                for place, count in counts.items():
+                    self.cp.add_hint(count, seated.get(place, 0))
+
+    def plan(self, solver: cp_model.CpSolver) -> MovePlan:
+        """What the solver found."""
+        units = tuple(index for index, moved in enumerate(self._moved) if solver.boolean_value(moved))
+        pods, cost = price(self._problem, units)
+        return MovePlan(
+            units=units,
+            seats=_seats(self._demand, solver),
+            moved=tuple(_seats(self._units[unit], solver) for unit in units),
+            pods=pods,
+            cost=cost,
+        )
+
+
+def _seats(whole: _Whole, solver: cp_model.CpSolver) -> Placements:
+    return tuple(
+        tuple((place, solver.value(count)) for place, count in sorted(counts.items()) if solver.value(count))
+        for counts in whole.counts
+    )
+
+
+def _largest_sum(problem: MoveProblem) -> int:
+    """No constraint can reach more."""
+    parts = [*problem.demand, *(part for unit in problem.units for part in unit.parts)]
+    asked = sum(amount * part.count for part in parts for amount in part.request)
+    given = sum(amount for unit in problem.units for _, vector in unit.gives for amount in vector)
+    cost = sum(unit.cost for unit in problem.units)
+    return max(asked + given, cost)

@@ -1,0 +1,312 @@
+"""What placing one pod costs in fragments: GPUs that would be idle and of no use to the pods to come.
+
+What pods are to come is forecast from typical pods. Placing one costs, in millionths of a device times the
+number of typical pods, the sum of
+
+- the growth of the expected unusable GPU of the node, over all typical pods: the measure of "Beware of
+  Fragmentation" (USENIX ATC'23). A pod cannot use a node's idle devices at all when it may not run there or
+  the node lacks cores or devices for it, and otherwise not the devices with less left than it asks of one;
+- CPU_WEIGHT times the growth of the GPUs that the node's free cores cannot feed: its idle devices less its
+  free cores divided by CORES_PERCENT of the mean cores per GPU of the typical pods;
+- the growth of what is left over at last on the devices when typical pods go on filling them at random;
+- SCARCITY_WEIGHT times the demand that the node has to expect per device, for each device taken. A pod that
+  may run on few nodes weighs on those, so pods that fit elsewhere stay away from them;
+- what room for pods with several devices was worth that is there no more.
+
+All is in whole numbers, and made into tables once, so that a look-up per device replaces a walk over the
+typical pods. Cores and devices are in thousandths. Arrays by [node] are aligned with each other, those by
+[pod] too; where one of the two has one row, it stands for all of the other's.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from phalanx.limits import FRAGMENT_COST_MAX, FRAGMENT_RATIO_MAX
+from phalanx.model.gpu_shares import WHOLE_DEVICE
+
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+CPU_WEIGHT = 4
+CORES_PERCENT = 105
+SCARCITY_WEIGHT = 2
+
+STOP_PERCENT = 2
+"""How often, for each pod, a device that is being filled at random gets no further pod."""
+
+WORTH_PERCENT = 25
+"""Of a pod's devices, what room for it is worth where every node that could take it will be needed."""
+
+DEVIATIONS = 2
+"""Pods expected beyond the mean, in standard deviations of a Poisson law: rare pods get some room too."""
+
+MICRO = 1000
+"""Millionths of a device in a thousandth."""
+
+
+class TypicalPods(Struct, frozen=True):
+    """`count` pods that ask for so many cores and `gpus` devices with `milli` thousandths of each.
+
+    A share is of one device. `kinds` are the numbers of the kinds of nodes on which they may run.
+    """
+
+    cpu: int
+    gpus: int
+    milli: int
+    kinds: tuple[int, ...]
+    count: int
+
+    @property
+    def demand(self) -> int:
+        """Thousandths of devices of all of them."""
+        return self.count * self.gpus * self.milli
+
+
+class NodeRows(Struct, frozen=True):
+    """What is free on nodes. `kind`, `cpu` and `loose` by [node], `devices` by [node, device].
+
+    `devices` has what is left of each device, 0 where a node has no such one; a node may instead have
+    `loose` devices, whole ones that nobody tells apart.
+    """
+
+    kind: Integers
+    cpu: Integers
+    devices: Integers
+    loose: Integers
+
+
+class PodRows(Struct, frozen=True):
+    """Pods to place, one each, by [pod]; as in TypicalPods."""
+
+    cpu: Integers
+    gpus: Integers
+    milli: Integers
+
+    @property
+    def share(self) -> Flags:
+        """True for a part of one device."""
+        found: Flags = (self.gpus == 1) & (self.milli < WHOLE_DEVICE)
+        return found
+
+
+class TrialPlacement:
+    """Nodes before and after a pod. Arrays by [row, device] hold a share on that device.
+
+    Where a pod takes no share, each column holds the node after the pod's whole devices, or none, are gone.
+    What would be below zero is zero: whether the pod fits is the caller's to know.
+    """
+
+    def __init__(self, nodes: NodeRows, pods: PodRows) -> None:
+        devices = nodes.devices
+        self.nodes = nodes
+        self.share = pods.share
+        self.idle_before: Integers = devices.sum(axis=1) + WHOLE_DEVICE * nodes.loose
+        self.whole_before: Integers = (devices == WHOLE_DEVICE).sum(axis=1) + nodes.loose
+        self.cpu: Integers = np.maximum(nodes.cpu - pods.cpu, 0)
+        self.idle: Integers = np.maximum(self.idle_before - pods.gpus * pods.milli, 0)
+        self.taken: Integers = np.where(self.share, 0, pods.gpus)
+        broken = self.share[:, None] & (devices == WHOLE_DEVICE)
+        self.whole: Integers = np.maximum((self.whole_before - self.taken)[:, None] - broken, 0)
+        self.left: Integers = np.maximum(devices - pods.milli[:, None], 0)
+
+    def fragments(self, measure: "Fragmentation") -> tuple[Integers, Integers]:
+        """The measure before, by [node], and after, by [row, device]."""
+        nodes = self.nodes
+        kind, all_of_one = nodes.kind[:, None], np.full((1, 1), WHOLE_DEVICE)
+        before = measure.of_nodes(nodes)
+        cores = measure.cores(self.cpu)[:, None]
+        parts = measure.of_devices(kind, cores, nodes.devices)
+        replaced = measure.of_devices(kind, cores, self.left)
+        each = measure.of_devices(kind, cores, all_of_one)
+        change = np.where(self.share[:, None], replaced - parts, -self.taken[:, None] * each)
+        after = parts.sum(axis=1, keepdims=True) + nodes.loose[:, None] * each + change
+        return before, after + measure.of_several(kind, cores, self.whole, self.idle[:, None])
+
+
+class Fragmentation:
+    """Expected unusable GPU. Sums over typical pods, not means: divide by `pods` for thousandths of devices.
+
+    The expectation splits into a part per device, which depends on the kind of the node, its free cores and
+    what is left of that device, and a part for pods with several devices, which depends on the number of
+    whole ones instead.
+    """
+
+    def __init__(self, pods: Sequence[TypicalPods], *, kinds: int, devices: int) -> None:
+        """`kinds`: how many there are; `devices`: the most that one node has."""
+        self.pods = sum(each.count for each in pods)
+        self.several = sum(each.count for each in pods if each.gpus > 1)
+        self._steps: Integers = np.array(sorted({each.cpu for each in pods}), dtype=np.int64)
+        sizes = np.array(sorted({each.milli for each in pods if each.gpus == 1}), dtype=np.int64)
+        self._column: Integers = np.searchsorted(sizes, np.arange(WHOLE_DEVICE + 1), side="right")
+        single = sum(each.count for each in pods if each.gpus <= 1)
+        fitting = self.summed(
+            [(each, int(self._column[each.milli]), each.count) for each in pods if each.gpus == 1],
+            kinds=kinds,
+            columns=len(sizes) + 1,
+        )
+        self._wasted: Integers = single - fitting
+        fitting = self.summed(
+            [(each, each.gpus, each.count) for each in pods if 1 < each.gpus <= devices],
+            kinds=kinds,
+            columns=devices + 1,
+        )
+        self._several_wasted: Integers = self.several - fitting
+
+    def summed(self, parts: Sequence[tuple[TypicalPods, int, int]], *, kinds: int, columns: int) -> Integers:
+        """By [kind, cores, column]: the amounts of the pods with cores enough and no larger a column.
+
+        Each part is pods, the column they need, and the amount they add.
+        """
+        table = np.zeros((kinds, len(self._steps) + 1, columns), dtype=np.int64)
+        for pods, column, amount in parts:
+            row = int(np.searchsorted(self._steps, pods.cpu)) + 1
+            table[list(pods.kinds), row, column] += amount
+        return table.cumsum(axis=1).cumsum(axis=2)
+
+    def cores(self, cpu: Integers) -> Integers:
+        """The row of the tables for so many free thousandths of cores."""
+        return np.searchsorted(self._steps, cpu, side="right")
+
+    def of_devices(self, kind: Integers, cores: Integers, left: Integers) -> Integers:
+        """Each device's part; arguments broadcast against each other."""
+        found: Integers = left * self._wasted[kind, cores, self._column[left]]
+        return found
+
+    def of_several(self, kind: Integers, cores: Integers, whole: Integers, idle: Integers) -> Integers:
+        """The part of pods with several devices: broken ones are no use to them, whole ones may be."""
+        found: Integers = self._several_wasted[kind, cores, whole] * WHOLE_DEVICE * whole
+        return found + self.several * (idle - WHOLE_DEVICE * whole)
+
+    def of_nodes(self, nodes: NodeRows) -> Integers:
+        """All parts of each node."""
+        cores = self.cores(nodes.cpu)
+        whole = (nodes.devices == WHOLE_DEVICE).sum(axis=1) + nodes.loose
+        idle = nodes.devices.sum(axis=1) + WHOLE_DEVICE * nodes.loose
+        each = self.of_devices(nodes.kind, cores, np.full(1, WHOLE_DEVICE))
+        parts = self.of_devices(nodes.kind[:, None], cores[:, None], nodes.devices).sum(axis=1)
+        found: Integers = parts + nodes.loose * each + self.of_several(nodes.kind, cores, whole, idle)
+        return found
+
+
+class Forecast:
+    """What typical pods say about the pods to come on the nodes of a cluster.
+
+    `takes` by [typical pods, node]: whether they fit on the node when it is empty. `gpus` by [node]: how many
+    devices it has. `prices` by [node] are the part of the costs that tells what its devices are worth.
+    """
+
+    def __init__(self, pods: Sequence[TypicalPods], takes: Flags, gpus: Integers, *, kinds: int) -> None:
+        most = int(gpus.max(initial=0))
+        self._pods = sum(each.count for each in pods)
+        self._fragments = Fragmentation(pods, kinds=kinds, devices=most)
+        self._leftover = leftover(pods)
+        self.prices: Integers = prices(pods, takes, gpus)
+        self._rooms = self._fragments.summed(
+            [
+                (each, each.gpus, worth_of(each, pods, int(rooms), int(gpus.sum())))
+                for each, rooms in zip(pods, takes.sum(axis=1), strict=True)
+                if 1 < each.gpus <= most
+            ],
+            kinds=kinds,
+            columns=most + 1,
+        )
+        self._cpu, self._gpu = _cores_per_gpu(pods)
+
+    def costs(self, outlook: TrialPlacement, price: Integers) -> Integers:
+        """By [row, device]; `price` by [node] from `prices`. Only what fits has a meaningful cost."""
+        nodes = outlook.nodes
+        before, after = outlook.fragments(self._fragments)
+        starved = self._starved(outlook.idle, outlook.cpu) - self._starved(outlook.idle_before, nodes.cpu)
+        scarce = SCARCITY_WEIGHT * price * (outlook.idle_before - outlook.idle)
+        node = CPU_WEIGHT * MICRO * starved + scarce
+        on_device = np.where(
+            outlook.share[:, None],
+            self._leftover[outlook.left] - self._leftover[nodes.devices],
+            -self._leftover[WHOLE_DEVICE] * outlook.taken[:, None],
+        )
+        found: Integers = MICRO * (after - before[:, None])
+        return found + self._pods * (node[:, None] + on_device + self._lost_rooms(outlook))
+
+    def _lost_rooms(self, outlook: TrialPlacement) -> Integers:
+        nodes, cores = outlook.nodes, self._fragments.cores
+        before = self._rooms[nodes.kind, cores(nodes.cpu), outlook.whole_before]
+        lost: Integers = (
+            before[:, None] - self._rooms[nodes.kind[:, None], cores(outlook.cpu)[:, None], outlook.whole]
+        )
+        return lost
+
+    def _starved(self, idle: Integers, cpu: Integers) -> Integers:
+        """Thousandths of devices that the cores cannot feed."""
+        if not self._cpu:
+            return np.zeros_like(idle)
+        short: Integers = np.maximum(idle - cpu * self._gpu // self._cpu, 0)
+        return short
+
+
+def _cores_per_gpu(pods: Sequence[TypicalPods]) -> tuple[int, int]:
+    """Cores and devices in the ratio in which pods with devices ask for them, the cores somewhat more."""
+    cpu = sum(each.count * each.cpu for each in pods if each.gpus) * CORES_PERCENT
+    gpu = sum(each.demand for each in pods) * 100
+    shift = max(0, gpu.bit_length() - FRAGMENT_RATIO_MAX.bit_length())
+    return (max(1, cpu >> shift) if cpu else 0), gpu >> shift
+
+
+def leftover(pods: Sequence[TypicalPods]) -> Integers:
+    """By thousandths left of a device: the expected rest, in millionths, when pods fill it at random.
+
+    Each step brings a pod of those that fit, or, with STOP_PERCENT for each pod there is, the end.
+    """
+    counts = np.zeros(WHOLE_DEVICE + 1, dtype=np.int64)
+    for each in pods:
+        if each.gpus == 1:
+            counts[each.milli] += each.count
+    sizes = np.flatnonzero(counts)
+    weights = counts[sizes]
+    enough = np.searchsorted(sizes, np.arange(WHOLE_DEVICE + 1), side="right").tolist()
+    total = [0, *weights.cumsum().tolist()]
+    stop = STOP_PERCENT * max(1, sum(each.count for each in pods))
+    table = np.zeros(WHOLE_DEVICE + 1, dtype=np.int64)
+    for left in range(1, WHOLE_DEVICE + 1):
+        fitting = enough[left]
+        rest = stop * left * MICRO + 100 * int(weights[:fitting] @ table[left - sizes[:fitting]])
+        table[left] = rest // (stop + 100 * total[fitting])
+    return table
+
+
+def prices(pods: Sequence[TypicalPods], takes: Flags, gpus: Integers) -> Integers:
+    """By [node]: the demand to expect per device, in thousandths, at most FRAGMENT_COST_MAX.
+
+    Demand is scaled to all devices; that of each pod is spread evenly over the devices of the nodes that
+    could take it.
+    """
+    total, devices = max(1, sum(each.demand for each in pods)), int(gpus.sum())
+    room: Integers = takes @ gpus
+    parts = [
+        min(FRAGMENT_COST_MAX * MICRO, each.demand * devices * WHOLE_DEVICE * MICRO // (total * int(reach)))
+        if reach
+        else 0
+        for each, reach in zip(pods, room, strict=True)
+    ]
+    found: Integers = np.minimum(
+        (np.array(parts, dtype=np.int64) @ takes + MICRO // 2) // MICRO, FRAGMENT_COST_MAX
+    )
+    return found
+
+
+def worth_of(pod: TypicalPods, pods: Sequence[TypicalPods], rooms: int, devices: int) -> int:
+    """What room for one pod with several devices is worth, in millionths of a device.
+
+    It is its devices times the chance that the room is needed. Pods are expected as often as they are
+    typical, for as much demand as there are `devices`; the chance is their number by that of the nodes that
+    could take one when empty, `rooms`.
+    """
+    if not rooms:
+        return 0
+    demand = sum(each.demand for each in pods)
+    hundredths = 100 * pod.count * devices * WHOLE_DEVICE // demand
+    needed = min(100 * rooms, hundredths + DEVIATIONS * math.isqrt(100 * hundredths))
+    return pod.gpus * pod.milli * MICRO * WORTH_PERCENT * needed // (100 * 100 * rooms)

@@ -1,0 +1,1 @@
+"""Explanations of infeasible problems: conflicting rules, relaxations, missing capacity."""

@@ -1,0 +1,231 @@
+"""Why a problem has no placement, as facts: what fits now, which rules conflict, what would make it fit.
+
+Cheap and bounded: a limited number of solves, each with a small part of the effort. What is not settled
+within that is left out or marked as not proven.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import lcm
+from typing import Final
+
+from msgspec import Struct, structs
+
+from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
+from phalanx.solver.answer_cache import ANSWERS
+from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem, is_possible
+from phalanx.solver.infeasibility.missing_capacity import homes, missing_room
+from phalanx.solver.infeasibility.relaxations import (
+    CAPACITY,
+    ELIGIBILITY,
+    Relaxation,
+    RelaxationKind,
+    apply_relaxation,
+    no_rule,
+    with_rules,
+    without_capacity,
+    without_eligibility,
+)
+from phalanx.solver.problem import Answer, Assignment, Placed, PlacementProblem, SolveLimits
+from phalanx.solver.problem_rules import read_rules
+from phalanx.solver.usage import budget_use
+
+DEFAULT_LIMITS = SolveLimits()
+
+_KEPT_FOR_CHANGES: Final = 24
+"""Questions of one explanation that are kept for changes, however many rules there are to blame."""
+
+_KEPT_FOR_ROOM: Final = 12
+"""Those of them that are kept for the amount of room that is missing."""
+
+
+class Explanation(Struct, frozen=True):
+    """Facts about a problem without a placement.
+
+    `most`: per role, the most pods that fit now, all roles scaled down alike; `most_proven` if no more do.
+    `best_domain`: that of the required level where they fit, empty where none is required or nothing fits.
+    `conflict`: names of rules (and "eligibility", "capacity") that cannot be kept together; `irreducible`
+    when every one of them is needed for the conflict. Empty when there is no node at all.
+    `relaxations`: single changes, each of which makes it fit, in the order in which to offer them.
+    """
+
+    most: tuple[int, ...]
+    most_proven: bool
+    conflict: tuple[str, ...]
+    irreducible: bool
+    relaxations: tuple[Relaxation, ...]
+    best_domain: tuple[str, ...] = ()
+
+
+class Most(Struct, frozen=True):
+    """The largest share of the minimums that fits, where it goes, and whether no larger one does."""
+
+    minimums: tuple[int, ...]
+    assignments: tuple[Assignment, ...]
+    proven: bool
+
+
+def explain(
+    problem: PlacementProblem, *, empty: PlacementProblem | None = None, limits: SolveLimits = DEFAULT_LIMITS
+) -> Explanation:
+    """The facts. `empty`, the same problem with all that nodes can allocate free, tells where room may be."""
+    asker = FeasibilityOracle(limits)
+    core = feasibility_problem(problem)
+    vacant = feasibility_problem(empty) if empty is not None else None
+    most = most_that_fits(core, asker)
+    conflict, irreducible = _conflict(core, asker)
+    return Explanation(
+        most=most.minimums,
+        most_proven=most.proven,
+        conflict=conflict,
+        irreducible=irreducible,
+        relaxations=tuple(_relaxations(core, vacant, most, asker)),
+        best_domain=_domain(core, most.assignments),
+    )
+
+
+def _domain(core: PlacementProblem, placed: Sequence[Assignment]) -> tuple[str, ...]:
+    depth = read_rules(core).required_depth
+    return next((path[:depth] for path in homes(core, placed)), ())
+
+
+def fits_when_empty(empty: PlacementProblem, *, limits: SolveLimits = DEFAULT_LIMITS) -> bool | None:
+    """Whether a problem whose nodes have nothing on them has a placement; None when not known."""
+    return is_possible(place_when_empty(empty, limits=limits))
+
+
+def place_when_empty(empty: PlacementProblem, *, limits: SolveLimits = DEFAULT_LIMITS) -> Answer:
+    """A placement of its minimums on nodes that have nothing on them.
+
+    All else that is told depends on it: it gets the whole effort of an explanation.
+    """
+    return ANSWERS.place(feasibility_problem(empty), limits=limits)
+
+
+def most_that_fits(core: PlacementProblem, asker: FeasibilityOracle) -> Most:
+    """For one role solved at once, for several by bisection over the size of the largest role."""
+    if len(core.roles) == 1:
+        roles = (structs.replace(core.roles[0], minimum=0),)
+        answer = asker.answer(structs.replace(core, roles=roles))
+        if isinstance(answer, Placed):
+            placed = sum(one.count for one in answer.assignments)
+            return Most((placed,), answer.assignments, answer.certificate.proven)
+    low, high = 0, max((role.minimum for role in core.roles), default=0)
+    steps = _steps(core)
+    most, proven = Most((0,) * len(core.roles), (), proven=True), steps is not None
+    while high - low > 1:
+        middle = (low + high) // 2
+        smaller = _scaled(core, middle, steps or (1,) * len(core.roles))
+        answer = asker.answer(smaller)
+        if isinstance(answer, Placed):
+            low = middle
+            most = Most(tuple(role.minimum for role in smaller.roles), answer.assignments, proven=True)
+        else:
+            high = middle
+            proven = proven and answer is not None and answer.proven
+    return structs.replace(most, proven=proven)
+
+
+def _steps(core: PlacementProblem) -> tuple[int, ...] | None:
+    """Per role, what its count must be a multiple of; None where segments are of several roles together."""
+    steps = [1] * len(core.roles)
+    for bond in read_rules(core).bonds:
+        if bond.size > 1 and len(bond.roles) > 1:
+            return None
+        for role in bond.roles:
+            steps[role] = lcm(steps[role], max(1, bond.size))
+    return tuple(steps)
+
+
+def _scaled(core: PlacementProblem, size: int, steps: Sequence[int]) -> PlacementProblem:
+    """All roles scaled down, rounded up to whole steps, so that the largest one has about this size."""
+    largest = max(role.minimum for role in core.roles)
+    scaled = []
+    for role, step in zip(core.roles, steps, strict=True):
+        count = min(role.minimum, -(-role.minimum * size // (largest * step)) * step)
+        scaled.append(structs.replace(role, minimum=count, maximum=count))
+    return structs.replace(core, roles=tuple(scaled))
+
+
+def _conflict(core: PlacementProblem, asker: FeasibilityOracle) -> tuple[tuple[str, ...], bool]:
+    """A deletion filter: names are dropped one by one for as long as what is kept has no placement."""
+    rules = [rule.name for rule in core.rules if isinstance(rule, Budget)]
+    rules += [rule.name for rule in core.rules if isinstance(rule, SameDomain)]
+    rules += [rule.name for rule in core.rules if isinstance(rule, SubgroupRule | AffinityRule)]
+    names = list(dict.fromkeys([ELIGIBILITY, *rules, CAPACITY]))
+    if asker.fits(only(core, ())) is False:
+        return (), True
+    kept, irreducible = names, True
+    for name in names:
+        if asker.left <= _KEPT_FOR_CHANGES:
+            return tuple(kept), False
+        fewer = [one for one in kept if one != name]
+        fits = asker.fits(only(core, fewer))
+        if fits is False:
+            kept = fewer
+        irreducible = irreducible and fits is not None
+    is_known = len(kept) < len(names) or asker.fits(core) is False
+    return tuple(kept), irreducible and is_known
+
+
+def only(core: PlacementProblem, names: Sequence[str]) -> PlacementProblem:
+    """The problem with only these of the named rules."""
+    kept = with_rules(core, {rule.name: no_rule for rule in core.rules if rule.name not in names})
+    if ELIGIBILITY not in names:
+        kept = without_eligibility(kept)
+    return feasibility_problem(kept if CAPACITY in names else without_capacity(kept))
+
+
+def _relaxations(
+    core: PlacementProblem, vacant: PlacementProblem | None, most: Most, asker: FeasibilityOracle
+) -> Iterator[Relaxation]:
+    """Every single change that makes it fit: rules first, then fewer pods, then more room."""
+    for rule in core.rules:
+        if asker.left <= _KEPT_FOR_ROOM:
+            break
+        if isinstance(rule, SubgroupRule) or (isinstance(rule, SameDomain) and not rule.fixed):
+            yield from _first_that_fits(core, _wider(core, rule), asker)
+    for rule in core.rules:
+        if isinstance(rule, Budget):
+            yield from _first_that_fits(core, _raised(core, rule, asker), asker)
+    eligibility = Relaxation(RelaxationKind.DROP_ELIGIBILITY)
+    yield from _first_that_fits(core, iter([eligibility]), asker)
+    if any(most.minimums):
+        yield Relaxation(RelaxationKind.LOWER_MINIMUM, minimums=most.minimums)
+    yield from _first_that_fits(core, missing_room(core, vacant, most.assignments, asker), asker)
+
+
+def _first_that_fits(
+    core: PlacementProblem, changes: Iterator[Relaxation], asker: FeasibilityOracle
+) -> Iterator[Relaxation]:
+    for change in changes:
+        if asker.fits(feasibility_problem(apply_relaxation(core, change))):
+            yield change
+            return
+
+
+def _wider(core: PlacementProblem, rule: SameDomain | SubgroupRule) -> Iterator[Relaxation]:
+    """The next wider levels in turn, then the level as a mere wish."""
+    for level in reversed(core.levels[: core.levels.index(rule.level)]):
+        yield Relaxation(RelaxationKind.WIDEN_LEVEL, rule=rule.name, level=level)
+    yield Relaxation(RelaxationKind.PREFER_LEVEL, rule=rule.name, level=rule.level)
+
+
+def _raised(core: PlacementProblem, rule: Budget, asker: FeasibilityOracle) -> Iterator[Relaxation]:
+    """What a placement without the budget uses beyond it, when it spares the nodes that the budget counts."""
+    answer = asker.answer(_sparing(with_rules(core, {rule.name: no_rule}), rule))
+    if isinstance(answer, Placed):
+        used = budget_use(core, rule, answer.assignments)
+        over = {name: used.get(name, 0) - left for name, left in rule.remaining.items()}
+        amounts = {name: more for name, more in over.items() if more > 0 and used.get(name, 0) > 0}
+        yield Relaxation(RelaxationKind.RAISE_BUDGET, rule=rule.name, amounts=amounts)
+
+
+def _sparing(problem: PlacementProblem, rule: Budget) -> PlacementProblem:
+    """The problem in which each pod on nodes that the budget counts costs one."""
+    counted, free = (1,) * len(problem.roles), (0,) * len(problem.roles)
+    nodes = rule.nodes or frozenset()
+    classes = tuple(
+        structs.replace(group, cost=free if nodes.isdisjoint(group.nodes) else counted)
+        for group in problem.classes
+    )
+    return structs.replace(problem, classes=classes)

@@ -1,0 +1,51 @@
+"""The bare question whether a problem fits at all, asked a limited number of times."""
+
+from msgspec import structs
+
+from phalanx.limits import EXPLANATION_EFFORT_PART, EXPLANATION_SOLVES_MAX
+from phalanx.model.rules import Preference
+from phalanx.solver.answer_cache import ANSWERS
+from phalanx.solver.problem import Answer, Placed, PlacementProblem, SolveLimits
+
+
+class FeasibilityOracle:
+    """Answers while there are solves left; afterwards nothing is known."""
+
+    def __init__(self, limits: SolveLimits, *, solves: int = EXPLANATION_SOLVES_MAX) -> None:
+        self._limits = SolveLimits(deterministic=limits.deterministic * EXPLANATION_EFFORT_PART)
+        self._left = solves
+
+    @property
+    def left(self) -> int:
+        """How many more questions get an answer."""
+        return self._left
+
+    def answer(self, problem: PlacementProblem) -> Answer | None:
+        """The solver's answer; None without solves left."""
+        if self._left == 0:
+            return None
+        self._left -= 1
+        return ANSWERS.place(problem, limits=self._limits)
+
+    def fits(self, problem: PlacementProblem) -> bool | None:
+        """Whether a placement exists; None when that is not known."""
+        answer = self.answer(problem)
+        return None if answer is None else is_possible(answer)
+
+
+def is_possible(answer: Answer) -> bool | None:
+    """Whether a placement exists, as far as an answer tells; None when that is not known."""
+    if isinstance(answer, Placed):
+        return True
+    return False if answer.proven else None
+
+
+def feasibility_problem(problem: PlacementProblem) -> PlacementProblem:
+    """The minimums under the rules that must hold, without wishes, prices, room: as hard, faster to solve."""
+    roles = tuple(structs.replace(role, maximum=role.minimum) for role in problem.roles)
+    classes = problem.classes
+    if problem.has_room or problem.has_costs:
+        free_of_charge = (0,) * len(roles)
+        classes = tuple(structs.replace(group, cost=free_of_charge, room=0) for group in classes)
+    rules = tuple(rule for rule in problem.rules if not isinstance(rule, Preference))
+    return structs.replace(problem, roles=roles, classes=classes, rules=rules)

@@ -1,0 +1,91 @@
+"""Greedy choices first, then the exact search, domain by domain where one domain must hold all pods."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.limits import SOLVE_EFFORT_MIN, VICTIM_DETERMINISTIC_LIMIT
+from phalanx.solver.preemption.bound import least_cost
+from phalanx.solver.preemption.capacity import CapacityTracker
+from phalanx.solver.preemption.greedy import greedy, most_for_the_cost
+from phalanx.solver.preemption.problem import PreemptionProblem, VictimResult, VictimSet, wrong
+from phalanx.solver.preemption.scopes import Scope, scopes_of
+
+
+class _Start(Struct, frozen=True):
+    """A domain, the choice by simple rules, if there is one, and what any choice costs there at least."""
+
+    scope: Scope
+    found: VictimSet | None
+    least: int
+
+
+def choose(problem: PreemptionProblem, *, effort: float = VICTIM_DETERMINISTIC_LIMIT) -> VictimResult:
+    """The cheapest choice found, with the proven bound of its cost; effort in deterministic units.
+
+    None is proven as far as the effort reaches: a domain of which nothing is known in the end is left out.
+    """
+    scopes = [scope for scope in scopes_of(problem) if _may_do(problem, scope)]
+    starts = [_Start(scope, greedy(problem, scope), least_cost(problem, scope)) for scope in scopes]
+    best = min((start.found for start in starts if start.found is not None), key=_order, default=None)
+    if best is not None and best.cost == 0:
+        return VictimResult(best, 0.0)
+    chosen = _refined(problem, starts, best, effort)
+    return chosen if chosen.choice is None or chosen.choice.proven else _reordered(problem, scopes, chosen)
+
+
+def fewest(problem: PreemptionProblem, *, effort: float) -> VictimResult:
+    """A choice of as few units as can be found, whatever they cost; its bound is how many go at least."""
+    units = tuple(replace(unit, cost=1) for unit in problem.units)
+    return choose(replace(problem, units=units, wishes=(), breach=0), effort=effort)
+
+
+def _reordered(problem: PreemptionProblem, scopes: Sequence[Scope], chosen: VictimResult) -> VictimResult:
+    """Where nothing is proven: maybe the simple rule does better in its other order."""
+    assert chosen.choice is not None
+    others = [most_for_the_cost(problem, scope, is_eager=False) for scope in scopes]
+    best = min([chosen.choice, *(other for other in others if other is not None)], key=_order)
+    choice = VictimSet(best.units, best.cost, min(best.cost, chosen.choice.bound))
+    return VictimResult(choice, chosen.spent, chosen.errors)
+
+
+def _refined(
+    problem: PreemptionProblem, starts: Sequence[_Start], best: VictimSet | None, effort: float
+) -> VictimResult:
+    """Exact search in each domain that may hold something cheaper, the most promising first."""
+    bounds: list[int] = []
+    errors: list[str] = []
+    left = effort
+    for start in sorted(starts, key=lambda start: (start.found is None, start.least, start.scope.places)):
+        if best is not None and start.least >= best.cost:
+            continue
+        if left <= 0:
+            bounds.append(start.least)
+            continue
+        from phalanx.solver.preemption.exact import (
+            cheapest,  # takes a quarter of a second, so only where needed
+        )
+
+        answer = cheapest(problem, start.scope, below=None if best is None else best.cost, effort=left)
+        left -= max(answer.spent, SOLVE_EFFORT_MIN)
+        if answer.choice is not None and (found := [*wrong(problem, answer.choice)]):
+            errors += found
+            bounds.append(start.least)
+            continue
+        best = best if answer.choice is None else answer.choice
+        if answer.bound is not None:
+            bounds.append(max(answer.bound, start.least))
+    choice = best and VictimSet(best.units, best.cost, min([best.cost, *bounds]))
+    return VictimResult(choice, effort - left, tuple(errors))
+
+
+def _may_do(problem: PreemptionProblem, scope: Scope) -> bool:
+    """Whether the wants would fit if everybody were gone, one want at a time."""
+    room = CapacityTracker(problem, scope)
+    room.remove(scope.gives)
+    return not any(room.missing())
+
+
+def _order(choice: VictimSet) -> tuple[int, tuple[int, ...]]:
+    return choice.cost, choice.units

@@ -1,0 +1,193 @@
+"""What the rules of a problem amount to, read in one place."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.model.rules import (
+    AffinityRule,
+    Budget,
+    FewestDomains,
+    PodAffinityRule,
+    SameDomain,
+    SubgroupFewest,
+    SubgroupRule,
+    SubgroupSegments,
+)
+from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
+
+
+class Bond(Struct, frozen=True):
+    """A rule about a subgroup, with indices: of its level, and of the roles that lie in the subgroup.
+
+    `size` 1 or more: each domain holds a multiple of it; 0: one domain holds all. `anchors` are the members
+    that already run, by the path down to the level; shorter where their nodes lack a label.
+    """
+
+    rule: SubgroupRule
+    level: int
+    roles: tuple[int, ...]
+    size: int
+    anchors: Mapping[tuple[str, ...], int]
+
+
+class Gathering(Struct, frozen=True):
+    """The wish that a subgroup lies in few domains, with the indices of the roles that lie in it.
+
+    `depth` is how many levels, from the widest, have its domains counted. `anchors` are the paths of domains
+    where members already run.
+    """
+
+    depth: int
+    roles: tuple[int, ...]
+    anchors: tuple[tuple[str, ...], ...]
+
+    def anchored(self, level: int) -> set[tuple[str, ...]]:
+        """The domains of this level that members already run in."""
+        return {path[: level + 1] for path in self.anchors}
+
+
+ALONE: Final = -1
+"""In place of the index of a label that has another value on every node."""
+
+
+class Meeting(Struct, frozen=True):
+    """A rule about company: the index of its label, and of the roles it is about."""
+
+    rule: AffinityRule
+    key: int
+    owners: tuple[int, ...]
+    others: tuple[int, ...]
+    begin: tuple[int, ...] = ()
+
+
+class Rulebook(Struct, frozen=True):
+    """Levels are indices into `Problem.levels`, the deepest that a rule of the kind names; None without one.
+
+    `budgets` keeps the order of the problem's Budget rules, which NodeClass.budgets refers to. `bonds` are
+    the rules about subgroups that have pods to place, `gatherings` the wishes, `meetings` those about
+    company.
+    """
+
+    required: int | None
+    preferred: int | None
+    budgets: tuple[Budget, ...]
+    bonds: tuple[Bond, ...] = ()
+    gatherings: tuple[Gathering, ...] = ()
+    meetings: tuple[Meeting, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """How many levels matter to the rules, counted from the widest."""
+        return max(self.gang_depth, self.gathered_depth, *(bond.level + 1 for bond in self.bonds))
+
+    @property
+    def gathered_depth(self) -> int:
+        """How many levels, from the widest, have the domains of some subgroup counted by the objective."""
+        return max((one.depth for one in self.gatherings), default=0)
+
+    @property
+    def gang_depth(self) -> int:
+        """How many levels matter to the rules about the whole gang."""
+        return max(self.required_depth, self.preferred_depth)
+
+    @property
+    def required_depth(self) -> int:
+        """How many levels, from the widest, must be one domain."""
+        return 0 if self.required is None else self.required + 1
+
+    @property
+    def preferred_depth(self) -> int:
+        """How many levels, from the widest, have their domains counted by the objective."""
+        return 0 if self.preferred is None else self.preferred + 1
+
+    def budgets_of(self, node_class: NodeClass) -> tuple[int, ...]:
+        """Indices of the budgets that count pods on nodes of this class."""
+        if not self.budgets:
+            return ()
+        return tuple(
+            index
+            for index, budget in enumerate(self.budgets)
+            if budget.nodes is None or index in node_class.budgets
+        )
+
+
+NO_RULES: Final = Rulebook(required=None, preferred=None, budgets=())
+
+
+def read_rules(problem: PlacementProblem) -> Rulebook:
+    """ValueError when a rule names a level that the problem does not have."""
+    if not problem.rules:
+        return NO_RULES
+    level = problem.levels.index
+    required = [level(rule.level) for rule in problem.rules if isinstance(rule, SameDomain)]
+    preferred = [level(rule.level) for rule in problem.rules if isinstance(rule, FewestDomains)]
+    return Rulebook(
+        required=max(required, default=None),
+        preferred=max(preferred, default=None),
+        budgets=tuple(rule for rule in problem.rules if isinstance(rule, Budget)),
+        bonds=tuple(bond for bond in _bonds(problem) if bond.roles),
+        gatherings=tuple(one for one in _gatherings(problem) if one.roles),
+        meetings=tuple(one for one in _meetings(problem) if one.owners),
+    )
+
+
+def _bonds(problem: PlacementProblem) -> Iterator[Bond]:
+    for rule in problem.rules:
+        if isinstance(rule, SubgroupRule):
+            level = problem.levels.index(rule.level)
+            anchors: dict[tuple[str, ...], int] = {}
+            for anchor in problem.subgroup_anchors:
+                if anchor.subgroup == rule.subgroup:
+                    path = anchor.path[: level + 1]
+                    anchors[path] = anchors.get(path, 0) + anchor.count
+            yield Bond(
+                rule=rule,
+                level=level,
+                roles=_roles_in(problem, rule.subgroup),
+                size=rule.size if isinstance(rule, SubgroupSegments) else 0,
+                anchors=anchors,
+            )
+
+
+def _gatherings(problem: PlacementProblem) -> Iterator[Gathering]:
+    for rule in problem.rules:
+        if isinstance(rule, SubgroupFewest):
+            paths = {one.path for one in problem.subgroup_anchors if one.subgroup == rule.subgroup}
+            yield Gathering(
+                depth=problem.levels.index(rule.level) + 1,
+                roles=_roles_in(problem, rule.subgroup),
+                anchors=tuple(sorted(paths)),
+            )
+
+
+def _meetings(problem: PlacementProblem) -> Iterator[Meeting]:
+    for rule in problem.rules:
+        if isinstance(rule, AffinityRule):
+            yield Meeting(
+                rule=rule,
+                key=problem.keys.index(rule.key) if rule.key in problem.keys else ALONE,
+                owners=roles_of_shapes(problem, rule.owners),
+                others=roles_of_shapes(problem, rule.others),
+                begin=roles_of_shapes(problem, rule.begin) if isinstance(rule, PodAffinityRule) else (),
+            )
+
+
+def roles_of_shapes(problem: PlacementProblem, shapes: Sequence[str]) -> tuple[int, ...]:
+    """The roles of pods of these shapes."""
+    return tuple(index for index, role in enumerate(problem.roles) if role.shape in shapes)
+
+
+def _roles_in(problem: PlacementProblem, subgroup: str) -> tuple[int, ...]:
+    return tuple(index for index, role in enumerate(problem.roles) if subgroup in role.subgroups)
+
+
+def pods_allowed(problem: PlacementProblem, budget: Budget, role: RoleDemand) -> int:
+    """How many pods of the role the budget allows while no other pod uses it, at most the role's maximum."""
+    counts = [
+        max(0, budget.remaining[name]) // need
+        for name, need in zip(problem.resources, role.request, strict=True)
+        if need > 0 and name in budget.remaining
+    ]
+    return min(role.maximum, *counts) if counts else role.maximum

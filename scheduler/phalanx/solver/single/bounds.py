@@ -1,0 +1,173 @@
+"""Cheap lower bounds on the objective, from relaxations that need no search.
+
+Each role alone, and each resource in total, is a single kind of thing on the tree of domains: the fewest
+domains that hold it are known exactly, and no placement of all roles together uses fewer.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from phalanx.solver.arrays import IntArray, Rows
+from phalanx.solver.fewest_per_subgroup import FewestPerSubgroup
+from phalanx.solver.forest import Forest, forest_of
+from phalanx.solver.nodetable import NodeTable
+from phalanx.solver.objective import DOMAINS, UNPLACED, Scorer
+from phalanx.solver.single.fewest_domains import fewest
+from phalanx.solver.single.scopes import Scope, scaled_usable
+from phalanx.solver.single.tightness_bounds import Need, RoomBounds
+
+BY = "relaxation"
+
+
+class _Demand(Struct, frozen=True, eq=False):
+    """One kind of thing on the tree, and how much of it the roles' minimums and maximums take."""
+
+    forest: Forest
+    minimum: int
+    maximum: int
+
+
+class Relaxations:
+    """Lower bounds for the scopes of one problem."""
+
+    def __init__(self, table: NodeTable, scorer: Scorer) -> None:
+        self._table = table
+        self._scorer = scorer
+        self._demands = [*_per_role(table.rows), *_per_resource(table.rows)]
+        self._subgroups = FewestPerSubgroup(table.rows)
+        self._rooms = RoomBounds(table.rows)
+
+    def bound(self, scope: Scope) -> tuple[int, ...]:
+        """No placement inside the scope is lexicographically below this."""
+        placed = sum(scope.room)
+        wanted = sum(role.maximum for role in self._table.rows.problem.roles)
+        opened = self._opened(scope, [(one.forest, one.maximum) for one in self._demands])
+        whole = placed == wanted and opened is not None
+        if opened is None or not whole:
+            placed = min(placed, wanted - 1)
+            opened = self._opened(scope, [(one.forest, one.minimum) for one in self._demands])
+        if opened is None:
+            raise AssertionError("a scope holds the minimums in total")
+        return self._scorer.values(
+            placed=placed,
+            opened=opened,
+            of_subgroups=self._subgroups.opened(scope, whole=whole),
+            cost=_cheapest(self._table, scope, placed),
+            room=self._rooms.least(scope, self._needs(whole), opened[-1] if opened else 0),
+        )
+
+    def anywhere(self, room: int) -> tuple[int, ...]:
+        """The simple bound on placements of at most so many pods, in whatever scope."""
+        rows = self._table.rows
+        outer = [0 if rows.problem.anchors or not room else 1] * rows.book.required_depth
+        everywhere = Scope(nodes=self._table.everything, depth=0, home=0, room=())
+        return self._scorer.values(
+            placed=room,
+            opened=[*outer, *[0] * rows.book.preferred_depth],
+            cost=_cheapest(self._table, everywhere, room),
+        )
+
+    def in_one(self, scope: Scope, simple: tuple[int, ...]) -> tuple[int, ...]:
+        """A simple bound with the room of the scope, where that is a domain of the gang's deepest level.
+
+        Room is the last term that backends know.
+        """
+        if not self._scorer.is_tight or not any(scope.room):
+            return simple
+        return (*simple[:-1], max(simple[-1], self._rooms.of(scope)))
+
+    def spread(self, scope: Scope, bound: tuple[int, ...]) -> tuple[int, ...]:
+        """The bound on placements in the scope that open more than one domain of the next level.
+
+        `bound` is what holds for all placements in the scope; no domain of the next level is open.
+        """
+        terms = self._scorer.terms
+        index = terms.index(DOMAINS + self._table.rows.problem.levels[scope.depth])
+        floor = self.floor(scope, bound[0] if terms[0] == UNPLACED else 0)
+        deeper = tuple(
+            2 if term.startswith(DOMAINS) else least
+            for term, least in zip(terms[index:], floor[index:], strict=True)
+        )
+        return max(bound, bound[:index] + deeper)
+
+    def floor(self, scope: Scope, unplaced: int) -> tuple[int, ...]:
+        """What no term can go below, each by itself, when all but `unplaced` pods are placed in the scope."""
+        rows = self._table.rows
+        placed = sum(role.maximum for role in rows.problem.roles) - unplaced
+        cost = _cheapest(self._table, scope, placed)
+        of_subgroups = self._subgroups.opened(scope, whole=unplaced == 0)
+        opened = [0] * rows.book.preferred_depth
+        room = self._rooms.least(scope, self._needs(unplaced == 0))
+        return self._scorer.values(
+            placed=placed, opened=opened, of_subgroups=of_subgroups, cost=cost, room=room
+        )
+
+    def _needs(self, whole: bool) -> list[Need]:
+        if not self._scorer.is_tight:
+            return []
+        return [Need(each.forest.held[-1], each.maximum if whole else each.minimum) for each in self._demands]
+
+    def _opened(self, scope: Scope, demands: Sequence[tuple[Forest, int]]) -> list[int] | None:
+        """Domains opened per level at least; None when the scope does not hold one of the demands."""
+        rows, level = self._table.rows, scope.depth
+        positive = [(forest, amount) for forest, amount in demands if amount > 0]
+        if not positive:
+            return [0] * rows.book.preferred_depth
+        outer = [0 if rows.problem.anchors else 1] * level
+        if rows.book.preferred_depth <= level:
+            return outer
+        inner = []
+        for forest, amount in positive:
+            choice = fewest(forest, _domains(forest, scope), amount, level=level)
+            if choice is None:
+                return None
+            inner.append(choice.bound[:-1])
+        return [*outer, *max(inner)]
+
+
+def _domains(forest: Forest, scope: Scope) -> IntArray:
+    """The domains of the next level that the scope consists of."""
+    if scope.depth == 0:
+        return np.arange(len(forest.held[0]), dtype=np.int64)
+    return forest.inner[scope.depth - 1][scope.home]
+
+
+def _per_role(rows: Rows) -> list[_Demand]:
+    return [
+        _Demand(forest_of(rows, rows.fits[:, index] * rows.count), role.minimum, role.maximum)
+        for index, role in enumerate(rows.problem.roles)
+    ]
+
+
+def _per_resource(rows: Rows) -> list[_Demand]:
+    demands = []
+    for resource in range(len(rows.problem.resources)):
+        usable, shift = scaled_usable(rows, resource)
+        least = sum(role.minimum * role.request[resource] for role in rows.problem.roles)
+        most = sum(role.maximum * role.request[resource] for role in rows.problem.roles)
+        demands.append(_Demand(forest_of(rows, usable * rows.count), least >> shift, most >> shift))
+    return demands
+
+
+def _cheapest(table: NodeTable, scope: Scope, placed: int) -> int:
+    """The least price of so many pods when each role has the scope's nodes alone."""
+    rows = table.rows
+    row = table.row[scope.nodes]
+    if not rows.cost[row].any():
+        return 0
+    total, rest = 0, []
+    for index, role in enumerate(rows.problem.roles):
+        costs = _slot_prices(rows.cost[row, index], rows.fits[row, index], role.maximum)
+        total += int(costs[: role.minimum].sum())
+        rest.append(costs[role.minimum :])
+        placed -= role.minimum
+    return total + int(np.sort(np.concatenate(rest))[:placed].sum())
+
+
+def _slot_prices(cost: IntArray, fits: IntArray, most: int) -> IntArray:
+    """The prices of the `most` cheapest pods of a role, cheapest first."""
+    order = np.argsort(cost, kind="stable")
+    before = np.cumsum(fits[order]) - fits[order]
+    return np.repeat(cost[order], np.clip(most - before, 0, fits[order]))

@@ -1,0 +1,107 @@
+"""Where a gang may lie as a whole: a scope is one domain, or all nodes.
+
+A required level is thereby handled once, for every backend: each of its domains is a scope, and inside it the
+level holds by itself. Narrower scopes split a search that no level forces into one domain.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from phalanx.solver.arrays import BoolArray, IntArray, Rows, requests_of
+from phalanx.solver.nodetable import NodeTable
+from phalanx.solver.problem_rules import pods_allowed
+
+EVERY_ROLE: Final = slice(None)
+"""Selects all roles of a problem."""
+
+_SUM_BITS = 44
+"""Amounts are cut to this many bits before they are summed over nodes: 2^19 nodes stay below 2^63."""
+
+
+class Scope(Struct, frozen=True, eq=False):
+    """A selection of nodes of which the whole gang may use any: one domain `home` of level `depth` - 1.
+
+    With depth 0 it is all nodes. `room` is the number of pods that fit per role when that role has the nodes
+    alone, at most its maximum.
+    """
+
+    nodes: IntArray
+    depth: int
+    home: int
+    room: tuple[int, ...]
+
+
+def scopes_of(table: NodeTable, depth: int) -> list[Scope]:
+    """The scopes of this depth that could hold the minimums, tightest first.
+
+    None at all proves that no placement lies in one domain of that level.
+    """
+    rows = table.rows
+    home = rows.domain[depth - 1] if depth else np.zeros(len(rows.count), dtype=np.int64)
+    size = np.zeros((len(rows.tree.open[depth - 1]) if depth else 1, len(rows.problem.roles)), dtype=np.int64)
+    np.add.at(size, home, rows.fits * rows.count[:, None])
+    room = np.minimum(size, _most(rows))
+    possible = np.flatnonzero(_could_hold(rows, home, room))
+    node_home = home[table.row]
+    order = np.argsort(node_home, kind="stable")
+    first, after = (np.searchsorted(node_home[order], possible, side=side) for side in ("left", "right"))
+    scopes = [
+        Scope(nodes=order[start:end], depth=depth, home=one, room=tuple(room[one].tolist()))
+        for one, start, end in zip(possible.tolist(), first.tolist(), after.tolist(), strict=True)
+    ]
+    return sorted(scopes, key=lambda scope: tuple(size[scope.home].tolist()))
+
+
+def likeness(table: NodeTable, scope: Scope) -> Hashable | None:
+    """Equal for scopes that hold the same gangs: as many nodes of each kind. None where more counts.
+
+    That is the case where the gang runs in one of them already, or where rules look inside them.
+    """
+    rows = table.rows
+    inside = any(bond.level >= scope.depth for bond in rows.book.bonds)
+    if rows.problem.anchors or rows.book.meetings or inside:
+        return None
+    kinds: Counter[Hashable] = Counter()
+    used, counts = np.unique(table.row[scope.nodes], return_counts=True)
+    for row, count in zip(used.tolist(), counts.tolist(), strict=True):
+        kinds[rows.free[row].tobytes(), rows.fits[row].tobytes(), rows.budgets[row]] += count
+    return frozenset(kinds.items())
+
+
+def scaled_usable(
+    rows: Rows, resource: int, roles: Sequence[int] | slice = EVERY_ROLE
+) -> tuple[IntArray, int]:
+    """What roles could use of a resource on one node of each row, shifted right so that sums stay exact.
+
+    Rounded up where bits are lost: sums are then never too small. Returns the amounts and the shift.
+    """
+    requests = requests_of(rows.problem)[roles, resource]
+    usable = np.minimum(rows.free[:, resource], rows.fits[:, roles] @ requests)
+    shift = max(0, int(usable.max(initial=0)).bit_length() - _SUM_BITS)
+    return (usable >> shift) + (1 if shift else 0), shift
+
+
+def _most(rows: Rows) -> list[int]:
+    """Per role, how many pods its maximum and the budgets that count every node allow."""
+    everywhere = [budget for budget in rows.book.budgets if budget.nodes is None]
+    return [
+        min([role.maximum, *(pods_allowed(rows.problem, budget, role) for budget in everywhere)])
+        for role in rows.problem.roles
+    ]
+
+
+def _could_hold(rows: Rows, home: IntArray, room: IntArray) -> BoolArray:
+    """Per scope, whether each role by itself and the minimums' requests in total are within what is free."""
+    minimums = np.array([role.minimum for role in rows.problem.roles], dtype=np.int64)
+    possible: BoolArray = np.all(room >= minimums, axis=1)
+    for resource in range(len(rows.problem.resources)):
+        usable, shift = scaled_usable(rows, resource)
+        total = np.zeros(len(room), dtype=np.int64)
+        np.add.at(total, home, usable * rows.count)
+        wanted = sum(role.minimum * role.request[resource] for role in rows.problem.roles)
+        possible = possible & (total >= min(wanted >> shift, 1 << 62))
+    return possible

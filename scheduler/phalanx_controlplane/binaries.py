@@ -1,0 +1,144 @@
+"""Finds the programs of a control plane, or builds them once from the Go module in deploy/controlplane.
+
+Order: the folder named by KUBEBUILDER_ASSETS, an earlier build in the cache, PATH, a new build. The cache
+folder is keyed by the module's checksum, so another version never meets an old build. KWOK's own published
+stages come from its module and lie beside the programs, in `stages/<set>/<name>.yaml`.
+"""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from phalanx.resources import data_dir
+
+from phalanx_controlplane import go_modules
+from phalanx_controlplane.go_modules import BuildFailed, Progress
+
+KWOK_MODULE: Final = "sigs.k8s.io/kwok"
+KUBERNETES_MODULE: Final = "k8s.io/kubernetes"
+PACKAGES: Final = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kwok": "sigs.k8s.io/kwok/cmd/kwok",
+}
+
+
+class BinariesMissing(Exception):
+    """The programs are not there and cannot be built; the message says what to install."""
+
+
+class Binaries(Struct, frozen=True):
+    """Where each program is, and the folder of KWOK's stages."""
+
+    programs: dict[str, Path]
+    stages: Path
+
+
+def find(*, module: Path | None = None) -> Binaries | None:
+    """The programs as they are now, without building; None where some are missing.
+
+    Raises BinariesMissing where KUBEBUILDER_ASSETS is set but does not hold all of them.
+    """
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets:
+        return _in_assets(Path(assets))
+    return _in_folder(cache_folder(module=module)) or _on_path()
+
+
+def find_or_build(*, progress: Progress, module: Path | None = None) -> Binaries:
+    """The programs, built first where they are missing, which takes minutes.
+
+    Raises BinariesMissing where that is impossible.
+    """
+    found = find(module=module)
+    if found is not None:
+        return found
+    if not go_modules.can_build():
+        raise BinariesMissing(
+            "no Kubernetes control plane: install Go 1.26 or newer (it is then built once), or set "
+            f"KUBEBUILDER_ASSETS to a folder with {', '.join(PACKAGES)} and KWOK's stages"
+        )
+    return _build_once(module=module or data_dir("controlplane"), progress=progress)
+
+
+def cache_folder(*, module: Path | None = None) -> Path:
+    """The folder of one build."""
+    return go_modules.cache_folder(module or data_dir("controlplane"), name="controlplane")
+
+
+def _in_assets(folder: Path) -> Binaries:
+    found = _in_folder(folder)
+    if found is None:
+        raise BinariesMissing(f"KUBEBUILDER_ASSETS={folder} must hold {', '.join(PACKAGES)} and stages/")
+    return found
+
+
+def _in_folder(folder: Path) -> Binaries | None:
+    programs = {name: folder / name for name in PACKAGES}
+    stages = folder / "stages"
+    if stages.is_dir() and all(os.access(path, os.X_OK) for path in programs.values()):
+        return Binaries(programs=programs, stages=stages)
+    return None
+
+
+def _on_path() -> Binaries | None:
+    programs = {name: Path(found) for name in PACKAGES if (found := shutil.which(name))}
+    if len(programs) < len(PACKAGES):
+        return None
+    stages = programs["kwok"].resolve().parent / "stages"
+    return Binaries(programs=programs, stages=stages) if stages.is_dir() else None
+
+
+def _build_once(*, module: Path, progress: Progress) -> Binaries:
+    target = cache_folder(module=module)
+    try:
+        go_modules.build_once(
+            target,
+            is_complete=lambda: _in_folder(target) is not None,
+            build=lambda partial: _build(module=module, target=partial, progress=progress),
+            progress=progress,
+        )
+    except BuildFailed as failed:
+        raise BinariesMissing(str(failed)) from failed
+    found = _in_folder(target)
+    if found is None:
+        raise BinariesMissing(f"the build in {target} is not complete; remove that folder and try again")
+    return found
+
+
+def _build(*, module: Path, target: Path, progress: Progress) -> None:
+    progress("building the local control plane, once (about six minutes on two cores)")
+    flags = _version_stamp((module / "go.mod").read_text())
+    for index, (name, package) in enumerate(PACKAGES.items(), start=1):
+        progress(f"  {index}/{len(PACKAGES)} {name}")
+        go_modules.build(package, output=target / name, module=module, linker_flags=flags)
+    _copy_stages(module=module, target=target / "stages")
+
+
+def _version_stamp(go_mod: str) -> str:
+    """Linker flags that make /version and kwok's nodeInfo say which release was built, not v0.0.0."""
+    kubernetes = go_modules.required_version(go_mod, KUBERNETES_MODULE)
+    kwok = go_modules.required_version(go_mod, KWOK_MODULE)
+    major, minor = kubernetes.removeprefix("v").split(".")[:2]
+    variables = {f"{KWOK_MODULE}/pkg/consts.Version": kwok}
+    for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
+        variables |= {
+            f"{package}.gitVersion": kubernetes,
+            f"{package}.gitMajor": major,
+            f"{package}.gitMinor": minor,
+            f"{package}.gitTreeState": "clean",
+        }
+    return " ".join(["-s -w", *(f"-X {name}={value}" for name, value in variables.items())])
+
+
+def _copy_stages(*, module: Path, target: Path) -> None:
+    source = go_modules.source_folder(KWOK_MODULE, module=module) / "kustomize" / "stage"
+    for stage in sorted(source.glob("*/*/*.yaml")):
+        if stage.name != "kustomization.yaml":
+            copy = target / stage.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(stage.read_bytes())

@@ -1,0 +1,125 @@
+"""A cluster for work that uses all that queues can do: a tree of them, budgets, nodes whose GPUs are shared.
+
+What a run has of it is drawn by its seed: guarantees and limits, orders, backfill, cells, moves.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from phalanx.clock import Random
+from phalanx.framework.config import (
+    ActionName,
+    ConsolidationConfig,
+    FairnessConfig,
+    PluginConfig,
+    SchedulerConfig,
+)
+from phalanx.model.names import ANNOTATION_GPU_SHARE, NODE_GPU_COUNT, NODE_GPU_MEMORY, NODE_GPU_SHARING
+from phalanx.model.resources import GPU
+
+from phalanx_simulator.campaigns.tenants import GUARDED, USER
+from phalanx_simulator.embedded.manifests import priority_class, queue
+from phalanx_simulator.embedded.store import Object
+
+NODES_PER_RACK: Final = 4
+"""Fewer than in life, so that a small cluster has racks to choose from, and to keep as cells."""
+
+PRIORITIES: Final = {"urgent": 1000, "batch": -100}
+
+_NODES_PER_SHARING_NODE: Final = 6
+_GPUS_OF_A_NODE: Final = 8
+_GPU_MEMORY_MIB: Final = 81_920
+_HEALTHY: Final = {"a": 4, "b": 12}
+"""Pods that each budget wants healthy."""
+
+
+def sharing(nodes: Iterable[Object]) -> tuple[Object, ...]:
+    """The nodes, of which each sixth gives shares of its GPUs to pods, and no whole ones."""
+    return tuple(
+        _sharing(node) if index % _NODES_PER_SHARING_NODE == _NODES_PER_SHARING_NODE - 1 else node
+        for index, node in enumerate(nodes)
+    )
+
+
+def _sharing(node: Object) -> Object:
+    labels = {
+        NODE_GPU_SHARING: "true",
+        NODE_GPU_COUNT: str(_GPUS_OF_A_NODE),
+        NODE_GPU_MEMORY: str(_GPU_MEMORY_MIB),
+    }
+    metadata = {**node["metadata"], "labels": {**node["metadata"]["labels"], **labels}}
+    offered = {name: amount for name, amount in node["status"]["allocatable"].items() if name != GPU}
+    return {**node, "metadata": metadata, "status": {"capacity": offered, "allocatable": dict(offered)}}
+
+
+def tree(random: Random, *, gpus: int) -> tuple[Object, ...]:
+    """The Queues of `tenants.QUEUES` and the one around two of them, for a cluster of so many GPUs."""
+    backfill = random.choice((None, None, "Easy", "Conservative"))
+    cells = random.choice((None, None, [{"level": "rack", "count": 1}]))
+    language_limit = random.choice((None, _part(gpus, 4)))
+    vision, language, production = (_part(gpus, random.choice((1, 2))) for _ in range(3))
+    return (
+        _queue(
+            "research",
+            guarantee=random.choice((None, _part(gpus, 4))),
+            limit=random.choice((None, _part(gpus, 6))),
+            backfill=backfill,
+        ),
+        _queue("vision", parent="research", guarantee=vision, weight=random.choice((1, 2))),
+        _queue("language", parent="research", guarantee=language, limit=language_limit),
+        _queue(
+            "production",
+            guarantee=production,
+            cells=cells,
+            ordering=random.choice((None, "StrictFIFO")),
+            priority=random.choice((None, 10)),
+        ),
+        _queue(
+            "students",
+            guarantee=random.choice((None, None, _part(gpus, 5))),
+            limit=random.choice((None, _part(gpus, 5))),
+            backfill=backfill,
+            ordering="FairUsers",
+            userLabel=USER,
+            reclaim=random.choice((None, {"minRuntime": "1m"})),
+        ),
+        _queue("notebooks", limit={ANNOTATION_GPU_SHARE: "6000"}),
+    )
+
+
+def _part(gpus: int, eighths: int) -> dict[str, str]:
+    return {GPU: str(max(1, gpus * eighths // 8))}
+
+
+def _queue(name: str, **wishes: Any) -> Object:
+    return queue(name, **{field: wish for field, wish in wishes.items() if wish is not None})
+
+
+def budgets() -> tuple[Object, ...]:
+    """Each over the pods of several gangs, so that some of them may be evicted at a time and not all."""
+    return tuple(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": f"guard-{name}", "namespace": "default"},
+            "spec": {"minAvailable": healthy, "selector": {"matchLabels": {GUARDED: name}}},
+        }
+        for name, healthy in _HEALTHY.items()
+    )
+
+
+def priority_classes() -> tuple[Object, ...]:
+    """Those that gangs name."""
+    return tuple(priority_class(name, value) for name, value in PRIORITIES.items())
+
+
+def config(random: Random) -> SchedulerConfig:
+    """Moves in two runs of three, after a rest as short as the runs; past use and age count in some."""
+    moves = (ActionName.CONSOLIDATE,) if random.randrange(3) else ()
+    ageing = {"everySeconds": 60, "step": 100, "upTo": 500}
+    return SchedulerConfig(
+        plugins=random.choice(((), (), (PluginConfig("priority", arguments={"ageing": ageing}),))),
+        actions=(ActionName.RELEASE, ActionName.RECOVER, ActionName.PREEMPT, *moves),
+        consolidation=ConsolidationConfig(rest_minutes=1, interval_seconds=30),
+        fairness=FairnessConfig(usage_half_life_minutes=random.choice((None, None, 10))),
+    )

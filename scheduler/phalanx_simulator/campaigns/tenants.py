@@ -1,0 +1,210 @@
+"""Gangs of tenants who use all that PodGroups can ask of queues.
+
+Some have members that may come later, or members that do not exist yet and for which room is reserved; some
+say how long they run, by when they want to start, how they may be evicted, how they recover; some ask for
+shares of GPUs; some are in a PodDisruptionBudget with others.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from msgspec import Struct
+from phalanx.clock import Random
+from phalanx.model.names import ANNOTATION_GPU_SHARE
+from phalanx.model.resources import CPU, GPU
+
+from phalanx_simulator.embedded.apiserver.objects import rfc3339
+from phalanx_simulator.embedded.kubelets.kubelet import STOP_SECONDS
+from phalanx_simulator.embedded.manifests import job, pod_group
+from phalanx_simulator.embedded.pod_requests import allocatable_of
+from phalanx_simulator.embedded.store import Object
+from phalanx_simulator.hosts.clocks import EPOCH_MS
+
+QUEUES: Final = ("vision", "language", "production", "students", "notebooks")
+"""The queues that take work."""
+
+USER: Final = "example.com/user"
+GUARDED: Final = "example.com/guarded"
+"""Labels of pods: whose they are, and which budget guards them."""
+
+FABRIC: Final = "fabric"
+"""The Topology of the cluster, which some name; it is the default one of the others."""
+
+_PODS: Final = (1, 2, 3, 4, 4, 6, 8, 8, 12)
+_GPUS: Final = (1, 1, 2, 4, 8)
+_RACKFUL: Final = 24
+"""GPUs that a gang asks for at most where it wants one rack: three nodes of it."""
+
+_MEDIAN_S: Final = 150.0
+_SIGMA: Final = 0.8
+_BURST: Final = (1, 1, 2, 4)
+_SHARES: Final = ("250", "500")
+_LATER_S: Final = (5, 20, 60, 240, 700)
+"""Seconds after which members come for which room is reserved: it is given back after 600."""
+
+_KINDS: Final = (*("plain",) * 6, "elastic", "elastic", "reserved", "shares")
+_PRIORITIES: Final = (*(None,) * 5, "urgent", "urgent", "batch", "batch")
+_POLICIES: Final = (*(None,) * 7, "Never")
+_DISRUPTIONS: Final[tuple[dict[str, Any] | None, ...]] = (
+    *(None,) * 4,
+    {"mode": "Single"},
+    {"minRuntime": "1m"},
+    {"preemptible": False},
+)
+_TOPOLOGIES: Final[tuple[dict[str, str] | None, ...]] = (
+    *(None,) * 3,
+    {"required": "rack"},
+    {"preferred": "rack"},
+    {"required": "block", "preferred": "rack"},
+    {"name": FABRIC, "required": "rack"},
+    {"name": FABRIC, "required": "block", "preferred": "rack"},
+)
+_RECOVERIES: Final[tuple[dict[str, str] | None, ...]] = (
+    *(None,) * 2,
+    {"onNodeLoss": "Replace", "gracePeriod": "10s"},
+    {"onNodeLoss": "Restart", "onMemberFailure": "Restart", "gracePeriod": "30s"},
+    {"onNodeLoss": "Wait", "onMemberFailure": "Wait"},
+)
+_STOPS_S: Final = (None, None, "3", "25")
+"""Seconds that pods take to end once they are deleted; their grace period is 30."""
+
+_GUARDS: Final = (*(None,) * 4, "a", "b")
+
+
+class Arrival(Struct, frozen=True):
+    """Objects that a tenant creates together, so many seconds after jobs began to come."""
+
+    at_s: float
+    manifests: tuple[Object, ...]
+
+
+class _Gang(Struct, frozen=True):
+    """`pods` of `gpus` GPUs each, which run for `run_s` seconds."""
+
+    name: str
+    submit_s: float
+    kind: str
+    queue: str
+    pods: int
+    gpus: int
+    run_s: float
+
+
+def arrivals(
+    *, random: Random, hours: float, nodes: Iterable[Object], load: float, began_s: float
+) -> Iterator[Arrival]:
+    """Gangs that together want the part `load` of the nodes' GPU time, some of them in bursts.
+
+    `began_s`: simulated seconds at which jobs begin to come, for those that name a time.
+    """
+    gpus, seconds = sum(allocatable_of(node).get(GPU, 0) for node in nodes), hours * 3600
+    wanted, index = load * gpus * seconds, 0
+    while wanted > 0:
+        submit_s = random.uniform(0, seconds)
+        for _ in range(random.choice(_BURST)):
+            gang = _drawn(index, submit_s, gpus, seconds, random)
+            wanted -= gang.pods * gang.gpus * gang.run_s
+            index += 1
+            yield from _arrivals_of(gang, random, began_s)
+
+
+def _drawn(index: int, submit_s: float, cluster_gpus: int, seconds: float, random: Random) -> _Gang:
+    """No gang asks for more than half of the cluster, so that it fits when a part is out."""
+    kind, gpus = random.choice(_KINDS), random.choice(_GPUS)
+    pods = max(1, min(random.choice(_PODS), cluster_gpus // 2 // gpus))
+    return _Gang(
+        name=f"gang-{index}",
+        submit_s=round(submit_s, 3),
+        kind=kind,
+        queue="notebooks" if kind == "shares" else random.choice(QUEUES[:-1]),
+        pods=pods,
+        gpus=gpus,
+        run_s=round(min(seconds, _MEDIAN_S * random.lognormvariate(0, _SIGMA)), 3),
+    )
+
+
+def _arrivals_of(gang: _Gang, random: Random, began_s: float) -> Iterator[Arrival]:
+    spec = _wishes(gang, random, began_s)
+    guard, user = random.choice(_GUARDS), random.choice(("ada", "bob", "eve"))
+    labels = {USER: user, **({GUARDED: guard} if guard else {})}
+    if gang.kind == "reserved":
+        yield from _reserved(gang, spec, labels, random)
+        return
+    least = max(1, gang.pods // 2) if gang.kind == "elastic" else gang.pods
+    whole = _job(gang, gang.name, gang.pods, gang.run_s, labels, spec)
+    stop_s = random.choice(_STOPS_S)
+    if stop_s is not None:
+        whole["spec"]["template"]["metadata"]["annotations"][STOP_SECONDS] = stop_s
+    if gang.kind == "shares":
+        template = whole["spec"]["template"]["metadata"]
+        template["annotations"][ANNOTATION_GPU_SHARE] = random.choice(_SHARES)
+    yield Arrival(gang.submit_s, (pod_group(gang.name, min_member=least, **spec), whole))
+
+
+def _reserved(gang: _Gang, spec: Object, labels: dict[str, str], random: Random) -> Iterator[Arrival]:
+    """A driver, and later its executors: at least one of them has its room reserved from the start on."""
+    executors = max(1, gang.pods - 1)
+    least = random.randint(1, executors)
+    roles = [
+        {"name": "driver", "count": 1},
+        {"name": "executor", "count": executors, "minMember": least, "requests": _requests(gang)},
+    ]
+    group = pod_group(gang.name, min_member=1 + least, startWhen="Reserved", roles=roles, **spec)
+    later_s = random.choice(_LATER_S)
+    driver = _job(gang, gang.name, 1, gang.run_s + later_s, labels, spec, role="driver")
+    others = _job(gang, f"{gang.name}-executors", executors, gang.run_s, labels, spec, role="executor")
+    yield Arrival(gang.submit_s, (group, driver))
+    yield Arrival(gang.submit_s + later_s, (others,))
+
+
+def _job(
+    gang: _Gang,
+    name: str,
+    members: int,
+    run_s: float,
+    labels: dict[str, str],
+    spec: Object,
+    *,
+    role: str = "",
+) -> Object:
+    """Tried until it is done: what breaks it is the simulator."""
+    named = {"priorityClassName": spec["priorityClassName"]} if "priorityClassName" in spec else {}
+    made = job(
+        name, members=members, group=gang.name, role=role, requests=_requests(gang), run_s=run_s, **named
+    )
+    made["spec"]["backoffLimit"] = 10_000
+    made["spec"]["template"]["metadata"]["labels"].update(labels)
+    return made
+
+
+def _requests(gang: _Gang) -> dict[str, str]:
+    cores = {CPU: str(4 * gang.gpus)}
+    return cores if gang.kind == "shares" else {GPU: str(gang.gpus), **cores}
+
+
+def _wishes(gang: _Gang, random: Random, began_s: float) -> Object:
+    """What its PodGroup asks for beyond members. Drawn in one order whatever comes of it."""
+    topology, recovery = random.choice(_TOPOLOGIES), random.choice(_RECOVERIES)
+    priority, policy = random.choice(_PRIORITIES), random.choice(_POLICIES)
+    disruption, runtime = random.choice(_DISRUPTIONS), _runtime(gang, random)
+    start_by_s = began_s + gang.submit_s + random.uniform(60, 1800)
+    wishes = {
+        "queue": gang.queue,
+        "topology": topology if gang.pods * gang.gpus <= _RACKFUL else None,
+        "recovery": recovery,
+        "priorityClassName": priority,
+        "preemptionPolicy": policy,
+        "disruption": disruption,
+        "runtime": runtime,
+        "startBy": rfc3339(EPOCH_MS + int(start_by_s) * 1000) if not random.randrange(8) else None,
+    }
+    return {name: wish for name, wish in wishes.items() if wish is not None}
+
+
+def _runtime(gang: _Gang, random: Random) -> dict[str, str] | None:
+    """An estimate that may be wrong either way; some say nothing, and some what they take at most."""
+    guess = max(1, round(gang.run_s * random.lognormvariate(0, 0.5)))
+    lot = random.randrange(4)
+    if not lot:
+        return None
+    return {"estimate": f"{guess}s", "max": f"{2 * guess}s"} if lot == 1 else {"estimate": f"{guess}s"}

@@ -1,0 +1,1 @@
+"""The commands `phalanx demo`, `simulate` and `drill`."""

@@ -1,0 +1,204 @@
+"""`phalanx drill`: acts of the scheduler, with a fault at every point where one can be; and under load."""
+
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
+from itertools import islice
+from multiprocessing import Value
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
+
+import msgspec
+from cyclopts import Parameter
+from msgspec import Struct
+from msgspec.structs import replace
+from phalanx.cli.exits import BadInput, Exit
+
+from phalanx_simulator.commands.progress import progress
+from phalanx_simulator.commands.workers import workers
+
+if TYPE_CHECKING:
+    from multiprocessing.sharedctypes import Synchronized
+
+    from phalanx_simulator.drills.drill import Outcome
+    from phalanx_simulator.drills.plan import Playable
+
+_LOOK_S: Final = 0.5
+
+Drill = Literal["crashes", "replies", "races", "views", "load"]
+
+
+class Tally(Struct):
+    """Plans of one drill: how many were played, what went wrong in which, which rare paths were reached."""
+
+    drill: str
+    played: int = 0
+    failed: dict[str, str] = {}
+    marks: dict[str, int] = {}
+
+
+class _Share(Struct, frozen=True):
+    """One process's part of the plans of a drill: one in `every`, and of these one in `jobs`.
+
+    `plan`: of these only the one of this name.
+    """
+
+    drill: str
+    seed: int
+    every: int
+    full: bool
+    acts: tuple[str, ...]
+    plan: str | None
+    jobs: int
+    part: int = 0
+
+
+def drill(
+    *drills: Drill,
+    act: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    plan: str | None = None,
+    seed: int = 1,
+    every: int = 1,
+    full: bool = False,
+    jobs: Annotated[int, Parameter(name=["--jobs", "-j"])] = 1,
+    output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
+) -> int:
+    """Play short acts again and again, with one fault at every point: exit code 0 when all came to their end.
+
+    The acts: a gang of 16 is bound; it loses a member; it loses a node and its pods are replaced, or it
+    starts anew; it starts anew for a failed member, kept by its controller or removed; it is released,
+    since it would stay half bound; another gang is evicted for it, by priority, from another queue, or
+    slowly beside a rival; another gang is moved for it; or, for load, a cluster is full, changes or new
+    pods are very many. Each must be done in bounded simulated time, with no check violated.
+
+    Parameters
+    ----------
+    drills
+        crashes: the leader dies, freezes or is cut off, at each of its steps. replies: requests meet every
+        way in which a reply can go wrong. races: while a bind is on its way its pod, its node or its sender
+        changes. views: what the leader sees is late, silent, jumps or repeats. load: a full cluster is
+        listed, changes come without a pause, very many pods come at once.
+        Default: all.
+    act
+        Play this act only; repeat for several. load has none.
+    plan
+        Play this plan only, named as it is where it failed.
+    seed
+        The seed of every plan.
+    every
+        Play only every so many plans.
+    full
+        Play load with 5,000 nodes, 50,000 pods and 2,000 changes a second, not with a tenth: name it alone.
+    jobs
+        Processes among which the plans are divided.
+    output
+        text, or json.
+    """
+    for flag, value in (("--every", every), ("--jobs", jobs)):
+        if value <= 0:
+            raise BadInput(f"{flag}: expected a number above 0, found {value}")
+    if full and drills != ("load",):
+        raise BadInput("--full: only load has sizes, name it alone: phalanx drill load --full")
+    _check_acts(act, drills)
+    wanted = drills or tuple(name for name in get_args(Drill) if not act or name != "load")
+    tallies = [_played(_Share(name, seed, every, full, act, plan, jobs)) for name in wanted]
+    if plan is not None and not any(tally.played for tally in tallies):
+        raise BadInput(f"--plan: found no plan named {plan}")
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(tallies)).decode())
+    else:
+        print("\n".join(_text(tallies)))
+    return Exit.FAILED if any(tally.failed for tally in tallies) else Exit.OK
+
+
+def _check_acts(acts: tuple[str, ...], drills: tuple[str, ...]) -> None:
+    from phalanx_simulator.drills.catalogue import ALL_OPERATIONS
+
+    names = [each.name for each in ALL_OPERATIONS]
+    for act in acts:
+        if act not in names:
+            raise BadInput(f"--act: expected one of {', '.join(names)}, found {act}")
+    if acts and "load" in drills:
+        raise BadInput("--act: load has its own acts, leave it out")
+
+
+def _played(whole: _Share) -> Tally:
+    from phalanx_simulator.runs.totals import added
+
+    tally, played = Tally(whole.drill), Value("i", 0)
+    with (
+        progress(f"{whole.drill}: plans played", total=None) as advance,
+        workers(whole.jobs, prepare=_count_in, given=(played,)) as pool,
+    ):
+        shares = [pool.submit(_play_share, replace(whole, part=part)) for part in range(whole.jobs)]
+        _watch(shares, lambda: advance(played.value))
+        for each in shares:
+            share = each.result()
+            tally.played += share.played
+            tally.failed.update(share.failed)
+            tally.marks = added((tally.marks, share.marks))
+    return tally
+
+
+def _watch(shares: Iterable[Future[Tally]], look: Callable[[], None]) -> None:
+    waiting = set(shares)
+    while waiting:
+        waiting = wait(waiting, timeout=_LOOK_S).not_done
+        look()
+
+
+_played_by_all: "Synchronized[int] | None" = None
+"""In a worker: how many plans all workers together have played."""
+
+
+def _count_in(counter: "Synchronized[int]") -> None:
+    global _played_by_all
+    _played_by_all = counter
+
+
+def _count_one() -> None:
+    if _played_by_all is not None:
+        with _played_by_all.get_lock():
+            _played_by_all.value += 1
+
+
+def _play_share(share: _Share) -> Tally:
+    from phalanx.observe.logs import configure_logs
+
+    from phalanx_simulator.drills.catalogue import plans_of
+    from phalanx_simulator.drills.shared_prefix import play_each
+    from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+    from phalanx_simulator.runs.totals import added
+
+    configure_logs(level="critical")
+    tally = Tally(share.drill)
+    plans = plans_of(share.drill, seed=share.seed, checks=ALL_CHECKS, full=share.full, acts=share.acts)
+
+    def take(plan: "Playable", outcome: "Outcome") -> None:
+        tally.played += 1
+        _count_one()
+        tally.marks = added((tally.marks, outcome.marks))
+        if outcome.problem is not None:
+            tally.failed[plan.name] = outcome.problem
+            print(f"{plan.name}: {outcome.problem}", file=sys.stderr)
+            again = command_of(plan, drill=share.drill, seed=share.seed, full=share.full)
+            print(f"  again: {again}", file=sys.stderr)
+
+    own = islice(plans, share.part * share.every, None, share.every * share.jobs)
+    wanted = (each for each in own if share.plan in (None, each.name))
+    play_each(wanted, checks=ALL_CHECKS, take=take)
+    return tally
+
+
+def command_of(plan: "Playable", *, drill: str, seed: int, full: bool) -> str:
+    """What plays this plan, and no other one."""
+    from phalanx_simulator.drills.plan import Plan
+
+    act = ("--act", plan.act.name) if isinstance(plan, Plan) else ()
+    size = ("--full",) if full else ()
+    return shlex.join(["phalanx", "drill", drill, *size, *act, "--seed", str(seed), "--plan", plan.name])
+
+
+def _text(tallies: Iterable[Tally]) -> Iterator[str]:
+    for tally in tallies:
+        yield f"{tally.drill}: {tally.played} plans played, {len(tally.failed)} failed"

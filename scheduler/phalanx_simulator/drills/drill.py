@@ -1,0 +1,138 @@
+"""Plays an act once, with one fault, and says whether it came to its end as it should."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from phalanx_simulator.drills.operations import Act
+from phalanx_simulator.hosts.host import Host
+from phalanx_simulator.hosts.network import Exchange
+from phalanx_simulator.invariants.check import Check
+from phalanx_simulator.runs.world import World, WorldSettings, in_world
+
+_LOOK_S = 0.25
+
+
+class Outcome(Struct, frozen=True):
+    """`problem` is None when the act came to its end and no check was violated.
+
+    `steps` and `requests` (method, path) are those of the process that led when the act began, during it;
+    `marks` are rare paths, with the times that they were reached.
+    """
+
+    problem: str | None
+    steps: int
+    requests: tuple[tuple[str, str], ...]
+    marks: Mapping[str, int]
+
+
+Missed = Callable[[], str | None]
+"""Says, when an act has come to its end, that the fault has hit nothing."""
+
+
+Strike = Callable[[World], Missed | None]
+"""Sets the fault up."""
+
+
+class Fault(Struct, frozen=True):
+    """What goes wrong, and when.
+
+    `strike` is called right before the act begins or, with a `step`, before that step of the process that
+    leads then, counted from there. The world goes on for `watched_s` simulated seconds after the act.
+    """
+
+    strike: Strike
+    step: int | None = None
+    watched_s: float = 0.0
+
+
+def _hit_nothing() -> str | None:
+    return None
+
+
+NO_FAULT = Fault(lambda _world: None)
+
+Enters = Callable[[int], bool]
+"""Asked at the moment of each fault, by its number, whether it strikes; then no other one does."""
+
+
+def play(act: Act, *, seed: int, fault: Fault = NO_FAULT, checks: tuple[type[Check], ...]) -> Outcome:
+    """Once, in a world of its own."""
+    return play_one_of(act, (fault,), seed=seed, enters=lambda _number: True, checks=checks)
+
+
+def play_one_of(
+    act: Act, faults: Sequence[Fault], *, seed: int, enters: Enters, checks: tuple[type[Check], ...]
+) -> Outcome:
+    """As `play`, with the fault that enters, or with none. Faults come in the order of their steps."""
+    performance = _Performance(act, faults, enters)
+    world = in_world(WorldSettings(seed=seed, checks=checks, config=act.config), performance.play)
+    problem = performance.problem
+    if world.violations.kept:
+        first = world.violations.kept[0]
+        problem = f"{first.check} {first.subject}: {first.message}"
+    return Outcome(problem, performance.steps, tuple(performance.requests), world.marks.counts)
+
+
+class _Performance:
+    def __init__(self, act: Act, faults: Sequence[Fault], enters: Enters) -> None:
+        self.problem: str | None = None
+        self.steps = 0
+        self.requests: list[tuple[str, str]] = []
+        self._act = act
+        self._faults = faults
+        self._enters = enters
+        self._next = 0
+        self._fault = NO_FAULT
+        self._missed: Missed = _hit_nothing
+
+    async def play(self, world: World) -> None:
+        await self._act.prepare(world)
+        leader = world.leader()
+        if leader is None or leader.process is None:
+            self.problem = "nobody leads before the act begins"
+            return
+        host = leader.process.host
+        world.observe(self._hear(host.name))
+        before = host.steps
+        self._await_faults(world, host)
+        done = self._act.begin(world)
+        try:
+            async with asyncio.timeout(self._act.within_s):
+                while not done():
+                    await asyncio.sleep(_LOOK_S)
+        except TimeoutError:
+            self.problem = f"not done after {self._act.within_s} s"
+        self.steps = host.steps - before
+        await asyncio.sleep(self._fault.watched_s)
+        self.problem = self.problem or await self._act.afterwards(world) or self._missed()
+
+    def _await_faults(self, world: World, host: Host) -> None:
+        before = host.steps
+
+        def before_step(number: int) -> None:
+            self._offer_faults(world, host, step=number - before)
+
+        self._offer_faults(world, host, step=None)
+        if self._next < len(self._faults):
+            host.before_step = before_step
+
+    def _offer_faults(self, world: World, host: Host, *, step: int | None) -> None:
+        while self._next < len(self._faults) and _is_due(self._faults[self._next], step):
+            self._next += 1
+            if self._enters(self._next - 1):
+                self._fault, self._next = self._faults[self._next - 1], len(self._faults)
+                host.before_step = None
+                self._missed = self._fault.strike(world) or _hit_nothing
+
+    def _hear(self, host: str) -> Callable[[Exchange], None]:
+        def hear(exchange: Exchange) -> None:
+            if exchange.host == host and exchange.landed_at is None and exchange.told is None:
+                self.requests.append((exchange.method, exchange.path))
+
+        return hear
+
+
+def _is_due(fault: Fault, step: int | None) -> bool:
+    return fault.step is None or (step is not None and step >= fault.step)

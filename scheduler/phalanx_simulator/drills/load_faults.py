@@ -1,0 +1,273 @@
+"""What goes wrong while a load lasts: one fault each, at the moment at which it hurts most.
+
+Each is a program that runs beside the load from its beginning.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from msgspec import Struct
+
+from phalanx_simulator.drills.loads import Load
+from phalanx_simulator.hosts.network import WATCH, Effect, Exchange, Network, Rule
+from phalanx_simulator.hosts.replica import Process
+from phalanx_simulator.runs.world import World
+
+_LOOK_S: Final = 0.005
+_BAD_TIME_S: Final = 20.0
+_LATE_S: Final = 30.0
+_WRITES: Final = ("POST", "PATCH", "PUT", "DELETE")
+_READS: Final = ("GET", WATCH)
+
+_LIST_S: Final = 3.0
+_PAGE_S: Final = 3.0
+
+Program = Callable[[World, Load], Coroutine[Any, Any, None]]
+
+
+class LoadFault(Struct, frozen=True):
+    """`max_wait_s`: how long a pod of ours may wait for its node, the fault included.
+
+    `program` comes to its end if the fault has hit; `mark` is the rare path that is reached then, if there is
+    a mark for it.
+    """
+
+    name: str
+    program: Program
+    max_wait_s: float
+    mark: str = ""
+
+
+async def _nothing(world: World, load: Load) -> None:
+    """Undisturbed."""
+
+
+# --- while a full cluster is listed -------------------------------------------------------------------------
+
+
+def _new_processes(world: World, act: Callable[[Network], None]) -> None:
+    """Every process that starts from now on finds it so."""
+    for replica in world.replicas:
+        replica.prepare(lambda process: act(process.network))
+
+
+async def _cut_list(world: World, load: Load) -> None:
+    """The list of pods that the new leader waits for is cut before it has arrived."""
+    _new_processes(world, lambda network: network.delay_watches(_LIST_S, "/pods"))
+    leader = await _new_leader(world)
+    await asyncio.sleep(_LIST_S / 2)
+    if not load.newcomers:
+        leader.network.cut_watches("/pods")
+    else:
+        load.found("the fault has missed: everything was listed before")
+    for network in _networks(world):
+        network.delay_watches(0.0, "/pods")
+
+
+async def _let_pages_expire(world: World, load: Load) -> None:
+    """The new leader must list pages; after the first the server forgets the version that all show."""
+    slow = Rule(Effect.SLOW, methods=("GET",), path_part="/pods", slow_s=_PAGE_S)
+
+    def act(network: Network) -> None:
+        no_watch_list = Rule(Effect.REFUSED, methods=(WATCH,), path_part="/pods", status=400, skip=1, times=1)
+        network.rules.extend((no_watch_list, slow))
+
+    _new_processes(world, act)
+    pages = _Seen(world, lambda exchange: _is_page(exchange) and exchange.told == "200")
+    expired = _Seen(world, lambda exchange: _is_page(exchange) and exchange.told == "410")
+    await _new_leader(world)
+    while not pages.count:
+        await asyncio.sleep(_LOOK_S)
+    await asyncio.sleep(_PAGE_S - 0.5)
+    world.server.store.compact()
+    while not expired.count:
+        await asyncio.sleep(_LOOK_S)
+    for network in _networks(world):
+        network.rules.clear()
+
+
+def _reads_meeting(effect: Effect, *, permille: int, slow_s: float = 0.0) -> Program:
+    """Lists and watches of new processes, from their start until after one of them leads."""
+
+    async def program(world: World, load: Load) -> None:
+        def act(network: Network) -> None:
+            rule = Rule(
+                effect,
+                methods=_READS,
+                status=429,
+                retry_after_s=2,
+                permille=permille,
+                slow_s=slow_s,
+                until_s=world.loop.time() + _LATE_S,
+            )
+            network.rules.append(rule)
+
+        _new_processes(world, act)
+
+    return program
+
+
+async def _kill_new_leader(world: World, load: Load) -> None:
+    """The first that leads dies before it has listed anything anew."""
+    leader = await _new_leader(world)
+    for replica in world.replicas:
+        if replica.process is leader:
+            replica.kill()
+
+
+async def _relist_in_mid_gang(world: World, load: Load) -> None:
+    """Everything has to be listed again while the gang that came is half bound."""
+    await _some_bound(load, more=1)
+    _relist(world)
+
+
+# --- while changes come without a pause ---------------------------------------------------------------------
+
+
+def _in_mid_storm(act: Program) -> Program:
+    """A third into the storm, at the first bind after that."""
+
+    async def program(world: World, load: Load) -> None:
+        await asyncio.sleep(load.size.seconds / 3)
+        await _some_bound(load, more=1)
+        await act(world, load)
+
+    return program
+
+
+async def _relist_all(world: World, load: Load) -> None:
+    _relist(world)
+
+
+async def _kill_leader(world: World, load: Load) -> None:
+    leader = world.leader()
+    if leader is not None:
+        leader.kill()
+
+
+async def _delay_view(world: World, load: Load) -> None:
+    """All that was late arrives at once, by lists."""
+    networks = _networks(world)
+    for network in networks:
+        network.delay_watches(_LATE_S)
+    await asyncio.sleep(_LATE_S)
+    for network in networks:
+        network.delay_watches(0.0)
+        network.cut_watches()
+
+
+async def _silence_view(world: World, load: Load) -> None:
+    """Until the schedulers find out themselves."""
+    for network in _networks(world):
+        network.silence_watches()
+
+
+# --- while writes are many ----------------------------------------------------------------------------------
+
+
+def _at_half(act: Program) -> Program:
+    """Once half of the burst is bound."""
+
+    async def program(world: World, load: Load) -> None:
+        await _some_bound(load, more=load.size.burst // 2)
+        await act(world, load)
+
+    return program
+
+
+def _writes_meeting(effect: Effect, *, permille: int, slow_s: float = 0.0) -> Program:
+    async def program(world: World, load: Load) -> None:
+        for network in _networks(world):
+            rule = Rule(
+                effect,
+                methods=_WRITES,
+                status=429,
+                retry_after_s=1,
+                permille=permille,
+                slow_s=slow_s,
+                until_s=world.loop.time() + _BAD_TIME_S,
+            )
+            network.rules.append(rule)
+
+    return program
+
+
+class _Seen:
+    """Counts answers that fit."""
+
+    def __init__(self, world: World, fits: Callable[[Exchange], bool]) -> None:
+        self.count = 0
+        self._fits = fits
+        world.observe(self._hear)
+
+    def _hear(self, exchange: Exchange) -> None:
+        self.count += exchange.told is not None and self._fits(exchange)
+
+
+def _is_page(exchange: Exchange) -> bool:
+    return exchange.method == "GET" and exchange.path == "/api/v1/pods"
+
+
+async def _new_leader(world: World) -> Process:
+    """Some process other than those that were there."""
+    before = [replica.process for replica in world.replicas]
+    while True:
+        leader = world.leader()
+        if leader is not None and leader.process is not None and leader.process not in before:
+            return leader.process
+        await asyncio.sleep(_LOOK_S)
+
+
+async def _some_bound(load: Load, *, more: int) -> None:
+    bound = load.bound + more
+    while load.bound < bound:
+        await asyncio.sleep(_LOOK_S)
+
+
+def _relist(world: World) -> None:
+    world.server.store.compact()
+    for network in _networks(world):
+        network.rules.append(Rule(Effect.REFUSED, methods=(WATCH,), path_part="/pods", status=410, times=1))
+        network.cut_watches()
+
+
+def _networks(world: World) -> list[Network]:
+    return [replica.process.network for replica in world.replicas if replica.process is not None]
+
+
+UNDISTURBED: Final = "undisturbed"
+
+LIST_FAULTS: Final = (
+    LoadFault(UNDISTURBED, _nothing, 60.0),
+    LoadFault("list cut", _cut_list, 60.0),
+    LoadFault("listed in pages, which expire", _let_pages_expire, 60.0),
+    LoadFault("reads throttled", _reads_meeting(Effect.REFUSED, permille=700), 90.0),
+    LoadFault("reads late", _reads_meeting(Effect.SLOW, permille=1000, slow_s=5.0), 90.0),
+    LoadFault("leader killed while it lists", _kill_new_leader, 60.0),
+    LoadFault("all listed again in mid-gang", _relist_in_mid_gang, 60.0),
+)
+EVENT_FAULTS: Final = (
+    LoadFault(UNDISTURBED, _nothing, 10.0),
+    LoadFault("all listed again", _in_mid_storm(_relist_all), 60.0, "relisted"),
+    LoadFault("leader killed", _in_mid_storm(_kill_leader), 60.0),
+    LoadFault("all seen late", _in_mid_storm(_delay_view), 60.0),
+    LoadFault("watches silent", _in_mid_storm(_silence_view), 180.0, "half-open-watch"),
+    LoadFault("writes throttled", _in_mid_storm(_writes_meeting(Effect.REFUSED, permille=300)), 60.0),
+)
+ONE_GANG_FAULTS: Final = (
+    LoadFault(UNDISTURBED, _nothing, 10.0),
+    LoadFault("leader killed", _at_half(_kill_leader), 60.0, "leader-lost-mid-gang"),
+    LoadFault("all listed again", _at_half(_relist_all), 60.0, "relisted"),
+    LoadFault("writes throttled", _writes_meeting(Effect.REFUSED, permille=500), 120.0, "bind-throttled"),
+)
+BLOCK_GANG_FAULTS: Final = (LoadFault("leader killed", _at_half(_kill_leader), 60.0),)
+RACK_GANG_FAULTS: Final = (
+    LoadFault("writes late", _writes_meeting(Effect.SLOW, permille=1000, slow_s=1.0), 120.0),
+    LoadFault(
+        "writes applied but lost",
+        _writes_meeting(Effect.APPLIED_BUT_LOST, permille=100),
+        120.0,
+        "unknown-bind-read-back-bound",
+    ),
+)

@@ -1,0 +1,266 @@
+"""The three loads of F13: a full cluster is listed, changes never pause, very many pods come at once.
+
+Each is played once, in a world of its own. While it lasts, and after it, the drill looks at what the
+schedulers keep; docs/simulation.md says what that can show.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec import Struct
+from phalanx.limits import (
+    AVOIDED_GANGS_MAX,
+    AVOIDED_NODES_MAX,
+    CHECKED_NODES_KEPT,
+    EVENT_SERIES_MAX,
+    EVENTS_WAITING_MAX,
+    STATUS_SENT_KEPT,
+    STATUS_WAITING_MAX,
+)
+
+from phalanx_simulator.drills.memory_use import holdings
+from phalanx_simulator.drills.saturation import (
+    HOSTS_PER_RACK,
+    ChangeLoad,
+    crowd,
+    daemons,
+    gang_of_jobs,
+    nodes_of,
+)
+from phalanx_simulator.embedded.store import Change, ChangeType, Object
+from phalanx_simulator.hosts.replica import Process
+from phalanx_simulator.runs.simulation import delete_everything
+from phalanx_simulator.runs.world import World
+
+_LABELS: Final = 128
+"""Label sets of one metric: all are closed, the most are those of eleven kinds by failure."""
+
+KEPT: Final[Mapping[str, int]] = {
+    "._check._judged": CHECKED_NODES_KEPT,
+    "._children": _LABELS,
+    "._events._series": EVENT_SERIES_MAX,
+    "._memory.avoided": AVOIDED_GANGS_MAX * AVOIDED_NODES_MAX,
+    "._status._asked": STATUS_SENT_KEPT,
+    "._status._based_on": STATUS_SENT_KEPT,
+}
+"""How paths end whose things stay in mind after their objects are gone, and how many may, from limits.py."""
+
+BOUNDS: Final[Mapping[str, int]] = {
+    **KEPT,
+    "._event_writer._resting": EVENTS_WAITING_MAX,
+    "._event_writer._waiting": EVENTS_WAITING_MAX,
+    "._status_writer._resting": STATUS_WAITING_MAX,
+    "._status_writer._waiting": STATUS_WAITING_MAX,
+}
+"""The same of all that has a bound of its own while there is work."""
+
+_SETTLE_S: Final = 5.0
+_LOOK_S: Final = 0.5
+_REST_S: Final = 120.0
+_EMPTYING_S: Final = 90.0
+_NEW_LEADER_S: Final = 60.0
+_GANG_EVERY_S: Final = 5.0
+_GANG_RUNS_S: Final = 20.0
+_SPARE: Final = 1_000
+"""Things in a container beyond the pods and nodes of the cluster: gangs, reasons, writes under way."""
+_KEPT_MORE: Final = 8
+"""Things more than a new process keeps of the same empty cluster: a timer or two, where it is awaited."""
+
+
+class Size(Struct, frozen=True):
+    """`nodes`: a multiple of 100, or of 10 below that; a full cluster has ten pods on each. `burst`: pods
+    that come at once, a multiple of 100. `events_per_s`: changes in each simulated second, for `seconds`.
+    """
+
+    nodes: int
+    burst: int
+    events_per_s: int
+    seconds: float
+
+
+class Load:
+    """`max_wait_s`: how long a pod of ours may wait for its node, from its creation, while the load lasts."""
+
+    is_full = True
+    """Whether work of ours runs on the cluster before."""
+
+    def __init__(self, size: Size, *, max_wait_s: float) -> None:
+        self.size = size
+        self.bound = 0
+        self._patience_s = max_wait_s
+        self._pods = 0
+        self._residents: set[str] = set()
+        self._lost: set[str] = set()
+        self._newcomers: set[str] = set()
+        self._waiting: dict[str, float] = {}
+        self._longest_wait_s = 0.0
+        self._problem: str | None = None
+        self._fault: asyncio.Task[None] | None = None
+
+    def meet(self, fault: asyncio.Task[None]) -> None:
+        """What goes wrong meanwhile: it must have happened when the load is over."""
+        self._fault = fault
+
+    def begin(self, world: World) -> Callable[[], bool]:
+        """Start the load; the result says whether all of it has come to its end."""
+        raise NotImplementedError
+
+    async def prepare(self, world: World) -> None:
+        """The cluster, with all that runs there already."""
+        world.create(nodes_of(self.size.nodes))
+        world.server.store.subscribe("pods", lambda change: self._heard(world, change))
+        world.create(crowd(self.size.nodes) if self.is_full else daemons(self.size.nodes))
+        await asyncio.sleep(_SETTLE_S)
+        world.start()
+        await asyncio.sleep(_SETTLE_S)
+        self._residents, self._newcomers = self._newcomers, set()
+        self._looking = world.go(self._look(world))
+
+    async def afterwards(self, world: World) -> str | None:
+        """Rest, look, delete everything, look again; then compare with a process that has seen none of it."""
+        self._looking.cancel()
+        await asyncio.sleep(_REST_S)
+        self._judge_fault()
+        world.at_rest()
+        if self._lost:
+            self.found(f"{len(self._lost)} pods that ran before did not go on")
+        if self._longest_wait_s > self._patience_s:
+            self.found(f"a pod waited {self._longest_wait_s:.1f} s for its node, not {self._patience_s} s")
+        delete_everything(world)
+        await asyncio.sleep(_EMPTYING_S)
+        world.at_end()
+        await self._compare(world)
+        return self._problem
+
+    def _judge_fault(self) -> None:
+        """Raises what it has raised."""
+        if self._fault is not None and self._fault.done():
+            self._fault.result()
+        elif self._fault is not None:
+            self.found("the fault has missed: it still waits for its moment")
+
+    @property
+    def newcomers(self) -> int:
+        """How many pods run that did not before."""
+        return len(self._newcomers)
+
+    def _heard(self, world: World, change: Change) -> None:
+        item, now = change.entry.data, world.loop.time()
+        uid, node = item["metadata"]["uid"], item["spec"].get("nodeName")
+        self._pods += (change.type is ChangeType.ADDED) - (change.type is ChangeType.DELETED)
+        runs = change.type is not ChangeType.DELETED and item["status"].get("phase") == "Running"
+        if uid in self._residents and not runs:
+            self._lost.add(uid)
+        elif runs and uid not in self._residents:
+            self._newcomers.add(uid)
+        else:
+            self._newcomers.discard(uid)
+        if change.type is ChangeType.DELETED:
+            self._waiting.pop(uid, None)
+        elif not node:
+            self._waiting.setdefault(uid, now)
+        elif uid in self._waiting:
+            self.bound += 1
+            self._longest_wait_s = max(self._longest_wait_s, now - self._waiting.pop(uid))
+
+    async def _look(self, world: World) -> None:
+        """While the load lasts no container of ours may hold more things than the cluster has objects."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            most = _SPARE + self.size.nodes + self._pods
+            for replica in world.replicas:
+                if replica.process is not None:
+                    held = _held(world, replica.process, into_elements=False)
+                    self._judge(held, BOUNDS, {}, spare=most)
+
+    async def _compare(self, world: World) -> None:
+        """What the leader has lived through must not be seen in what it keeps of an empty cluster."""
+        lived = _leading(world)
+        before = _held(world, lived, into_elements=True) if lived is not None else {}
+        for replica in world.replicas:
+            replica.prepare(lambda _process: None)
+            replica.kill()
+        await asyncio.sleep(_NEW_LEADER_S)
+        fresh = _leading(world)
+        if lived is None or fresh is None or fresh is lived:
+            self.found("nobody leads the empty cluster")
+            return
+        now = _held(world, fresh, into_elements=True)
+        self._judge(before, KEPT, now, spare=_KEPT_MORE)
+
+    def _judge(
+        self, held: Mapping[str, int], bounds: Mapping[str, int], expected: Mapping[str, int], *, spare: int
+    ) -> None:
+        for path, count in held.items():
+            ends = (bound for end, bound in bounds.items() if path.rstrip("[]").endswith(end))
+            most = next(ends, expected.get(path, 0) + spare)
+            if count > most:
+                self.found(f"{path} holds {count} things, at most {most} are to be expected")
+
+    def found(self, problem: str) -> None:
+        """Something is wrong; the first is told."""
+        self._problem = self._problem or problem
+
+
+class Listing(Load):
+    """Both replicas begin anew beside a full cluster, and a gang comes that needs the last room of a rack."""
+
+    def begin(self, world: World) -> Callable[[], bool]:
+        """See Load."""
+        for replica in world.replicas:
+            replica.kill()
+        world.create(gang_of_jobs("late", HOSTS_PER_RACK, level="rack"))
+        return lambda: self.newcomers == HOSTS_PER_RACK
+
+
+class Events(Load):
+    """Pods and nodes change without a pause, while gangs come, run for a while and end."""
+
+    def begin(self, world: World) -> Callable[[], bool]:
+        """See Load."""
+        storm = ChangeLoad(world, per_s=self.size.events_per_s)
+        changes = world.go(storm.rage(self.size.seconds))
+        gangs = world.go(self._gangs(world))
+        return lambda: changes.done() and gangs.done() and all(map(_is_complete, _jobs(world)))
+
+    async def _gangs(self, world: World) -> None:
+        for number in range(int(self.size.seconds / _GANG_EVERY_S)):
+            world.create(gang_of_jobs(f"short-{number}", HOSTS_PER_RACK, level="rack", run_s=_GANG_RUNS_S))
+            await asyncio.sleep(_GANG_EVERY_S)
+
+
+class Burst(Load):
+    """Very many pods come at once, in gangs of `members`, 0: all in one, that require `level` if named."""
+
+    is_full = False
+
+    def __init__(self, size: Size, *, max_wait_s: float, members: int = 0, level: str = "") -> None:
+        super().__init__(size, max_wait_s=max_wait_s)
+        self._members = members or size.burst
+        self._level = level
+
+    def begin(self, world: World) -> Callable[[], bool]:
+        """See Load."""
+        for number in range(self.size.burst // self._members):
+            world.create(gang_of_jobs(f"burst-{number}", self._members, level=self._level))
+        return lambda: self.newcomers == self.size.burst
+
+
+def _held(world: World, process: Process, *, into_elements: bool) -> dict[str, int]:
+    return holdings(process, world.loop, into_elements=into_elements)
+
+
+def _leading(world: World) -> Process | None:
+    leader = world.leader()
+    return leader.process if leader is not None else None
+
+
+def _jobs(world: World) -> list[Object]:
+    found = [world.client.get(key) for key in world.client.keys("jobs.batch")]
+    return [whole for whole in found if whole is not None]
+
+
+def _is_complete(whole: Object) -> bool:
+    conditions = whole.get("status", {}).get("conditions", [])
+    return any(one["type"] == "Complete" and one["status"] == "True" for one in conditions)

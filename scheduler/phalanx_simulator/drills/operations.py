@@ -1,0 +1,225 @@
+"""The acts that drills repeat: a few nodes, one gang, something that the scheduler has to finish."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from msgspec import Struct
+from phalanx.framework.config import SchedulerConfig
+from phalanx.model.names import LABEL_POD_GROUP
+from phalanx.model.resources import CPU, GPU
+
+from phalanx_simulator.embedded.manifests import job, pod_group, tree_of_nodes
+from phalanx_simulator.embedded.store import Change, Key, Object
+from phalanx_simulator.runs.world import World
+
+RACK: Final = "cloud.provider.com/topology-rack"
+NAME: Final = "drill"
+GANG: Final = 16
+SETTLE_S: Final = 4.0
+_LOOK_S: Final = 0.25
+_REMOVED_S: Final = 1.0
+"""Seconds until a controller that keeps no failed pods has deleted one."""
+_GOES_ON_S: Final = 20.0
+_TAKEN_AWAY: Final = 4
+_ALL_LANDED_S: Final = 3.0
+
+
+async def _nothing_more(_world: World) -> str | None:
+    return None
+
+
+class Act(Struct, frozen=True):
+    """`prepare` is awaited undisturbed. `begin` starts what is drilled; what it returns says if that is done.
+
+    `within_s`: simulated seconds after which an act with one fault must be done. `afterwards` is awaited
+    then, and says what is wrong with what is left, if anything is.
+    """
+
+    name: str
+    prepare: Callable[[World], Coroutine[Any, Any, None]]
+    begin: Callable[[World], Callable[[], bool]]
+    within_s: float
+    afterwards: Callable[[World], Coroutine[Any, Any, str | None]] = _nothing_more
+    config: SchedulerConfig = SchedulerConfig()
+
+
+def cluster() -> list[Object]:
+    """Two racks of three nodes with eight GPUs each: the gang fits into one rack, on two of its nodes."""
+    return tree_of_nodes({RACK: 2, "kubernetes.io/hostname": 3})
+
+
+def gang(name: str = NAME, *, members: int = GANG, **spec: Any) -> list[Object]:
+    """A PodGroup and a Job of one-GPU pods that must share a rack."""
+    group = pod_group(name, min_member=members, topology={"required": "rack"}, **spec)
+    whole = job(name, members=members, group=name, requests={CPU: "4", GPU: "1"})
+    whole["spec"]["backoffLimit"] = 1000
+    return [group, whole]
+
+
+async def settled(world: World) -> None:
+    """The cluster is there, and somebody leads."""
+    world.create(cluster())
+    world.start()
+    await asyncio.sleep(SETTLE_S)
+
+
+async def running(world: World, **spec: Any) -> None:
+    """The gang runs."""
+    await settled(world)
+    world.create(gang(**spec))
+    async with asyncio.timeout(60):
+        while not _all_run(world):
+            await asyncio.sleep(0.5)
+    await asyncio.sleep(SETTLE_S)
+
+
+async def _running_to_be_restarted(world: World) -> None:
+    await running(world, recovery={"onNodeLoss": "Restart", "gracePeriod": "5s"})
+
+
+async def _running_to_be_started_anew(world: World) -> None:
+    await running(world, recovery={"onMemberFailure": "Restart"})
+
+
+async def _running_to_be_replaced(world: World) -> None:
+    await running(world, recovery={"onNodeLoss": "Replace", "gracePeriod": "5s"})
+
+
+def _create_gang(world: World) -> Callable[[], bool]:
+    world.create(gang())
+    return lambda: _all_run(world)
+
+
+async def _goes_on(world: World) -> str | None:
+    """Nobody who runs now is evicted again."""
+    before = _bound(world)
+    await asyncio.sleep(_GOES_ON_S)
+    gone = len(before - _bound(world))
+    return f"{gone} members went after the gang had started anew" if gone else None
+
+
+def _lose_a_node(world: World) -> Callable[[], bool]:
+    """That of the last members, which are evicted after the others."""
+    lost = _nodes_in_use(world)[-1]
+    world.controllers.kubelets.lose(lost)
+    return lambda: lost not in _nodes_in_use(world) and _all_run(world)
+
+
+def _lose_a_node_for_all(world: World) -> Callable[[], bool]:
+    before, is_off_node = _bound(world), _lose_a_node(world)
+    return lambda: is_off_node() and not before & _bound(world)
+
+
+def _delete_a_member(world: World) -> Callable[[], bool]:
+    _delete(world, _members(world)[0])
+    return lambda: _all_run(world)
+
+
+def _fail_a_member(world: World) -> Callable[[], bool]:
+    before = _bound(world)
+    world.controllers.kubelets.fail(_key(_members(world)[0]))
+    return lambda: _all_run(world) and not before & _bound(world)
+
+
+def _fail_and_remove_a_member(world: World) -> Callable[[], bool]:
+    """Whoever leads when the failed pod is gone cannot know of it: then all of the others go on."""
+    before, failed = _bound(world), _members(world)[0]
+    world.controllers.kubelets.fail(_key(failed))
+    world.loop.call_later(_REMOVED_S, lambda: _delete(world, failed))
+    return lambda: _all_run(world) and len(before & _bound(world)) in (0, GANG - 1)
+
+
+def _create_gang_that_gets_stuck(world: World) -> Callable[[], bool]:
+    """The first that are bound are deleted, and no node takes more until the others of them are gone.
+
+    Where the leader fails so early that none is left, or so that others are bound in time, it just starts.
+    """
+    landed: list[str] = []
+    stuck: set[str] = set()
+
+    def hear(change: Change) -> None:
+        pod, before = change.entry.data, change.previous
+        if not pod["spec"].get("nodeName") or before is None or before.data["spec"].get("nodeName"):
+            return
+        if not landed:
+            world.go(spoil())
+        landed.append(pod["metadata"]["uid"])
+        if len(landed) <= _TAKEN_AWAY:
+            world.loop.call_soon(_delete, world, pod)
+
+    async def spoil() -> None:
+        _cordon(world, cordoned=True)
+        await asyncio.sleep(_ALL_LANDED_S)
+        unsubscribe()
+        stuck.update(_bound(world))
+        while len(stuck) < GANG and stuck & _bound(world):
+            await asyncio.sleep(_LOOK_S)
+        _cordon(world, cordoned=False)
+
+    unsubscribe = world.client.subscribe("pods", hear)
+    world.create(gang())
+    return lambda: _all_run(world) and (len(stuck) == GANG or not stuck & _bound(world))
+
+
+def _cordon(world: World, *, cordoned: bool) -> None:
+    for key in world.client.keys("nodes"):
+        world.client.update(key, lambda it: {**it, "spec": {**it["spec"], "unschedulable": cordoned}})
+
+
+def _delete(world: World, pod: Object) -> None:
+    world.client.delete(_key(pod), uid=pod["metadata"]["uid"], grace_s=0)
+
+
+def _key(pod: Object) -> Key:
+    return Key("pods", pod["metadata"]["namespace"], pod["metadata"]["name"])
+
+
+def _all_run(world: World) -> bool:
+    return run_of(world, NAME) == GANG
+
+
+def run_of(world: World, group: str) -> int:
+    """How many pods of a group run."""
+    return len(running_pods(world, group))
+
+
+def running_pods(world: World, group: str) -> list[Object]:
+    """The pods of a group that run and are not being deleted."""
+    return [
+        pod
+        for pod in _pods(world)
+        if pod["metadata"]["labels"].get(LABEL_POD_GROUP) == group and pod["status"].get("phase") == "Running"
+    ]
+
+
+def _pods(world: World) -> list[Object]:
+    found = [world.client.get(key) for key in world.client.keys("pods")]
+    return [pod for pod in found if pod is not None and "deletionTimestamp" not in pod["metadata"]]
+
+
+def _members(world: World) -> list[Object]:
+    """The pods that have a node."""
+    return [pod for pod in _pods(world) if pod["spec"].get("nodeName")]
+
+
+def _bound(world: World) -> set[str]:
+    """Their UIDs, without those that have ended."""
+    return {pod["metadata"]["uid"] for pod in _members(world) if pod["status"].get("phase") != "Failed"}
+
+
+def _nodes_in_use(world: World) -> list[str]:
+    return sorted({pod["spec"]["nodeName"] for pod in _members(world)})
+
+
+ACTS: Final = (
+    Act("bind", settled, _create_gang, within_s=120.0),
+    Act("member-lost", running, _delete_a_member, within_s=120.0),
+    Act("node-lost-replace", _running_to_be_replaced, _lose_a_node, within_s=900.0),
+    Act("node-lost-restart", _running_to_be_restarted, _lose_a_node_for_all, 900.0, _goes_on),
+    Act("member-failed-restart", _running_to_be_started_anew, _fail_a_member, 300.0, _goes_on),
+    Act("failed-member-removed", _running_to_be_started_anew, _fail_and_remove_a_member, 300.0, _goes_on),
+    Act("partial-release", settled, _create_gang_that_gets_stuck, within_s=300.0),
+)
+"""A gang's binding; one lost member; a lost node, its pods replaced or the gang started anew; a failed member
+for which it starts anew, kept by its controller or removed; a gang that would stay partly bound."""

@@ -1,0 +1,216 @@
+"""Acts in which room is made for a gang: others are evicted for it, in its queue or in another, or moved."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from phalanx.framework.config import ActionName, ConsolidationConfig, SchedulerConfig
+from phalanx.model.resources import GPU
+
+from phalanx_simulator.drills.operations import (
+    GANG,
+    NAME,
+    RACK,
+    SETTLE_S,
+    Act,
+    gang,
+    run_of,
+    running_pods,
+    settled,
+)
+from phalanx_simulator.embedded.kubelets.kubelet import STOP_SECONDS
+from phalanx_simulator.embedded.manifests import priority_class, queue
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.runs.world import World
+
+_GROUPS: Final = "podgroups.scheduling.phalanx.dev"
+_URGENT: Final = "urgent"
+_RACKFUL: Final = 24
+_NODEFUL: Final = 8
+_FILLERS: Final = ("filler-1", "filler-2")
+_NEIGHBOUR: Final = "neighbour"
+_SMALL: Final = tuple(f"small-{number}" for number in range(6))
+_ENDS_S: Final = 20
+"""Seconds that victims take to end: longer than a Lease, so that a new leader finds them ending."""
+_LATER_S: Final = 2.0
+_SLOWEST_S: Final = 240
+_START_S: Final = 60
+_REST_S: Final = 70
+"""Seconds after which a gang may be moved, by the clock of any host."""
+
+_WITH_MOVES: Final = SchedulerConfig(
+    actions=(ActionName.RELEASE, ActionName.RECOVER, ActionName.PREEMPT, ActionName.CONSOLIDATE),
+    consolidation=ConsolidationConfig(rest_minutes=1, interval_seconds=10),
+)
+
+
+async def _filled(world: World, gangs: Mapping[str, int], *, ends_s: int = 0, queue_name: str = "") -> None:
+    """These gangs run. Each of their pods takes so long to end."""
+    for name, members in gangs.items():
+        group, job = gang(name, members=members, **({"queue": queue_name} if queue_name else {}))
+        if ends_s:
+            job["spec"]["template"]["metadata"]["annotations"] = {STOP_SECONDS: str(ends_s)}
+        world.create([group, job])
+        async with asyncio.timeout(_START_S):
+            while run_of(world, name) < members:
+                await asyncio.sleep(0.5)
+    await asyncio.sleep(SETTLE_S)
+
+
+async def _full_of_the_less_important(world: World) -> None:
+    await settled(world)
+    world.create([priority_class(_URGENT, 1000)])
+    await _filled(world, dict.fromkeys(_FILLERS, _RACKFUL))
+
+
+def _create_urgent_gang(world: World) -> Callable[[], bool]:
+    world.create(gang(priorityClassName=_URGENT))
+    return lambda: run_of(world, NAME) == GANG
+
+
+async def _full_of_another_queue(world: World) -> None:
+    """It has lent all that is guaranteed to another one."""
+    await settled(world)
+    world.create(queue(name, guarantee={GPU: str(_RACKFUL)}) for name in ("mine", "theirs"))
+    await _filled(world, dict.fromkeys(_FILLERS, _RACKFUL), queue_name="theirs")
+
+
+def _create_gang_of_mine(world: World) -> Callable[[], bool]:
+    world.create(gang(queue="mine"))
+    return lambda: run_of(world, NAME) == GANG
+
+
+async def _one_was_evicted(world: World) -> str | None:
+    """One filler went for the gang, whole; the other one still runs, with the pods that it had."""
+    return await _comes_to(world, lambda: sorted(_kept(world, _FILLERS).values()) == [0, _RACKFUL], _FILLERS)
+
+
+async def _one_has_what_is_left(world: World) -> str | None:
+    """One filler went for the gang, whole, or one after the other, and then the first has come back.
+
+    A new leader that finds no pod of those that were evicted takes their gang for one that lost its members,
+    which goes before starts.
+    """
+
+    def is_so() -> bool:
+        kept = sorted(_kept(world, _FILLERS).values())
+        return kept in ([0, 0], [0, _RACKFUL]) and sum(run_of(world, name) for name in _FILLERS) == _RACKFUL
+
+    return await _comes_to(world, is_so, _FILLERS)
+
+
+async def _nearly_full_of_what_ends_slowly(world: World) -> None:
+    await settled(world)
+    world.create([priority_class(_URGENT, 1000)])
+    await _filled(world, {_FILLERS[0]: _RACKFUL, _FILLERS[1]: 2 * _NODEFUL}, ends_s=_ENDS_S)
+
+
+def _create_urgent_gang_and_neighbour(world: World) -> Callable[[], bool]:
+    """The neighbour would fit into what is free of the room that is made for the other one."""
+    world.create(gang(members=_RACKFUL, priorityClassName=_URGENT))
+    world.go(_create_neighbour(world))
+    return lambda: run_of(world, NAME) == _RACKFUL
+
+
+async def _create_neighbour(world: World) -> None:
+    await asyncio.sleep(_LATER_S)
+    world.create(gang(_NEIGHBOUR, members=_NODEFUL))
+
+
+async def _somebody_was_evicted_for_it(world: World) -> str | None:
+    """The gang has the rack of the smaller filler, and nobody else room; or the other one, and the rest runs.
+
+    The neighbour gets what is free where a leader saw both for the first time together, or a new one, which
+    does not know for whom room is made. Where the smaller filler went already, both go then.
+    """
+
+    def is_so() -> bool:
+        first, second = (_kept(world, _FILLERS)[name] for name in _FILLERS)
+        others = run_of(world, _FILLERS[1]), run_of(world, _NEIGHBOUR)
+        if first:
+            return (first, second, *others) == (_RACKFUL, 0, 0, 0)
+        return second in (0, 2 * _NODEFUL) and others == (2 * _NODEFUL, _NODEFUL)
+
+    return await _comes_to(world, is_so, (*_FILLERS, _NEIGHBOUR))
+
+
+async def _scattered(world: World) -> None:
+    """Each rack has one node free, and two with a gang each that has rested."""
+    await settled(world)
+    await _filled(world, dict.fromkeys(_SMALL, _NODEFUL))
+    racks = {name: _rack_of(world, name) for name in _SMALL}
+    for rack in dict.fromkeys(racks.values()):
+        _remove(world, next(name for name in _SMALL if racks[name] == rack))
+    await asyncio.sleep(_REST_S)
+
+
+def _rack_of(world: World, name: str) -> str:
+    node = world.client.get(Key("nodes", "", running_pods(world, name)[0]["spec"]["nodeName"]))
+    assert node is not None
+    return str(node["metadata"]["labels"][RACK])
+
+
+def _remove(world: World, name: str) -> None:
+    for key in (Key("jobs.batch", "default", name), Key(_GROUPS, "default", name)):
+        world.client.delete(key, uid=_found(world, key)["metadata"]["uid"])
+
+
+def _create_gang(world: World) -> Callable[[], bool]:
+    world.create(gang())
+    return lambda: run_of(world, NAME) == GANG
+
+
+async def _all_run_again(world: World) -> str | None:
+    """Those that were left run, whole; no more than two of them have other pods than before.
+
+    One is moved. A new leader does not know for whom room was kept: the first may get it, and another goes.
+    """
+    left = [name for name in _SMALL if world.client.get(Key(_GROUPS, "default", name)) is not None]
+
+    def is_so() -> bool:
+        kept = _kept(world, left)
+        moved = [name for name in left if kept[name] < _NODEFUL]
+        return len(moved) <= 2 and all(run_of(world, name) == _NODEFUL for name in left)
+
+    return await _comes_to(world, is_so, left)
+
+
+async def _comes_to(world: World, is_so: Callable[[], bool], names: Iterable[str]) -> str | None:
+    """Wait for it; what is there instead, in the end."""
+    for _ in range(_SLOWEST_S):
+        if is_so():
+            return None
+        await asyncio.sleep(1)
+    runs = {name: run_of(world, name) for name in names}
+    return f"of pods from before {_kept(world, names)} are left, and {runs} run"
+
+
+def _kept(world: World, names: Iterable[str]) -> dict[str, int]:
+    """How many of their pods run that are older than the gang for which room is made."""
+    since = _found(world, Key(_GROUPS, "default", NAME))["metadata"]["creationTimestamp"]
+    return {
+        name: sum(1 for pod in running_pods(world, name) if pod["metadata"]["creationTimestamp"] < since)
+        for name in names
+    }
+
+
+def _found(world: World, key: Key) -> Object:
+    found = world.client.get(key)
+    assert found is not None
+    return found
+
+
+PREEMPTION_OPERATIONS: Final = (
+    Act("preemption", _full_of_the_less_important, _create_urgent_gang, 300.0, _one_was_evicted),
+    Act("reclaim", _full_of_another_queue, _create_gang_of_mine, 300.0, _one_has_what_is_left),
+    Act(
+        "nomination",
+        _nearly_full_of_what_ends_slowly,
+        _create_urgent_gang_and_neighbour,
+        300.0,
+        _somebody_was_evicted_for_it,
+    ),
+    Act("move", _scattered, _create_gang, 300.0, _all_run_again, _WITH_MOVES),
+)
+"""A gang is evicted for a more important one, or for another queue's; the same, with one that ends slowly and
+somebody else who wants the room; a gang is moved so that another fits."""

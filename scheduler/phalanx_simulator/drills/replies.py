@@ -1,0 +1,89 @@
+"""F3: requests of an act meet, at their first occurrences, every way in which a reply can go wrong."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
+
+from phalanx_simulator.drills.drill import Fault, Strike, play
+from phalanx_simulator.drills.operations import Act
+from phalanx_simulator.drills.plan import Plan
+from phalanx_simulator.hosts.network import WATCH, Effect, Rule
+from phalanx_simulator.invariants.check import Check
+from phalanx_simulator.runs.world import World
+
+_STATUSES: Final = (401, 403, 404, 409, 410, 422, 429, 500, 503, 504)
+_OCCURRENCES: Final = (0, 1, 5, 15)
+_IN_A_ROW: Final = (1, 4)
+_SLOW_S: Final = (1.0, 60.0)
+
+
+class Reply(Struct, frozen=True):
+    """One way in which a reply goes wrong."""
+
+    name: str
+    effect: Effect
+    status: int = 500
+    slow_s: float = 0.0
+
+
+REPLIES: Final = (
+    *(Reply(f"{status}", Effect.REFUSED, status) for status in _STATUSES),
+    Reply("500 although applied", Effect.APPLIED_BUT_REFUSED, 500),
+    Reply("504 although applied", Effect.APPLIED_BUT_REFUSED, 504),
+    Reply("reset before sending", Effect.NOT_SENT),
+    Reply("lost", Effect.LOST),
+    Reply("lost although applied", Effect.APPLIED_BUT_LOST),
+    *(Reply(f"late by {seconds:.0f} s", Effect.SLOW, slow_s=seconds) for seconds in _SLOW_S),
+)
+
+
+def reply_plans(act: Act, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
+    """A plan for each sort of request that the act sends, each occurrence and each reply."""
+    counts: dict[tuple[str, str], int] = {}
+    for method, path in play(act, seed=seed, checks=checks).requests:
+        sort = (method, _sort_of(path))
+        counts[sort] = counts.get(sort, 0) + 1
+    for kind in _WATCHED:
+        counts[WATCH, kind] = 1
+    for (method, part), count in counts.items():
+        for occurrence in (number for number in _OCCURRENCES if number < count):
+            for reply in REPLIES:
+                for times in _IN_A_ROW:
+                    name = f"{act.name}: {method} {part} #{occurrence} x{times}: {reply.name}"
+                    yield Plan(name, act, seed, Fault(_meet(method, part, occurrence, reply, times)))
+
+
+def _meet(method: str, part: str, occurrence: int, reply: Reply, times: int) -> Strike:
+    def strike(world: World) -> None:
+        for replica in world.replicas:
+            if replica.process is not None:
+                rule = Rule(
+                    effect=reply.effect,
+                    methods=(method,),
+                    path_part=part,
+                    status=reply.status,
+                    retry_after_s=1 if reply.status == 429 else None,
+                    slow_s=reply.slow_s,
+                    skip=occurrence,
+                    times=times,
+                )
+                replica.process.network.rules.append(rule)
+                if method == WATCH:
+                    replica.process.network.cut_watches(part)
+
+    return strike
+
+
+def _sort_of(path: str) -> str:
+    """The part of a path that all requests of its sort share: the resource, and the subresource if any."""
+    found = re.search(r"/(binding|status|eviction)$", path)
+    if found is not None:
+        return found.group(0)
+    return next((kind for kind in _WRITTEN if kind in path), path)
+
+
+_WATCHED: Final = tuple(f"/{KINDS[name].plural}" for name in WATCHED_KINDS if not KINDS[name].optional)
+_WRITTEN: Final = ("/leases", "/events", "/podgroups", "/queues", "/pods", "/nodes")

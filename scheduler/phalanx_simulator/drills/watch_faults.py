@@ -1,0 +1,111 @@
+"""F2: what schedulers see of the cluster is late, goes silent, jumps over states, or repeats itself.
+
+The patterns are those of Sieve (OSDI 2022): a stale view, and states that were never observed because the
+watch was cut and the list after it shows only what came later. Its third, a crash between two writes, is F1.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Final
+
+from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
+
+from phalanx_simulator.drills.drill import Fault, Strike
+from phalanx_simulator.drills.operations import Act
+from phalanx_simulator.drills.plan import Plan
+from phalanx_simulator.hosts.network import Network
+from phalanx_simulator.runs.world import World
+
+_CHANGED: Final = ("/pods", "/nodes", "/podgroups", "/queues", "")
+"""Kinds that acts change, and all kinds at once."""
+
+_WATCHED: Final = [KINDS[name] for name in WATCHED_KINDS]
+_STILL: Final = tuple(
+    f"/{kind.plural}" for kind in _WATCHED if not kind.optional and f"/{kind.plural}" not in _CHANGED
+)
+"""The other kinds that schedulers watch, but those of other projects, which no act has. They change in none,
+so that the moment does not matter."""
+
+_BEGINS_S: Final = (0.0, 0.01, 0.03, 0.1, 0.5, 2.0)
+_LASTS_S: Final = (0.5, 5.0, 40.0)
+
+_GRID: Final = (
+    *product(_CHANGED, _BEGINS_S, _LASTS_S),
+    *((part, _BEGINS_S[0], _LASTS_S[-1]) for part in _STILL),
+)
+_EVENTS_TWICE: Final = tuple(product(("",), _BEGINS_S, _LASTS_S))
+
+
+def view_plans(act: Act, *, seed: int) -> Iterator[Plan]:
+    """A plan for each pattern, each kind that acts change, each moment and each length; of other kinds one.
+
+    Events that come twice do so for all kinds at once.
+    """
+    for pattern, (begin, end) in _PATTERNS.items():
+        for part, at_s, lasts_s in _EVENTS_TWICE if begin is _repeating else _GRID:
+            name = f"{act.name}: {pattern} {part or 'everything'} from {at_s} s for {lasts_s} s"
+            yield Plan(name, act, seed, Fault(_disturb(begin, end, part, at_s, lasts_s)))
+
+
+Disturb = Callable[[Network, str, World], None]
+
+
+def _disturb(begin: Disturb, end: Disturb, part: str, at_s: float, lasts_s: float) -> Strike:
+    def strike(world: World) -> None:
+        networks = [replica.process.network for replica in world.replicas if replica.process is not None]
+
+        def each(act: Disturb) -> Callable[[], None]:
+            def run() -> None:
+                for network in networks:
+                    act(network, part, world)
+
+            return run
+
+        world.loop.outside(world.loop.call_later, at_s, each(begin))
+        world.loop.outside(world.loop.call_later, at_s + lasts_s, each(end))
+
+    return strike
+
+
+def _stale(network: Network, part: str, world: World) -> None:
+    network.delay_watches(60.0, part)
+
+
+def _fresh(network: Network, part: str, world: World) -> None:
+    network.delay_watches(0.0, part)
+    network.cut_watches(part)
+
+
+def _silent(network: Network, part: str, world: World) -> None:
+    network.silence_watches(part)
+
+
+def _cut(network: Network, part: str, world: World) -> None:
+    network.cut_watches(part)
+
+
+def _unobserved(network: Network, part: str, world: World) -> None:
+    """Events stop; when the watch is cut the server has forgotten its history, and only a list remains."""
+    network.silence_watches(part)
+
+
+def _forgotten(network: Network, part: str, world: World) -> None:
+    world.server.store.compact()
+    network.cut_watches(part)
+
+
+def _repeating(network: Network, part: str, world: World) -> None:
+    network.duplicates_permille = 1000
+
+
+def _once(network: Network, part: str, world: World) -> None:
+    network.duplicates_permille = 0
+
+
+_PATTERNS: Final[dict[str, tuple[Disturb, Disturb]]] = {
+    "late view of": (_stale, _fresh),
+    "silent view of": (_silent, _cut),
+    "states unobserved of": (_unobserved, _forgotten),
+    "cut again and again, view of": (_cut, _cut),
+    "events twice, view of": (_repeating, _once),
+}

@@ -1,0 +1,1 @@
+"""A cluster inside one process: API server, kubelets and controllers."""

@@ -1,0 +1,223 @@
+"""What is special about a kind when it is created, updated or deleted, beside the general rules."""
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from phalanx_simulator.embedded.apiserver.errors import Cause
+from phalanx_simulator.embedded.apiserver.kinds import ResourceType
+from phalanx_simulator.embedded.apiserver.objects import Stamps, without
+from phalanx_simulator.embedded.store import Object
+
+_PERCENT: Final = re.compile(r"[0-9]+%")
+
+
+class Rules:
+    """The general rules. `new` objects of a create may be changed in place, all others share structure."""
+
+    def on_create(self, new: Object, stamps: Stamps) -> None:
+        """Fill in defaults and drop what a client may not set."""
+
+    def check_create(self, new: Object) -> list[Cause]:
+        """What is wrong with a new object."""
+        return []
+
+    def on_update(self, new: Object, old: Object) -> Object:
+        """The object as it may be stored after a write to its main resource."""
+        return new
+
+    def check_update(self, new: Object, old: Object) -> list[Cause]:
+        """What is wrong with a change."""
+        return []
+
+    is_graceful: ClassVar[bool] = False
+    """Whether a deletion is announced by a mark, even where it follows at once."""
+
+    default_propagation: ClassVar[str] = ""
+    """The propagation policy of a deletion that names none; empty is Background."""
+
+    def grace_s(self, item: Object, asked: int | None) -> int:
+        """Seconds between the wish to delete and the deletion; 0 deletes at once."""
+        return 0
+
+    def on_mark(self, item: Object) -> Object:
+        """The object that is marked for deletion."""
+        return item
+
+    def is_held(self, item: Object) -> bool:
+        """Whether something other than metadata.finalizers must happen before the object may go."""
+        return False
+
+
+class StatusRules(Rules):
+    """For kinds whose status only the status subresource writes, from the beginning on."""
+
+    def on_create(self, new: Object, stamps: Stamps) -> None:
+        new.pop("status", None)
+
+
+class NamespaceRules(StatusRules):
+    """A namespace is Active until it is deleted, and stays while its finalizer is in its spec."""
+
+    def on_create(self, new: Object, stamps: Stamps) -> None:
+        new["status"] = {"phase": "Active"}
+        new["spec"] = {**new.get("spec", {}), "finalizers": ["kubernetes"]}
+        labels = new["metadata"].setdefault("labels", {})
+        labels["kubernetes.io/metadata.name"] = new["metadata"]["name"]
+
+    def on_update(self, new: Object, old: Object) -> Object:
+        return {**new, "spec": old["spec"]}
+
+    def on_mark(self, item: Object) -> Object:
+        return {**item, "status": {**item["status"], "phase": "Terminating"}}
+
+    def is_held(self, item: Object) -> bool:
+        return bool(item["spec"].get("finalizers"))
+
+
+class VolumeRules(StatusRules):
+    """A claim or a volume waits to be bound. No finalizer protects it: nobody would remove that."""
+
+    def on_create(self, new: Object, stamps: Stamps) -> None:
+        new["status"] = {"phase": "Pending"}
+        new["spec"].setdefault("volumeMode", "Filesystem")
+
+
+class StorageClassRules(Rules):
+    """Defaults of a storage class."""
+
+    def on_create(self, new: Object, stamps: Stamps) -> None:
+        new.setdefault("reclaimPolicy", "Delete")
+        new.setdefault("volumeBindingMode", "Immediate")
+
+
+class BudgetRules(StatusRules):
+    """A budget counts nothing at first."""
+
+    def on_create(self, new: Object, stamps: Stamps) -> None:
+        counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+        new["status"] = dict.fromkeys(counts, 0)
+
+    def check_create(self, new: Object) -> list[Cause]:
+        spec = new.get("spec") or {}
+        if "minAvailable" in spec and "maxUnavailable" in spec:
+            why = "minAvailable and maxUnavailable cannot be both set"
+            return [Cause("FieldValueInvalid", f"Invalid value: {why}", "spec")]
+        rule = "a valid percent string must be a numeric string followed by an ending '%'"
+        return [
+            Cause("FieldValueInvalid", f'Invalid value: "{spec[field]}": {rule}', f"spec.{field}")
+            for field in ("minAvailable", "maxUnavailable")
+            if isinstance(spec.get(field), str) and not _PERCENT.fullmatch(spec[field])
+        ]
+
+    def check_update(self, new: Object, old: Object) -> list[Cause]:
+        return self.check_create(new)
+
+
+class CrdRules(StatusRules):
+    """A CustomResourceDefinition is served at once. Its schema is not enforced."""
+
+    def on_create(self, new: Object, stamps: Stamps) -> None:
+        now, names = stamps.now(), new["spec"]["names"]
+        names.setdefault("listKind", f"{names['kind']}List")
+        names.setdefault("singular", names["kind"].lower())
+        new["spec"].setdefault("conversion", {"strategy": "None"})
+        new["status"] = {
+            "conditions": [
+                _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
+                _condition(
+                    "Established", "InitialNamesAccepted", "the initial names have been accepted", now
+                ),
+            ],
+            "acceptedNames": names,
+            "storedVersions": [version["name"] for version in new["spec"]["versions"] if version["storage"]],
+        }
+
+
+def _condition(type_: str, reason: str, message: str, now: str) -> Object:
+    return {"type": type_, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message}
+
+
+class PriorityClassRules(Rules):
+    """The value of a PriorityClass is for ever."""
+
+    def on_create(self, new: Object, stamps: Stamps) -> None:
+        new.setdefault("value", 0)
+        new.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+    def check_update(self, new: Object, old: Object) -> list[Cause]:
+        why = "Forbidden: may not be changed in an update."
+        changed = [name for name in ("value", "preemptionPolicy") if new.get(name) != old.get(name)]
+        return [Cause("FieldValueForbidden", why, name) for name in changed]
+
+
+class JobRules(StatusRules):
+    """Defaults of a Job, and the labels by which its pods are found."""
+
+    default_propagation = "Orphan"
+
+    def on_create(self, new: Object, stamps: Stamps) -> None:
+        new["status"] = {}
+        metadata, spec = new["metadata"], new["spec"]
+        if "parallelism" not in spec:
+            spec.setdefault("completions", 1)
+        for field, value in (("parallelism", 1), ("completionMode", "NonIndexed"), ("backoffLimit", 6)):
+            spec.setdefault(field, value)
+        policy = spec.get("podFailurePolicy")
+        spec.setdefault("podReplacementPolicy", "Failed" if policy else "TerminatingOrFailed")
+        for rule in (policy or {}).get("rules") or []:
+            for pattern in rule.get("onPodConditions") or []:
+                pattern.setdefault("status", "True")
+        for field in ("suspend", "manualSelector"):
+            spec.setdefault(field, False)
+        if spec["completionMode"] == "Indexed" or "completions" in spec:
+            spec.setdefault("completions", spec["parallelism"])
+        template = spec["template"].setdefault("metadata", {})
+        for prefix in ("", "batch.kubernetes.io/"):
+            template.setdefault("labels", {})[f"{prefix}controller-uid"] = metadata["uid"]
+            template["labels"][f"{prefix}job-name"] = metadata["name"]
+        metadata["labels"] = {**template["labels"], **metadata.get("labels", {})}
+        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": metadata["uid"]}}
+
+    def check_create(self, new: Object) -> list[Cause]:
+        spec = new["spec"]
+        restart, policy = (
+            spec["template"].get("spec", {}).get("restartPolicy", "Always"),
+            spec.get("podFailurePolicy"),
+        )
+        found: list[Cause] = []
+        if restart not in ("OnFailure", "Never"):
+            why = f'Required value: valid values: "OnFailure", "Never", not "{restart}"'
+            found.append(Cause("FieldValueRequired", why, "spec.template.spec.restartPolicy"))
+        if policy and restart == "OnFailure":
+            why = 'Invalid value: "OnFailure": only "Never" is supported when podFailurePolicy is specified'
+            found.append(Cause("FieldValueInvalid", why, "spec.template.spec.restartPolicy"))
+        if policy and spec["podReplacementPolicy"] != "Failed":
+            why = 'Unsupported value: "TerminatingOrFailed": supported values: "Failed"'
+            found.append(Cause("FieldValueNotSupported", why, "spec.podReplacementPolicy"))
+        return found
+
+
+GENERAL: Final = Rules()
+STATUS_ONLY: Final = StatusRules()
+
+SPECIAL: Final[Mapping[str, Rules]] = {
+    "namespaces": NamespaceRules(),
+    "persistentvolumeclaims": VolumeRules(),
+    "persistentvolumes": VolumeRules(),
+    "storageclasses.storage.k8s.io": StorageClassRules(),
+    "customresourcedefinitions.apiextensions.k8s.io": CrdRules(),
+    "priorityclasses.scheduling.k8s.io": PriorityClassRules(),
+    "poddisruptionbudgets.policy": BudgetRules(),
+    "jobs.batch": JobRules(),
+}
+
+
+def spec_of(item: Object, *, custom: bool) -> Object:
+    """The part of an object whose changes count as a new generation."""
+    return without(item, "metadata", "status") if custom else {"spec": item.get("spec")}
+
+
+def general_rules(kind: ResourceType) -> Rules:
+    """Rules of a kind that has no entry of its own."""
+    return STATUS_ONLY if kind.custom and kind.status else GENERAL

@@ -1,0 +1,99 @@
+"""One watch as an asynchronous stream of chunks: a bounded queue, bookmarks in between, an end in time."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+
+from phalanx.ports import Response
+
+from phalanx_simulator.embedded.apiserver.requests import Request
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.embedded.apiserver.watches import Watch
+from phalanx_simulator.embedded.limits import (
+    SIM_BOOKMARK_BEFORE_END_S,
+    SIM_BOOKMARK_PERIOD_S,
+    SIM_WATCH_QUEUE_LINES,
+)
+
+
+class WatchStream:
+    """Between a watch, which delivers during other requests, and whoever sends its lines on."""
+
+    def __init__(self, *, queue_limit: int = SIM_WATCH_QUEUE_LINES) -> None:
+        self._queue: deque[bytes] = deque()
+        self._queue_limit = queue_limit
+        self._filled = asyncio.Event()
+        self._ended = False
+        self._timers: list[asyncio.TimerHandle] = []
+        self._watch: Watch | None = None
+
+    def open(self, server: ApiServer, request: Request) -> Watch | Response:
+        """Start the watch; the Response is a refusal."""
+        opened = server.watch(request, self._put)
+        if isinstance(opened, Response):
+            return opened
+        self._watch = opened
+        if not opened.is_open:
+            self._end()
+            return opened
+        loop = asyncio.get_running_loop()
+        timeout_s = request.number("timeoutSeconds")
+        if timeout_s:
+            self._timers.append(loop.call_later(timeout_s, self._end))
+        if request.flag("allowWatchBookmarks"):
+            self._schedule_bookmarks(timeout_s)
+        return opened
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Whole lines, as many at a time as have gathered, until the watch ends or the queue overflows."""
+        while True:
+            await self._filled.wait()
+            if self._queue:
+                chunk = b"".join(self._queue)
+                self._queue.clear()
+                if not self._ended:
+                    self._filled.clear()
+                yield chunk
+            elif self._ended:
+                return
+
+    def bookmark(self) -> None:
+        """Tell the reader now how far the watch has come."""
+        self._send_bookmark()
+
+    def close(self) -> None:
+        """End the stream and the watch behind it."""
+        self._end()
+
+    def _put(self, lines: bytes) -> None:
+        if len(self._queue) >= self._queue_limit:
+            self._queue.clear()
+            self._end()
+        elif not self._ended:
+            self._queue.append(lines)
+            self._filled.set()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._filled.set()
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        if self._watch is not None:
+            self._watch.close()
+
+    def _schedule_bookmarks(self, timeout_s: int | None) -> None:
+        if timeout_s and timeout_s > SIM_BOOKMARK_BEFORE_END_S:
+            self._call_later(timeout_s - SIM_BOOKMARK_BEFORE_END_S, self._send_bookmark)
+        self._call_later(SIM_BOOKMARK_PERIOD_S, self._send_periodic_bookmark)
+
+    def _call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        self._timers.append(asyncio.get_running_loop().call_later(delay_s, callback))
+
+    def _send_bookmark(self) -> None:
+        if self._watch is not None and not self._ended:
+            self._watch.bookmark()
+
+    def _send_periodic_bookmark(self) -> None:
+        self._send_bookmark()
+        self._call_later(SIM_BOOKMARK_PERIOD_S, self._send_periodic_bookmark)

@@ -1,0 +1,69 @@
+"""The embedded cluster: API server over HTTP on loopback, kubelets, and kube-controller-manager's part."""
+
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+
+from msgspec import Struct
+from phalanx.clock import Clock
+
+from phalanx_simulator.embedded.apiserver.http import Endpoint, serving
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.embedded.client import Client
+from phalanx_simulator.embedded.controllers.disruption import Disruption
+from phalanx_simulator.embedded.controllers.garbage_collector import GarbageCollector
+from phalanx_simulator.embedded.controllers.jobs import JobController
+from phalanx_simulator.embedded.controllers.node_lifecycle import NodeLifecycle
+from phalanx_simulator.embedded.controllers.pod_by_pod_scheduler import PodByPodScheduler
+from phalanx_simulator.embedded.controllers.pod_garbage_collector import PodGarbageCollector
+from phalanx_simulator.embedded.controllers.taint_eviction import TaintEviction
+from phalanx_simulator.embedded.kubelets.kubelet import Kubelets
+
+
+class EmbeddedCluster(Struct, frozen=True):
+    """A running cluster. `endpoint.write_kubeconfig` makes it reachable; `server.store` is its truth."""
+
+    server: ApiServer
+    endpoint: Endpoint
+
+
+@asynccontextmanager
+async def embedded_cluster(
+    *, clock: Clock, seed: int = 0, port: int = 0, token: str = "", pod_by_pod: bool = False
+) -> AsyncIterator[EmbeddedCluster]:
+    """A cluster without nodes, for as long as the context lasts. Port 0 takes a free one.
+
+    `pod_by_pod` adds a scheduler that takes pods of default-scheduler one by one.
+    """
+    server = ApiServer(clock=clock, seed=seed)
+    with running_controllers(server, seed=seed, pod_by_pod=pod_by_pod):
+        async with serving(server, port=port, token=token) as endpoint:
+            yield EmbeddedCluster(server, endpoint)
+
+
+class Controllers(ExitStack):
+    """All of a cluster that acts by itself, started on the running event loop; closing stops it."""
+
+    def __init__(self, server: ApiServer) -> None:
+        super().__init__()
+        client = Client(server)
+        resources = [kind.resource for kind in server.types.all()]
+        self.kubelets = Kubelets(client)
+        parts = (
+            GarbageCollector(client, resources=resources),
+            JobController(client),
+            self.kubelets,
+            NodeLifecycle(client, self.kubelets),
+            TaintEviction(client),
+            PodGarbageCollector(client),
+            Disruption(client),
+        )
+        for part in parts:
+            self.callback(part.close)
+
+
+def running_controllers(server: ApiServer, *, seed: int = 0, pod_by_pod: bool = False) -> Controllers:
+    """Start them; `pod_by_pod` adds a scheduler that takes pods of default-scheduler one by one."""
+    controllers = Controllers(server)
+    if pod_by_pod:
+        controllers.callback(PodByPodScheduler(Client(server), seed=seed).close)
+    return controllers

@@ -1,0 +1,96 @@
+"""Eviction of pods that do not tolerate a NoExecute taint of their node, or not for longer: as TaintEviction.
+
+The pod is told why by the condition DisruptionTarget and then deleted with its own grace period, so on a lost
+node it stays Terminating until the kubelet is back or the Node object is gone.
+"""
+
+import asyncio
+from functools import partial
+
+from msgspec import Struct
+
+from phalanx_simulator.embedded.apiserver.objects import disruption_target, is_deleting
+from phalanx_simulator.embedded.client import Client
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.embedded.tolerations import answering
+from phalanx_simulator.embedded.work_queue import WorkQueue
+
+
+class _Plan(Struct, frozen=True):
+    """An eviction to come. `since_ms` is when the first of the taints was seen: a second begins no new."""
+
+    uid: str
+    since_ms: int
+    due_ms: int
+
+
+class TaintEviction:
+    """Deletes pods from nodes whose NoExecute taints they do not tolerate."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._tainted: dict[str, list[Object]] = {}
+        self._plans: dict[Key, _Plan] = {}
+        self._queue = WorkQueue(self._look_at)
+        self._queue.follow(client, "nodes", "pods")
+
+    def close(self) -> None:
+        """Evict nothing more."""
+        self._queue.close()
+
+    def _look_at(self, key: Key) -> None:
+        if key.resource == "nodes":
+            self._look_at_node(key)
+        else:
+            self._look_at_pod(key)
+
+    def _look_at_node(self, key: Key) -> None:
+        node = self._client.get(key)
+        taints = [] if node is None else node["spec"].get("taints") or []
+        found = [taint for taint in taints if taint["effect"] == "NoExecute"]
+        if found == self._tainted.get(key.name, []):
+            return
+        self._tainted[key.name] = found
+        if not found:
+            del self._tainted[key.name]
+        for pod in self._client.pods_on(key.name):
+            self._queue.add(pod)
+
+    def _look_at_pod(self, key: Key) -> None:
+        pod = self._client.get(key)
+        node = None if pod is None else pod["spec"].get("nodeName")
+        taints = self._tainted.get(node or "", [])
+        plan = self._plans.pop(key, None)
+        if pod is None or is_deleting(pod) or not taints:
+            return
+        patience_s = _patience_s(pod, taints)
+        if patience_s is None:
+            return
+        now_ms, uid = round(asyncio.get_running_loop().time() * 1000), pod["metadata"]["uid"]
+        if plan is None or plan.uid != uid:
+            plan = _Plan(uid, now_ms, now_ms + patience_s * 1000)
+            self._queue.call_later(patience_s, partial(self._queue.add, key))
+        elif plan.since_ms + patience_s * 1000 < plan.due_ms:
+            plan = _Plan(uid, plan.since_ms, plan.since_ms + patience_s * 1000)
+            self._queue.call_later(max(0, plan.due_ms - now_ms) / 1000, partial(self._queue.add, key))
+        if plan.due_ms <= now_ms:
+            self._evict(key, uid)
+        else:
+            self._plans[key] = plan
+
+    def _evict(self, key: Key, uid: str) -> None:
+        why = "Taint manager: deleting due to NoExecute taint"
+        target = disruption_target("DeletionByTaintManager", why, now=self._client.now())
+        self._client.update_status(key, condition=target)
+        self._client.delete(key, uid=uid)
+
+
+def _patience_s(pod: Object, taints: list[Object]) -> int | None:
+    """Seconds for which the pod tolerates all the taints together; None for ever."""
+    tolerations, limits = pod["spec"].get("tolerations") or [], []
+    for taint in taints:
+        answers = answering(taint, tolerations)
+        if not answers:
+            return 0
+        limits += [one["tolerationSeconds"] for one in answers if "tolerationSeconds" in one]
+    return max(0, min(limits)) if limits else None

@@ -1,0 +1,1 @@
+"""Fake kubelets: what runs on each node, and how pods start and end there."""

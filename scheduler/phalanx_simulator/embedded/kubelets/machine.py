@@ -1,0 +1,145 @@
+"""What one node runs: the pods that its kubelet has taken, what they use, and why it would take no other.
+
+Bookkeeping without the API; kubelet.py tells the API what follows from it.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+from phalanx.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources
+
+from phalanx_simulator.embedded.apiserver.selectors import label_selector
+from phalanx_simulator.embedded.kubelets.numa_zones import REJECTED, Taken, find_zones
+from phalanx_simulator.embedded.pod_requests import allocatable_of, requests_of
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.embedded.tolerations import is_tolerated
+
+_NODE_RESOURCES: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
+
+
+class End(Struct, frozen=True):
+    """How all containers of a pod ended."""
+
+    exit_code: int
+    reason: str
+    message: str = ""
+
+
+COMPLETED: Final = End(0, "Completed")
+REBOOTED: Final = End(255, "Unknown")
+"""What a container runtime says of a container that ran when the machine went down."""
+NOT_FOUND: Final = End(
+    137, "ContainerStatusUnknown", "The container could not be located when the pod was terminated"
+)
+"""What a kubelet says of a container that the API shows as running and the machine does not have."""
+
+
+class AdmittedPod(Struct):
+    """A pod that a kubelet has taken. `run` counts its starts, so that what was planned for one ends with it.
+
+    is_due: the time for its first start has come.
+    is_stale: the API may not show it as it is, since its node was lost.
+    is_stopping: it was told to end, and takes its time.
+    end: how its containers ended, as long as the API does not know it.
+    zones: what it has of the NUMA zones.
+    """
+
+    uid: str
+    requests: Resources
+    run: int = 0
+    is_running: bool = False
+    is_due: bool = False
+    is_stale: bool = False
+    is_stopping: bool = False
+    end: End | None = None
+    zones: Taken = ()
+
+
+class Machine:
+    """One node's guests. `node_uid` tells it from another under the same name."""
+
+    def __init__(self, node_uid: str) -> None:
+        self.node_uid = node_uid
+        self.guests: dict[Key, AdmittedPod] = {}
+        self.lost_at: float | None = None
+        self.must_register = False
+        self._used: dict[str, int] = {}
+
+    def take(self, key: Key, pod: Object, topology: Object | None) -> AdmittedPod:
+        """Give the pod its room."""
+        zones = self._zones_for(pod, topology) or ()
+        guest = AdmittedPod(pod["metadata"]["uid"], requests_of(pod), zones=zones)
+        self.guests[key] = guest
+        for name, amount in guest.requests.items():
+            self._used[name] = self._used.get(name, 0) + amount
+        return guest
+
+    def leave(self, key: Key) -> None:
+        """Free the room of a pod that may not be here."""
+        guest = self.guests.pop(key, None)
+        if guest is not None:
+            for name, amount in guest.requests.items():
+                self._used[name] -= amount
+
+    def why_not(self, pod: Object, node: Object, topology: Object | None) -> tuple[str, str] | None:
+        """Reason and message of a rejection, in the order in which a real kubelet asks: NUMA zones, devices,
+        then the node's own resources, then selector and taints. None where the pod may run.
+        """
+        if self._zones_for(pod, topology) is None:
+            return REJECTED
+        offered, requests = allocatable_of(node), requests_of(pod)
+        devices = sorted(name for name in requests if name not in _NODE_RESOURCES)
+        for name in (*devices, *_NODE_RESOURCES):
+            asked, used = requests.get(name, 0), self._used.get(name, 0)
+            if 0 < asked > offered.get(name, 0) - used:
+                return _short(name, asked, used, offered)
+        return _predicate(pod, node)
+
+    def _zones_for(self, pod: Object, topology: Object | None) -> Taken | None:
+        return find_zones(pod, topology, [guest.zones for guest in self.guests.values()])
+
+
+def _short(name: str, asked: int, used: int, offered: Resources) -> tuple[str, str]:
+    if name in _NODE_RESOURCES:
+        amounts = f"requested: {asked}, used: {used}, capacity: {offered.get(name, 0)}"
+        return f"OutOf{name}", f"Pod was rejected: Node didn't have enough resource: {name}, {amounts}"
+    free = max(0, offered.get(name, 0) - used)
+    why = f"requested number of devices unavailable for {name}. Requested: {asked}, Available: {free}"
+    if offered.get(name) == 0:
+        why = f"no healthy devices present; cannot allocate unhealthy devices {name}"
+    return (
+        "UnexpectedAdmissionError",
+        f"Pod was rejected: Allocate failed due to {why}, which is unexpected",
+    )
+
+
+def _has_affinity(pod: Object, node: Object) -> bool:
+    """Whether one of the terms that the pod requires of its node holds. Gt and Lt are taken to hold."""
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None:
+        return True
+    return any(_holds(term, node) for term in required.get("nodeSelectorTerms", []))
+
+
+def _holds(term: Object, node: Object) -> bool:
+    expressions = [one for one in term.get("matchExpressions", []) if one["operator"] not in ("Gt", "Lt")]
+    names = [one for one in term.get("matchFields", []) if one["key"] == "metadata.name"]
+    named = all(
+        (node["metadata"]["name"] in one.get("values", [])) == (one["operator"] == "In") for one in names
+    )
+    return named and label_selector({"matchExpressions": expressions})(node)
+
+
+def _predicate(pod: Object, node: Object) -> tuple[str, str] | None:
+    if not (
+        label_selector({"matchLabels": pod["spec"].get("nodeSelector")})(node) and _has_affinity(pod, node)
+    ):
+        why = "node(s) didn't match Pod's node affinity/selector"
+        return "NodeAffinity", f"Pod was rejected: Predicate NodeAffinity failed: {why}"
+    for taint in node.get("spec", {}).get("taints") or []:
+        if taint["effect"] == "NoExecute" and not is_tolerated(taint, pod["spec"].get("tolerations") or []):
+            named = f"{{{taint['key']}: {taint.get('value', '')}}}"
+            why = f"node(s) had taints that the pod didn't tolerate {named}"
+            return "TaintToleration", f"Pod was rejected: Predicate TaintToleration failed: {why}"
+    return None

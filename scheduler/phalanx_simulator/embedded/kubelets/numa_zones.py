@@ -1,0 +1,85 @@
+"""NUMA zones of a fake node: which zone each container or pod gets, and whether one is found.
+
+Written apart from the scheduler's own counting on purpose, as `footprint.py` is. Of the policies of a
+topology manager only single-numa-node rejects here. Each gets the first zone that has room, as from a real
+kubelet.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from phalanx.model.quantities import capacity_amount, request_amount
+from phalanx.model.resources import CPU, MEMORY, Resources, add, fits, subtract
+
+from phalanx_simulator.embedded.store import Object
+
+TOPOLOGIES: Final = "noderesourcetopologies.topology.node.k8s.io"
+"""Where a node's zones are stored, under the node's name."""
+
+REJECTED: Final = (
+    "TopologyAffinityError",
+    "Pod was rejected: Resources cannot be allocated with Topology locality",
+)
+"""Reason and message of a pod for which no zone was found."""
+
+Taken = tuple[tuple[str, Resources], ...]
+"""Zones by name, and what was taken of each."""
+
+
+def find_zones(pod: Object, topology: Object | None, guests: Sequence[Taken]) -> Taken | None:
+    """The zones that a pod gets beside those that others have; None where it is rejected."""
+    settings = {one["name"]: one["value"] for one in (topology or {}).get("attributes", [])}
+    if topology is None or settings.get("topologyManagerPolicy") != "single-numa-node":
+        return ()
+    left = {zone["name"]: _allocatable(zone) for zone in topology["zones"] if zone["type"] == "Node"}
+    listed = {name for zone in left.values() for name in zone}
+    for name, amounts in (one for taken in guests for one in taken):
+        left[name] = subtract(left.get(name, {}), amounts)
+    found: list[tuple[str, Resources]] = []
+    for wanted in _wanted(pod, by_container=settings.get("topologyManagerScope") != "pod"):
+        amounts = {name: amount for name, amount in wanted.items() if name in listed}
+        zone = next((name for name, free in left.items() if fits(amounts, free)), None)
+        if zone is None:
+            return None
+        left[zone] = subtract(left[zone], amounts)
+        found.append((zone, amounts))
+    return tuple(found)
+
+
+def _allocatable(zone: Object) -> Resources:
+    return {one["name"]: capacity_amount(one["name"], one["allocatable"]) for one in zone["resources"]}
+
+
+def _wanted(pod: Object, *, by_container: bool) -> list[Resources]:
+    main, init = pod["spec"]["containers"], pod["spec"].get("initContainers") or []
+    guaranteed = all(_is_firm(container) for container in (*main, *init))
+    each = [_aligned(container, guaranteed=guaranteed) for container in (*init, *main)]
+    if by_container:
+        return each
+    total: Resources = {}
+    for amounts in each[len(init) :]:
+        total = add(total, amounts)
+    for amounts in each[: len(init)]:
+        total = {name: max(total.get(name, 0), amounts.get(name, 0)) for name in {**total, **amounts}}
+    return [total]
+
+
+def _aligned(container: Object, *, guaranteed: bool) -> Resources:
+    resources = container.get("resources") or {}
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    amounts = {name: request_amount(name, quantity) for name, quantity in asked.items()}
+    return {
+        name: amount
+        for name, amount in amounts.items()
+        if "/" in name or (guaranteed and (name != CPU or amount % 1000 == 0))
+    }
+
+
+def _is_firm(container: Object) -> bool:
+    resources = container.get("resources") or {}
+    limits = resources.get("limits") or {}
+    asked = {**limits, **(resources.get("requests") or {})}
+    return all(
+        name in limits and request_amount(name, limits[name]) == request_amount(name, asked[name])
+        for name in (CPU, MEMORY)
+    )

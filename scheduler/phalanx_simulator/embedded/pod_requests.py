@@ -1,0 +1,82 @@
+"""What a pod takes of a node, counted as a kubelet does.
+
+Written apart from the scheduler's own counting on purpose: the fake kubelets judge the scheduler, so they
+must not share its mistakes.
+"""
+
+from typing import Final
+
+from phalanx.model.quantities import capacity_amount, request_amount
+from phalanx.model.resources import GPU, PODS, Resources, add
+
+from phalanx_simulator.embedded.store import Object
+
+SHARE: Final = "scheduling.phalanx.dev/gpu-share"
+MEMORY: Final = "scheduling.phalanx.dev/gpu-memory"
+_INDEX: Final = "scheduling.phalanx.dev/gpu-index"
+_TAKEN: Final = "scheduling.phalanx.dev/gpu-taken"
+_SHARING: Final = "scheduling.phalanx.dev/gpu-sharing"
+_COUNT: Final = "nvidia.com/gpu.count"
+_MEMORY_OF_ONE: Final = "nvidia.com/gpu.memory"
+
+
+def requests_of(pod: Object) -> Resources:
+    """Sum of the containers, or the peak of the init containers where that is more; overhead; one pod."""
+    spec = pod["spec"]
+    total: Resources = {}
+    for container in spec["containers"]:
+        total = add(total, _requests(container))
+    sidecars: Resources = {}
+    peak: Resources = {}
+    for container in spec.get("initContainers") or []:
+        now = add(sidecars, _requests(container))
+        peak = _larger(peak, now)
+        if container.get("restartPolicy") == "Always":
+            sidecars = now
+    overhead = _amounts(spec.get("overhead") or {})
+    return add(add(_larger(add(total, sidecars), peak), overhead), {PODS: 1})
+
+
+def allocatable_of(node: Object) -> Resources:
+    """What the node offers to pods."""
+    offered = node.get("status", {}).get("allocatable") or {}
+    return {name: capacity_amount(name, quantity) for name, quantity in offered.items()}
+
+
+def share_of(pod: Object) -> Resources:
+    """What its annotations ask for of a GPU. Raises ValueError where that makes no sense."""
+    written = pod["metadata"].get("annotations") or {}
+    share = {SHARE: int(written[SHARE])} if SHARE in written else {}
+    return {**share, MEMORY: request_amount(MEMORY, written[MEMORY])} if MEMORY in written else share
+
+
+def device_of(pod: Object) -> Resources:
+    """What a bound pod takes of one GPU of its node, in thousandths, under the GPU's name."""
+    written = pod["metadata"].get("annotations") or {}
+    if not share_of(pod):
+        return {}
+    index = written.get(_INDEX, "")
+    taken = written.get(SHARE) or (written.get(_TAKEN) if index else None) or "1000"
+    return {f"gpu[{index if index.isdecimal() else '?'}]": int(taken)}
+
+
+def devices_of(node: Object) -> Resources:
+    """The GPUs of a node that shares them: each by its name, in thousandths, and what they are together."""
+    labels = node["metadata"].get("labels") or {}
+    if labels.get(_SHARING) != "true" or allocatable_of(node).get(GPU):
+        return {}
+    count, memory = int(labels.get(_COUNT, 0)), int(labels.get(_MEMORY_OF_ONE, 0)) << 20
+    together = {SHARE: 1000 * count, MEMORY: memory * count}
+    return {**together, **{f"gpu[{index}]": 1000 for index in range(count)}}
+
+
+def _requests(container: Object) -> Resources:
+    return _amounts(container.get("resources", {}).get("requests") or {})
+
+
+def _amounts(quantities: Object) -> Resources:
+    return {name: request_amount(name, quantity) for name, quantity in quantities.items()}
+
+
+def _larger(left: Resources, right: Resources) -> Resources:
+    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}

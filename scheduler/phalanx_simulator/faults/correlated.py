@@ -1,0 +1,44 @@
+"""F7, correlated faults: one cause hits all nodes of a rack, a switch, a power domain, or a share of all.
+
+The targets are all nodes concerned; each is hit at a time of its own within `within_s` seconds (default 60),
+by a fault of kind `each` (default node-lost) with the same seconds and settings.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from phalanx_simulator.faults import health, nodes, nvsentinel
+from phalanx_simulator.faults.fault import Fault, FaultContext, Injector
+
+_SINGLE: Final[Mapping[str, Injector]] = {**nodes.INJECTORS, **health.INJECTORS, **nvsentinel.INJECTORS}
+_WITHIN_S: Final = 60
+
+
+async def _together(fault: Fault, context: FaultContext) -> None:
+    delays = [context.random.uniform(0, fault.number("within_s", _WITHIN_S)) for _ in fault.targets]
+    kind = fault.text("each", "node-lost")
+    async with asyncio.TaskGroup() as group:
+        for node, delay in zip(fault.targets, delays, strict=True):
+            group.create_task(_one(replace(fault, kind=kind, targets=(node,)), context, delay))
+
+
+async def _one(fault: Fault, context: FaultContext, delay: float) -> None:
+    await context.sleep(delay)
+    await _SINGLE[fault.kind](fault, context)
+
+
+async def _false_positive(fault: Fault, context: FaultContext) -> None:
+    """A detector goes mad: one condition turns bad on all targets, and nothing is wrong. Settings: type."""
+    await _together(replace(fault, settings={**fault.settings, "each": "node-condition"}), context)
+
+
+INJECTORS: Final[Mapping[str, Injector]] = {
+    "rack-out": _together,
+    "switch-out": _together,
+    "power-out": _together,
+    "share-out": _together,
+    "mass-false-positive": _false_positive,
+}

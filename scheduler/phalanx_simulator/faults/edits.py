@@ -1,0 +1,167 @@
+"""Small edits of objects that may be gone, or be others under the same name, by the time they are made."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from phalanx.model.names import API_GROUP, DEFAULT_SCHEDULER_NAME, LABEL_POD_GROUP
+from phalanx.model.resources import GPU
+
+from phalanx_simulator.embedded.apiserver.errors import ApiError
+from phalanx_simulator.embedded.apiserver.objects import is_deleting
+from phalanx_simulator.embedded.client import Client
+from phalanx_simulator.embedded.pod_requests import allocatable_of, requests_of
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.faults.fault import Fault, FaultContext
+
+POD_GROUPS: Final = f"podgroups.{API_GROUP}"
+QUEUES: Final = f"queues.{API_GROUP}"
+PRIORITY_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
+_FINISHED: Final = ("Succeeded", "Failed")
+
+
+def node_key(name: str) -> Key:
+    """Where a node lies."""
+    return Key("nodes", "", name)
+
+
+def key_of(resource: str, target: str) -> Key:
+    """Where a target lies: namespace/name, or a name alone for cluster scope."""
+    namespace, _, name = target.rpartition("/")
+    return Key(resource, namespace, name)
+
+
+def uid_of(item: Object) -> str:
+    """What tells an object from a later one of the same name."""
+    uid: str = item["metadata"]["uid"]
+    return uid
+
+
+def same(client: Client, key: Key, uid: str) -> Object | None:
+    """The object, if it is still there and still that one."""
+    found = client.get(key)
+    return found if found is not None and uid_of(found) == uid else None
+
+
+def edit(client: Client, key: Key, change: Callable[[Object], Object]) -> None:
+    """Change the object; nothing happens to what is gone or where the server refuses."""
+    with suppress(ApiError):
+        client.update(key, change)
+
+
+def create(client: Client, resource: str, namespace: str, new: Object) -> Key | None:
+    """Create an object; None where the server refuses, because of its name or its namespace, say."""
+    try:
+        made = client.create(resource, namespace, new)
+    except ApiError:
+        return None
+    return Key(resource, namespace, made["metadata"]["name"])
+
+
+def delete(client: Client, key: Key, *, grace_s: int | None = None) -> None:
+    """Delete whatever has this name now."""
+    found = client.get(key)
+    if found is not None:
+        with suppress(ApiError):
+            client.delete(key, uid=uid_of(found), grace_s=grace_s)
+
+
+def put_condition(client: Client, node: str, *, type_: str, status: str, reason: str, message: str) -> None:
+    """Set one condition of a node, with its heartbeat."""
+    now = client.now()
+    condition = {"type": type_, "status": status, "reason": reason, "message": message}
+    client.update_status(
+        node_key(node), condition={**condition, "lastHeartbeatTime": now, "lastTransitionTime": now}
+    )
+
+
+def condition_of(node: Object, type_: str) -> Object:
+    """A condition of a node, empty where it has none of this type."""
+    conditions = node.get("status", {}).get("conditions", [])
+    return next((one for one in conditions if one.get("type") == type_), {})
+
+
+def with_metadata(item: Object, field: str, **changes: str | None) -> Object:
+    """The object with some of its labels or annotations set, or removed for None."""
+    old = item["metadata"].get(field) or {}
+    merged = {**old, **changes}
+    kept = {name: value for name, value in merged.items() if value is not None}
+    return {**item, "metadata": {**item["metadata"], field: kept}}
+
+
+def with_spec(item: Object, **changes: object) -> Object:
+    """The object with some fields of its spec set, or removed for None."""
+    merged = {**item.get("spec", {}), **changes}
+    return {**item, "spec": {name: value for name, value in merged.items() if value is not None}}
+
+
+def is_over(pod: Object) -> bool:
+    """Whether the pod has ended."""
+    return pod["status"].get("phase") in _FINISHED
+
+
+def is_ours(pod: Object) -> bool:
+    """Whether the pod is ours to schedule."""
+    return bool(pod["spec"].get("schedulerName") == DEFAULT_SCHEDULER_NAME)
+
+
+def group_of(pod: Object) -> str:
+    """The PodGroup that the pod names, empty for none."""
+    name: str = (pod["metadata"].get("labels") or {}).get(LABEL_POD_GROUP, "")
+    return name
+
+
+def live_pods(client: Client, *, node: str = "", bound: bool = True) -> list[Key]:
+    """Our pods that have not ended and are not on their way out: on one node, or all that are (not) bound."""
+    keys = client.pods_on(node) if node else client.keys("pods")
+    return [key for key in keys if _is_live(client.get(key), bound=bound)]
+
+
+def _is_live(pod: Object | None, *, bound: bool) -> bool:
+    if pod is None or not is_ours(pod) or is_over(pod) or is_deleting(pod):
+        return False
+    return bool(pod["spec"].get("nodeName")) is bound
+
+
+def drawn_pods(fault: Fault, context: FaultContext, *, bound: bool = True) -> list[Key]:
+    """The pods that a fault hits.
+
+    Targets with a slash are pods; any other target is a node, of which `count` pods are drawn (default 1).
+    Without targets `count` pods are drawn from all.
+    """
+    if not fault.targets:
+        return draw(live_pods(context.client, bound=bound), fault.number("count", 1), context)
+    found: list[Key] = []
+    for target in fault.targets:
+        if "/" in target:
+            found.append(key_of("pods", target))
+        else:
+            found += draw(live_pods(context.client, node=target), fault.number("count", 1), context)
+    return found
+
+
+def draw(keys: list[Key], count: int, context: FaultContext) -> list[Key]:
+    """Some of the objects by lot, at most as many as there are."""
+    return context.random.sample(keys, min(count, len(keys)))
+
+
+def drawn_objects(fault: Fault, context: FaultContext, resource: str) -> list[Key]:
+    """The objects that a fault hits: its targets, or `count` of the resource by lot (default 1)."""
+    if fault.targets:
+        return [key_of(resource, target) for target in fault.targets]
+    return draw(context.client.keys(resource), fault.number("count", 1), context)
+
+
+def drain_one_gpu(context: FaultContext, node: str) -> None:
+    """Delete one pod with GPUs on the node by lot, as a drain of one GPU does."""
+    pods = [key for key in live_pods(context.client, node=node) if gpus_of(context, key)]
+    for key in draw(pods, 1, context):
+        delete(context.client, key)
+
+
+def gpus_of(context: FaultContext, key: Key) -> int:
+    """The GPUs that a pod asks for, or that a node offers; 0 for what is gone."""
+    found = context.client.get(key)
+    if found is None:
+        return 0
+    return (allocatable_of(found) if key.resource == "nodes" else requests_of(found)).get(GPU, 0)

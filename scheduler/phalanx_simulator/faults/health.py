@@ -1,0 +1,83 @@
+"""F6, node conditions: a detector says that something is wrong with a node, or writes without saying so."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from phalanx_simulator.embedded.store import Object
+from phalanx_simulator.faults.conditions import faulty, healthy
+from phalanx_simulator.faults.edits import condition_of, node_key, put_condition, same, uid_of
+from phalanx_simulator.faults.fault import Fault, FaultContext, Injector, Undo, lasting, nothing, pause
+
+
+def raise_condition(
+    context: FaultContext, node: str, *, type_: str, status: str = "", reason: str = "", message: str = ""
+) -> Undo:
+    """Set a condition to its bad status, or to `status`; the undo heals it unless it was changed since."""
+    found = context.client.get(node_key(node))
+    if found is None:
+        return nothing
+    status, reason = status or faulty(type_), reason or f"{type_}Detected"
+    put_condition(context.client, node, type_=type_, status=status, reason=reason, message=message)
+
+    def heal() -> None:
+        left = same(context.client, node_key(node), uid_of(found))
+        if left is not None and _says(condition_of(left, type_), status, reason, message):
+            well, why = healthy(type_), _healthy_reason(type_)
+            put_condition(context.client, node, type_=type_, status=well, reason=why, message="")
+
+    return heal
+
+
+def _says(condition: Object, status: str, reason: str, message: str) -> bool:
+    return (condition.get("status"), condition.get("reason"), condition.get("message")) == (
+        status,
+        reason,
+        message,
+    )
+
+
+def _healthy_reason(type_: str) -> str:
+    return "KubeletReady" if type_ == "Ready" else f"No{type_}"
+
+
+def _condition(fault: Fault, context: FaultContext, node: str) -> Undo:
+    """Settings: type; status, by default the bad one of the type (Unknown is possible); reason; message."""
+    return raise_condition(
+        context,
+        node,
+        type_=fault.text("type"),
+        status=fault.text("status"),
+        reason=fault.text("reason"),
+        message=fault.text("message", "injected"),
+    )
+
+
+async def _heartbeats(fault: Fault, context: FaultContext) -> None:
+    """The same status again with a new heartbeat and message, `times` times within its seconds: no news.
+
+    Settings: type, times. A condition that the node does not have appears with its healthy status; of a
+    bad one only the heartbeat is new, its message belongs to the fault.
+    """
+    type_, times = fault.text("type"), fault.number("times", 1)
+    for beat in range(times):
+        for node in fault.targets:
+            _beat(context, node, type_, f"checked, round {beat + 1}")
+        if not await pause(context, fault.seconds / times):
+            return
+
+
+def _beat(context: FaultContext, node: str, type_: str, message: str) -> None:
+    found = context.client.get(node_key(node))
+    if found is None:
+        return
+    now = condition_of(found, type_)
+    status, reason = now.get("status", healthy(type_)), now.get("reason", _healthy_reason(type_))
+    if status != healthy(type_):
+        message = now.get("message", "")
+    put_condition(context.client, node, type_=type_, status=status, reason=reason, message=message)
+
+
+INJECTORS: Final[Mapping[str, Injector]] = {
+    "node-condition": lasting(_condition),
+    "node-heartbeat": _heartbeats,
+}

@@ -1,0 +1,205 @@
+"""Faults between the schedulers and the API server, and of the schedulers themselves: F3, F4, F5.
+
+The kinds and their settings are listed in `faults/kinds.py`. Faults of requests and watches
+hit every replica.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final
+
+from phalanx_simulator.faults.fault import Fault
+from phalanx_simulator.hosts.host import State
+from phalanx_simulator.hosts.network import WATCH, Effect, Network, Rule
+from phalanx_simulator.hosts.replica import Process, Replica
+from phalanx_simulator.runs.world import World
+
+Sleep = Callable[[float], Awaitable[None]]
+
+RemoteInjector = Callable[[Fault, World, Sleep], Awaitable[bool]]
+"""Does the fault, waits as long as it lasts, undoes it. Whether it has hit something."""
+
+
+def _meeting(effect: Effect | None) -> RemoteInjector:
+    """Requests meet this effect, or the one that the fault names, for the fault's seconds."""
+
+    async def injector(fault: Fault, world: World, sleep: Sleep) -> bool:
+        rules = [_rule(fault, effect, world) for _ in _networks(world)]
+        for network, rule in zip(_networks(world), rules, strict=True):
+            network.rules.append(rule)
+            if WATCH in rule.methods:
+                network.cut_watches(rule.path_part)
+        await sleep(fault.seconds)
+        for rule in rules:
+            rule.times = 0
+        return any(rule.met for rule in rules)
+
+    return injector
+
+
+def _rule(fault: Fault, effect: Effect | None, world: World) -> Rule:
+    method, _, resource = fault.text("request").partition(" ")
+    return Rule(
+        effect=effect or Effect(fault.text("effect")),
+        methods=(method,) if method else (),
+        path_part=_path_part(resource),
+        status=fault.number("status", 500),
+        retry_after_s=fault.number("retry_after_s") if fault.number("status") == 429 else None,
+        slow_s=fault.number("slow_ms") / 1000,
+        permille=fault.number("permille", 1000),
+        until_s=world.loop.time() + fault.seconds,
+    )
+
+
+def _path_part(resource: str) -> str:
+    return f"/{resource.rpartition('/')[2]}" if resource else ""
+
+
+def _watched(fault: Fault) -> str:
+    return _path_part(fault.text("resource"))
+
+
+def _reaches(networks: Iterable[Network], part: str = "") -> bool:
+    """Whether there is a watch that the fault can hit."""
+    return any(network.watches(part) for network in networks)
+
+
+def _on_watches(act: Callable[[Network, str], None]) -> RemoteInjector:
+    """Something that happens at once to the watches of a resource."""
+
+    async def injector(fault: Fault, world: World, sleep: Sleep) -> bool:
+        has_hit = _reaches(_networks(world), _watched(fault))
+        for network in _networks(world):
+            act(network, _watched(fault))
+        return has_hit
+
+    return injector
+
+
+def _forget_version(network: Network, path_part: str) -> None:
+    """The watch ends, and the server does not know the version from which it should go on."""
+    network.rules.append(
+        Rule(effect=Effect.REFUSED, methods=(WATCH,), path_part=path_part, status=410, times=1)
+    )
+    network.cut_watches(path_part)
+
+
+async def _watch_delay(fault: Fault, world: World, sleep: Sleep) -> bool:
+    hit, part = _networks(world), _watched(fault)
+    for network in hit:
+        network.delay_watches(fault.number("slow_ms") / 1000, part)
+    await sleep(fault.seconds)
+    for network in hit:
+        network.delay_watches(0.0, part)
+    return _reaches(hit, part)
+
+
+async def _watch_reorder(fault: Fault, world: World, sleep: Sleep) -> bool:
+    """Each kind is late by another time, so that events of different kinds overtake each other."""
+    hit, random = _networks(world), world.random(f"reorder/{fault.at_s}")
+    for network in hit:
+        for part in _REORDERED:
+            network.delay_watches(random.random() * _REORDER_S, part)
+    await sleep(fault.seconds)
+    for network in hit:
+        for part in _REORDERED:
+            network.delay_watches(0.0, part)
+    return _reaches(hit)
+
+
+async def _watch_duplicate(fault: Fault, world: World, sleep: Sleep) -> bool:
+    hit = _networks(world)
+    for network in hit:
+        network.duplicates_permille = _DUPLICATES_PERMILLE
+    await sleep(fault.seconds)
+    for network in hit:
+        network.duplicates_permille = 0
+    return _reaches(hit)
+
+
+async def _compaction(fault: Fault, world: World, sleep: Sleep) -> bool:
+    """The server forgets its history; who is cut off now has to list again."""
+    world.server.store.compact()
+    for network in _networks(world):
+        network.cut_watches()
+    return True
+
+
+async def _kill(fault: Fault, world: World, sleep: Sleep) -> bool:
+    replica = _replica(fault, world)
+    process = _running(replica)
+    replica.kill()
+    return process is not None
+
+
+async def _pause(fault: Fault, world: World, sleep: Sleep) -> bool:
+    process = _running(_replica(fault, world))
+    if process is not None:
+        process.host.freeze()
+        await sleep(fault.seconds)
+        process.host.thaw()
+    return process is not None
+
+
+async def _partition(fault: Fault, world: World, sleep: Sleep) -> bool:
+    process = _running(_replica(fault, world))
+    if process is not None:
+        process.network.partition()
+        await sleep(fault.seconds)
+        process.network.heal()
+    return process is not None
+
+
+def _running(replica: Replica) -> Process | None:
+    process = replica.process
+    return process if process is not None and process.host.state is State.RUNNING else None
+
+
+async def _clock_jump(fault: Fault, world: World, sleep: Sleep) -> bool:
+    """It stays: nobody sets the clock back."""
+    _replica(fault, world).clock.jump(fault.number("by_s") * 1000)
+    return True
+
+
+async def _clock_rate(fault: Fault, world: World, sleep: Sleep) -> bool:
+    clock = _replica(fault, world).clock
+    clock.run_at(1 + fault.number("percent") / 100)
+    await sleep(fault.seconds)
+    clock.run_at(1.0)
+    return True
+
+
+def _replica(fault: Fault, world: World) -> Replica:
+    leader = world.leader() or world.replicas[0]
+    others = [replica for replica in world.replicas if replica is not leader]
+    return others[0] if fault.text("replica") == "follower" and others else leader
+
+
+def _networks(world: World) -> list[Network]:
+    processes = [replica.process for replica in world.replicas]
+    return [process.network for process in processes if process is not None]
+
+
+_REORDERED: Final = ("/pods", "/nodes", "/podgroups", "/queues", "/namespaces")
+_REORDER_S: Final = 5.0
+_DUPLICATES_PERMILLE: Final = 300
+
+REMOTE_INJECTORS: Final[Mapping[str, RemoteInjector]] = {
+    "api-error": _meeting(None),
+    "api-lost": _meeting(None),
+    "api-reset": _meeting(Effect.NOT_SENT),
+    "api-slow": _meeting(Effect.SLOW),
+    "watch-cut": _on_watches(Network.cut_watches),
+    "watch-silent": _on_watches(Network.silence_watches),
+    "watch-bookmarks": _on_watches(Network.bookmark_watches),
+    "watch-gone": _on_watches(_forget_version),
+    "relist": _on_watches(_forget_version),
+    "watch-delay": _watch_delay,
+    "watch-reorder": _watch_reorder,
+    "watch-duplicate": _watch_duplicate,
+    "compaction": _compaction,
+    "leader-kill": _kill,
+    "leader-pause": _pause,
+    "partition": _partition,
+    "clock-jump": _clock_jump,
+    "clock-rate": _clock_rate,
+}

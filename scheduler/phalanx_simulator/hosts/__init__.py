@@ -1,0 +1,1 @@
+"""Simulated hosts of the scheduler: virtual time, network and processes."""

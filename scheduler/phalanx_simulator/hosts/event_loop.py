@@ -1,0 +1,143 @@
+"""An asyncio event loop in which time is a number and the order of what is ready comes from a seed.
+
+Nothing waits: when nothing is ready, time jumps to the next timer. What is ready at the same moment runs in a
+seeded order, as on a real loop the order in which sockets become readable decides. No sockets, no threads.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextvars import Context
+from typing import Any, TypeVarTuple
+
+from phalanx.clock import Random
+
+from phalanx_simulator.hosts.host import HOST, Host
+
+_Arguments = TypeVarTuple("_Arguments")
+
+
+class Deadlock(RuntimeError):
+    """The program waits and nothing will ever wake it."""
+
+
+class _Task(asyncio.Task[Any]):
+    """asyncio keeps tasks in sets; these come out of one in the order in which they were made."""
+
+    def __init__(self, *arguments: Any, number: int, **options: Any) -> None:
+        self._number = number
+        super().__init__(*arguments, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Timer(asyncio.TimerHandle):
+    """asyncio's own asks each time of what type the other one is: in a long run that is asked most of all."""
+
+    def __lt__(self, other: asyncio.TimerHandle) -> bool:
+        return self._when < other._when  # type: ignore[attr-defined,no-any-return]
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Run a coroutine with `run_until_complete`. Time begins at 0 s."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__()
+        self._random = random
+        self._now = 0.0
+        self._tasks_made = 0
+        self._abandoned: list[AsyncGenerator[Any, Any]] = []
+        self.set_task_factory(self._new_task)
+        self._ready: deque[asyncio.Handle]
+        self._scheduled: list[asyncio.TimerHandle]
+
+    def time(self) -> float:
+        """Simulated seconds since the loop was made."""
+        return self._now
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*_Arguments], object],
+        *args: *_Arguments,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Run the callback at this simulated second."""
+        timer = _Timer(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
+
+    def timers_of(self, host: Host) -> int:
+        """How many timers wait that the program of this host has set."""
+        return sum(
+            handle._context.get(HOST) is host  # type: ignore[attr-defined]
+            for handle in self._scheduled
+            if not handle.cancelled()
+        )
+
+    def outside(self, act: Callable[..., Any], *arguments: Any) -> Any:
+        """Call something that belongs to no host: timers that it sets go on when the caller's host stops."""
+        return Context().run(act, *arguments)
+
+    async def close_abandoned(self) -> None:
+        """At the end, close the generators that nobody has iterated to their end."""
+        while self._abandoned:
+            await self._abandoned.pop().aclose()
+
+    def _new_task(self, loop: asyncio.AbstractEventLoop, program: Any, **options: Any) -> _Task:
+        self._tasks_made += 1
+        return _Task(program, loop=loop, number=self._tasks_made, **options)
+
+    def _asyncgen_finalizer_hook(self, generator: AsyncGenerator[Any, Any]) -> None:
+        """The garbage collector comes at times that no seed decides: nothing may run because of it."""
+        self._abandoned.append(generator)
+
+    def _run_once(self) -> None:
+        self._drop_cancelled_timers()
+        if not self._ready and not self._stopping:  # type: ignore[attr-defined]
+            self._jump()
+        self._take_due_timers()
+        batch = list(self._ready)
+        self._ready.clear()
+        if len(batch) > 1:
+            self._random.shuffle(batch)
+        for handle in batch:
+            if handle.cancelled():
+                continue
+            host = handle._context.get(HOST)  # type: ignore[attr-defined]
+            if host is None or host.admits(handle):
+                handle._run()
+
+    def _jump(self) -> None:
+        if not self._scheduled:
+            raise Deadlock("everything waits and no timer is set")
+        self._now = max(self._now, self._scheduled[0].when())
+
+    def _take_due_timers(self) -> None:
+        while self._scheduled and self._scheduled[0].when() <= self._now:
+            handle = heapq.heappop(self._scheduled)
+            handle._scheduled = False  # type: ignore[attr-defined]
+            self._ready.append(handle)
+
+    def _drop_cancelled_timers(self) -> None:
+        while self._scheduled and self._scheduled[0].cancelled():
+            self._timer_cancelled_count -= 1
+            heapq.heappop(self._scheduled)._scheduled = False  # type: ignore[attr-defined]
+        if self._timer_cancelled_count * 2 > len(self._scheduled) + 100:
+            for handle in self._scheduled:
+                if handle.cancelled():
+                    handle._scheduled = False  # type: ignore[attr-defined]
+            self._scheduled[:] = [handle for handle in self._scheduled if not handle.cancelled()]
+            heapq.heapify(self._scheduled)
+            self._timer_cancelled_count = 0
+
+    _timer_cancelled_count: int
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """There is no I/O."""
+
+    def _write_to_self(self) -> None:
+        """There is no other thread that could wake this loop."""

@@ -1,0 +1,37 @@
+"""What a server, or a proxy before it, says when it refuses a request for no reason of its own."""
+
+from typing import Final
+
+import msgspec
+from phalanx.ports import Response
+
+_REASONS: Final = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+def refusal(status: int, retry_after_s: int | None) -> Response:
+    """An answer with this status, and with Retry-After in seconds where that is given."""
+    headers = {"content-type": "application/json"}
+    if retry_after_s is not None:
+        headers["retry-after"] = str(retry_after_s)
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": f"injected {status}",
+        "reason": _REASONS.get(status, "InternalError"),
+        "code": status,
+    }
+    return Response(status, msgspec.json.encode(body), headers)

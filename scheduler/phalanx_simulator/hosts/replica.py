@@ -1,0 +1,171 @@
+"""One replica of the production scheduler on a simulated host, started anew whenever its process ends."""
+
+import asyncio
+from collections.abc import Callable
+
+from msgspec import Struct
+from phalanx.cache.cache import Cache
+from phalanx.clock import Random
+from phalanx.deciders.inline import InlineDecider
+from phalanx.framework.config import SchedulerConfig
+from phalanx.kube.client import Client
+from phalanx.model.decisions import CycleResult
+from phalanx.model.snapshot import Snapshot
+from phalanx.observe.metrics import Metrics
+from phalanx.service.scheduler import Identity, Scheduler, SchedulerDependencies
+
+from phalanx_simulator.embedded.apiserver.server import ApiServer
+from phalanx_simulator.hosts.clocks import HostClock, WorldClock
+from phalanx_simulator.hosts.event_loop import VirtualLoop
+from phalanx_simulator.hosts.host import Host, State
+from phalanx_simulator.hosts.network import Network, Observer, SimTransport
+
+RESTART_FIRST_S = 1.0
+RESTART_LONGEST_S = 10.0
+
+CycleObserver = Callable[[str, Snapshot, CycleResult], None]
+"""Told the replica's name, what a cycle saw and what it decided."""
+
+
+class ReplicaEnvironment(Struct, frozen=True):
+    """What all replicas of a world share."""
+
+    server: ApiServer
+    loop: VirtualLoop
+    clock: WorldClock
+    config: SchedulerConfig
+    on_exchange: Observer
+    on_cycle: CycleObserver
+    metrics: Callable[[str], Metrics]
+
+
+class Process(Struct):
+    """One life of a replica: its host is new each time, the way to the API server too."""
+
+    host: Host
+    network: Network
+    cache: Cache
+    scheduler: Scheduler
+    task: asyncio.Task[object]
+
+
+class Replica:
+    """`process` is its present life, or its last one while it waits for the next."""
+
+    def __init__(self, name: str, surroundings: ReplicaEnvironment, random: Random) -> None:
+        self.name = name
+        self.clock = HostClock(surroundings.clock)
+        self.starts = 0
+        self.process: Process | None = None
+        self._surroundings = surroundings
+        self._random = random
+        self._stop = asyncio.Event()
+        self._past: list[Process] = []
+        self._ended = asyncio.Event()
+        self._prepare: Callable[[Process], None] = lambda _process: None
+
+    def prepare(self, act: Callable[[Process], None]) -> None:
+        """Do something to every process before its first step."""
+        self._prepare = act
+
+    async def keep_running(self) -> None:
+        """Start a process, and another whenever one has ended, until `stop`."""
+        while not self._stop.is_set():
+            self._start()
+            assert self.process is not None
+            ended = asyncio.create_task(self._ended.wait())
+            await asyncio.wait((self.process.task, ended), return_when=asyncio.FIRST_COMPLETED)
+            ended.cancel()
+            self._retire(self.process)
+            if not self._stop.is_set():
+                pause = RESTART_FIRST_S + self._random.random() * (RESTART_LONGEST_S - RESTART_FIRST_S)
+                await asyncio.sleep(pause)
+
+    def kill(self) -> None:
+        """kill -9: no step runs any more; whoever keeps it running starts the next."""
+        if self.process is not None and self.process.host.state is not State.DEAD:
+            self.process.host.die()
+            self.process.network.sever()
+            self._ended.set()
+
+    async def stop(self) -> None:
+        """SIGTERM; returns when the process has ended, or it is killed after a minute."""
+        self._stop.set()
+        process = self.process
+        if process is None:
+            return
+        process.host.thaw()
+        await asyncio.wait((process.task,), timeout=60.0)
+        self.kill()
+
+    async def bury(self) -> None:
+        """Let the remains of killed processes end; they reach nothing any more."""
+        for process in self._past:
+            process.host.bury()
+            process.task.cancel()
+        if self._past:
+            await asyncio.wait([process.task for process in self._past], timeout=600.0)
+
+    def _start(self) -> None:
+        self.starts += 1
+        self._ended.clear()
+        around = self._surroundings
+        life = f"{self.name}-{self.starts}"
+        network = Network(
+            host=life, server=around.server, loop=around.loop, random=Random(self._random.getrandbits(64))
+        )
+        network.observer = around.on_exchange
+        cache = Cache(scheduler_name=around.config.scheduler_name)
+        scheduler = Scheduler(self._parts(life, network, cache))
+        host = Host(life)
+        task = host.spawn(scheduler.run(self._stop))
+        self.process = Process(host, network, cache, scheduler, task)
+        self._prepare(self.process)
+
+    def _parts(self, life: str, network: Network, cache: Cache) -> SchedulerDependencies:
+        around = self._surroundings
+        decider = SimDecider(
+            cache=cache,
+            config=around.config,
+            random=Random(self._random.getrandbits(64)),
+            on_cycle=lambda snapshot, result: around.on_cycle(life, snapshot, result),
+        )
+        return SchedulerDependencies(
+            client=Client(SimTransport(network=network, server=around.server, loop=around.loop)),
+            lease_client=Client(SimTransport(network=network, server=around.server, loop=around.loop)),
+            cache=cache,
+            decider=decider,
+            clock=self.clock,
+            metrics=around.metrics(life),
+            identity=Identity(name=life, lease_namespace="kube-system"),
+            controller=around.config.scheduler_name,
+            seed=self._random.getrandbits(32),
+        )
+
+    def _retire(self, process: Process) -> None:
+        if process.task.done():
+            _ = process.task.cancelled() or process.task.exception()
+        else:
+            self._past.append(process)
+
+
+class SimDecider(InlineDecider):
+    """Thinks for a while of simulated time, in which the world goes on, as in production."""
+
+    def __init__(
+        self,
+        *,
+        cache: Cache,
+        config: SchedulerConfig,
+        random: Random,
+        on_cycle: Callable[[Snapshot, CycleResult], None],
+    ) -> None:
+        super().__init__(cache=cache, config=config)
+        self._random = random
+        self._on_cycle = on_cycle
+
+    async def _run(self, snapshot: Snapshot) -> CycleResult:
+        result = await super()._run(snapshot)
+        await asyncio.sleep(0.002 + self._random.random() ** 4)
+        self._on_cycle(snapshot, result)
+        return result

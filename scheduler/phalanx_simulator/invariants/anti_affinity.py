@@ -1,0 +1,94 @@
+"""S23: no bind puts pods near each other that a required anti-affinity wants apart."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from phalanx_simulator.embedded.apiserver.selectors import label_selector
+from phalanx_simulator.embedded.store import Change
+from phalanx_simulator.invariants.bounds import LATE_LANDING_S
+from phalanx_simulator.invariants.calls import Call, Stage
+from phalanx_simulator.invariants.check import Check, CheckContext
+from phalanx_simulator.invariants.facts import PodFact
+from phalanx_simulator.invariants.truth import Truth
+
+
+class AntiAffinityHolds(Check):
+    """S23: anti-affinity holds in both directions, for pods that the sender knew of; alone, in truth too.
+
+    The sender knew the pods that it had heard of and those that it had sent binds for itself. Nodes whose
+    labels may have moved since what the sender had heard of are left out, and in truth late landings.
+    """
+
+    name = "S23"
+
+    def __init__(self, scene: CheckContext, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._sent: dict[str, Call] = {}
+        self._avoiding: dict[str, None] = {}
+
+    def on_change(self, change: Change) -> None:
+        changed = self.truth.changed_pod
+        if changed is not None and changed.pod.avoids:
+            self._avoiding[changed.pod.uid] = None
+
+    def on_call(self, call: Call) -> None:
+        if not call.is_bind:
+            return
+        pod = self.truth.pods.get(call.uid)
+        if call.stage is Stage.SENT:
+            self._sent[call.uid] = call
+        if pod is None:
+            return
+        if call.stage is Stage.SENT and pod.waits:
+            self._compare(call, pod, f"{call.host} knew that it is not apart from")
+        elif call.stage is Stage.LANDED and call.succeeded and self._is_alone_and_in_time(call):
+            self._compare(call, pod, "bound near")
+
+    def _is_alone_and_in_time(self, call: Call) -> bool:
+        return self.scene.single_writer and self.now - call.exchange.sent_at <= LATE_LANDING_S
+
+    def _compare(self, call: Call, pod: PodFact, words: str) -> None:
+        heard = self.truth.heard(call, "nodes")
+        for other, node in self._others(call, pod):
+            for term in [*_wants(pod, other), *_wants(other, pod)]:
+                key = term.get("topologyKey", "")
+                if self._is_near(call.node, node, key, heard):
+                    self.violated(pod, f"{words} {other} by {key}")
+
+    def _others(self, call: Call, pod: PodFact) -> Iterator[tuple[PodFact, str]]:
+        """The pods that count, and their nodes: in truth all, for a sender those that it knows."""
+        heard = self.truth.heard(call, "pods")
+        for uid in list(self.truth.pods) if pod.avoids else list(self._avoiding):
+            other = self.truth.pods.get(uid)
+            if other is None:
+                self._avoiding.pop(uid, None)
+                continue
+            sent = self._sent.get(uid)
+            is_own = sent is not None and sent.host == call.host
+            if uid == call.uid:
+                continue
+            if other.holds:
+                known = self.truth.pod_at(uid, heard)
+                has_heard = isinstance(known, PodFact) and known.node == other.node
+                if has_heard or is_own or call.stage is Stage.LANDED:
+                    yield other, other.node
+            elif sent is not None and is_own and other.waits and sent.stage is Stage.SENT:
+                yield other, sent.node
+
+    def _is_near(self, one: str, other: str, key: str, heard: int) -> bool:
+        nodes = [self.truth.nodes.get(name) for name in (one, other)]
+        values = [node.labels.get(key) for node in nodes if node is not None]
+        moved = any(self.truth.node_changed_at(name) > heard for name in (one, other))
+        return len(values) == 2 and values[0] is not None and values[0] == values[1] and not moved
+
+
+def _wants(pod: PodFact, other: PodFact) -> Iterator[Any]:
+    """The terms of the pod that keep it away from the other one; those about more namespaces are left out."""
+    item = {"metadata": {"labels": other.labels}}
+    for term in pod.avoids:
+        try:
+            spaces = term.get("namespaces") or [pod.namespace]
+            if other.namespace in spaces and label_selector(term.get("labelSelector"))(item):
+                yield term
+        except (AttributeError, KeyError, TypeError):
+            continue

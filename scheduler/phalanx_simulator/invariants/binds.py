@@ -1,0 +1,164 @@
+"""S1, S2, S4: every single bind goes to a pod that waits, and to a node that may and can take it."""
+
+from collections.abc import Iterator
+
+from phalanx.model.resources import Resources
+
+from phalanx_simulator.invariants.bounds import LATE_LANDING_S
+from phalanx_simulator.invariants.calls import Call, Stage
+from phalanx_simulator.invariants.check import Check, CheckContext
+from phalanx_simulator.invariants.facts import TOPOLOGY_UNKNOWN, NodeFact, PodFact
+from phalanx_simulator.invariants.history import Unknown
+from phalanx_simulator.invariants.truth import Truth
+
+
+class OneBindPerPod(Check):
+    """S1: one successful bind per UID; none is sent for a pod known as bound, deleting, ended or foreign."""
+
+    name = "S1"
+
+    def __init__(self, scene: CheckContext, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._bound: dict[str, str] = {}
+
+    def on_call(self, call: Call) -> None:
+        if not call.is_bind:
+            return
+        if call.stage is Stage.SENT:
+            self._sent(call)
+        elif call.stage is Stage.LANDED and call.succeeded:
+            self._landed(call)
+
+    def _sent(self, call: Call) -> None:
+        pod = self.truth.pod_at(call.uid, self.truth.heard(call, "pods"))
+        if pod is None or isinstance(pod, Unknown):
+            return
+        if not pod.is_ours:
+            self.violated(pod, f"bind sent for a pod of scheduler {pod.scheduler!r}")
+        elif pod.node:
+            self.violated(pod, f"bind sent although {call.host} knew that it is bound to {pod.node}")
+        elif pod.is_deleting or pod.is_over:
+            self.violated(pod, f"bind sent although {call.host} knew that it is going or gone")
+
+    def _landed(self, call: Call) -> None:
+        before = self._bound.get(call.uid)
+        if before is not None:
+            self.violated(call.key.path, f"bound twice: to {before}, then to {call.node}")
+        self._bound[call.uid] = call.node
+
+
+class RoomOnNodes(Check):
+    """S2: no bind of ours takes a node over its allocatable, as its sender knew it and, alone, in truth.
+
+    The sender knew the pods that it had heard of and all binds that it had sent itself. In truth a bind may
+    be too much when it landed so late that its sender had to take it for lost, or when the node offered more
+    within what the sender had heard of.
+    """
+
+    name = "S2"
+
+    def __init__(self, scene: CheckContext, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._flying: dict[str, dict[str, Call]] = {}
+        self._bound_by: dict[str, str] = {}
+
+    def on_call(self, call: Call) -> None:
+        if not call.is_bind:
+            return
+        if call.stage is Stage.SENT:
+            self._sent(call)
+            self._flying.setdefault(call.node, {})[call.uid] = call
+        elif call.stage is Stage.ANSWERED:
+            self._flying.get(call.node, {}).pop(call.uid, None)
+        elif call.succeeded:
+            self._bound_by[call.uid] = call.host
+            self._landed(call)
+
+    def _sent(self, call: Call) -> None:
+        node = self.truth.node_at(call.node, self.truth.heard(call, "nodes"))
+        pod = self.truth.pods.get(call.uid)
+        heard = self.truth.heard(call, "pods")
+        if node is None or isinstance(node, Unknown) or pod is None or not heard or not pod.takes:
+            return
+        offered = self._most_offered(call)
+        used: dict[str, int] = {}
+        for other in self._known_on(call, heard):
+            _add(used, other.takes)
+        _add(used, pod.takes)
+        for resource, short in _excess(pod.takes, used, offered):
+            self.violated(pod, f"{call.host} knew that {call.node} lacks {short} of {resource} for it")
+
+    def _known_on(self, call: Call, heard: int) -> Iterator[PodFact]:
+        """The other pods that the sender must count on the node."""
+        for uid in self.truth.around_node(call.node):
+            now = self.truth.pods.get(uid)
+            if now is None or not now.holds or now.node != call.node or uid == call.uid:
+                continue
+            pod = self.truth.pod_at(uid, heard)
+            has_heard = isinstance(pod, PodFact) and pod.node == call.node
+            if has_heard or self._bound_by.get(uid) == call.host:
+                yield now
+        for uid, other in self._flying.get(call.node, {}).items():
+            sent = self.truth.pods.get(uid)
+            waits = sent is not None and sent.waits and uid != call.uid
+            if sent is not None and waits and other.host == call.host:
+                yield sent
+
+    def _landed(self, call: Call) -> None:
+        pod = self.truth.pods.get(call.uid)
+        late_s = self.now - call.exchange.sent_at
+        if late_s > LATE_LANDING_S or not self.scene.single_writer or pod is None or not pod.takes:
+            return
+        used = self.truth.used.get(call.node, {})
+        for resource, short in _excess(pod.takes, used, self._most_offered(call)):
+            self.violated(pod, f"bound to {call.node}, which lacks {short} of {resource}")
+
+    def _most_offered(self, call: Call) -> Resources:
+        """The most of each resource that the node offered since what the sender had heard of."""
+        most: dict[str, int] = {}
+        for node in self.truth.nodes_since(call.node, self.truth.heard(call, "nodes")):
+            for resource, amount in (node.allocatable if node is not None else {}).items():
+                most[resource] = max(amount, most.get(resource, 0))
+        return most
+
+
+def _add(used: dict[str, int], requests: Resources | None) -> None:
+    for resource, amount in (requests or {}).items():
+        used[resource] = used.get(resource, 0) + amount
+
+
+def _excess(asked: Resources, used: Resources, offered: Resources) -> Iterator[tuple[str, int]]:
+    """What is too much, of the resources that the pod itself asks for."""
+    for resource, amount in asked.items():
+        short = used.get(resource, 0) - offered.get(resource, 0)
+        if amount > 0 and short > 0:
+            yield resource, short
+
+
+class NodeMayTakePod(Check):
+    """S4: no bind to a node known to be absent, not ready, cordoned, tainted, faulty or of unknown place."""
+
+    name = "S4"
+
+    def on_call(self, call: Call) -> None:
+        if not call.is_bind or call.stage is not Stage.SENT:
+            return
+        heard = self.truth.heard(call, "nodes")
+        pod = self.truth.pods.get(call.uid)
+        if not heard or pod is None:
+            return
+        versions = self.truth.nodes_since(call.node, heard)
+        problems = [self._problem(node, pod) for node in versions]
+        if all(problems):
+            self.violated(pod, f"{call.host} sent it to {call.node} and knew: {problems[0]}")
+        elif any(problems):
+            self.saw("node-spoilt-before-bind")
+
+    def _problem(self, node: NodeFact | None, pod: PodFact) -> str:
+        if node is None:
+            return "the node is gone"
+        why = node.why_not(pod.tolerations)
+        if why or node.conditions.get(TOPOLOGY_UNKNOWN) != "True":
+            return why
+        group = self.truth.group_of(pod.gang)
+        return "its place in the network is unknown" if group is not None and group.required else ""

@@ -1,0 +1,181 @@
+"""L5, S18: what schedulers keep in mind equals the truth, and is nothing once there is nothing.
+
+These checks look into the caches of live processes, since the belief itself is checked here.
+"""
+
+from collections.abc import Iterator
+
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.memory import Memory
+from phalanx.model.names import NodeName, QueueName
+from phalanx.model.queues import DEFAULT
+from phalanx.model.snapshot import Snapshot
+
+from phalanx_simulator.embedded.store import Change, ChangeType, Key
+from phalanx_simulator.faults.edits import PRIORITY_CLASSES
+from phalanx_simulator.hosts.host import State
+from phalanx_simulator.hosts.replica import Process
+from phalanx_simulator.invariants import cached_objects as beliefs
+from phalanx_simulator.invariants.bounds import CACHE_PERIOD_S, CONVERGED_S, HEALED_S
+from phalanx_simulator.invariants.check import Check, CheckContext
+from phalanx_simulator.invariants.facts import GangKey, GroupFact
+from phalanx_simulator.invariants.truth import QUEUES, Truth
+
+
+class CacheMatchesApi(Check):
+    """L5: a cache knows what is older than CONVERGED_S, while nothing lies between it and the server.
+
+    Compared are nodes, what is used of them, pods, what gangs have of their PodGroups and PriorityClasses,
+    and queues. Looked at each CACHE_PERIOD_S and at rest. What was written since is left out, and what is
+    used of nodes to which a bind is on its way.
+    """
+
+    name = "L5"
+
+    def __init__(self, scene: CheckContext, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._next = CACHE_PERIOD_S
+        self._gone: dict[Key, int] = {}
+
+    def on_change(self, change: Change) -> None:
+        """Queues and classes have no history; the others do."""
+        if change.type is ChangeType.DELETED and change.entry.key.resource in (QUEUES, PRIORITY_CLASSES):
+            self._gone[change.entry.key] = change.entry.revision
+
+    def on_tick(self) -> None:
+        if self.now >= self._next:
+            self._next = self.now + CACHE_PERIOD_S
+            self._look()
+
+    def at_rest(self) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        for process in self._in_touch():
+            before = self.truth.revision_before(CONVERGED_S)
+            snapshot = _snapshot_of(process)
+            for problem in self._problems(snapshot, before):
+                self.violated(process.host.name, problem)
+                break
+            try:
+                process.cache.check_invariants()
+            except AssertionError as error:
+                self.violated(process.host.name, f"the cache contradicts itself: {error}")
+
+    def _in_touch(self) -> Iterator[Process]:
+        """Processes that have heard everything that is older than CONVERGED_S."""
+        for replica in self.scene.replicas:
+            process = replica.process
+            if process is not None and self.truth.undisturbed_s(process.host.name) > HEALED_S:
+                yield process
+
+    def _problems(self, snapshot: Snapshot, before: int) -> Iterator[str]:
+        yield from self._of_nodes(snapshot, before)
+        yield from self._of_pods(snapshot, before)
+        yield from self._of_groups(snapshot, before)
+        yield from self._of_queues(snapshot, before)
+
+    def _of_nodes(self, snapshot: Snapshot, before: int) -> Iterator[str]:
+        assumed = {pod.node for gang in snapshot.gangs.values() for pod in gang.members if pod.assumed}
+        for name in sorted(self.truth.nodes.keys() | snapshot.nodes.keys()):
+            node, state = self.truth.nodes.get(name), snapshot.nodes.get(NodeName(name))
+            if self.truth.node_changed_at(name) > before:
+                continue
+            if node is None or state is None:
+                yield f"node {name} is {'unknown to it' if state is None else 'gone, and it does not know'}"
+            elif wrong := beliefs.of_node(state.node, node):
+                yield f"node {name} {wrong}, and it does not know"
+            elif name not in assumed and not self._is_busy(name, before):
+                used = self.truth.used.get(name, {})
+                if beliefs.differ(state.used, used):
+                    yield f"node {name} uses {used}, it believes {dict(state.used)}"
+
+    def _is_busy(self, node: str, before: int) -> bool:
+        """Whether pods came, went or ended there lately."""
+        return any(self.truth.pod_changed_at(uid) > before for uid in self.truth.around_node(node))
+
+    def _of_pods(self, snapshot: Snapshot, before: int) -> Iterator[str]:
+        believed: set[str] = set()
+        for gang in snapshot.gangs.values():
+            yield from self._of_gang(gang, before, believed)
+        for pod in self.truth.pods.values():
+            is_old = not self._changed(self.truth.key_of(pod), before)
+            if pod.is_ours and pod.uid not in believed and is_old:
+                yield f"pod {pod} is unknown to it"
+
+    def _of_gang(self, gang: Gang, before: int, believed: set[str]) -> Iterator[str]:
+        for member in gang.members:
+            believed.add(member.uid)
+            pod = self.truth.pods.get(member.uid)
+            if self.truth.pod_changed_at(member.uid) > before or member.assumed:
+                continue
+            if pod is None:
+                yield f"pod {member} is gone, and it does not know"
+            elif (member.node or "", member.phase.value, member.deleting) != (
+                pod.node,
+                pod.phase,
+                pod.is_deleting,
+            ):
+                yield f"pod {pod} is {pod.phase} on {pod.node or 'no node'}, it believes {member.phase.value}"
+
+    def _of_groups(self, snapshot: Snapshot, before: int) -> Iterator[str]:
+        for gang in snapshot.gangs.values():
+            key = GangKey("group", gang.namespace, gang.name)
+            if gang.kind is not GangKind.POD_GROUP or len(self.truth.groups_since(key, before)) > 1:
+                continue
+            group = self.truth.group_of(key)
+            wrong = beliefs.of_gang(gang, group)
+            if wrong:
+                yield f"gang {gang} {wrong}"
+            elif group is not None:
+                yield from self._of_priority(gang, group, before)
+
+    def _of_priority(self, gang: Gang, group: GroupFact, before: int) -> Iterator[str]:
+        entry = self.scene.store.get(Key(PRIORITY_CLASSES, "", group.spec.get("priorityClassName") or ""))
+        if entry is not None and entry.revision <= before and gang.priority != entry.data["value"]:
+            yield f"gang {gang} has the priority {entry.data['value']}, it believes {gang.priority}"
+
+    def _of_queues(self, snapshot: Snapshot, before: int) -> Iterator[str]:
+        written = {entry.key.name: entry.data.get("spec") or {} for entry in self.scene.store.entries(QUEUES)}
+        for name in sorted(written.keys() | snapshot.queues.keys()):
+            key, queue, spec = Key(QUEUES, "", name), snapshot.queues.get(QueueName(name)), written.get(name)
+            if self._changed(key, before) or self._gone.get(key, 0) > before:
+                continue
+            if spec is None and queue is not None and queue != DEFAULT:
+                yield f"queue {name} is gone, and it does not know"
+            elif spec is not None and (
+                wrong := beliefs.of_queue(queue, spec) if queue else "is unknown to it"
+            ):
+                yield f"queue {name} {wrong}"
+
+    def _changed(self, key: Key, before: int) -> bool:
+        entry = self.scene.store.get(key)
+        return entry is not None and entry.revision > before
+
+
+class NothingIsLeaked(Check):
+    """S18: once everything was deleted, no live process knows a gang, or uses anything of a node for one.
+
+    Pods that do not name our scheduler may still be there.
+    """
+
+    name = "S18"
+
+    def at_end(self) -> None:
+        if any(pod.is_ours for pod in self.truth.pods.values()):
+            return
+        for replica in self.scene.replicas:
+            process = replica.process
+            if process is None or process.host.state is not State.RUNNING or process.task.done():
+                continue
+            snapshot = _snapshot_of(process)
+            if snapshot.gangs:
+                self.violated(process.host.name, f"still knows gangs: {sorted(snapshot.gangs)[:3]}")
+            if snapshot.queue_usage:
+                self.violated(process.host.name, f"still counts usage: {dict(snapshot.queue_usage)}")
+            if not self.truth.pods and any(any(state.used.values()) for state in snapshot.nodes.values()):
+                self.violated(process.host.name, "still counts pods on nodes")
+
+
+def _snapshot_of(process: Process) -> Snapshot:
+    return process.cache.snapshot(now=0, seed=0, memory=Memory())

@@ -1,0 +1,114 @@
+"""A scheduler's request as checks see it: read once, shared by all of them."""
+
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from phalanx_simulator.embedded.store import Key
+from phalanx_simulator.hosts.network import Exchange
+from phalanx_simulator.hosts.replica import Replica
+
+_PATHS_KNOWN: Final = 1024
+"""Each replica asks for the same Lease every two seconds, and that is most of what is asked."""
+
+
+class Stage(StrEnum):
+    """What has just become of a request."""
+
+    SENT = "sent"
+    LANDED = "landed"
+    ANSWERED = "told"
+
+
+class Call:
+    """One request. `resource` is the plural, with the subresource behind a slash; `verb` is RBAC's.
+
+    `key` names the object in the store. `replica` is the sender where it is known, `own_sent` the moment of
+    sending by its own clock. `stage` is why the checks are asked now. `is_bind`: whether it binds a pod;
+    `is_eviction`: deletes one, or asks for that; `is_lease`: is about leadership.
+    """
+
+    def __init__(self, exchange: Exchange, replica: Replica | None) -> None:
+        self.exchange = exchange
+        self.replica = replica
+        self.host = exchange.host
+        self.stage = Stage.SENT
+        self.own_sent = replica.clock.monotonic() if replica is not None else exchange.sent_at
+        group, namespace, plural, name, subresource = _parts(exchange.path)
+        self.group = group
+        self.plural = plural
+        self.resource = f"{plural}/{subresource}" if subresource else plural
+        self.verb = _verb(exchange.method, name)
+        self.key = Key(f"{plural}.{group}" if group else plural, namespace, name)
+        self.is_write = exchange.method != "GET"
+        self.is_bind = self.resource == "pods/binding" and self.is_write
+        self.is_eviction = self.resource == "pods/eviction" or (
+            self.resource == "pods" and self.verb == "delete"
+        )
+        self.is_lease = plural == "leases"
+        self.has_landed = False
+
+    @cached_property
+    def body(self) -> Any:
+        """The body as JSON; empty without one."""
+        return msgspec.json.decode(self.exchange.body) if self.exchange.body else {}
+
+    @cached_property
+    def uid(self) -> str:
+        """The UID that the request insists on; empty where it does not."""
+        if self.is_bind:
+            return str(self._meta.get("uid") or "")
+        if self.verb == "delete":
+            return _precondition(self.body)
+        if self.resource == "pods/eviction":
+            return _precondition(self.body.get("deleteOptions") or {})
+        return str(self._meta.get("uid") or "")
+
+    @cached_property
+    def node(self) -> str:
+        """Where a bind goes."""
+        return str((self.body.get("target") or {}).get("name") or "")
+
+    @property
+    def _meta(self) -> Any:
+        return self.body.get("metadata") or {}
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the server has applied it."""
+        response = self.exchange.response
+        return response is not None and response.status < 300
+
+    @property
+    def answered_ok(self) -> bool:
+        """Whether the sender knows that it was applied."""
+        return (self.exchange.told or "").startswith("2")
+
+
+def _precondition(options: Any) -> str:
+    return str((options.get("preconditions") or {}).get("uid") or "")
+
+
+def _verb(method: str, name: str) -> str:
+    if method == "GET":
+        return "get" if name else "list"
+    return _VERBS.get(method, method.lower())
+
+
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+@lru_cache(_PATHS_KNOWN)
+def _parts(path: str) -> tuple[str, str, str, str, str]:
+    """Group, namespace, plural, name, subresource."""
+    parts = path.strip("/").split("/")
+    if len(parts) < 3 or parts[0] not in ("api", "apis"):
+        return "", "", path, "", ""
+    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
+    namespace = ""
+    if len(rest) >= 3 and rest[0] == "namespaces":
+        namespace, rest = rest[1], rest[2:]
+    plural, name, subresource = [*rest, "", "", ""][:3]
+    return group, namespace, plural, name, subresource

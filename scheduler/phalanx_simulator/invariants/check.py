@@ -1,0 +1,184 @@
+"""What a check is, what it can look at, and where it reports."""
+
+from collections.abc import Callable, Iterable
+from typing import ClassVar
+
+from msgspec import Struct
+from phalanx.model.decisions import CycleResult
+from phalanx.model.snapshot import Snapshot
+
+from phalanx_simulator.embedded.limits import SIM_VIOLATIONS_KEPT
+from phalanx_simulator.embedded.store import Change, Store
+from phalanx_simulator.hosts.clocks import WorldClock
+from phalanx_simulator.hosts.network import Exchange
+from phalanx_simulator.hosts.replica import Replica
+from phalanx_simulator.invariants.bounds import OPEN_CALLS_MAX
+from phalanx_simulator.invariants.calls import Call, Stage
+from phalanx_simulator.invariants.coverage_points import ACCESS_POINT_PREFIX, COVERAGE_POINTS
+from phalanx_simulator.invariants.truth import Truth
+
+
+class Violation(Struct, frozen=True):
+    """Something that must never happen has happened."""
+
+    check: str
+    at_s: float
+    subject: str
+    message: str
+
+
+class Coverage:
+    """Counts of rare things that were seen to happen: without them, no violation means little."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def saw(self, mark: str) -> None:
+        """It has happened once more."""
+        self.counts[mark] = self.counts.get(mark, 0) + 1
+
+
+class CheckContext(Struct, frozen=True):
+    """What checks look at. `clock` is true time; `replicas` are there for their hosts, networks and clocks.
+
+    `single_writer` tells whether nobody but us and the controllers puts pods on nodes.
+    """
+
+    store: Store
+    clock: WorldClock
+    replicas: tuple[Replica, ...]
+    marks: Coverage
+    report: Callable[[Violation], None]
+    single_writer: bool = True
+
+
+class Check:
+    """One invariant, or a few that need the same looks. Override what is needed; the rest costs nothing."""
+
+    name: ClassVar[str]
+
+    def __init__(self, scene: CheckContext, truth: Truth) -> None:
+        self.scene = scene
+        self.truth = truth
+
+    def on_change(self, change: Change) -> None:
+        """An object was written or removed; called within the write, after `truth` took it."""
+
+    def on_call(self, call: Call) -> None:
+        """A scheduler's request has left, landed, or been answered: `call.stage` says which."""
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        """A scheduler has decided; nothing of it was written yet."""
+
+    def on_tick(self) -> None:
+        """About every simulated second."""
+
+    def at_rest(self) -> None:
+        """Faults have ended a good while ago and all that could be done should be done."""
+
+    def at_end(self) -> None:
+        """Everything was deleted, and the schedulers have heard of it."""
+
+    @property
+    def now(self) -> float:
+        """True seconds since the simulation began."""
+        return self.scene.clock.monotonic()
+
+    def violated(self, subject: object, message: str, *, check: str = "") -> None:
+        """Report; `check` where this class stands for several."""
+        self.scene.report(Violation(check or self.name, round(self.now, 3), str(subject), message))
+
+    def saw(self, mark: str) -> None:
+        """A rare path was reached. Raises KeyError for one that `marks.py` does not list."""
+        if mark not in COVERAGE_POINTS and not mark.startswith(ACCESS_POINT_PREFIX):
+            raise KeyError(mark)
+        self.scene.marks.saw(mark)
+
+
+class Checks:
+    """All checks of a run. They share one Truth, and hear only of what they override."""
+
+    def __init__(self, scene: CheckContext, kinds: Iterable[type[Check]]) -> None:
+        self.truth = Truth(scene.store, scene.clock, scene.replicas)
+        checks = [kind(scene, self.truth) for kind in kinds]
+        self._changes = [check.on_change for check in checks if _overrides(check, "on_change")]
+        self._calls = [check.on_call for check in checks if _overrides(check, "on_call")]
+        self._cycles = [check.on_cycle for check in checks if _overrides(check, "on_cycle")]
+        self._ticks = [check.on_tick for check in checks if _overrides(check, "on_tick")]
+        self._checks = checks
+        self._open: dict[int, Call] = {}
+        if checks:
+            scene.store.subscribe(None, self._on_change)
+
+    def on_exchange(self, exchange: Exchange) -> None:
+        """A scheduler's request has left, landed, or been answered."""
+        if not self._checks:
+            return
+        call = self._call_of(exchange)
+        if call.stage is Stage.ANSWERED:
+            self.truth.hear(call)
+        for on_call in self._calls:
+            on_call(call)
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        """See Check."""
+        for on_cycle in self._cycles:
+            on_cycle(host, snapshot, result)
+
+    def on_tick(self) -> None:
+        """See Check."""
+        self.truth.tick()
+        for on_tick in self._ticks:
+            on_tick()
+
+    def at_rest(self) -> None:
+        """See Check."""
+        for check in self._checks:
+            check.at_rest()
+
+    def at_end(self) -> None:
+        """See Check."""
+        for check in self._checks:
+            check.at_end()
+
+    def _on_change(self, change: Change) -> None:
+        self.truth.take(change)
+        for on_change in self._changes:
+            on_change(change)
+
+    def _call_of(self, exchange: Exchange) -> Call:
+        """What was made of the request when it was sent; it may land after its sender was told."""
+        call = self._open.get(id(exchange))
+        if call is None:
+            call = self._open[id(exchange)] = Call(exchange, self.truth.replica_of(exchange.host))
+            self._forget_lost()
+            return call
+        call.stage = Stage.ANSWERED if call.has_landed or exchange.landed_at is None else Stage.LANDED
+        call.has_landed = call.has_landed or call.stage is Stage.LANDED
+        if exchange.told is not None and (call.has_landed or exchange.told != "unknown"):
+            del self._open[id(exchange)]
+        return call
+
+    def _forget_lost(self) -> None:
+        """Some never land, or nobody is left to be told."""
+        if len(self._open) > OPEN_CALLS_MAX:
+            for place in list(self._open)[: OPEN_CALLS_MAX // 2]:
+                del self._open[place]
+
+
+def _overrides(check: Check, hook: str) -> bool:
+    return getattr(type(check), hook) is not getattr(Check, hook)
+
+
+class Violations:
+    """The first violations of a run, and how many there were."""
+
+    def __init__(self) -> None:
+        self.kept: list[Violation] = []
+        self.count = 0
+
+    def take(self, violation: Violation) -> None:
+        """Count it, and keep it while there is room."""
+        self.count += 1
+        if len(self.kept) < SIM_VIOLATIONS_KEPT:
+            self.kept.append(violation)

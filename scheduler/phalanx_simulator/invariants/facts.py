@@ -1,0 +1,310 @@
+"""What checks need to know of objects, read from their JSON without the scheduler's own reading.
+
+Objects may be hostile: what makes no sense is read as absent, and amounts that cannot be read as None.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
+from phalanx.model.names import (
+    DEFAULT_SCHEDULER_NAME,
+    LABEL_MIN_MEMBER,
+    LABEL_POD_GROUP,
+    LABEL_QUEUE,
+    LABEL_ROLE,
+    LABEL_SUBGROUP,
+)
+from phalanx.model.quantities import InvalidQuantity
+from phalanx.model.resources import Resources
+
+from phalanx_simulator.embedded.pod_requests import (
+    allocatable_of,
+    device_of,
+    devices_of,
+    requests_of,
+    share_of,
+)
+from phalanx_simulator.embedded.store import Object
+from phalanx_simulator.embedded.tolerations import is_tolerated
+from phalanx_simulator.faults.conditions import HEALTHY_STATUS, faulty
+
+FINISHED: Final = ("Succeeded", "Failed")
+TOPOLOGY_UNKNOWN: Final = "NodeNotInNWTopologyCM"
+_JUDGED_APART: Final = ("Ready", TOPOLOGY_UNKNOWN)
+_CORDON: Final = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"}
+_NVSENTINEL: Final = "dgxc.nvidia.com/nvsentinel-state"
+_QUARANTINED: Final = (
+    *("quarantined", "draining", "drain-succeeded", "drain-failed"),
+    *("remediating", "remediation-failed"),
+)
+_HARD: Final = ("NoSchedule", "NoExecute")
+
+
+class GangKey(NamedTuple):
+    """Where pods look for their gang: `kind` is group, label or pod, `name` a name or a UID."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class PodFact(Struct, frozen=True, gc=False):
+    """One version of a pod. `requests` is None where they make no sense.
+
+    `share` is what it asks for of a GPU besides, `device` what it takes of one GPU of its node. `avoids` are
+    the terms of its required anti-affinity.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    phase: str
+    is_deleting: bool
+    scheduler: str
+    gang: GangKey
+    role: str
+    subgroup: str
+    min_member: int
+    queue: str
+    controller: str
+    owners: tuple[str, ...]
+    is_gated: bool
+    requests: Resources | None
+    share: Resources
+    device: Resources
+    tolerations: tuple[Any, ...]
+    labels: Mapping[str, str]
+    avoids: tuple[Any, ...]
+
+    @property
+    def asks(self) -> Resources | None:
+        """What it and its queue are charged; None where it makes no sense."""
+        return {**self.requests, **self.share} if self.requests and self.share else self.requests
+
+    @property
+    def takes(self) -> Resources | None:
+        """What it takes of its node."""
+        asks = self.asks
+        return {**asks, **self.device} if asks and self.device else asks
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it names our scheduler."""
+        return self.scheduler == DEFAULT_SCHEDULER_NAME
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self.phase in FINISHED
+
+    @property
+    def holds(self) -> bool:
+        """Whether it takes room on its node."""
+        return bool(self.node) and not self.is_over
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts towards minMember."""
+        if self.phase == "Succeeded":
+            return True
+        return bool(self.node) and not self.is_deleting and self.phase != "Failed"
+
+    @property
+    def waits(self) -> bool:
+        """Whether it wants a node."""
+        return not self.node and not self.is_deleting and not self.is_over
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class NodeFact(Struct, frozen=True, gc=False):
+    """One version of a node, without what heartbeats change."""
+
+    uid: str
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Any, ...]
+    is_cordoned: bool
+    allocatable: Resources
+    conditions: Mapping[str, str]
+
+    @property
+    def fault(self) -> str:
+        """A condition in its faulty status, or NVSentinel's state; empty for a node that is well."""
+        for type_ in self.faulty_conditions:
+            return f"{type_} is {self.conditions[type_]}"
+        state = self.labels.get(_NVSENTINEL)
+        return f"NVSentinel says {state}" if state in _QUARANTINED else ""
+
+    @property
+    def faulty_conditions(self) -> list[str]:
+        """The types of conditions in their faulty status, Ready first."""
+        ready = ["Ready"] if self.conditions.get("Ready", "True") != "True" else []
+        known = [type_ for type_ in self.conditions if type_ in HEALTHY_STATUS and type_ not in _JUDGED_APART]
+        return [*ready, *(type_ for type_ in known if self.conditions[type_] == faulty(type_))]
+
+    def why_not(self, tolerations: tuple[Any, ...]) -> str:
+        """Why a pod with these tolerations may not come here, whatever room there is; empty when it may."""
+        if self.fault:
+            return self.fault
+        tolerated = list(tolerations)
+        if self.is_cordoned and not is_tolerated(_CORDON, tolerated):
+            return "cordoned"
+        for taint in self.taints:
+            if taint.get("effect") in _HARD and not is_tolerated(taint, tolerated):
+                return f"taint {taint.get('key')}:{taint.get('effect')}"
+        return ""
+
+
+class SubgroupFact(NamedTuple):
+    """A subgroup as its PodGroup declares it; `parent` is empty for an outer one."""
+
+    name: str
+    min_member: int
+    parent: str
+
+
+class GroupFact(Struct, frozen=True, gc=False):
+    """One version of a PodGroup's spec. `topology` is the name, `required` the level; empty without.
+
+    `min_subgroups` is 0 where all must start together.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    min_member: int
+    queue: str
+    topology: str
+    required: str
+    controller: str
+    subgroups: tuple[SubgroupFact, ...]
+    min_subgroups: int
+    spec: Object
+    is_deleting: bool
+
+    @property
+    def reserves(self) -> bool:
+        """Whether it may start before all members exist."""
+        return bool(self.spec.get("startWhen") == "Reserved")
+
+
+def pod_fact(pod: Object, before: PodFact | None, same_containers: bool) -> PodFact:
+    """Read a pod; `before` is its last version, whose requests hold where the containers are the same."""
+    meta, spec = pod["metadata"], pod.get("spec") or {}
+    labels = meta.get("labels") or {}
+    owners = meta.get("ownerReferences") or []
+    controller = next((one.get("uid", "") for one in owners if one.get("controller")), "")
+    min_member = _whole(labels.get(LABEL_MIN_MEMBER))
+    known = before is not None and same_containers
+    return PodFact(
+        uid=meta["uid"],
+        namespace=meta["namespace"],
+        name=meta["name"],
+        node=spec.get("nodeName") or "",
+        phase=(pod.get("status") or {}).get("phase") or "Pending",
+        is_deleting=bool(meta.get("deletionTimestamp")),
+        scheduler=spec.get("schedulerName") or "",
+        gang=_gang_key(meta, labels, controller, min_member),
+        role=labels.get(LABEL_ROLE, ""),
+        subgroup=labels.get(LABEL_SUBGROUP, ""),
+        min_member=min_member,
+        queue=labels.get(LABEL_QUEUE, ""),
+        controller=controller,
+        owners=tuple(one.get("uid", "") for one in owners),
+        is_gated=bool(spec.get("schedulingGates")),
+        requests=before.requests if known and before is not None else _requests(pod),
+        share=_sensible(share_of, pod),
+        device=_sensible(device_of, pod) if spec.get("nodeName") else {},
+        tolerations=tuple(spec.get("tolerations") or ()),
+        labels=labels,
+        avoids=_avoids(spec),
+    )
+
+
+def node_fact(node: Object) -> NodeFact:
+    """Read a node."""
+    meta, spec = node["metadata"], node.get("spec") or {}
+    status = node.get("status") or {}
+    return NodeFact(
+        uid=meta["uid"],
+        name=meta["name"],
+        labels=meta.get("labels") or {},
+        taints=tuple(spec.get("taints") or ()),
+        is_cordoned=bool(spec.get("unschedulable")),
+        allocatable={**_allocatable(node), **_sensible(devices_of, node)},
+        conditions={one.get("type", ""): one.get("status", "") for one in status.get("conditions") or ()},
+    )
+
+
+def group_fact(group: Object) -> GroupFact:
+    """Read a PodGroup."""
+    meta, spec = group["metadata"], group.get("spec") or {}
+    wish = spec.get("topology") or {}
+    owners = meta.get("ownerReferences") or []
+    return GroupFact(
+        uid=meta["uid"],
+        namespace=meta["namespace"],
+        name=meta["name"],
+        min_member=max(_whole(spec.get("minMember")), 1),
+        queue=spec.get("queue") or "",
+        topology=wish.get("name") or "",
+        required=wish.get("required") or "",
+        controller=next((one.get("uid", "") for one in owners if one.get("controller")), ""),
+        subgroups=tuple(
+            SubgroupFact(part.get("name", ""), _whole(part.get("minMember")), part.get("parent") or "")
+            for part in spec.get("subGroups") or ()
+        ),
+        min_subgroups=_whole(spec.get("minSubGroups")),
+        spec=spec,
+        is_deleting=bool(meta.get("deletionTimestamp")),
+    )
+
+
+def _gang_key(meta: Object, labels: Object, controller: str, min_member: int) -> GangKey:
+    namespace = meta["namespace"]
+    if LABEL_POD_GROUP in labels:
+        return GangKey("group", namespace, labels[LABEL_POD_GROUP])
+    if min_member and controller:
+        return GangKey("label", namespace, controller)
+    return GangKey("pod", namespace, meta["uid"])
+
+
+def _avoids(spec: Object) -> tuple[Any, ...]:
+    try:
+        apart = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
+        return tuple(apart.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
+    except (AttributeError, TypeError):
+        return ()
+
+
+def _whole(written: object) -> int:
+    try:
+        return int(str(written))
+    except ValueError:
+        return 0
+
+
+def _requests(pod: Object) -> Resources | None:
+    try:
+        return requests_of(pod)
+    except (InvalidQuantity, AttributeError, TypeError, KeyError):
+        return None
+
+
+def _sensible(read: Callable[[Object], Resources], item: Object) -> Resources:
+    """Nothing where annotations or labels make no sense."""
+    try:
+        return read(item)
+    except (InvalidQuantity, AttributeError, TypeError, ValueError):
+        return {}
+
+
+def _allocatable(node: Object) -> Resources:
+    try:
+        return allocatable_of(node)
+    except (InvalidQuantity, AttributeError, TypeError):
+        return {}

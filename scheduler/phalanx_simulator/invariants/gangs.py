@@ -1,0 +1,304 @@
+"""S3, S5, S10: a gang gets its nodes whole, in one domain where it must, and with its own members only."""
+
+from collections.abc import Iterable, Sequence
+
+from phalanx.model.decisions import Bind, CycleResult, Placement
+from phalanx.model.snapshot import Snapshot
+
+from phalanx_simulator.embedded.store import Change
+from phalanx_simulator.hosts.host import State
+from phalanx_simulator.invariants.bounds import DECIDED_S, PARTIAL_S, PARTIAL_SLACK_S, TROUBLE_S
+from phalanx_simulator.invariants.calls import Call, Stage
+from phalanx_simulator.invariants.check import Check, CheckContext
+from phalanx_simulator.invariants.facts import GangKey, GroupFact, NodeFact, PodFact
+from phalanx_simulator.invariants.gang_minimums import begun_in_part, short_of
+from phalanx_simulator.invariants.truth import GangFact, Truth
+
+_THINKING_S = 2.0
+"""Seconds between the snapshot of a cycle and its result at most: what was heard before holds in it."""
+
+
+class WholeGangs(Check):
+    """S3: binds follow a decision, the first of a gang a complete placement; none is partly bound for long.
+
+    Complete is minMember, with as many whole subgroups as must start together. Where that is some of them
+    only, each other one begins with a complete placement too. Where a PodGroup reserves, members for which
+    room is kept count.
+
+    "Long" is PARTIAL_S with its slack. It counts anew while there is trouble, and for TROUBLE_S after it: no
+    process leads; the leader is frozen, cut off, new, or meets faults on its way to the server; the breaker
+    may be open. So it does from the first write about the gang that is refused, lost or unknown while it is
+    partly bound, or shortly before: not from later ones, which may be the same again. Members without a
+    controller are held, not released, and a gang with a member that has succeeded is finishing, so these may
+    stay partly bound.
+    """
+
+    name = "S3"
+
+    def __init__(self, scene: CheckContext, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._planned: dict[tuple[str, str], Placement] = {}
+        self._targets: dict[tuple[str, str], str] = {}
+        self._decided: dict[tuple[str, str], list[str]] = {}
+        self._left: dict[GangKey, dict[str, None]] = {}
+        self._trouble_of: dict[GangKey, float] = {}
+        self._trouble = 0.0
+        self._leader = ""
+        self._told: set[GangKey] = set()
+
+    def on_change(self, change: Change) -> None:
+        """Whoever leaves a gang, moved or deleted, may have counted for a cycle that is thinking."""
+        changed = self.truth.changed_pod
+        if changed is None or changed.before is None:
+            return
+        before, after = changed.before, changed.after
+        if after is None or after.gang != before.gang:
+            self._left.setdefault(before.gang, {})[before.uid] = None
+
+    # --- decisions -----------------------------------------------------------------------------------------
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        for placement in result.placements:
+            for bind in placement.binds:
+                self._planned[host, bind.pod] = placement
+                self._targets[host, bind.pod] = bind.node
+                self._decided.setdefault((host, placement.gang), []).append(bind.pod)
+            self._check_complete(host, placement, result)
+
+    def _check_complete(self, host: str, placement: Placement, result: CycleResult) -> None:
+        first = self.truth.pods.get(placement.binds[0].pod) if placement.binds else None
+        if first is None:
+            return
+        groups = self._groups(host, first.gang)
+        planned = {bind.pod for bind in placement.binds}
+        there = self._others(host, first.gang, planned)
+        gone = self._gone_since(host, first.gang, placement, planned)
+        if placement.cause == "start":
+            needed, others = self._needed(first.gang, groups), len(there) + len(gone)
+            if any(group.reserves for group in groups):
+                others += _kept(result, placement)
+            if len(planned) + others < needed:
+                placed = f"{len(planned)} members placed and {others} bound"
+                self.violated(placement.group, f"{placed} of {needed} in cycle {placement.cycle} of {host}")
+        self._check_subgroups(host, placement, groups, [pod.subgroup for pod in (*there, *gone)])
+
+    def _check_subgroups(
+        self, host: str, placement: Placement, groups: Sequence[GroupFact], there: Sequence[str]
+    ) -> None:
+        """A start places enough subgroups, and those that may come later get their first members whole."""
+        known = [self.truth.pods.get(bind.pod) for bind in placement.binds]
+        planned = [pod.subgroup for pod in known if pod is not None]
+        if len(planned) < len(known) or not all(group.subgroups for group in groups):
+            return
+        where = f"in cycle {placement.cycle} of {host}"
+        short = [short_of(group, [*planned, *there]) for group in groups]
+        if placement.cause == "start" and short and all(short):
+            self.violated(placement.group, f"starts with {short[0]} {where}")
+        halves = [begun_in_part(group, planned, there) for group in groups]
+        if halves and all(halves):
+            self.violated(placement.group, f"{halves[0]} {where}")
+
+    def _needed(self, key: GangKey, groups: Sequence[GroupFact]) -> int:
+        """The smallest minMember that the cycle may have seen."""
+        if key.kind != "group":
+            return self.truth.min_member(key)
+        return min((group.min_member for group in groups), default=0)
+
+    def _groups(self, host: str, key: GangKey) -> list[GroupFact]:
+        """The versions of the PodGroup that the cycle may have seen."""
+        if key.kind != "group":
+            return []
+        versions = self.truth.groups_since(key, self._heard(host, "podgroups"))
+        return [group for group in versions if group is not None]
+
+    def _others(self, host: str, key: GangKey, planned: Iterable[str]) -> list[PodFact]:
+        """Members beside the planned ones that the cycle may have counted."""
+        heard, skip = self._heard(host, "pods"), set(planned)
+        found = []
+        for pod in self.truth.members(key):
+            then = self.truth.pod_at(pod.uid, heard)
+            counted = pod.counts or (isinstance(then, PodFact) and then.counts)
+            is_news = self.truth.pod_changed_at(pod.uid) > heard
+            assumed = (pod.waits or is_news) and (host, pod.uid) in self._planned
+            if pod.uid not in skip and (counted or assumed):
+                found.append(pod)
+        return found
+
+    def _gone_since(
+        self, host: str, key: GangKey, placement: Placement, planned: Iterable[str]
+    ) -> list[PodFact]:
+        """Members that had nodes, or were to get them, and that left while the cycle was thinking."""
+        heard, skip = self._heard(host, "pods"), set(planned)
+        decided = [
+            uid
+            for uid in self._decided.get((host, placement.gang), ())
+            if uid not in self.truth.pods and self.truth.pod_changed_at(uid) > heard
+        ]
+        found: list[PodFact] = []
+        for uid in dict.fromkeys((*decided, *self._left.get(key, ()))):
+            now = self.truth.pods.get(uid)
+            if uid not in skip and (now is None or now.gang != key):
+                seen = [
+                    pod for pod in self.truth.pod_since(uid, heard) if pod is not None and pod.gang == key
+                ]
+                found += [pod for pod in seen if pod.counts or uid in decided][-1:]
+        return found
+
+    def _heard(self, host: str, plural: str) -> int:
+        process = self.truth.process_of(host)
+        return process.network.hearing.by(plural, self.now - _THINKING_S) if process is not None else 0
+
+    # --- binds ---------------------------------------------------------------------------------------------
+
+    def on_call(self, call: Call) -> None:
+        if call.is_bind and call.stage is Stage.SENT:
+            self._check_planned(call)
+        if call.is_write and call.stage is Stage.ANSWERED and not call.answered_ok:
+            self._note_trouble(call)
+
+    def _check_planned(self, call: Call) -> None:
+        target = self._targets.get((call.host, call.uid))
+        if target != call.node:
+            decided = f"decided {target}" if target else "decided nothing"
+            self.violated(call.key.path, f"{call.host} binds it to {call.node} and has {decided}")
+
+    def _note_trouble(self, call: Call) -> None:
+        key = GangKey("group", call.key.namespace, call.key.name)
+        if call.plural == "pods":
+            pod = self.truth.pods.get(call.uid)
+            if pod is None:
+                return
+            key = pod.gang
+        gang, known = self.truth.gangs.get(key), self._trouble_of.get(key)
+        began = gang.partial_since if gang is not None else None
+        if known is None or began is None or known < began:
+            self._trouble_of[key] = self.now
+
+    # --- how long it takes ---------------------------------------------------------------------------------
+
+    def on_tick(self) -> None:
+        if self._is_troubled():
+            self._trouble = self.now
+        for gang in list(self.truth.partial.values()):
+            self._check_partial(gang)
+
+    def _check_partial(self, gang: GangFact) -> None:
+        began = gang.partial_since
+        if began is None or gang.key in self._told or not self._could_act(gang):
+            return
+        since = max(self._trouble, self._trouble_of.get(gang.key, 0.0))
+        troubled = since > 0.0 and since + TROUBLE_S > began
+        end = max(began, since) + TROUBLE_S if troubled else began + PARTIAL_S
+        if self.now > end + PARTIAL_SLACK_S:
+            self._told.add(gang.key)
+            needed = self.truth.min_member(gang.key)
+            self.violated(gang, f"{gang.active} of {needed} members bound for {self.now - began:.0f} s")
+
+    def _could_act(self, gang: GangFact) -> bool:
+        """Whether there is something to release: bound members with a controller that makes them again.
+
+        A gang with a member that has succeeded is finishing, and left alone.
+        """
+        members = list(self.truth.members(gang.key))
+        if any(pod.phase == "Succeeded" for pod in members):
+            return False
+        bound = [pod for pod in members if pod.node and pod.counts and not pod.is_over]
+        return all(pod.is_ours for pod in members) and bool(bound) and all(pod.controller for pod in bound)
+
+    def _is_troubled(self) -> bool:
+        leader = self._leading()
+        changed = leader != self._leader
+        self._leader = leader
+        process = self.truth.process_of(leader)
+        if changed or process is None or process.host.state is not State.RUNNING:
+            return True
+        if self.truth.breaker_may_be_open:
+            return True
+        network = process.network
+        return network.partitioned or network.is_faulty
+
+    def _leading(self) -> str:
+        for replica in self.scene.replicas:
+            if replica.process is not None and replica.process.scheduler.is_leading:
+                return replica.process.host.name
+        return ""
+
+
+def _kept(result: CycleResult, placement: Placement) -> int:
+    """For how many members of its gang the cycle keeps room."""
+    seated = result.memory.seated.get(placement.gang)
+    return sum(part.count for parts in seated.room.values() for part in parts) if seated is not None else 0
+
+
+class OneDomain(Check):
+    """S5: all members of a gang that requires a level lie in one domain of it, those that already run too.
+
+    Labels count as they are or as they were when the bind was sent; a member whose node is gone, or whose
+    node has lost its place since, binds nobody, nor does one whose label has just moved it into the gang.
+    """
+
+    name = "S5"
+
+    def on_call(self, call: Call) -> None:
+        if not call.is_bind or call.stage is not Stage.LANDED or not call.succeeded:
+            return
+        pod = self.truth.pods.get(call.uid)
+        group = self.truth.group_of(pod.gang) if pod is not None else None
+        if pod is None or group is None or not self._still_required(call, pod.gang):
+            return
+        heard, decided = self.truth.heard(call, "nodes"), self.truth.heard(call, "pods", before_s=DECIDED_S)
+        here = self._domains(call.node, heard, group.topology, group.required)
+        if here is None:
+            return
+        seen: set[str] = set()
+        for other in self.truth.members(pod.gang):
+            if other.uid == pod.uid or not other.counts or other.is_over or other.node in seen:
+                continue
+            seen.add(other.node)
+            if any(known and known.gang != pod.gang for known in self.truth.pod_since(other.uid, decided)):
+                continue
+            there = self._domains(other.node, heard, group.topology, group.required)
+            if there and not here & there:
+                self.violated(
+                    pod, f"bound to {call.node} outside the {group.required} of {other.name} on {other.node}"
+                )
+                return
+
+    def _still_required(self, call: Call, key: GangKey) -> bool:
+        """Whether it was required all the while since what the sender had heard of."""
+        groups = self.truth.groups_since(key, self.truth.heard(call, "podgroups"))
+        wishes = {(group.topology, group.required) if group is not None else ("", "") for group in groups}
+        return len(wishes) == 1 and all(required for _, required in wishes)
+
+    def _domains(self, node: str, heard: int, topology: str, level: str) -> set[tuple[str, ...]] | None:
+        """The domains in which the node lies or lay; None when that cannot be told."""
+        labels = self.truth.trees.of(topology).labels_down_to(level)
+        if labels is None:
+            return None
+        versions: list[NodeFact | None] = self.truth.nodes_since(node, heard)
+        paths = [tuple(one.labels.get(label, "") for label in labels) for one in versions if one is not None]
+        return {path for path in paths if all(path)}
+
+
+class OwnMembersOnly(Check):
+    """S10: a placement holds pods of the gang's namespace that name it and share its controller, if any."""
+
+    name = "S10"
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        for placement in result.placements:
+            for bind in placement.binds:
+                self._check(placement, bind)
+
+    def _check(self, placement: Placement, bind: Bind) -> None:
+        pod, group = self.truth.pods.get(bind.pod), self.truth.group_with(placement.gang)
+        if pod is None:
+            return
+        if group is None:
+            if pod.gang.kind == "group" and placement.gang != pod.uid:
+                self.violated(pod, f"placed with {placement.group}, which is not its PodGroup")
+            return
+        if pod.gang != GangKey("group", group.namespace, group.name):
+            self.violated(pod, f"placed as a member of {placement.group}, which it does not name")
+        elif group.controller and group.controller not in pod.owners:
+            self.violated(pod, f"placed as a member of {placement.group}, whose controller does not own it")

@@ -1,0 +1,124 @@
+"""S25: room that is kept goes to whom it is kept for."""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+from phalanx.model.decisions import CycleResult, Placement
+from phalanx.model.gangs import Gang
+from phalanx.model.gpu_shares import pod_usage
+from phalanx.model.memory import Nomination
+from phalanx.model.moves import Move
+from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.numa import is_numa_resource
+from phalanx.model.resources import NONE, Resources, add, subtract
+from phalanx.model.snapshot import Snapshot
+
+from phalanx_simulator.invariants.check import Check
+
+Kept = Nomination | Move
+
+
+class HeldCapacityIsRespected(Check):
+    """S25: what evictions have freed for a gang, and the room of one that is moved, is given to no other one.
+
+    Looked at is the room that is kept before a cycle and after it: on no node that others get pods on, what
+    they leave, with what is still to become free, is less than that. Of the queue of a gang for which room is
+    made, those of higher priority may take it. Pods without a group that are moved are left out: they come
+    back as others.
+    """
+
+    name = "S25"
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        kept = _kept(snapshot, result)
+        if not kept or not result.placements:
+            return
+        wanted: dict[NodeName, Resources] = {}
+        for gang, each in kept.items():
+            for node, amounts in _still_wanted(gang, each, snapshot, result).items():
+                wanted[node] = add(wanted.get(node, NONE), amounts)
+        room = _room(snapshot, kept)
+        given = _given(snapshot, result, kept)
+        for placement in result.placements:
+            if placement.gang in kept or _may_take(placement, kept, snapshot):
+                continue
+            for node in dict.fromkeys(bind.node for bind in placement.binds if bind.node in wanted):
+                self._judge(placement, node, wanted[node], subtract(room.get(node, NONE), given[node]))
+
+    def _judge(self, placement: Placement, node: NodeName, wanted: Resources, left: Resources) -> None:
+        for name, amount in wanted.items():
+            if amount > 0 and not is_numa_resource(name) and left.get(name, 0) < amount:
+                why = f"of the {amount} of {name} that are kept on {node} {left.get(name, 0)} are left"
+                self.violated(placement.group, f"placed there, and {why}")
+                return
+
+
+def _decided(nomination: Nomination | None) -> Nomination | None:
+    """Whatever was decided; until when it is kept may change."""
+    return nomination and replace(nomination, until=0)
+
+
+def _kept(snapshot: Snapshot, result: CycleResult) -> dict[GangId, Kept]:
+    """What was kept before and still is."""
+    before, after = snapshot.memory, result.memory
+    kept: dict[GangId, Kept] = {
+        gang: each
+        for gang, each in after.nominations.items()
+        if each.seats and _decided(before.nominations.get(gang)) == _decided(each)
+    }
+    moves = after.moves.items()
+    kept.update({gang: each for gang, each in moves if not each.controller and gang in before.moves})
+    return {gang: each for gang, each in kept.items() if gang in snapshot.gangs}
+
+
+def _still_wanted(
+    gang: GangId, kept: Kept, snapshot: Snapshot, result: CycleResult
+) -> Mapping[NodeName, Resources]:
+    """Its seats, less those that members of a moved gang have already or get in this cycle."""
+    if isinstance(kept, Nomination):
+        return kept.seats
+    wanted = dict(kept.seats)
+    binds = (bind for each in result.placements if each.gang == gang for bind in each.binds)
+    nodes: dict[PodUid, NodeName] = {bind.pod: bind.node for bind in binds}
+    for pod in snapshot.gangs[gang].members:
+        if pod.node is not None and pod.holds_node and not pod.deleting and pod.uid not in kept.pods:
+            nodes[pod.uid] = pod.node
+        node = nodes.get(pod.uid)
+        if node is not None and node in wanted:
+            wanted[node] = subtract(wanted[node], pod_usage(pod))
+    return wanted
+
+
+def _room(snapshot: Snapshot, kept: Mapping[GangId, Kept]) -> dict[NodeName, Resources]:
+    """What is free, or will be when those have ended that are ending or are to be evicted."""
+    going = {
+        pod for each in kept.values() for pod in (each.victims if isinstance(each, Nomination) else each.pods)
+    }
+    room = {name: state.free for name, state in snapshot.nodes.items()}
+    for gang in snapshot.gangs.values():
+        for pod in gang.members:
+            if pod.node in room and pod.holds_node and (pod.deleting or pod.uid in going):
+                room[pod.node] = add(room[pod.node], pod_usage(pod))
+    return room
+
+
+def _given(snapshot: Snapshot, result: CycleResult, kept: Mapping[GangId, Kept]) -> dict[NodeName, Resources]:
+    """What pods take that are placed in this cycle, those for whom room is kept left out."""
+    given: dict[NodeName, Resources] = {}
+    for placement in result.placements:
+        gang = snapshot.gangs.get(placement.gang)
+        shapes = {pod.uid: pod.shape for pod in gang.members} if gang is not None else {}
+        for bind in placement.binds:
+            asked = shapes[bind.pod].requests if bind.pod in shapes and placement.gang not in kept else NONE
+            given[bind.node] = add(given.get(bind.node, NONE), asked)
+    return given
+
+
+def _may_take(placement: Placement, kept: Mapping[GangId, Kept], snapshot: Snapshot) -> bool:
+    """Whether it is of higher priority than one of its queue for which room is made."""
+    gang = snapshot.gangs.get(placement.gang)
+    return gang is not None and any(_is_below(gang, snapshot.gangs[other]) for other in kept)
+
+
+def _is_below(gang: Gang, other: Gang) -> bool:
+    return gang.queue == other.queue and gang.priority > other.priority

@@ -1,0 +1,62 @@
+"""What something was at earlier revisions of the store, as far back as it is kept."""
+
+from bisect import bisect_right
+from typing import Generic, TypeVar
+
+from phalanx_simulator.invariants.bounds import VERSIONS_KEPT
+
+T = TypeVar("T")
+
+
+class Unknown:
+    """The state of so long ago is not kept any more."""
+
+
+UNKNOWN = Unknown()
+
+
+class History(Generic[T]):
+    """The versions of one object, oldest first; None where it did not exist."""
+
+    def __init__(self) -> None:
+        self._revisions: list[int] = []
+        self._values: list[T | None] = []
+        self._is_cut = False
+
+    def add(self, revision: int, value: T | None) -> None:
+        """From this revision on it is so; revisions grow."""
+        self._revisions.append(revision)
+        self._values.append(value)
+        if len(self._revisions) > VERSIONS_KEPT:
+            half = VERSIONS_KEPT // 2
+            del self._revisions[:half], self._values[:half]
+            self._is_cut = True
+
+    @property
+    def now(self) -> T | None:
+        """The present state."""
+        return self._values[-1] if self._values else None
+
+    @property
+    def began_at(self) -> int:
+        """The revision of the first state that is kept; 0 when it never existed."""
+        return self._revisions[0] if self._revisions else 0
+
+    @property
+    def changed_at(self) -> int:
+        """The revision of the present state; 0 when it never existed."""
+        return self._revisions[-1] if self._revisions else 0
+
+    def at(self, revision: int) -> T | Unknown | None:
+        """As it was once this revision was written."""
+        place = bisect_right(self._revisions, revision) - 1
+        if place >= 0:
+            return self._values[place]
+        return UNKNOWN if self._is_cut else None
+
+    def since(self, revision: int) -> list[T | None]:
+        """As it was at that revision, as far as that is known, and everything that it was later."""
+        place = bisect_right(self._revisions, revision) - 1
+        if place >= 0:
+            return self._values[place:]
+        return list(self._values) if self._is_cut else [None, *self._values]

@@ -1,0 +1,228 @@
+"""Which waiting gangs certainly fit, found without the scheduler's solver: for plain gangs only.
+
+Plain: all members that matter are the same but for their names, ask for nothing but room, labels of nodes
+and one domain, and their queue bounds no more than amounts. Such a gang fits where the free room of the nodes
+that may take it, counted in whole members, is enough in one domain, and stays within the limits. Of any other
+gang the oracle says nothing, nor of any while some queue is guaranteed whole domains.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE
+from phalanx.model.quantities import InvalidQuantity, capacity_amount
+from phalanx.model.resources import Resources
+
+from phalanx_simulator.embedded.store import Key, Object, Store
+from phalanx_simulator.invariants.facts import TOPOLOGY_UNKNOWN, GroupFact, NodeFact, PodFact
+from phalanx_simulator.invariants.truth import QUEUES, GangFact, Truth
+
+_PLAIN_GROUP: Final = frozenset(
+    {
+        *("minMember", "queue", "topology", "priorityClassName", "preemptionPolicy", "recovery"),
+        *("runtime", "startBy", "disruption"),
+    }
+)
+_PLAIN_QUEUE: Final = frozenset(
+    {
+        *("weight", "priority", "parent", "guarantee", "limit"),
+        *("ordering", "userLabel", "backfill", "reclaim"),
+    }
+)
+_PLAIN_POD: Final = frozenset(
+    {
+        *("containers", "schedulerName", "restartPolicy", "nodeSelector", "tolerations", "priority"),
+        *("terminationGracePeriodSeconds", "dnsPolicy", "securityContext", "enableServiceLinks"),
+        *("priorityClassName", "preemptionPolicy", "serviceAccountName", "serviceAccount", "hostname"),
+        *("initContainers", "automountServiceAccountToken", "activeDeadlineSeconds", "subdomain"),
+    }
+)
+
+Path = tuple[str, ...]
+
+
+class Oracle:
+    """Ask `why_fits` of a gang."""
+
+    def __init__(self, store: Store, truth: Truth) -> None:
+        self._store = store
+        self._truth = truth
+
+    def why_fits(self, gang: GangFact, *, without: Collection[str] = ()) -> str:
+        """Where the missing part of its minimum certainly fits, in words; empty where nobody can tell.
+
+        `without`: nodes that are left out, as they may be kept for others. Then nothing is said of gangs of
+        queues with limits either, which are charged for what is kept.
+        """
+        members = list(self._truth.members(gang.key))
+        group = self._truth.group_of(gang.key)
+        if group is None and gang.key.kind == "group":
+            return ""
+        ready = [pod for pod in members if pod.waits and not pod.is_gated]
+        missing = self._truth.min_member(gang.key) - sum(pod.counts for pod in members)
+        if not 0 < missing <= len(ready) or not self._is_plain(gang, group, members, ready):
+            return ""
+        if not self._is_within_limits(self.queue_of(group, members), ready[:missing], is_alone=not without):
+            return ""
+        return self._place(group, members, ready[0], missing, without)
+
+    def _is_plain(
+        self, gang: GangFact, group: GroupFact | None, members: list[PodFact], ready: list[PodFact]
+    ) -> bool:
+        if group is not None and (group.is_deleting or not group.spec.keys() <= _PLAIN_GROUP):
+            return False
+        if group is not None and not self._knows_levels(group):
+            return False
+        if group is not None and (group.spec.get("disruption") or {}).get("preemptible") is False:
+            return False
+        if not all(pod.is_ours for pod in members) or not self._is_plain_queue(group, members):
+            return False
+        owner = group.controller if group is not None else ""
+        if owner and any(owner not in pod.owners for pod in members):
+            return False
+        specs = [self._spec_of(pod) for pod in ready]
+        first = _shape(ready[0], specs[0])
+        if any(pod.share for pod in ready):
+            return False
+        return bool(ready[0].requests) and all(
+            spec.keys() <= _PLAIN_POD and _shape(pod, spec) == first
+            for pod, spec in zip(ready, specs, strict=True)
+        )
+
+    def _spec_of(self, pod: PodFact) -> Object:
+        entry = self._store.get(self._truth.key_of(pod))
+        return (entry.data.get("spec") or {}) if entry is not None else {}
+
+    def _knows_levels(self, group: GroupFact) -> bool:
+        """Whether its topology has the levels for which it wishes: else it waits."""
+        wish, tree = group.spec.get("topology") or {}, self._truth.trees.of(group.topology)
+        wanted = [str(wish[name]) for name in ("required", "preferred") if wish.get(name)]
+        return all(tree.labels_down_to(level) is not None for level in wanted)
+
+    def _is_plain_queue(self, group: GroupFact | None, members: list[PodFact]) -> bool:
+        """Whether the queue is the default, or a leaf of a tree that bounds nothing but amounts."""
+        name = self.queue_of(group, members)
+        queues = self._queues()
+        if any(spec.get("parent") == name or spec.get("cells") for spec in queues.values()):
+            return False
+        for _ in range(len(queues) + 1):
+            if name not in queues:
+                return name == DEFAULT_QUEUE
+            spec = queues[name]
+            if not spec.keys() <= _PLAIN_QUEUE or spec.get("ordering") == "StrictFIFO":
+                return False
+            name = spec.get("parent") or ""
+            if not name:
+                return True
+        return False
+
+    def _queues(self) -> dict[str, Object]:
+        return {entry.key.name: entry.data.get("spec") or {} for entry in self._store.entries(QUEUES)}
+
+    def _is_within_limits(self, queue: str, pods: list[PodFact], *, is_alone: bool) -> bool:
+        """Whether all limits up the tree leave these pods room. `is_alone`: nothing is kept for others."""
+        queues = self._queues()
+        for name in path_of(queue, queues):
+            limit = amounts_of(queues[name].get("limit") or {})
+            used = self.usage_of(name, queues) if limit else {}
+            for resource, most in limit.items():
+                asked = sum((pod.asks or {}).get(resource, 0) for pod in pods)
+                if asked and (not is_alone or used.get(resource, 0) + asked > most):
+                    return False
+        return True
+
+    def usage_of(self, queue: str, queues: Mapping[str, Object]) -> dict[str, int]:
+        """What the pods of a queue and of its descendants hold. `queues`: the specs by name."""
+        used: dict[str, int] = {}
+        for gang in self._truth.gangs.values():
+            members = [pod for pod in self._truth.members(gang.key) if pod.is_ours]
+            if not members or queue not in path_of(
+                self.queue_of(self._truth.group_of(gang.key), members), queues
+            ):
+                continue
+            for pod in members:
+                for resource, amount in (pod.asks or {}).items() if pod.holds else ():
+                    used[resource] = used.get(resource, 0) + amount
+        return used
+
+    def queue_of(self, group: GroupFact | None, members: list[PodFact]) -> str:
+        """The PodGroup's queue, else a member's, else the namespace's, else the default."""
+        if group is not None and group.queue:
+            return group.queue
+        named = next((pod.queue for pod in members if pod.queue), "")
+        if named or not members:
+            return named or DEFAULT_QUEUE
+        namespace = self._store.get(Key("namespaces", "", members[0].namespace))
+        labels = namespace.data["metadata"].get("labels") or {} if namespace is not None else {}
+        return str(labels.get(LABEL_QUEUE) or DEFAULT_QUEUE)
+
+    def _place(
+        self,
+        group: GroupFact | None,
+        members: list[PodFact],
+        pod: PodFact,
+        missing: int,
+        without: Collection[str],
+    ) -> str:
+        level = group.required if group is not None else ""
+        labels = self._truth.trees.of(group.topology).labels_down_to(level) if group and level else []
+        if labels is None:
+            return ""
+        selector = self._spec_of(pod).get("nodeSelector") or {}
+        rooms: dict[Path, int] = {}
+        for node, count in self._rooms(pod, selector):
+            path = _path(node, labels)
+            if path is not None and node.name not in without:
+                rooms[path] = rooms.get(path, 0) + count
+        bound = self._domains_of(members, labels)
+        for path, room in rooms.items():
+            if room >= missing and bound <= {path}:
+                where = "/".join(path) or "the cluster"
+                return f"{missing} members of {dict(pod.requests or {})} fit into {where}, which takes {room}"
+        return ""
+
+    def _rooms(self, pod: PodFact, selector: Object) -> Iterator[tuple[NodeFact, int]]:
+        """The nodes that may take the pod, and how many such pods each has room for."""
+        for node in self._truth.nodes.values():
+            if node.why_not(pod.tolerations):
+                continue
+            if any(node.labels.get(label) != value for label, value in selector.items()):
+                continue
+            free = self._truth.free(node)
+            asked = {name: amount for name, amount in (pod.requests or {}).items() if amount > 0}
+            yield node, max(0, min(free.get(name, 0) // amount for name, amount in asked.items()))
+
+    def _domains_of(self, members: list[PodFact], labels: list[str]) -> set[Path]:
+        """Where the members that hold nodes lie: the rest must go there too."""
+        nodes = [self._truth.nodes.get(pod.node) for pod in members if pod.holds]
+        return {tuple(node.labels.get(label, "") for label in labels) for node in nodes if node is not None}
+
+
+def path_of(queue: str, queues: Mapping[str, Object]) -> list[str]:
+    """A queue and those above it, of which the specs are given; each once, though they run in a circle."""
+    found: list[str] = []
+    while queue in queues and queue not in found:
+        found.append(queue)
+        queue = queues[queue].get("parent") or ""
+    return found
+
+
+def amounts_of(written: Mapping[str, object]) -> Resources:
+    """Amounts in the project's units; what cannot be read is left out."""
+    found: dict[str, int] = {}
+    for name, quantity in written.items():
+        try:
+            found[name] = capacity_amount(name, quantity if isinstance(quantity, int | str) else "")
+        except InvalidQuantity:
+            continue
+    return found
+
+
+def _path(node: NodeFact, labels: list[str]) -> Path | None:
+    path = tuple(node.labels.get(label, "") for label in labels)
+    is_lost = bool(labels) and node.conditions.get(TOPOLOGY_UNKNOWN) == "True"
+    return None if is_lost or not all(path) else path
+
+
+def _shape(pod: PodFact, spec: Object) -> tuple[object, ...]:
+    return pod.requests, pod.tolerations, spec.get("nodeSelector")

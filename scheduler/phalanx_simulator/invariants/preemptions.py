@@ -1,0 +1,175 @@
+"""Evictions of one gang for another: S22."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from phalanx.framework.preempted import is_told
+from phalanx.framework.statement import total_requests
+from phalanx.model.decisions import CycleResult, Evict
+from phalanx.model.gangs import Gang
+from phalanx.model.gpu_shares import pod_usage
+from phalanx.model.memory import Nomination
+from phalanx.model.moves import Move
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.numa import is_numa_resource
+from phalanx.model.pods import Pod
+from phalanx.model.queues import Queue
+from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.snapshot import Snapshot
+
+from phalanx_simulator.invariants.check import Check
+
+MOVED: Final = "Consolidated"
+"""The reason of evictions of gangs that start again elsewhere at once."""
+
+
+class PreemptionsAreValid(Check):
+    """S22: whom we evict for another gang may go, leaves whole what stays, and a placement follows.
+
+    A victim is of lower priority in the same queue, or of another queue, whose use stays at its guarantee;
+    one that is moved is of no higher priority, and room is kept for it too. It may be preempted, and is not
+    finishing; but who was told to go is evicted whatever was edited since. Of its gang all go, or those that
+    stay are its minimum. On each node where the other gang will go, what is free, what is being deleted and
+    what is evicted are enough for it and for all others for whom room is made there; later, work of higher
+    priority in its queue may take of that.
+    """
+
+    name = "S22"
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        if any(each.gang in snapshot.memory.nominations for each in result.placements):
+            self.saw("room-made")
+        preempting = [each for each in result.evictions if each.beneficiary]
+        gone = {each.pod for each in result.evictions}
+        for eviction in preempting:
+            self._check_victim(eviction, snapshot, result)
+        for gang_id in dict.fromkeys(each.gang for each in preempting):
+            gang = snapshot.gangs.get(gang_id)
+            if gang is not None:
+                self._check_rest(gang, gone)
+        if preempting:
+            self._mark(preempting, snapshot)
+            self._check_room(snapshot, result, gone)
+            lost = [each for each in preempting if each.reason != MOVED]
+            self._check_guarantees(snapshot, result, lost)
+
+    def _mark(self, preempting: Sequence[Evict], snapshot: Snapshot) -> None:
+        self.saw("gang-preempted")
+        queues = {str(gang): gang.queue for gang in snapshot.gangs.values()}
+        for each in preempting:
+            victim = snapshot.gangs.get(each.gang)
+            if each.reason == MOVED:
+                self.saw("gang-moved")
+            elif victim is not None and queues.get(each.beneficiary) != victim.queue:
+                self.saw("gang-reclaimed")
+
+    def _check_victim(self, eviction: Evict, snapshot: Snapshot, result: CycleResult) -> None:
+        victim = snapshot.gangs.get(eviction.gang)
+        helped = [gang for gang in snapshot.gangs.values() if str(gang) == eviction.beneficiary]
+        if victim is None or not helped:
+            self.violated(eviction.name, f"evicted for {eviction.beneficiary}, and one of them is not there")
+            return
+        was_told = any(pod.uid == eviction.pod and is_told(pod) for pod in victim.members)
+        if not was_told and (not victim.disruption.preemptible or victim.is_finishing):
+            self.violated(eviction.name, f"evicted although {victim} is finishing or not preemptible")
+        allows = _may_move if eviction.reason == MOVED else _may_evict
+        moving = {*snapshot.memory.moves, *result.memory.moves}
+        if eviction.reason == MOVED and eviction.gang not in moving:
+            self.violated(eviction.name, f"evicted to be moved, and no room is kept for {victim}")
+        if not was_told and not any(allows(gang, victim) for gang in helped):
+            self.violated(eviction.name, f"{eviction.beneficiary} may not evict {victim}")
+
+    def _check_rest(self, gang: Gang, gone: set[PodUid]) -> None:
+        stay = [pod for pod in gang.members if pod.counts_for_gang and pod.uid not in gone]
+        holds = any(pod.holds_node for pod in stay)
+        if holds and not gang.minimum.is_reached(stay) and gang.disruption.mode == "All":
+            self.violated(str(gang), f"{len(stay)} members stay, which are no minimum")
+
+    def _check_room(self, snapshot: Snapshot, result: CycleResult, gone: set[PodUid]) -> None:
+        known, told = snapshot.memory, result.memory
+        new: dict[GangId, Nomination | Move] = {
+            gang: each
+            for gang, each in told.nominations.items()
+            if each.decided == snapshot.now and each != known.nominations.get(gang)
+        }
+        started = {gang: each for gang, each in told.moves.items() if gang not in known.moves}
+        new.update(started)
+        going = {pod for each in told.nominations.values() for pod in each.victims}
+        back = _given_back(snapshot, gone | going)
+        taken = _taken(snapshot, result, [*told.nominations.values(), *started.values()])
+        for gang, nomination in new.items():
+            for node, amounts in nomination.seats.items():
+                state = snapshot.nodes.get(node)
+                room = add(state.free, back.get(node, NONE)) if state is not None else NONE
+                counted = [name for name in amounts if amounts[name] and not is_numa_resource(name)]
+                if any(room.get(name, 0) < taken[node].get(name, 0) for name in counted):
+                    self.violated(gang, f"room is made for it on {node}, which has {room} for {taken[node]}")
+
+    def _check_guarantees(self, snapshot: Snapshot, result: CycleResult, preempting: Sequence[Evict]) -> None:
+        """What other queues hold then, without what is being deleted. A guarantee that is cut says so."""
+        placed = {bind.pod for placement in result.placements for bind in placement.binds}
+        gone = {each.pod for each in preempting}
+        helped = {str(gang): gang.queue for gang in snapshot.gangs.values()}
+        spared = {
+            name for each in preempting for name in _path(helped.get(each.beneficiary), snapshot.queues)
+        }
+        left: dict[QueueName, Resources] = {}
+        lost: dict[QueueName, Resources] = {}
+        for gang in snapshot.gangs.values():
+            pods = [pod for pod in gang.members if (pod.holds_node and not pod.deleting) or pod.uid in placed]
+            stays = total_requests([pod for pod in pods if pod.uid not in gone])
+            goes = total_requests([pod for pod in pods if pod.uid in gone])
+            for name in _path(gang.queue, snapshot.queues) if pods else ():
+                left[name], lost[name] = add(left.get(name, NONE), stays), add(lost.get(name, NONE), goes)
+        for queue in snapshot.queues.values():
+            if queue.name in spared or result.queues[queue.name].unmet_guarantees:
+                continue
+            keeps = left.get(queue.name, NONE)
+            for resource, amount in queue.guarantee.items():
+                has = keeps.get(resource, 0)
+                if lost.get(queue.name, NONE).get(resource, 0) and has < amount:
+                    self.violated(queue.name, f"keeps {has} {resource} of its guarantee {amount}")
+
+
+def _path(name: QueueName | None, queues: Mapping[QueueName, Queue]) -> list[QueueName]:
+    """The queue and those above it; each once, though they may run in a circle."""
+    found: list[QueueName] = []
+    while name is not None and name in queues and name not in found:
+        found.append(name)
+        name = queues[name].parent
+    return found
+
+
+def _may_evict(gang: Gang, victim: Gang) -> bool:
+    return gang.queue != victim.queue or gang.priority > victim.priority
+
+
+def _may_move(gang: Gang, victim: Gang) -> bool:
+    return gang.priority >= victim.priority
+
+
+def _given_back(snapshot: Snapshot, gone: set[PodUid]) -> dict[NodeName, Resources]:
+    back: dict[NodeName, Resources] = {}
+    for pod in _members(snapshot.gangs.values()):
+        if pod.node is not None and pod.holds_node and (pod.deleting or pod.uid in gone):
+            back[pod.node] = add(back.get(pod.node, NONE), pod_usage(pod))
+    return back
+
+
+def _taken(
+    snapshot: Snapshot, result: CycleResult, nominations: Iterable[Nomination | Move]
+) -> dict[NodeName, Resources]:
+    """What the pods bound in this cycle, and those for whom room is made, use per node."""
+    taken: dict[NodeName, Resources] = {}
+    for nomination in nominations:
+        for node, amounts in nomination.seats.items():
+            taken[node] = add(taken.get(node, NONE), amounts)
+    targets = {bind.pod: bind.node for placement in result.placements for bind in placement.binds}
+    for pod in _members(snapshot.gangs.values()):
+        if pod.uid in targets:
+            taken[targets[pod.uid]] = add(taken.get(targets[pod.uid], NONE), pod.shape.requests)
+    return taken
+
+
+def _members(gangs: Iterable[Gang]) -> list[Pod]:
+    return [pod for gang in gangs for pod in gang.members]

@@ -1,0 +1,176 @@
+"""S11, L6, L7, L8: processes live on, one of them leads, knows all before it decides, and does not insist."""
+
+from collections import deque
+
+from phalanx.kube.leader_election import LostLease
+from phalanx.limits import LEASE_ATTEMPT_TIMEOUT_S
+from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
+from phalanx.model.decisions import CycleResult
+from phalanx.model.snapshot import Snapshot
+
+from phalanx_simulator.hosts.host import State
+from phalanx_simulator.hosts.replica import Process
+from phalanx_simulator.invariants.bounds import FAILOVER_S, FIRST_CYCLE_S, REFUSED_BINDS_MAX
+from phalanx_simulator.invariants.calls import Call, Stage
+from phalanx_simulator.invariants.check import Check, CheckContext
+from phalanx_simulator.invariants.truth import Truth
+
+_MINUTE_S = 60.0
+
+
+class NobodyExits(Check):
+    """S11: no process ends but by a kill, by losing its Lease, or because it is told to stop."""
+
+    name = "S11"
+
+    def __init__(self, scene: CheckContext, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._told: dict[str, None] = {}
+
+    def on_tick(self) -> None:
+        for replica in self.scene.replicas:
+            process = replica.process
+            if process is not None and process.task.done() and process.host.name not in self._told:
+                self._told[process.host.name] = None
+                self._judge(process)
+
+    def _judge(self, process: Process) -> None:
+        if process.host.state is State.DEAD or process.task.cancelled():
+            return
+        error = process.task.exception()
+        if error is not None and not is_lost_lease(error):
+            self.violated(process.host.name, f"ended with {_told(error)}")
+
+
+def is_lost_lease(error: BaseException) -> bool:
+    """Whether a process ended because its Lease was lost, and for nothing else."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_lost_lease(one) for one in error.exceptions)
+    return isinstance(error, LostLease)
+
+
+def _told(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
+
+
+class SomebodyLeads(Check):
+    """L6: when the leader is lost another process leads within FAILOVER_S, and decides FIRST_CYCLE_S later.
+
+    Asked only for a candidate, or a leader, that was running and undisturbed for all of that time. The time
+    begins anew when a renewal of a leader that has given up lands late: whoever sees it must wait for the
+    Lease to run out. In-flight gangs of the old leader are settled as S3 asks.
+    """
+
+    name = "L6"
+
+    def __init__(self, scene: CheckContext, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._led_at = 0.0
+        self._leader = ""
+        self._since = 0.0
+        self._decided: dict[str, None] = {}
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        self._decided[host] = None
+
+    def on_call(self, call: Call) -> None:
+        if not call.is_lease or not call.is_write or call.stage is not Stage.LANDED or not call.succeeded:
+            return
+        if self.now - call.exchange.sent_at > LEASE_ATTEMPT_TIMEOUT_S:
+            self._led_at = self.now
+
+    def on_tick(self) -> None:
+        leader = self._present_leader()
+        if leader:
+            self._led_at = self.now
+            self._look_at_leader(leader)
+            return
+        self._leader = ""
+        waited_s = self.now - self._led_at
+        if waited_s > FAILOVER_S and self._any_candidate(waited_s):
+            self.violated("the schedulers", f"nobody leads for {waited_s:.0f} s")
+            self._led_at = self.now
+
+    def _look_at_leader(self, leader: str) -> None:
+        if leader != self._leader:
+            self._leader, self._since = leader, self.now
+        led_s = self.now - self._since
+        calm_s = self.truth.undisturbed_s(leader)
+        if leader not in self._decided and led_s > FIRST_CYCLE_S and calm_s >= led_s:
+            self._decided[leader] = None
+            self.violated(leader, f"leads for {led_s:.0f} s and has decided nothing")
+
+    def _present_leader(self) -> str:
+        for replica in self.scene.replicas:
+            process = replica.process
+            if process is None or process.host.state is not State.RUNNING or process.task.done():
+                continue
+            if process.scheduler.is_leading and not process.network.partitioned:
+                return process.host.name
+        return ""
+
+    def _any_candidate(self, seconds: float) -> bool:
+        processes = [replica.process for replica in self.scene.replicas]
+        return any(
+            process is not None and self.truth.undisturbed_s(process.host.name) >= seconds
+            for process in processes
+        )
+
+
+class KnowsAllBeforeDeciding(Check):
+    """L7: a leader's first cycle comes after everything was listed anew, since it got the Lease.
+
+    Kinds of other projects, which may not be served, are not asked for.
+    """
+
+    name = "L7"
+
+    def __init__(self, scene: CheckContext, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._leads_since: dict[str, float] = {}
+
+    def on_call(self, call: Call) -> None:
+        if not call.is_lease or not call.is_write or call.stage is not Stage.ANSWERED or not call.answered_ok:
+            return
+        spec = call.body.get("spec") or {}
+        if spec.get("holderIdentity"):
+            self._leads_since[call.host] = call.exchange.sent_at
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        since, process = self._leads_since.pop(host, None), self.truth.process_of(host)
+        if since is None or process is None:
+            return
+        plurals = [KINDS[kind].plural for kind in WATCHED_KINDS if not KINDS[kind].optional]
+        late = [plural for plural in plurals if process.network.hearing.listed_at.get(plural, -1.0) < since]
+        if late:
+            self.violated(host, f"decided before it had listed {', '.join(late)}")
+
+
+_NOT_FOR_GOOD = ("401", "429")
+"""A credential is renewed, and a busy server asks for patience: both are asked again, with backoff."""
+
+
+class RefusedBindsRest(Check):
+    """L8: a pod whose bind is refused for good is asked for at most REFUSED_BINDS_MAX times a minute."""
+
+    name = "L8"
+
+    def __init__(self, scene: CheckContext, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._refused: dict[str, deque[float]] = {}
+
+    def on_call(self, call: Call) -> None:
+        if not call.is_bind or call.stage is not Stage.ANSWERED:
+            return
+        told = call.exchange.told or ""
+        if told.startswith("2"):
+            self._refused.pop(call.uid, None)
+        if not told.startswith("4") or told in _NOT_FOR_GOOD:
+            return
+        times = self._refused.setdefault(call.uid, deque(maxlen=REFUSED_BINDS_MAX))
+        if len(times) == REFUSED_BINDS_MAX and times[0] > self.now - _MINUTE_S:
+            self.violated(call.key.path, f"bind refused {REFUSED_BINDS_MAX + 1} times within a minute")
+            times.clear()
+        times.append(self.now)

@@ -1,0 +1,223 @@
+"""S6 and S13: what queues and PodGroups say of themselves is what the pods add up to, and events are true."""
+
+from collections.abc import Sequence
+from math import inf
+
+from phalanx.model.decisions import CycleResult
+from phalanx.model.resources import Resources
+from phalanx.model.snapshot import Snapshot
+
+from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
+from phalanx_simulator.invariants.bounds import (
+    CONVERGED_S,
+    DECIDED_S,
+    HEALED_S,
+    SLOW_WRITES_S,
+    STATUS_CHANGES_PER_S,
+    STATUS_S,
+)
+from phalanx_simulator.invariants.calls import Call, Stage
+from phalanx_simulator.invariants.check import Check, CheckContext
+from phalanx_simulator.invariants.facts import GangKey, PodFact
+from phalanx_simulator.invariants.history import History
+from phalanx_simulator.invariants.oracle import Oracle, amounts_of, path_of
+from phalanx_simulator.invariants.truth import GROUPS, QUEUES, GangFact, Truth
+
+
+class QueuesAddUp(Check):
+    """S6: no bind takes a queue beyond its limit, and at rest its status tells what its pods use.
+
+    A limit counts as the highest since what the sender had heard of when it decided: its slow writes may lie
+    between that and the bind. Nothing is said while a queue has moved in the tree since then. Limits of
+    flavors are tested apart.
+    """
+
+    name = "S6"
+
+    def __init__(self, scene: CheckContext, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._oracle = Oracle(scene.store, truth)
+        self._specs: dict[str, History[Object]] = {}
+        self._decided_with: dict[tuple[str, str], tuple[float, int]] = {}
+        for entry in scene.store.entries(QUEUES):
+            spec = entry.data.get("spec") or {}
+            self._specs.setdefault(entry.key.name, History()).add(entry.revision, spec)
+
+    def on_change(self, change: Change) -> None:
+        if change.entry.key.resource == QUEUES:
+            spec = None if change.type is ChangeType.DELETED else change.entry.data.get("spec") or {}
+            history = self._specs.setdefault(change.entry.key.name, History())
+            if history.now != spec:
+                history.add(change.entry.revision, spec)
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        heard = self.truth.known(host, "queues", before_s=DECIDED_S)
+        for placement in result.placements:
+            self._decided_with.update(((host, bind.pod), (self.now, heard)) for bind in placement.binds)
+
+    def on_call(self, call: Call) -> None:
+        if not call.is_bind or call.stage is not Stage.LANDED or not call.succeeded or not self._any_limit():
+            return
+        pod = self.truth.pods.get(call.uid)
+        if pod is None or not pod.asks:
+            return
+        decided_at, heard = self._decided_with.get((call.host, call.uid), (-inf, 0))
+        if self.now - decided_at > SLOW_WRITES_S:
+            heard = self.truth.heard(call, "queues", before_s=DECIDED_S)
+        if self._has_moved(heard):
+            return
+        name = self._queue_of(pod)
+        for queue in path_of(name, self._now()):
+            limits = [amounts_of((spec or {}).get("limit") or {}) for spec in self._specs[queue].since(heard)]
+            self._check_limit(pod, queue, limits)
+
+    def _check_limit(self, pod: PodFact, queue: str, limits: Sequence[Resources]) -> None:
+        if not all(limits):
+            return
+        used = self._oracle.usage_of(queue, self._now())
+        for resource in pod.asks or {}:
+            bounds = [limit.get(resource) for limit in limits]
+            known = [bound for bound in bounds if bound is not None]
+            if len(known) == len(bounds) and used.get(resource, 0) > max(known):
+                uses = f"{used[resource]} of {resource}"
+                self.violated(f"queue {queue}", f"uses {uses}, its limit is {max(known)}")
+
+    def at_rest(self) -> None:
+        for entry in self.scene.store.entries(QUEUES):
+            status = entry.data.get("status") or {}
+            if "allocated" not in status:
+                continue
+            told, used = amounts_of(status["allocated"]), self._oracle.usage_of(entry.key.name, self._now())
+            names = sorted(told.keys() | used.keys())
+            wrong = [name for name in names if told.get(name, 0) != used.get(name, 0)]
+            if wrong and not self._is_busy():
+                name = wrong[0]
+                why = f"says {told.get(name, 0)} of {name} are used, it is {used.get(name, 0)}"
+                self.violated(f"queue {entry.key.name}", why)
+
+    def _is_busy(self) -> bool:
+        before = self.truth.revision_before(CONVERGED_S)
+        return any(self.truth.pod_changed_at(pod.uid) > before for pod in self.truth.pods.values())
+
+    def _has_moved(self, heard: int) -> bool:
+        """Whether some queue had another parent since then."""
+        return any(
+            len({(spec or {}).get("parent") or "" for spec in history.since(heard)}) > 1
+            for history in self._specs.values()
+        )
+
+    def _any_limit(self) -> bool:
+        return any((history.now or {}).get("limit") for history in self._specs.values())
+
+    def _now(self) -> dict[str, Object]:
+        """The specs of the queues that exist."""
+        return {name: history.now for name, history in self._specs.items() if history.now is not None}
+
+    def _queue_of(self, pod: PodFact) -> str:
+        members = list(self.truth.members(pod.gang))
+        return self._oracle.queue_of(self.truth.group_of(pod.gang), members)
+
+
+class StatusIsTrue(Check):
+    """S13: a PodGroup's counts are those of its pods, and it says Scheduled only if it has started.
+
+    STATUS_S after the last change of its pods, where it and all pods' changes before it are told at
+    STATUS_CHANGES_PER_S; not until an undisturbed leader has led for HEALED_S; at rest in any case. At no
+    time does a PodGroup say that it has started before minMember members were bound, nor an event that a pod
+    was assigned to a node to which nobody has bound it.
+    """
+
+    name = "S13"
+
+    def __init__(self, scene: CheckContext, truth: Truth) -> None:
+        super().__init__(scene, truth)
+        self._untold: dict[GangKey, float] = {}
+        self._all_told_at = 0.0
+        self._leader = ""
+        self._led_since = 0.0
+
+    def on_change(self, change: Change) -> None:
+        changed = self.truth.changed_pod
+        if changed is not None:
+            self._all_told_at = max(self._all_told_at, self.now) + 1 / STATUS_CHANGES_PER_S
+            for pod in (changed.before, changed.after):
+                if pod is not None and pod.gang.kind == "group":
+                    self._untold[pod.gang] = self._all_told_at
+        if change.entry.key.resource != GROUPS or change.type is ChangeType.DELETED:
+            return
+        now = change.entry.data.get("status") or {}
+        before = (change.previous.data.get("status") or {}) if change.previous is not None else {}
+        place = change.entry.key
+        key = GangKey("group", place.namespace, place.name)
+        if change.type is ChangeType.ADDED:
+            self._untold[key] = max(self._all_told_at, self.now)
+        gang = self.truth.gangs.get(key)
+        if now.get("startedAt") and not before.get("startedAt") and gang is not None and not gang.has_started:
+            needed = self.truth.min_member(gang.key)
+            self.violated(place.path, f"says that it has started with {gang.active} of {needed} members")
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        if host != self._leader:
+            self._leader, self._led_since = host, self.now
+
+    def on_call(self, call: Call) -> None:
+        if call.stage is not Stage.SENT or call.resource != "events" or call.verb != "create":
+            return
+        if call.body.get("reason") != "Scheduled":
+            return
+        uid, node = call.body["regarding"]["uid"], call.body["note"].rpartition(" to ")[2]
+        versions = self.truth.pod_since(uid, 0)
+        is_known = any(pod is not None for pod in versions)
+        if is_known and all(pod is None or pod.node != node for pod in versions):
+            self.violated(call.body["regarding"]["name"], f"told that it was assigned to {node}")
+
+    def on_tick(self) -> None:
+        if min(self.now - self._led_since, self.truth.undisturbed_s(self._leader)) <= HEALED_S:
+            return
+        for key, at in list(self._untold.items()):
+            if self.now - at > STATUS_S:
+                del self._untold[key]
+                gang = self.truth.gangs.get(key)
+                if gang is not None:
+                    self._judge(gang)
+
+    def at_rest(self) -> None:
+        before = self.truth.revision_before(CONVERGED_S)
+        for gang in self.truth.ours():
+            if all(self.truth.pod_changed_at(pod.uid) <= before for pod in self.truth.members(gang.key)):
+                self._judge(gang)
+
+    def _judge(self, gang: GangFact) -> None:
+        members, group = list(self.truth.members(gang.key)), self.truth.group_of(gang.key)
+        if group is None or group.controller or group.is_deleting:
+            return
+        if any(pod.is_ours for pod in members):
+            self._compare(gang, members)
+
+    def _compare(self, gang: GangFact, members: list[PodFact]) -> None:
+        entry = self.scene.store.get(Key(GROUPS, gang.key.namespace, gang.key.name))
+        status = (entry.data.get("status") or {}) if entry is not None else {}
+        told, true = status.get("counts") or {}, _counts(members)
+        wrong = [name for name, count in true.items() if told.get(name) != count]
+        if wrong:
+            self.violated(gang, f"says {wrong[0]}: {told.get(wrong[0])}, it is {true[wrong[0]]}")
+        says = {one.get("type"): one.get("status") for one in status.get("conditions") or ()}
+        if says.get("Scheduled") == "True" and not gang.has_started:
+            self.violated(gang, f"says that it is scheduled with {gang.active} members")
+
+
+def _counts(members: list[PodFact]) -> dict[str, int]:
+    """As the status counts: a member that is being deleted is in the total only."""
+    found = {"total": len(members), "pending": 0, "bound": 0, "running": 0, "succeeded": 0, "failed": 0}
+    for pod in members:
+        if not pod.is_deleting:
+            found[_state(pod)] += 1
+    return found
+
+
+def _state(pod: PodFact) -> str:
+    if pod.is_over:
+        return pod.phase.lower()
+    if not pod.node:
+        return "pending"
+    return "running" if pod.phase == "Running" else "bound"

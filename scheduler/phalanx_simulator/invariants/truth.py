@@ -1,0 +1,448 @@
+"""The API's truth, kept up to date change by change, and what each scheduler had heard of it when."""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from phalanx.model.api.meta import ListMeta
+from phalanx.model.resources import Resources, subtract
+
+from phalanx_simulator.embedded.store import Change, ChangeType, Key, Store
+from phalanx_simulator.hosts.clocks import WorldClock
+from phalanx_simulator.hosts.host import State
+from phalanx_simulator.hosts.replica import Process, Replica
+from phalanx_simulator.invariants.bounds import BREAKER_OPEN_S, CONVERGED_S, GONE_KEPT_S, HEARD_MARGIN_S
+from phalanx_simulator.invariants.calls import Call
+from phalanx_simulator.invariants.facts import (
+    GangKey,
+    GroupFact,
+    NodeFact,
+    PodFact,
+    group_fact,
+    node_fact,
+    pod_fact,
+)
+from phalanx_simulator.invariants.gang_minimums import short_of
+from phalanx_simulator.invariants.history import UNKNOWN, History, Unknown
+from phalanx_simulator.invariants.topology import Trees
+
+PODS = "pods"
+NODES = "nodes"
+GROUPS = "podgroups.scheduling.phalanx.dev"
+QUEUES = "queues.scheduling.phalanx.dev"
+TOPOLOGIES = "topologies.scheduling.phalanx.dev"
+
+
+class GangFact:
+    """One gang as it is: all pods that look for it, members or not. `active` members count for minMember.
+
+    `succeeded`: how many of the pods have. `has_started`: minMember was reached once, for this PodGroup, or
+    any member was bound where that reserves room for the others. `starts_over`: no member was left since
+    then, and minMember has not been reached again.
+    `partial_since`: since when some but too few are bound.
+    """
+
+    def __init__(self, key: GangKey) -> None:
+        self.key = key
+        self.uid = ""
+        self.pods: dict[str, None] = {}
+        self.active = 0
+        self.succeeded = 0
+        self.has_started = False
+        self.starts_over = False
+        self.partial_since: float | None = None
+
+    def count(self, pod: PodFact, times: int) -> None:
+        """Add one of its pods, or with -1 take it away: to look at all, each time, would take too long."""
+        self.active += times * pod.counts
+        self.succeeded += times * (pod.phase == "Succeeded")
+
+    def __str__(self) -> str:
+        return f"{self.key.namespace}/{self.key.name}"
+
+
+class PodChange(Struct, frozen=True):
+    """A pod before and after a write; None where it did not, or does not, exist."""
+
+    before: PodFact | None
+    after: PodFact | None
+
+    @property
+    def pod(self) -> PodFact:
+        """The version that exists; the later of two."""
+        found = self.after or self.before
+        assert found is not None
+        return found
+
+
+class Truth:
+    """Ask it about now, or about what a host had heard of. All looks are cheap.
+
+    `partial`: gangs that have not started and are partly bound. `broken`: since when gangs that have started
+    are below their minimum and not about to finish. `bad_nodes` and
+    `good_nodes`: since when nodes are faulty or gone, or well. `trees`: which labels make up a level.
+    """
+
+    def __init__(self, store: Store, clock: WorldClock, replicas: tuple[Replica, ...]) -> None:
+        self.store = store
+        self.trees = Trees(store)
+        self.pods: dict[str, PodFact] = {}
+        self.nodes: dict[str, NodeFact] = {}
+        self.groups: dict[tuple[str, str], GroupFact] = {}
+        self.gangs: dict[GangKey, GangFact] = {}
+        self.partial: dict[GangKey, GangFact] = {}
+        self.broken: dict[GangKey, float] = {}
+        self.bad_nodes: dict[str, float] = {}
+        self.good_nodes: dict[str, float] = {}
+        self._started: dict[str, None] = {}
+        self.used: dict[str, dict[str, int]] = {}
+        self.changed_pod: PodChange | None = None
+        self._room_came: dict[str, float] = {}
+        self._clock = clock
+        self._replicas = replicas
+        self._pod_histories: dict[str, History[PodFact]] = {}
+        self._node_histories: dict[str, History[NodeFact]] = {}
+        self._group_histories: dict[tuple[str, str], History[GroupFact]] = {}
+        self._group_by_uid: dict[str, GroupFact] = {}
+        self._on_node: dict[str, dict[str, None]] = {}
+        self._left: deque[tuple[float, str, str]] = deque()
+        self._revisions: deque[tuple[float, int]] = deque(maxlen=_TICKS_KEPT)
+        self._disturbed_at: dict[str, float] = {}
+        for resource in (GROUPS, NODES, PODS):
+            for entry in store.entries(resource):
+                self.take(Change(ChangeType.ADDED, entry, None))
+
+    # --- what changes --------------------------------------------------------------------------------------
+
+    def take(self, change: Change) -> None:
+        """A write has happened. Afterwards `changed_pod` is that of a pod's write, else None."""
+        resource = change.entry.key.resource
+        self.changed_pod = None
+        if resource == PODS:
+            self._take_pod(change)
+        elif resource == NODES:
+            self._take_node(change)
+        elif resource == GROUPS:
+            self._take_group(change)
+
+    def tick(self) -> None:
+        """A second has passed: note where we are, and forget what has been gone for long."""
+        now = self._clock.monotonic()
+        self._revisions.append((now, self.store.revision))
+        for replica in self._replicas:
+            self._look_at_replica(replica, now)
+        while self._left and self._left[0][0] <= now - GONE_KEPT_S:
+            _, uid, node = self._left.popleft()
+            pod = self.pods.get(uid)
+            if pod is None:
+                self._pod_histories.pop(uid, None)
+            if pod is None or not pod.holds or pod.node != node:
+                self._on_node.get(node, {}).pop(uid, None)
+
+    def _look_at_replica(self, replica: Replica, now: float) -> None:
+        process = replica.process
+        if process is None or process.task.done() or process.host.state is not State.RUNNING:
+            self._disturbed_at[replica.name] = now
+            return
+        if process.network.partitioned or process.network.is_faulty:
+            self._disturbed_at[replica.name] = now
+
+    def _take_pod(self, change: Change) -> None:
+        data = change.entry.data
+        before = self.pods.get(data["metadata"]["uid"])
+        after = None
+        if change.type is not ChangeType.DELETED:
+            after = pod_fact(data, before, _same_containers(change))
+        self.changed_pod = PodChange(before, after)
+        uid = self.changed_pod.pod.uid
+        if after is None:
+            self.pods.pop(uid, None)
+        else:
+            self.pods[uid] = after
+        self._pod_histories.setdefault(uid, History()).add(change.entry.revision, after)
+        self._move_room(before, after)
+        self._move_gang(before, after)
+        if after is None:
+            self._left.append((self._clock.monotonic(), uid, before.node if before is not None else ""))
+
+    def _move_room(self, before: PodFact | None, after: PodFact | None) -> None:
+        held = before if before is not None and before.holds else None
+        holds = after if after is not None and after.holds else None
+        if held is not None and (holds is None or holds.node != held.node or holds.takes != held.takes):
+            self._add(held.node, held.takes, -1)
+            self._room_came[held.node] = self._clock.monotonic()
+            self._left.append((self._clock.monotonic(), held.uid, held.node))
+        if holds is not None and (held is None or holds.node != held.node or holds.takes != held.takes):
+            self._add(holds.node, holds.takes, 1)
+            self._on_node.setdefault(holds.node, {})[holds.uid] = None
+
+    def _add(self, node: str, requests: Resources | None, times: int) -> None:
+        used = self.used.setdefault(node, {})
+        for name, amount in (requests or {}).items():
+            used[name] = used.get(name, 0) + times * amount
+
+    def _move_gang(self, before: PodFact | None, after: PodFact | None) -> None:
+        if before is not None and (after is None or after.gang != before.gang):
+            gang = self.gangs[before.gang]
+            del gang.pods[before.uid]
+            gang.count(before, -1)
+            self._look_at(gang)
+            if not gang.pods:
+                del self.gangs[before.gang]
+            before = None
+        if after is not None:
+            gang = self.gangs.setdefault(after.gang, GangFact(after.gang))
+            gang.pods[after.uid] = None
+            if before is not None:
+                gang.count(before, -1)
+            gang.count(after, 1)
+            self._look_at(gang)
+
+    def _look_at(self, gang: GangFact) -> None:
+        """Whether it is partly bound now, and since when."""
+        group = self.group_of(gang.key)
+        uid = group.uid if group is not None else f"{gang.key.namespace}/{gang.key.name}"
+        if uid != gang.uid:
+            gang.uid, gang.has_started, gang.partial_since = uid, uid in self._started, None
+        needed = self.min_member(gang.key)
+        is_short = gang.active < needed or (group is not None and self._lacks_subgroups(gang, group))
+        reserves = group is not None and group.reserves and gang.active > 0
+        if not gang.has_started and needed > 0 and (reserves or not is_short):
+            gang.has_started = True
+            self._started[uid] = None
+        gang.starts_over = gang.has_started and is_short and (gang.starts_over or not gang.active)
+        self._look_whether_broken(gang, is_short=is_short)
+        if gang.active > 0 and is_short and not gang.has_started:
+            if gang.partial_since is None:
+                gang.partial_since = self._clock.monotonic()
+            self.partial[gang.key] = gang
+        else:
+            gang.partial_since = None
+            self.partial.pop(gang.key, None)
+
+    def _lacks_subgroups(self, gang: GangFact, group: GroupFact) -> bool:
+        if not group.subgroups:
+            return False
+        counted = [self.pods[uid].subgroup for uid in gang.pods if self.pods[uid].counts]
+        return bool(short_of(group, counted))
+
+    def _look_whether_broken(self, gang: GangFact, *, is_short: bool) -> None:
+        is_below = gang.has_started and is_short
+        if is_below and gang.key.kind != "pod" and not gang.succeeded:
+            since = self.broken.setdefault(gang.key, self._clock.monotonic())
+            # To a scheduler, pods that come after all were gone are a loss of which it has just heard.
+            self.broken[gang.key] = since if gang.pods else self._clock.monotonic()
+        else:
+            self.broken.pop(gang.key, None)
+
+    def _take_node(self, change: Change) -> None:
+        name = change.entry.key.name
+        history = self._node_histories.setdefault(name, History())
+        fact = None if change.type is ChangeType.DELETED else node_fact(change.entry.data)
+        if fact is None:
+            self.nodes.pop(name, None)
+        elif fact == self.nodes.get(name):
+            return
+        else:
+            self.nodes[name] = fact
+        history.add(change.entry.revision, fact)
+        self._room_came[name] = self._clock.monotonic()
+        if fact is None or fact.fault:
+            self.good_nodes.pop(name, None)
+            self.bad_nodes.setdefault(name, self._clock.monotonic())
+        else:
+            self.bad_nodes.pop(name, None)
+            self.good_nodes.setdefault(name, self._clock.monotonic())
+
+    def _take_group(self, change: Change) -> None:
+        key = change.entry.key
+        place = (key.namespace, key.name)
+        fact = None if change.type is ChangeType.DELETED else group_fact(change.entry.data)
+        gang = self.gangs.get(GangKey("group", *place))
+        if gang is not None and fact is not None and (change.entry.data.get("status") or {}).get("startedAt"):
+            self._believe_start(gang)
+        if fact is None:
+            self.groups.pop(place, None)
+        elif fact == self.groups.get(place):
+            return
+        else:
+            self.groups[place] = fact
+            self._group_by_uid[fact.uid] = fact
+        self._group_histories.setdefault(place, History()).add(change.entry.revision, fact)
+        if gang is not None:
+            self._look_at(gang)
+
+    def _believe_start(self, gang: GangFact) -> None:
+        """Who says so may not have heard yet that minMember was raised a moment ago."""
+        lately = self.groups_since(gang.key, self.revision_before(CONVERGED_S))
+        least = min((group.min_member for group in lately if group is not None), default=0)
+        if not gang.has_started and 0 < least <= gang.active:
+            gang.has_started = True
+            self._started[gang.uid] = None
+            self._look_at(gang)
+
+    # --- now -----------------------------------------------------------------------------------------------
+
+    def group_of(self, key: GangKey) -> GroupFact | None:
+        """The PodGroup of a gang that has one."""
+        return self.groups.get((key.namespace, key.name)) if key.kind == "group" else None
+
+    def group_with(self, uid: str) -> GroupFact | None:
+        """The PodGroup of this UID in its last version, though it may be gone."""
+        return self._group_by_uid.get(uid)
+
+    def min_member(self, key: GangKey) -> int:
+        """How many members a gang needs; 0 where its PodGroup does not exist."""
+        if key.kind == "group":
+            group = self.group_of(key)
+            return group.min_member if group is not None else 0
+        gang = self.gangs.get(key)
+        if key.kind == "pod" or gang is None:
+            return 1
+        return max((self.pods[uid].min_member for uid in gang.pods if uid in self.pods), default=1)
+
+    def members(self, key: GangKey) -> Iterator[PodFact]:
+        """The pods that look for a gang, in order of their arrival."""
+        gang = self.gangs.get(key)
+        return (self.pods[uid] for uid in (gang.pods if gang is not None else ()))
+
+    def free(self, node: NodeFact) -> dict[str, int]:
+        """What is left on a node; negative where it is over-committed."""
+        return dict(subtract(node.allocatable, self.used.get(node.name, {})))
+
+    def ours(self) -> Iterable[GangFact]:
+        """Every gang with a pod that names our scheduler."""
+        return [gang for gang in self.gangs.values() if any(self.pods[uid].is_ours for uid in gang.pods)]
+
+    # --- what hosts hear -----------------------------------------------------------------------------------
+
+    def hear(self, call: Call) -> None:
+        """The last page of a list tells its reader of everything up to its version."""
+        response = call.exchange.response
+        if call.verb != "list" or response is None or not call.answered_ok:
+            return
+        meta = _decode_page(response.body).metadata
+        process = self.process_of(call.host)
+        if process is not None and not meta.continue_token and meta.resource_version.isdecimal():
+            process.network.hearing.up_to(call.plural, int(meta.resource_version))
+            process.network.hearing.listed(call.plural)
+
+    # --- earlier -------------------------------------------------------------------------------------------
+
+    def heard(self, call: Call, plural: str, *, before_s: float = 0.0) -> int:
+        """The revision of a kind that the sender of a call must have known when it sent it; 0: not known.
+
+        `before_s`: so long before it sent it.
+        """
+        return self._known_by(call.host, plural, call.exchange.sent_at - before_s)
+
+    def known(self, host: str, plural: str, *, before_s: float = 0.0) -> int:
+        """The revision of a kind that a process must have known so many seconds ago; 0: not known."""
+        return self._known_by(host, plural, self._clock.monotonic() - before_s)
+
+    def _known_by(self, host: str, plural: str, at_s: float) -> int:
+        process = self.process_of(host)
+        return process.network.hearing.by(plural, at_s - HEARD_MARGIN_S) if process is not None else 0
+
+    def process_of(self, host: str) -> Process | None:
+        """The process of that name, if it is still a replica's latest."""
+        replica = self.replica_of(host)
+        return replica.process if replica is not None else None
+
+    def replica_of(self, host: str) -> Replica | None:
+        """The replica whose latest process has this name."""
+        for replica in self._replicas:
+            if replica.process is not None and replica.process.host.name == host:
+                return replica
+        return None
+
+    def has_capacity_appeared(self, within_s: float, *, but: Collection[str] = ()) -> bool:
+        """Whether a pod has given its room back, or a node has changed, lately; `but` not on these nodes."""
+        since = self._clock.monotonic() - within_s
+        return any(at > since for node, at in self._room_came.items() if node not in but)
+
+    @property
+    def breaker_may_be_open(self) -> bool:
+        """Whether so many nodes have turned bad lately that nobody is evicted, and few are placed."""
+        lately = self._clock.monotonic() - BREAKER_OPEN_S
+        turned = sum(since > lately for since in self.bad_nodes.values())
+        return 3 * turned > len(self.nodes)
+
+    def undisturbed_s(self, host: str) -> float:
+        """For how long this process has been running with nothing between it and the API server."""
+        replica = self.replica_of(host)
+        if replica is None:
+            return 0.0
+        return self._clock.monotonic() - self._disturbed_at.get(replica.name, 0.0)
+
+    def revision_before(self, seconds: float) -> int:
+        """The revision of so long ago, or of a little earlier; 0 where that is before the beginning."""
+        limit = self._clock.monotonic() - seconds
+        return next((revision for at, revision in reversed(self._revisions) if at <= limit), 0)
+
+    def pod_changed_at(self, uid: str) -> int:
+        """The revision of the last write of a pod; 0 where it is forgotten."""
+        history = self._pod_histories.get(uid)
+        return history.changed_at if history is not None else 0
+
+    def pod_created_at(self, uid: str) -> int:
+        """The revision of the first write of a pod that is remembered."""
+        history = self._pod_histories.get(uid)
+        return history.began_at if history is not None else 0
+
+    def node_changed_at(self, name: str) -> int:
+        """The revision at which a node last changed, came or went."""
+        history = self._node_histories.get(name)
+        return history.changed_at if history is not None else 0
+
+    def pod_at(self, uid: str, revision: int) -> PodFact | Unknown | None:
+        """A pod as of a revision."""
+        history = self._pod_histories.get(uid)
+        return history.at(revision) if history is not None else UNKNOWN
+
+    def pod_since(self, uid: str, revision: int) -> list[PodFact | None]:
+        """A pod as of a revision and in all its later versions."""
+        history = self._pod_histories.get(uid)
+        return history.since(revision) if history is not None else [None]
+
+    def node_at(self, name: str, revision: int) -> NodeFact | Unknown | None:
+        """A node as of a revision."""
+        history = self._node_histories.get(name)
+        return history.at(revision) if history is not None else None
+
+    def nodes_since(self, name: str, revision: int) -> list[NodeFact | None]:
+        """A node as of a revision and in all its later versions."""
+        history = self._node_histories.get(name)
+        return history.since(revision) if history is not None else [None]
+
+    def groups_since(self, key: GangKey, revision: int) -> list[GroupFact | None]:
+        """A gang's PodGroup as of a revision and in all its later versions."""
+        history = self._group_histories.get((key.namespace, key.name))
+        return history.since(revision) if history is not None else [None]
+
+    def around_node(self, name: str) -> list[str]:
+        """The UIDs of all pods that hold room on a node or did so lately."""
+        return list(self._on_node.get(name, ()))
+
+    def key_of(self, pod: PodFact) -> Key:
+        """Where a pod lies in the store."""
+        return Key(PODS, pod.namespace, pod.name)
+
+
+_TICKS_KEPT: Final = 64
+
+
+class _Page(Struct):
+    metadata: ListMeta = ListMeta()
+
+
+_decode_page: Final = msgspec.json.Decoder(_Page).decode
+
+
+def _same_containers(change: Change) -> bool:
+    if change.previous is None:
+        return False
+    now, then = change.entry.data.get("spec") or {}, change.previous.data.get("spec") or {}
+    return all(now.get(part) == then.get(part) for part in ("containers", "initContainers", "overhead"))

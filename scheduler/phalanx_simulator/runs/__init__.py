@@ -1,0 +1,1 @@
+"""Whole simulated runs: a cluster, jobs, faults, checks and a summary."""

@@ -1,0 +1,238 @@
+"""What users got out of a run: work done and lost, gangs broken and made whole again, waiting times."""
+
+from typing import Final
+
+from msgspec import Struct
+from phalanx.model.names import LABEL_POD_GROUP
+from phalanx.model.resources import GPU
+
+from phalanx_simulator.embedded.pod_requests import requests_of
+from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object, Store
+from phalanx_simulator.faults.edits import POD_GROUPS, node_key
+from phalanx_simulator.faults.effects import InjectedEffect, InjectedEffects
+from phalanx_simulator.hosts.clocks import WorldClock
+from phalanx_simulator.runs.durations import Histogram, exact_percentile, histogram
+
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+class Outcomes(Struct, frozen=True, kw_only=True):
+    """GPU time is in device-hours, times are in seconds; percentiles are None where nothing was measured.
+
+    goodput: GPU time of pods that succeeded, or still run at the end, over all GPU time that was held.
+    gangs_broken: times that a gang lost a running member before any had finished, for whatever reason.
+    gangs_whole_again: times that as many ran after such a loss as had run before.
+    restarts: of gangs_broken, those behind which a fault is: one that has hit a lost member, its node or its
+        PodGroup and is not over, or has been for less than a minute.
+    faults_met: faults that hit a gang that ran. A fault can hit many gangs, and many faults no gang.
+    restarts_per_fault: of these.
+    pods_lost: running pods that ended badly or were deleted.
+    pods_lost_by_faults: of these, what faults took, and what went until the gang ran again. The others ended
+        badly by themselves or made room for other work.
+    whole_after_fault_*: from the beginning of the fault behind a restart until the gang is whole again: the
+        time until anybody can see the fault and until its pods are given up included.
+    whole_again_*: from the loss of the first running pod until then, whatever the reason. For a lost node it
+        begins when its pods are deleted.
+    whole_after_fault: how often it took how long; what the percentiles of many runs are made of.
+    """
+
+    jobs_submitted: int
+    jobs_finished: int
+    gangs_broken: int
+    gangs_whole_again: int
+    restarts: int
+    faults_met: int
+    restarts_per_fault: float | None
+    pods_lost: int
+    pods_lost_by_faults: int
+    whole_after_fault_p50_s: float | None
+    whole_after_fault_p99_s: float | None
+    whole_again_p50_s: float | None
+    whole_again_p99_s: float | None
+    whole_after_fault: Histogram
+    whole_again: Histogram
+    gpu_hours_held: float
+    gpu_hours_lost: float
+    goodput: float | None
+
+
+class Cost(Struct, frozen=True):
+    """What one run lost beside another: above 0 where it did worse. Below 0 is chance, not a gain.
+
+    jobs: that the other finished and this one did not, less those for which it is the other way round.
+    goodput: the other's less this one's; None where one of them held no GPU.
+    The rest: this one's less the other's.
+    """
+
+    jobs: int
+    gangs_broken: int
+    pods_lost: int
+    gpu_hours_lost: float
+    goodput: float | None
+
+
+def cost_of(run: Outcomes, twin: Outcomes) -> Cost:
+    """What the run lost beside its twin."""
+    are_measured = run.goodput is not None and twin.goodput is not None
+    return Cost(
+        jobs=twin.jobs_finished - run.jobs_finished,
+        gangs_broken=run.gangs_broken - twin.gangs_broken,
+        pods_lost=run.pods_lost - twin.pods_lost,
+        gpu_hours_lost=round(run.gpu_hours_lost - twin.gpu_hours_lost, 3),
+        goodput=round((twin.goodput or 0) - (run.goodput or 0), 4) if are_measured else None,
+    )
+
+
+class OutcomeTracker:
+    """Listens to a store from the beginning. Faults tell `blows` what they hit."""
+
+    def __init__(self, store: Store, clock: WorldClock) -> None:
+        self.blows = InjectedEffects(clock, self._on_hit)
+        self._clock = clock
+        self._running: dict[str, _Run] = {}
+        self._gangs: dict[tuple[str, str], _GangRun] = {}
+        self._jobs: dict[str, bool] = {}
+        self._held_s = 0.0
+        self._lost_s = 0.0
+        self._broken = 0
+        self._restarts = 0
+        self._met = 0
+        self._pods_lost = 0
+        self._pods_lost_by_faults = 0
+        self._after_loss: list[float] = []
+        self._after_fault: list[float] = []
+        store.subscribe("pods", self._on_pod)
+        store.subscribe("jobs.batch", self._on_job)
+
+    def outcomes(self) -> Outcomes:
+        """As of now."""
+        now = self._clock.monotonic()
+        still = sum(run.gpus * (now - run.since) for run in self._running.values())
+        held = self._held_s + still
+        return Outcomes(
+            jobs_submitted=len(self._jobs),
+            jobs_finished=sum(self._jobs.values()),
+            gangs_broken=self._broken,
+            gangs_whole_again=len(self._after_loss),
+            restarts=self._restarts,
+            faults_met=self._met,
+            restarts_per_fault=per_fault(self._restarts, self._met),
+            pods_lost=self._pods_lost,
+            pods_lost_by_faults=self._pods_lost_by_faults,
+            whole_after_fault_p50_s=exact_percentile(self._after_fault, 50),
+            whole_after_fault_p99_s=exact_percentile(self._after_fault, 99),
+            whole_again_p50_s=exact_percentile(self._after_loss, 50),
+            whole_again_p99_s=exact_percentile(self._after_loss, 99),
+            whole_after_fault=histogram(self._after_fault),
+            whole_again=histogram(self._after_loss),
+            gpu_hours_held=round(held / 3600, 3),
+            gpu_hours_lost=round(self._lost_s / 3600, 3),
+            goodput=round(1 - self._lost_s / held, 4) if held else None,
+        )
+
+    def _on_job(self, change: Change) -> None:
+        job = change.entry.data
+        done = any(
+            one["type"] == "Complete" and one["status"] == "True"
+            for one in job.get("status", {}).get("conditions", [])
+        )
+        uid = job["metadata"]["uid"]
+        self._jobs[uid] = self._jobs.get(uid, False) or done
+
+    def _on_pod(self, change: Change) -> None:
+        pod = change.entry.data
+        uid, phase = pod["metadata"]["uid"], pod.get("status", {}).get("phase")
+        gone = change.type is ChangeType.DELETED
+        run = self._running.get(uid)
+        if run is None and phase == "Running" and not gone:
+            self._begin(uid, pod)
+        elif run is not None and (gone or phase in _ENDED):
+            self._end(uid, run, well=phase == "Succeeded")
+
+    def _on_hit(self, blow: InjectedEffect, key: Key) -> None:
+        if blow.has_met:
+            return
+        blow.has_met = any(run.gang is not None and key in run.keys for run in self._running.values())
+        self._met += blow.has_met
+
+    def _begin(self, uid: str, pod: Object) -> None:
+        now = self._clock.monotonic()
+        group = (pod["metadata"].get("labels") or {}).get(LABEL_POD_GROUP, "")
+        namespace = pod["metadata"]["namespace"]
+        gang = self._gangs.setdefault((namespace, group), _GangRun()) if group else None
+        gpus = requests_of(pod).get(GPU, 0)
+        self._running[uid] = _Run(gpus=gpus, since=now, gang=gang, keys=_keys(pod, group))
+        if gang is not None:
+            gang.running += 1
+            gang.most = max(gang.most, gang.running)
+            if gang.broken_at is not None and gang.running >= gang.most:
+                self._repaired(gang, gang.broken_at, now)
+
+    def _repaired(self, gang: "_GangRun", broken_at: float, now: float) -> None:
+        self._after_loss.append(now - broken_at)
+        if gang.fault_at is not None:
+            self._after_fault.append(now - gang.fault_at)
+        gang.broken_at = gang.fault_at = None
+        gang.lost = 0
+
+    def _end(self, uid: str, run: "_Run", *, well: bool) -> None:
+        del self._running[uid]
+        now = self._clock.monotonic()
+        seconds = run.gpus * (now - run.since)
+        self._held_s += seconds
+        if run.gang is not None:
+            run.gang.running -= 1
+            run.gang.finishing |= well
+        if not well:
+            self._lost_s += seconds
+            self._lose(run, now)
+
+    def _lose(self, run: "_Run", now: float) -> None:
+        self._pods_lost += 1
+        began = self.blows.began_s(*run.keys)
+        fault_at = None if began is None else max(began, run.since)
+        gang = run.gang
+        if gang is None or gang.finishing:
+            self._pods_lost_by_faults += fault_at is not None
+            return
+        if gang.broken_at is None:
+            self._broken += 1
+            gang.broken_at = now
+        gang.lost += 1
+        if gang.fault_at is None and fault_at is not None:
+            gang.fault_at = fault_at
+            self._restarts += 1
+        if gang.fault_at is not None:
+            self._pods_lost_by_faults += gang.lost
+            gang.lost = 0
+
+
+def per_fault(count: int, faults: int) -> float | None:
+    """To the thousandth; None where there was no fault."""
+    return round(count / faults, 3) if faults else None
+
+
+class _GangRun(Struct):
+    """`lost`: pods since the break, as long as no fault is known to be behind it."""
+
+    running: int = 0
+    most: int = 0
+    lost: int = 0
+    broken_at: float | None = None
+    fault_at: float | None = None
+    finishing: bool = False
+
+
+class _Run(Struct):
+    """`keys`: the objects of which one must be hit for a fault to be behind the loss of the pod."""
+
+    gpus: int
+    since: float
+    gang: _GangRun | None
+    keys: tuple[Key, ...]
+
+
+def _keys(pod: Object, group: str) -> tuple[Key, ...]:
+    namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+    own = (Key("pods", namespace, name), node_key(pod["spec"].get("nodeName", "")))
+    return (*own, Key(POD_GROUPS, namespace, group)) if group else own

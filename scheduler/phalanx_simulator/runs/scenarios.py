@@ -1,0 +1,254 @@
+"""Scenarios from a few words: how large a cluster, how long, which faults, which jobs."""
+
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from typing import Any, Final
+
+from msgspec import Struct
+from phalanx.clock import Random
+from phalanx.framework.config import SchedulerConfig
+from phalanx.model.names import LABEL_SUBGROUP
+from phalanx.model.resources import GPU
+
+from phalanx_simulator.campaigns import queue_tree, tenants
+from phalanx_simulator.campaigns.gangs import gang_jobs
+from phalanx_simulator.campaigns.generator import campaign
+from phalanx_simulator.campaigns.jobs import (
+    TraceJob,
+    fitted,
+    manifests,
+    priority_classes,
+    queues,
+    synthetic_jobs,
+)
+from phalanx_simulator.embedded.manifests import node, topology
+from phalanx_simulator.embedded.pod_requests import allocatable_of
+from phalanx_simulator.embedded.store import Object
+from phalanx_simulator.faults.fault import Fault
+from phalanx_simulator.faults.profiles import PROFILES, plan
+from phalanx_simulator.invariants.check import Check
+from phalanx_simulator.runs.simulation import WARM_UP_S, Scenario, Submission
+
+CAMPAIGNS: Final = {"life": 1, "life-x10": 10, "life-x100": 100}
+"""Faults at the rates of life, and so many times as many."""
+
+FAULTS: Final = (*PROFILES, *CAMPAIGNS)
+"""The names of all that can go wrong together."""
+
+WORKLOADS: Final = ("plain", "queues")
+"""Plain: jobs in queues without bounds. Queues: a tree of queues with bounds, gangs that use them."""
+
+_BLOCK: Final = "network.topology.nvidia.com/block"
+_RACK: Final = "cloud.provider.com/topology-rack"
+GPUS_PER_NODE: Final = 8
+
+_LARGE: Final = 32
+"""From so many nodes on racks and blocks are of usual size; smaller clusters have small ones, and several."""
+
+_NODES_PER_RACK: Final = 8
+_RACKS_PER_BLOCK: Final = 4
+_SMALL_RACKS: Final = 4
+_SMALL_RACKS_PER_BLOCK: Final = 2
+_TOPOLOGIES: Final[tuple[dict[str, str] | None, ...]] = (
+    None,
+    None,
+    {"required": "rack"},
+    {"preferred": "rack"},
+    {"required": "block", "preferred": "rack"},
+)
+_RECOVERIES: Final[tuple[dict[str, str] | None, ...]] = (
+    None,
+    None,
+    {"onNodeLoss": "Replace", "gracePeriod": "10s"},
+    {"onNodeLoss": "Restart", "onMemberFailure": "Restart", "gracePeriod": "30s"},
+    {"onNodeLoss": "Wait", "onMemberFailure": "Wait"},
+)
+
+_IGNORES_DISRUPTION: Final = 0.5
+"""The part of the Jobs that do not count pods which were disrupted against their retries."""
+
+_IN_PAIRS: Final = 0.15
+"""The part of the gangs of an even number that lie in pairs."""
+
+_PAIRS: Final = "pairs"
+
+_COMPANY: Final = (*("",) * 8, "apart", "apart", "beside")
+"""What pods ask of each other."""
+
+_NOISY: Final = "example.com/noisy"
+_JOB: Final = "example.com/job"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+_OBJECTIVES: Final = (None, None, "Spread", "LargestHole")
+_GUARANTEED: Final = (False, True, True)
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What a user asks for. `trace`: its jobs, not drawn ones. `load`: GPU time wanted, of what there is.
+
+    `workload`: one of WORKLOADS; with a trace it is plain.
+    """
+
+    seed: int
+    nodes: int
+    hours: float
+    faults: str
+    load: float
+    trace: tuple[TraceJob, ...] = ()
+    workload: str = "plain"
+
+
+def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenario:
+    """Everything else comes from the seed. Raises KeyError for faults that are not in FAULTS."""
+    if request.workload == "queues":
+        return _with_queues(request, checks)
+    nodes = _nodes(request, _nodes_per_rack(request.nodes))
+    jobs = _jobs(request, nodes)
+    faults = _faults(request, nodes)
+    return Scenario(
+        seed=request.seed,
+        seconds=request.hours * 3600,
+        cluster=(*nodes, *priority_classes(jobs), *_queues(request, jobs)),
+        submissions=_submissions(request, jobs),
+        faults=faults,
+        checks=checks,
+        config=SchedulerConfig(),
+        rival=_has_rivals(faults),
+    )
+
+
+def _with_queues(request: Request, checks: tuple[type[Check], ...]) -> Scenario:
+    nodes = queue_tree.sharing(_nodes(request, queue_tree.NODES_PER_RACK))
+    gpus = sum(allocatable_of(node).get(GPU, 0) for node in nodes)
+    faults = _faults(request, nodes)
+    random = _random(request, "tenants")
+    arrivals = tenants.arrivals(
+        random=random, hours=request.hours, nodes=nodes, load=request.load, began_s=WARM_UP_S
+    )
+    queues = queue_tree.tree(_random(request, "tree"), gpus=gpus)
+    fabric = topology(tenants.FABRIC, block=_BLOCK, rack=_RACK)
+    return Scenario(
+        seed=request.seed,
+        seconds=request.hours * 3600,
+        cluster=(*nodes, fabric, *queue_tree.priority_classes(), *queues, *queue_tree.budgets()),
+        submissions=tuple(Submission(each.at_s, each.manifests) for each in arrivals),
+        faults=faults,
+        checks=checks,
+        config=queue_tree.config(_random(request, "config")),
+        rival=_has_rivals(faults),
+    )
+
+
+def _has_rivals(faults: Iterable[Fault]) -> bool:
+    return any(fault.family in ("F8", "F10", "F11") for fault in faults)
+
+
+def _random(request: Request, purpose: str) -> Random:
+    return Random(f"{request.seed}/{purpose}")
+
+
+def _nodes_per_rack(nodes: int) -> int:
+    return _NODES_PER_RACK if nodes >= _LARGE else max(2, nodes // _SMALL_RACKS)
+
+
+def _nodes(request: Request, per_rack: int) -> tuple[Object, ...]:
+    """Servers of eight GPUs in racks of so many; no two have the same memory, as in life."""
+    random = _random(request, "nodes")
+    per_block = _RACKS_PER_BLOCK if request.nodes >= _LARGE else _SMALL_RACKS_PER_BLOCK
+    made = []
+    for number in range(request.nodes):
+        rack = number // per_rack
+        labels = {_BLOCK: f"b{rack // per_block}", _RACK: f"r{rack % per_block}"}
+        memory = f"{(1 << 30) * 1000 - random.randrange(1 << 24)}"
+        made.append(node(f"n{number:04d}", gpus=GPUS_PER_NODE, labels=labels, memory=memory, cpu="128"))
+    return tuple(made)
+
+
+def _jobs(request: Request, nodes: Iterable[Object]) -> tuple[TraceJob, ...]:
+    random = _random(request, "jobs")
+    if request.trace:
+        return fitted(request.trace, random=random, hours=request.hours, nodes=nodes, load=request.load)
+    drawn = synthetic_jobs if request.faults in CAMPAIGNS else gang_jobs
+    return drawn(random=random, hours=request.hours, nodes=nodes, load=request.load)
+
+
+def _faults(request: Request, nodes: Iterable[Object]) -> tuple[Fault, ...]:
+    random, scale = _random(request, "faults"), CAMPAIGNS.get(request.faults)
+    if scale is not None:
+        return campaign(random=random, nodes=nodes, hours=request.hours, scale=scale)
+    return plan(request.faults, random=random, nodes=nodes, hours=request.hours)
+
+
+def _queues(request: Request, jobs: Iterable[TraceJob]) -> Iterator[Object]:
+    """Some tenants want their gangs to lie otherwise than packed; some have a GPU of each node guaranteed."""
+    random = _random(request, "queues")
+    for made in queues(jobs):
+        objective, is_guaranteed = random.choice(_OBJECTIVES), random.choice(_GUARANTEED)
+        guarantee = {GPU: str(request.nodes)} if is_guaranteed else None
+        wishes = {"objective": objective, "guarantee": guarantee}
+        given = {name: wish for name, wish in wishes.items() if wish is not None}
+        yield {**made, "spec": {**made["spec"], **given}}
+
+
+def _submissions(request: Request, jobs: Iterable[TraceJob]) -> tuple[Submission, ...]:
+    wishes, company, retries = (_random(request, purpose) for purpose in ("wishes", "company", "retries"))
+    return tuple(
+        Submission(
+            job.submit_s, _retrying(_in_company(_wishing(job, wishes), company.choice(_COMPANY)), retries)
+        )
+        for job in jobs
+    )
+
+
+def _retrying(made: tuple[Object, ...], random: Random) -> tuple[Object, ...]:
+    """Some Jobs do not count disrupted pods as failures."""
+    if random.random() >= _IGNORES_DISRUPTION:
+        return made
+    job = deepcopy(made[-1])
+    rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    job["spec"]["podFailurePolicy"] = {"rules": [rule]}
+    return (*made[:-1], job)
+
+
+def _in_company(made: tuple[Object, ...], wish: str) -> tuple[Object, ...]:
+    """Pods that avoid each other, whichever their gang, or that want to be in one rack with their gang."""
+    job = deepcopy(made[-1])
+    template, name = job["spec"]["template"], job["metadata"]["name"]
+    if wish == "apart":
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {_NOISY: "true"}}}
+        template["metadata"]["labels"][_NOISY] = "true"
+        template["spec"]["affinity"] = {"podAntiAffinity": {_REQUIRED: [term]}}
+    elif wish == "beside":
+        term = {"topologyKey": _RACK, "labelSelector": {"matchLabels": {_JOB: name}}}
+        template["metadata"]["labels"][_JOB] = name
+        template["spec"]["affinity"] = {"podAffinity": {_REQUIRED: [term]}}
+    return (*made[:-1], job)
+
+
+def _wishing(job: TraceJob, random: Random) -> tuple[Object, ...]:
+    made = tuple(_with_wishes(one, random) for one in manifests(job))
+    in_pairs = job.pods > 1 and job.pods % 2 == 0 and random.random() < _IN_PAIRS
+    return tuple(map(_in_pairs, made)) if in_pairs else made
+
+
+def _in_pairs(manifest: Object) -> Object:
+    """All members are of one subgroup of which each rack gets an even number."""
+    made = deepcopy(manifest)
+    if made["kind"] == "PodGroup":
+        part = {"name": _PAIRS, "minMember": made["spec"]["minMember"], "segmentSize": 2}
+        made["spec"]["subGroups"] = [{**part, "topology": {"required": "rack"}}]
+    else:
+        made["spec"]["template"]["metadata"]["labels"][LABEL_SUBGROUP] = _PAIRS
+    return made
+
+
+def _with_wishes(manifest: Object, random: Random) -> Object:
+    """Some gangs want to be close together, some say what to do when they lose members."""
+    if manifest["kind"] != "PodGroup":
+        return manifest
+    wishes: dict[str, Any] = {
+        "topology": random.choice(_TOPOLOGIES),
+        "recovery": random.choice(_RECOVERIES),
+    }
+    spec = {**manifest["spec"], **{name: value for name, value in wishes.items() if value is not None}}
+    return {**manifest, "spec": spec}

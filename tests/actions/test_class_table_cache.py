@@ -1,0 +1,191 @@
+"""Tables that the next session takes up say what new ones would."""
+
+import gc
+import weakref
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from phalanx.actions.nodes.class_tables import ClassTableCache, is_cacheable
+from phalanx.actions.nodes.gang_constraints import constraints_of
+from phalanx.actions.nodes.node_classes import ClassTable, NodeClassSpec
+from phalanx.actions.nodes.node_order import NodeOrders
+from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
+from phalanx.framework.session_cache import SessionCache
+from phalanx.model.certificates import Certificate
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import NodeScore
+from phalanx.model.names import GangId, NodeName
+from phalanx.model.nodes import Node, NodeState, Taint
+from phalanx.model.queues import Objective
+from phalanx.model.resources import CPU, GPU, Resources, add, fits, subtract
+from phalanx.model.snapshot import Level, Snapshot, Topology
+
+from tests.actions.test_node_classes import demand
+from tests.builders import Scenario
+
+PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
+NODES = 12
+WAITING = ("one", "racked", "many", "two")
+
+Change = tuple[int, str]
+
+
+def scenario() -> Scenario:
+    """Nodes of three racks; gangs that look at them in different ways; pods that are put on them."""
+    made = Scenario("zone", "rack")
+    for index in range(NODES):
+        odd = {CPU: 100 * index, "memory": 4097 * index}
+        made.nodes(f"n{index:02}", gpu=8, within=f"z/r{index // 4}", used=odd)
+    made.gang("one", 1, gpu=1).gang("racked", 8, gpu=1, required="rack").gang("many", 30, gpu=2, cpu=3)
+    made.gang("two", 4, gpu=3, preferred="rack", min=6).role("two", 2, role="ps", cpu=5)
+    return made.gang("put", 40, gpu=1, cpu=2)
+
+
+class Cluster:
+    """A snapshot after the other, which share the states of nodes that did not change, as the cache's do."""
+
+    def __init__(self) -> None:
+        self.now: Snapshot = scenario().snapshot()
+
+    def change(self, index: int, what: str) -> None:
+        """Something befalls a node, what is remembered of it, or the topology."""
+        name = NodeName(f"n{index:02}-0")
+        if what == "failed":
+            self._toggle_failures(name)
+        elif what == "turned over":
+            self._turn_topology_over()
+        else:
+            self._change_node(name, index, what)
+
+    def _toggle_failures(self, name: NodeName) -> None:
+        memory = self.now.memory
+        scores = dict(memory.scores)
+        if scores.pop(name, None) is None:
+            scores[name] = NodeScore(score=3000, at=self.now.now)
+        self.now = replace(self.now, memory=replace(memory, scores=scores))
+
+    def _turn_topology_over(self) -> None:
+        """Under the same name, and with the same levels, it goes by the labels the other way round."""
+        turned = {}
+        for name, topology in self.now.topologies.items():
+            labels = reversed([level.node_label for level in topology.levels])
+            levels = zip(topology.levels, labels, strict=True)
+            turned[name] = Topology(name, tuple(Level(level.name, label) for level, label in levels))
+        self.now = replace(self.now, topologies=turned)
+
+    def _change_node(self, name: NodeName, index: int, what: str) -> None:
+        nodes = dict(self.now.nodes)
+        if what == "leaves":
+            nodes.pop(name, None)
+        elif name not in nodes:
+            nodes[name] = scenario().snapshot().nodes[name]
+        else:
+            nodes[name] = self._changed(nodes[name], index, what)
+        self.now = replace(self.now, nodes=nodes)
+
+    def _changed(self, state: NodeState, index: int, what: str) -> NodeState:
+        node = state.node
+        taint = Taint("old", "PreferNoSchedule" if index % 2 else "NoExecute")
+        changed: dict[str, Node] = {
+            "tainted": replace(node, taints=() if node.taints else (taint,)),
+            "cordoned": replace(node, unschedulable=not node.unschedulable),
+            "moved": replace(node, labels={**node.labels, "test/rack": f"r{(index + 1) % 3}"}),
+        }
+        if what in changed:
+            return replace(state, node=changed[what])
+        used: Resources = add(state.used, {GPU: 1, CPU: 1500})
+        return NodeState(node=node, used=used, free=subtract(node.allocatable, used))
+
+
+def put_one(session: Session, index: int) -> None:
+    """A pod onto this node, where it fits; onto some it is taken back."""
+    gang: Gang = session.gangs[GangId("gang-put")]
+    node = NodeName(f"n{index:02}-0")
+    placed = len(session.assigned_nodes(gang))
+    if node in session.nodes and fits(gang.members[0].shape.requests, session.free(node)):
+        with session.statement() as statement:
+            seats = [(node, [gang.members[placed]])]
+            statement.place(gang=gang, seats=seats, cause="start", certificate=PROOF)
+            if index % 4 == 0:
+                statement.roll_back()
+
+
+CHANGES = st.tuples(
+    st.integers(0, NODES - 1),
+    st.sampled_from(
+        ["leaves", "tainted", "cordoned", "moved", "failed", "turned over", "used", "used", "used"]
+    ),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(CHANGES, max_size=3),
+            st.lists(st.integers(0, NODES - 1), max_size=3),
+            st.sets(st.sampled_from(WAITING)),
+        )
+    )
+)
+def test_what_a_table_says_does_not_depend_on_the_sessions_before(
+    cycles: list[tuple[list[Change], list[int], set[str]]],
+) -> None:
+    cluster, kept, between = Cluster(), ClassTableCache(), SessionCache()
+    for changes, puts, late in cycles:
+        for index, what in changes:
+            cluster.change(index, what)
+        session = Session(cluster.now, SchedulerConfig(), between=between)
+        keeping, anew = ProblemBuilder(session, kept=kept), ProblemBuilder(session)
+        for number, index in enumerate((None, *puts)):
+            if index is not None:
+                put_one(session, index)
+            for each in WAITING if number == len(puts) else [name for name in WAITING if name not in late]:
+                wanted = demand(session, each)
+                assert keeping.build_problem(wanted) == anew.build_problem(wanted)
+        keeping.give_back()
+
+
+def class_spec(session: Session, name: str) -> NodeClassSpec:
+    batches = demand(session, name).batches
+    gang = session.gangs[GangId(f"gang-{name}")]
+    pods = tuple(batch.pods[0] for batch in batches)
+    return NodeClassSpec(pods=pods, at_most=(1,) * len(pods), frame=constraints_of(session, gang))
+
+
+def taken(kept: ClassTableCache, session: Session, seen: NodeClassSpec) -> ClassTable:
+    order = NodeOrders(session).order(seen.ties, seen.frame.topology, seen.pods)
+    return kept.take(session, seen, order)
+
+
+def test_who_takes_a_table_has_it_alone_and_few_are_kept() -> None:
+    kept, session = ClassTableCache(kept=2), Session(Cluster().now, SchedulerConfig())
+    one, many, two = (class_spec(session, each) for each in ("one", "many", "two"))
+    first = taken(kept, session, one)
+    assert taken(kept, session, one) is not first
+    kept.give_back(one, first)
+    assert taken(kept, session, one) is first
+    for seen in (one, many, two):
+        kept.give_back(seen, taken(kept, session, seen))
+    assert taken(kept, session, one) is not first
+
+
+def test_a_table_that_was_given_back_keeps_no_session_alive() -> None:
+    kept, session = ClassTableCache(), Session(Cluster().now, SchedulerConfig())
+    problems = ProblemBuilder(session, kept=kept)
+    problems.build_problem(demand(session, "racked"))
+    problems.give_back()
+    gone = weakref.ref(session)
+    del session, problems
+    gc.collect()
+    assert gone() is None
+
+
+def test_orders_that_look_at_other_nodes_are_not_kept() -> None:
+    session = Session(scenario().snapshot(), SchedulerConfig())
+    seen = class_spec(session, "one")
+    assert is_cacheable(session, seen)
+    assert not is_cacheable(session, replace(seen, ties=Objective.SPREAD))

@@ -1,0 +1,62 @@
+"""Errors in what is asked about one gang: the others are placed and told, and the error is a defect."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from phalanx.model.reasons import Reason
+from phalanx.solver.engine import place
+from phalanx.solver.problem import Answer, PlacementProblem, SolveLimits
+
+from tests.builders import Scenario
+
+
+def broken(*_: Any, **__: Any) -> Any:
+    raise ZeroDivisionError("a bug")
+
+
+def test_a_verdict_says_so_where_the_explanation_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phalanx.actions.explanations.explainer.explain", broken)
+    scenario = Scenario().nodes("n", 1, gpu=8).gang("large", 2, gpu=8).gang("small", 1, gpu=8)
+    decided = scenario.decide()
+    assert decided.placed() == ["small"]
+    assert decided.verdict("large").reason is Reason.NOT_TRIED_YET
+    assert "an error of the scheduler" in decided.verdict("large").message
+    assert decided.result.stats.errors == ("why team/large waits: ZeroDivisionError('a bug')",)
+    scenario.take(decided)
+    assert scenario.decide().result.stats.errors == (), "nothing has changed: it is not asked again"
+
+
+def test_what_was_wrong_on_the_way_to_an_explanation_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def faulty(problem: PlacementProblem, *, limits: SolveLimits) -> Answer:
+        return replace(place(problem, limits=limits), errors=("closed: one pod too many",))
+
+    monkeypatch.setattr("phalanx.solver.answer_cache.place", faulty)
+    scenario = Scenario().nodes("odd", 3, gpu=7).gang("large", 5, gpu=5)
+    for _ in range(2):
+        decided = scenario.decide()
+        assert decided.verdict("large").reason is Reason.ABOVE_CLUSTER_CAPACITY
+        assert decided.result.stats.errors == ("closed: one pod too many",)
+
+
+def test_a_choice_of_victims_that_fails_evicts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = (
+        Scenario().nodes("n", 1, gpu=8).gang("low", 1, gpu=8, on=("n-0",)).gang("high", 1, gpu=8, priority=5)
+    )
+    assert scenario.decide().evicted() != []
+    monkeypatch.setattr("phalanx.actions.preemption.victim_search.choose", broken)
+    decided = scenario.decide()
+    assert decided.evicted() == []
+    assert decided.verdict("high").reason is Reason.INSUFFICIENT_CAPACITY
+    assert decided.result.stats.errors == ("victims for team/high: ZeroDivisionError('a bug')",)
+
+
+def test_joint_admission_that_fails_leaves_all_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = Scenario("rack").nodes("a", 4, gpu=8, within="a").nodes("c", 2, gpu=8, within="c")
+    scenario.gang("first", 2, gpu=8).gang("left", 4, gpu=8, required="rack")
+    assert sorted(scenario.decide().placed()) == ["first", "left"]
+    monkeypatch.setattr("phalanx.actions.joint_admission.assign_pods", broken)
+    decided = scenario.decide()
+    assert decided.placed() == ["first"]
+    assert decided.verdict("left").reason is Reason.NO_DOMAIN_FITS
+    assert decided.result.stats.errors == ("joint: ZeroDivisionError('a bug')",)

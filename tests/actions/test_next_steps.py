@@ -1,0 +1,121 @@
+"""The next step: which changes are offered, in which words."""
+
+from msgspec.structs import replace
+from phalanx.actions.demands.demand import Demand, demands_of
+from phalanx.actions.explanations import next_steps as advice
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
+from phalanx.model.names import GangId, NodeName
+from phalanx.model.nodes import Taint, TaintEffect
+from phalanx.model.queues import Flavor
+from phalanx.model.reasons import Objection, Reason
+from phalanx.model.resources import GPU
+from phalanx.solver import problem as solver
+from phalanx.solver.infeasibility.explain import Explanation
+from phalanx.solver.infeasibility.relaxations import NEW_NODE, NodeCapacity, Relaxation, RelaxationKind
+
+from tests.builders import Scenario
+
+NOTHING = solver.PlacementProblem(resources=(), levels=(), roles=(), classes=())
+
+
+def session_of(scenario: Scenario) -> Session:
+    return Session(scenario.snapshot(), SchedulerConfig())
+
+
+def demand(scenario: Scenario) -> Demand:
+    found = demands_of(session_of(scenario).gangs[GangId("gang-g")])
+    assert not isinstance(found, Objection)
+    return found[0]
+
+
+def facts(*relaxations: Relaxation) -> Explanation:
+    return Explanation(
+        most=(),
+        most_proven=True,
+        conflict=(),
+        irreducible=True,
+        relaxations=relaxations,
+    )
+
+
+def room(*nodes: str) -> Relaxation:
+    rooms = tuple(NodeCapacity(node=node, amounts={GPU: 1}) for node in nodes)  # type: ignore[arg-type]
+    return Relaxation(RelaxationKind.ADD_CAPACITY, amounts={GPU: len(nodes)}, room=rooms)
+
+
+def waiting(*relaxations: Relaxation) -> str:
+    scenario = Scenario().gang("g", 4)
+    for name in "abcd":
+        scenario.nodes(name, 1)
+    return advice.while_waiting(demand(scenario), NOTHING, facts(*relaxations), session_of(scenario))
+
+
+def test_room_is_told_with_its_nodes_while_they_are_few() -> None:
+    assert waiting(room("a-0", "b-0")) == "Fits when 2 more nvidia.com/gpu are free on a-0, b-0"
+    many = room("a-0", "b-0", "c-0", "d-0")
+    assert waiting(many) == "Fits when 4 more nvidia.com/gpu are free on 4 nodes"
+    assert waiting(replace(many, pods=2, level="rack", domain=("z", "r"))) == (
+        "Fits when nodes in rack z/r have room for 2 more pods (at least 4 more nvidia.com/gpu)"
+    )
+
+
+def test_of_several_changes_of_a_kind_the_first_is_told() -> None:
+    assert waiting(room("a-0"), room("b-0")) == "Fits when 1 more nvidia.com/gpu are free on a-0"
+
+
+def test_every_missing_amount_is_told() -> None:
+    change = Relaxation(
+        RelaxationKind.ADD_CAPACITY,
+        amounts={GPU: 1, "cpu": 1500, "memory": 1 << 30},
+        room=(NodeCapacity(node=NodeName("a-0"), amounts={}),),
+    )
+    assert (
+        waiting(change) == "Fits when 1500m more cpu, 1Gi more memory, 1 more nvidia.com/gpu are free on a-0"
+    )
+
+
+def test_a_node_that_is_not_there_is_not_waited_for() -> None:
+    assert waiting(room(NEW_NODE)) == "Wait for work to end"
+
+
+def test_nothing_known_is_no_reason_to_say_nothing() -> None:
+    assert waiting() == "Wait for work to end"
+    scenario = Scenario().gang("g", 4)
+    text = advice.when_impossible(demand(scenario), NOTHING, facts(), session_of(scenario))
+    assert text == "Make the gang smaller, or add nodes"
+
+
+def test_a_smaller_minimum_is_offered_to_whole_gangs_of_one_shape_only() -> None:
+    lower = Relaxation(RelaxationKind.LOWER_MINIMUM, minimums=(3,))
+
+    def told(scenario: Scenario) -> str:
+        return advice.when_impossible(demand(scenario), NOTHING, facts(lower), session_of(scenario))
+
+    assert told(Scenario().gang("g", 4)) == "Lower minMember to 3"
+    assert "minMember" not in told(Scenario().gang("g", 2, min=4).role("g", 2, cpu=2))
+    assert "minMember" not in told(Scenario().nodes("n").gang("g", 4, bound=1))
+
+
+def test_whoever_chose_no_nodes_is_not_told_to_choose_more() -> None:
+    """Nodes that nobody may use come back, or do not; a selector can be changed."""
+    scenario = Scenario().nodes("full", cpu=4).gang("old", 1, cpu=4, on=("full-0",))
+    scenario.nodes("lost", cpu=4, conditions={"Ready": "False"}).gang("g", 1, cpu=4)
+    assert "bring back the node that is out of service" in scenario.decide().verdict("g").next_step
+    scenario.nodes("held", cpu=4, cordoned=True)
+    assert "bring back the 2 nodes that are out of service" in scenario.decide().verdict("g").next_step
+    scenario.nodes("gpu", cpu=4, taints=(Taint(key="gpu", value="", effect=TaintEffect.NO_SCHEDULE),))
+    said = "let the pods use other nodes too (selector, affinity, tolerations; 2 more are out of service)"
+    assert said in scenario.decide().verdict("g").next_step
+
+
+def test_a_limit_is_told_before_a_level_where_both_are_in_the_way() -> None:
+    """Rack r1 is large enough but limited to 4 devices, rack r2 is too small."""
+    small = Flavor("r1", (("group", "r1"),), {GPU: 4})
+    scenario = Scenario("rack").nodes("r1", 1, gpu=8, within="r1").nodes("r2", 1, gpu=2, within="r2")
+    scenario.queue("q", flavors=[small]).gang("g", 6, gpu=1, required="rack", queue="q")
+    verdict = scenario.decide().verdict("g")
+    assert verdict.reason is Reason.ABOVE_QUEUE_LIMIT
+    assert [each.subject for each in verdict.evidence if each.subject.startswith("conflict")] == [
+        "conflict of limit of queue q for flavor r1 + required level rack + capacity"
+    ]

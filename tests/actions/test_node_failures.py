@@ -1,0 +1,127 @@
+"""Nodes that failed a gang are avoided, and nodes that fail often cost more."""
+
+import pytest
+from msgspec.structs import replace
+from phalanx.actions.limits import NODE_AVOIDANCE_MS
+from phalanx.framework.config import SchedulerConfig, ToleranceConfig
+from phalanx.framework.decay import decayed
+from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.pods import PodFailure, PodPhase
+
+from tests.builders import Scenario
+
+HOUR_MS = 3_600_000
+HOURLY = SchedulerConfig(tolerance=ToleranceConfig(failure_half_life_minutes=60))
+
+
+def failed_once(failure: PodFailure = PodFailure.CONTAINER, nodes: int = 2, **fields: object) -> Scenario:
+    """A gang of one failed on n-0, which is the fullest node and would be chosen again; it is made anew."""
+    scenario = Scenario().nodes("n", 1, gpu=4, used={"nvidia.com/gpu": 2}).nodes("spare", nodes - 1, gpu=4)
+    scenario.gang("g", 1, gpu=1, on=("n-0",), **fields)
+    scenario.memory = scenario.decide(HOURLY).result.memory
+    return again(scenario, failure)
+
+
+def again(scenario: Scenario, failure: PodFailure, ended: int = 0) -> Scenario:
+    (last,) = [pod for pod in scenario.members("g") if pod.phase is PodPhase.RUNNING]
+    rest = [pod for pod in scenario.members("g") if pod is not last]
+    dead = replace(last, phase=PodPhase.FAILED, failure=failure, ended=ended)
+    fresh = replace(last, uid=PodUid(f"{last.uid}+"), node=None, phase=PodPhase.PENDING)
+    return scenario.change("g", members=(*rest, dead, fresh))
+
+
+@pytest.mark.parametrize("failure", PodFailure)
+def test_the_node_that_failed_a_gang_is_avoided(failure: PodFailure) -> None:
+    scenario = failed_once(failure).gang("other", 1, gpu=1)
+    decided = scenario.decide()
+    assert (decided.nodes("g"), decided.nodes("other")) == (["spare-0"], ["n-0"])
+
+
+def test_it_is_used_when_nothing_else_is_left() -> None:
+    assert failed_once(nodes=1).decide().nodes("g") == ["n-0"]
+
+
+def test_what_fits_elsewhere_goes_there_and_the_rest_where_it_must() -> None:
+    scenario = failed_once(min=2)
+    fresh = scenario.members("g")[-1]
+    more = [replace(fresh, uid=PodUid(f"more-{index}")) for index in range(5)]
+    decided = scenario.change("g", members=(*scenario.members("g"), *more)).decide()
+    assert decided.where("g") == {"n": 2, "spare": 4}
+
+
+def test_the_time_ends_and_doubles() -> None:
+    scenario = failed_once()
+    scenario.memory = scenario.decide().result.memory
+    assert (
+        scenario.memory.avoided[GangId("gang-g")][NodeName("n-0")].until == scenario.now + NODE_AVOIDANCE_MS
+    )
+    scenario.now += NODE_AVOIDANCE_MS - 1
+    assert scenario.decide().nodes("g") == ["spare-0"]
+    members = scenario.members("g")
+    back = replace(members[-1], node=NodeName("n-0"), phase=PodPhase.RUNNING)
+    again(scenario.change("g", members=(*members[:-1], back)), PodFailure.CONTAINER)
+    twice = scenario.decide().result.memory.avoided[GangId("gang-g")][NodeName("n-0")]
+    assert (twice.until, twice.failures) == (scenario.now + 2 * NODE_AVOIDANCE_MS, 2)
+    scenario.change("g", members=members)
+    scenario.now += 1
+    assert scenario.decide().nodes("g") == ["n-0"]
+
+
+def test_a_scheduler_that_has_just_started_goes_by_the_time_of_the_failure() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=4, used={"nvidia.com/gpu": 2}).nodes("spare", 1, gpu=4)
+    again(scenario.gang("g", 1, gpu=1, on=("n-0",)), PodFailure.REJECTED, ended=scenario.now // 1000)
+    first = scenario.decide()
+    assert (first.nodes("g"), dict(first.result.memory.scores)) == (["spare-0"], {})
+    scenario.now += NODE_AVOIDANCE_MS
+    assert scenario.decide().nodes("g") == ["n-0"]
+
+
+@pytest.mark.parametrize("bad", [{"Ready": "False"}, {"GpuNvlinkWatch": "True"}])
+def test_a_lost_or_faulty_node_is_avoided_after_it_is_back(bad: dict[str, str]) -> None:
+    scenario = Scenario().nodes("n", 1, gpu=4, used={"nvidia.com/gpu": 2}, conditions=bad)
+    scenario.nodes("spare", 1, gpu=4).gang("g", 1, gpu=1, on=("n-0",))
+    scenario.memory = scenario.decide().result.memory
+    (old,) = scenario.members("g")
+    scenario.nodes("n", 1, gpu=4, used={"nvidia.com/gpu": 2})
+    scenario.change("g", members=(replace(old, uid=PodUid("new"), node=None, phase=PodPhase.PENDING),))
+    assert scenario.decide().nodes("g") == ["spare-0"]
+
+
+# --- scores -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failure", PodFailure)
+def test_only_what_the_node_is_to_blame_for_counts(failure: PodFailure) -> None:
+    scores = failed_once(failure).decide(HOURLY).result.stats.failure_scores
+    assert scores == ({} if failure is PodFailure.CONTAINER else {"n-0": 1000})
+
+
+def test_a_failed_pod_counts_once_and_the_score_halves() -> None:
+    scenario = failed_once(PodFailure.REJECTED)
+    for elapsed, expected in ((0, 1000), (HOUR_MS, 500), (HOUR_MS // 2, 375), (10 * HOUR_MS, None)):
+        scenario.now += elapsed
+        result = scenario.decide(HOURLY).result
+        assert result.stats.failure_scores.get(NodeName("n-0")) == expected
+        scenario.memory = result.memory
+
+
+def test_a_node_that_turns_bad_counts() -> None:
+    scenario = Scenario().nodes("n", 2)
+    scenario.memory = scenario.decide().result.memory
+    scenario.nodes("n", 1, conditions={"Ready": "False"})
+    assert scenario.decide().result.stats.failure_scores == {"n-0": 1000}
+
+
+def test_other_gangs_prefer_nodes_that_failed_less() -> None:
+    scenario = failed_once(PodFailure.REJECTED).gang("other", 1, gpu=1)
+    scenario.memory = scenario.decide(HOURLY).result.memory
+    scenario.now += 1
+    assert scenario.decide(HOURLY).nodes("other") == ["spare-0"]
+    scenario.now += 2 * HOUR_MS
+    assert scenario.decide(HOURLY).nodes("other") == ["n-0"]
+
+
+def test_decay_never_grows_and_halves() -> None:
+    left = [decayed(1000, elapsed, 100) for elapsed in range(0, 2000, 10)]
+    assert left == sorted(left, reverse=True)
+    assert (left[0], left[10], left[20], left[15], left[-1]) == (1000, 500, 250, 375, 0)

@@ -1,0 +1,78 @@
+"""The room of domains: what nodes offer to a gang's pods, whether the problem lists them or not."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from phalanx.actions.nodes.room import capacity_in_pods, pod_weights
+from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.model.queues import Objective
+from phalanx.model.resources import GPU
+from phalanx.solver.engine import place
+from phalanx.solver.problem import Placed
+
+from tests.actions.test_node_classes import classes, demand, opened
+from tests.builders import Scenario
+from tests.solver.problems import bounded
+
+RESOURCES = ("cpu", "gpu")
+LARGEST = {"cpu": 64_000, "gpu": 8}
+
+FREE = st.lists(st.tuples(st.sampled_from(("a", "b", "c", "d")), st.integers(0, 4)), min_size=1, max_size=12)
+"""Rack of each node, and free devices of four."""
+
+
+def cluster(nodes: list[tuple[str, int]]) -> Scenario:
+    scenario = Scenario("rack")
+    for index, (rack, free) in enumerate(nodes):
+        scenario.nodes(f"n{index:02}", gpu=4, within=rack, used={GPU: 4 - free})
+    return scenario
+
+
+def test_pods_of_one_kind_count_one_each() -> None:
+    weights = pod_weights([(1_000, 1), (1_000, 1)], RESOURCES, LARGEST)
+    assert weights == {(1_000, 1): 1}
+    assert capacity_in_pods((6_000, 8), (True, True), [(1_000, 1)] * 2, (2, 8), weights) == 6
+
+
+def test_pods_of_several_kinds_count_by_their_part_of_the_largest_node() -> None:
+    requests = [(1_000, 4), (16_000, 0), (1, 0)]
+    weights = pod_weights(requests, RESOURCES, LARGEST)
+    assert weights == {(1_000, 4): 500, (16_000, 0): 250, (1, 0): 1}
+    assert (
+        capacity_in_pods((40_000, 8), (True, True, False), requests, (9, 9, 9), weights) == 2 * 500 + 2 * 250
+    )
+
+
+@bounded(200)
+@given(nodes=FREE, pods=st.integers(2, 12), size=st.integers(1, 2), helpers=st.integers(0, 2))
+def test_the_certificate_tells_the_room_of_all_nodes_in_the_racks_that_are_used(
+    nodes: list[tuple[str, int]], pods: int, size: int, helpers: int
+) -> None:
+    """Helpers ask for the same, so that two kinds of pods count in pods too."""
+    scenario = cluster(nodes).gang("g", pods, gpu=size, preferred="rack", min=pods + helpers)
+    if helpers:
+        scenario.role("g", helpers, role="helper", gpu=size)
+    session = opened(scenario)
+    answer = place(ProblemBuilder(session).build_problem(demand(session, "g")).problem)
+    room: Counter[str] = Counter()
+    for rack, free in nodes:
+        room[rack] += min(pods + helpers, free // size)
+    if isinstance(answer, Placed):
+        used = {nodes[int(one.node[1:3])][0] for one in answer.assignments}
+        assert answer.certificate.terms == ("domains:rack", "room:rack")
+        assert answer.certificate.objective == (len(used), sum(room[rack] for rack in used))
+        assert answer.certificate.proven
+
+
+def test_nodes_that_are_not_listed_have_room_too() -> None:
+    (one,) = classes(cluster([("a", 4)] * 9).gang("g", 2, gpu=4, preferred="rack"))
+    assert (len(one.nodes), one.left_out, one.room) == (2, 7, 1)
+
+
+@pytest.mark.parametrize("levels", [{}, {"preferred": "rack"}])
+def test_a_single_pod_that_is_to_leave_least_behind_goes_where_that_is(levels: dict[str, str]) -> None:
+    scenario = cluster([("a", 4)]).queue("tenant", objective=Objective.LEAST_FRAGMENTATION)
+    (one,) = classes(scenario.gang("g", 1, gpu=1, queue="tenant", **levels))
+    assert one.room == 0

@@ -1,0 +1,86 @@
+"""Preemption and reclaim where starts are promised: only who comes first keeps its promise from them."""
+
+import pytest
+from msgspec.structs import replace
+from phalanx.framework.config import SchedulerConfig
+from phalanx.model.queues import Backfill
+from phalanx.model.resources import GPU
+
+from tests.actions.timeline import Timeline, Work
+
+EASY = Backfill.EASY
+
+
+def reserved_starts() -> Timeline:
+    """One node is taken for an hour at most; who waits in the same queue is promised what is free then."""
+    timeline = Timeline(1, 8, EASY, SchedulerConfig())
+    timeline.add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",)), Work("next", 1, 8, max=60))
+    assert timeline.step().result.memory.reserved_starts
+    return timeline
+
+
+def test_a_guarantee_comes_back_though_a_start_beyond_one_is_promised() -> None:
+    """While the borrower had a backlog, each of its gangs was promised what the last one held."""
+    timeline = reserved_starts()
+    timeline.scenario.queue("b", guarantee={GPU: 8})
+    assert timeline.add(Work("due", 1, 8, queue="b")).step().evicted() == ["run-0"]
+    timeline.scenario.capacity_version += 1
+    assert timeline.step().placed() == ["due"]
+
+
+def test_room_that_was_made_within_a_guarantee_is_used_though_that_is_used_up_meanwhile() -> None:
+    scenario = reserved_starts().scenario.queue("b", guarantee={GPU: 8}).nodes("m", 1, gpu=4)
+    first = scenario.gang("due", 1, gpu=8, cpu=0, memory=0, queue="b").decide()
+    assert first.evicted() == ["run-0"]
+    scenario.dying(first).gang("sibling", 1, gpu=4, cpu=0, memory=0, queue="b")
+    second = scenario.decide()
+    assert second.placed() == ["sibling"]
+    assert scenario.take(second).remove("run").decide().placed() == ["due"]
+
+
+def test_nobody_goes_for_a_guarantee_where_it_is_enough_to_wait() -> None:
+    """What ends is promised to somebody beyond its guarantee, whom the guarantee passes."""
+    timeline = Timeline(2, 8, EASY, SchedulerConfig())
+    timeline.scenario.queue("c", weight=100)
+    others = Work("other", 1, 8, arrives=-10, max=600, on=("n-1",), queue="c")
+    timeline.add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",)), others).step()
+    timeline.add(Work("next", 1, 8)).step()
+    scenario = timeline.scenario.queue("b", guarantee={GPU: 8})
+    assert scenario.memory.reserved_starts
+    (ends,) = scenario.members("run")
+    scenario.change("run", members=(replace(ends, deleting=True, ended=scenario.now // 1000, grace=30),))
+    scenario.gang("due", 1, gpu=8, cpu=0, memory=0, queue="b")
+    assert scenario.decide().evicted() == []
+
+
+def test_free_room_that_nobody_is_promised_is_taken_first() -> None:
+    timeline = Timeline(2, 8, EASY)
+    timeline.add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",))).step()
+    scenario = timeline.scenario.queue("b", guarantee={GPU: 8}).nodes("z", 1, gpu=8)
+    scenario.gang("next", 2, gpu=8, cpu=0, memory=0, queue="q", selector={"group": "n"})
+    first = scenario.decide()
+    assert first.result.memory.reserved_starts
+    scenario.take(first).gang("due", 1, gpu=8, cpu=0, memory=0, queue="b")
+    assert scenario.decide().where("due") == {"z": 1}
+
+
+@pytest.mark.parametrize(("guarantee", "placed"), [(0, ["due"]), (16, [])])
+def test_a_start_within_a_guarantee_stays_promised(guarantee: int, placed: list[str]) -> None:
+    timeline = Timeline(3, 8, None)
+    timeline.scenario.queue("q", backfill=EASY, guarantee={GPU: guarantee} if guarantee else {})
+    timeline.scenario.queue("b", guarantee={GPU: 8}).queue("c")
+    timeline.add(
+        Work("run", 1, 8, arrives=-10, max=60, on=("n-0",), queue="c"),
+        Work("long", 1, 8, arrives=-10, max=600, on=("n-1",), queue="c"),
+        Work("next", 2, 8, queue="q"),
+    ).step()
+    assert timeline.add(Work("due", 1, 8, queue="b")).step().placed() == placed
+
+
+@pytest.mark.parametrize("queue", ["q", "p"])
+def test_a_promise_to_lower_work_keeps_nobody_from_evicting(queue: str) -> None:
+    timeline = reserved_starts()
+    timeline.scenario.queue("p", backfill=EASY)
+    timeline.add(Work("late", 1, 8, queue=queue, arrives=1), Work("high", 1, 8, priority=5, arrives=2))
+    timeline.minute = 2
+    assert timeline.step().evicted() == ["run-0"]

@@ -1,0 +1,114 @@
+"""Where the plays of `plays_world_*.py` happen: a simulated world, or a cluster that stands still."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from phalanx.cache.cache import Cache
+from phalanx.cache.events import Applied, Assumed, Changes, Deleted
+from phalanx.cycle import decide
+from phalanx.framework.config import SchedulerConfig
+from phalanx.model.api.kinds import KubeObject
+from phalanx.model.decisions import CycleResult
+from phalanx.model.memory import Memory
+from phalanx.model.names import GangId
+from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.faults.edits import edit, with_metadata, with_spec
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.runs.world import World, WorldSettings, in_world
+
+Act = Callable[[World], Coroutine[Any, Any, str | None]]
+"""Plays in a world; the result says what went wrong beside what the checks see."""
+
+SETTLED_S = 4.0
+GPU = "nvidia.com/gpu"
+FULL = {GPU: "8"}
+"""What a pod asks for that wants a whole node."""
+
+
+def watched(act: Act, *, single_writer: bool = True) -> str | None:
+    """The first violation of any check, else a scheduler that ended, else what the act itself says."""
+    said: list[str | None] = []
+
+    async def play(world: World) -> None:
+        said.append(await act(world))
+
+    settings = WorldSettings(seed=1, checks=ALL_CHECKS, single_writer=single_writer)
+    world = in_world(settings, play)
+    for violation in world.violations.kept:
+        return f"{violation.check} {violation.subject}: {violation.message}"
+    for replica in world.replicas:
+        if replica.starts > 1:
+            return f"{replica.name} ended by itself and was started {replica.starts} times"
+    return next(iter(said), None)
+
+
+async def opened(world: World, *manifests: Object) -> None:
+    """These objects are there, and somebody leads."""
+    world.create(manifests)
+    world.start()
+    await asyncio.sleep(SETTLED_S)
+
+
+async def at_rest(world: World, after_s: float = 65.0) -> None:
+    """Nothing happens for a while; then the checks look."""
+    await asyncio.sleep(after_s)
+    world.at_rest()
+
+
+def node_of(world: World, pod: str) -> str:
+    """The node of a pod of the namespace `default`; empty without one."""
+    found = world.client.get(Key("pods", "default", pod))
+    return found["spec"].get("nodeName", "") if found is not None else ""
+
+
+def change_spec(world: World, key: Key, **fields: Any) -> None:
+    """Set fields of an object's spec; None removes one."""
+    edit(world.client, key, lambda item: with_spec(item, **fields))
+
+
+def change_labels(world: World, key: Key, **labels: str | None) -> None:
+    """Set labels of an object; None removes one."""
+    edit(world.client, key, lambda item: with_metadata(item, "labels", **labels))
+
+
+class Still:
+    """A cache that hears of these objects, and cycles one after another, a second apart."""
+
+    def __init__(self, *objects: KubeObject) -> None:
+        self.cache = Cache(scheduler_name="phalanx")
+        self.memory = Memory()
+        self.now = 1_800_000_000_000
+        self.put(*objects)
+
+    def put(self, *objects: KubeObject) -> Changes:
+        """The API shows these objects now."""
+        return self.cache.apply_all(Applied(item) for item in objects)
+
+    def gone(self, item: KubeObject) -> Changes:
+        """The API says that this object was deleted."""
+        meta = item.metadata
+        return self.cache.apply(Deleted(type(item).__name__, meta.namespace, meta.name, meta.uid))
+
+    def cycle(self) -> CycleResult:
+        """Decide; the next cycle remembers."""
+        self.now += 1000
+        snapshot = self.cache.snapshot(now=self.now, seed=0, memory=self.memory)
+        result = decide(snapshot, SchedulerConfig())
+        self.memory = result.memory
+        return result
+
+    def assume(self, result: CycleResult) -> None:
+        """What was decided is under way; the API does not show it yet."""
+        binds = [bind for placement in result.placements for bind in placement.binds]
+        self.cache.apply_all(Assumed(bind.pod, bind.node, bind.device) for bind in binds)
+
+    def reason(self, result: CycleResult, gang: str) -> str:
+        """Why the gang waits after this cycle; empty where nobody says."""
+        found = [each.reason.value for each in result.verdicts if each.gang == GangId(gang)]
+        return found[0] if found else ""
+
+
+def seats(result: CycleResult) -> dict[str, str]:
+    """The nodes of the pods that a cycle placed, by the pods' names."""
+    return {bind.name: bind.node for placement in result.placements for bind in placement.binds}

@@ -1,0 +1,95 @@
+"""A cycle that goes on from what the last one left decides, byte for byte, what one by itself decides."""
+
+import random
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from phalanx import cycle
+from phalanx.actions import allocate
+from phalanx.actions.nodes.class_tables import ClassTableCache
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session_cache import SessionCache
+from phalanx.model.decisions import CycleResult
+from phalanx.model.queues import Objective
+from phalanx.model.resources import CPU, GPU
+from phalanx.model.snapshot import Snapshot
+
+from tests.builders import Decided, Scenario
+from tests.solver.problems import bounded
+
+CONFIG = SchedulerConfig()
+HAPPENINGS = ("gang", "gang", "gang", "gone", "cordon", "fault", "foreign", "queue", "leader")
+Kept = tuple[SessionCache, ClassTableCache]
+
+
+def world(objective: Objective | None) -> Scenario:
+    scenario = Scenario("zone", "rack").queue("root")
+    for index in range(6):
+        scenario.nodes(f"n{index}", gpu=8, within=f"z{index % 2}/r{index // 2}")
+    scenario.queue("a", parent="root", objective=objective)
+    return scenario.queue("b", parent="root", guarantee={GPU: 8})
+
+
+def happen(scenario: Scenario, what: str, dice: random.Random, number: int) -> None:
+    node = f"n{dice.randrange(6)}"
+    if what == "gang":
+        wish = {dice.choice(["required", "preferred"]): dice.choice(["zone", "rack"])}
+        fields = {
+            "gpu": dice.choice([1, 2, 8]),
+            "queue": dice.choice("ab"),
+            "priority": dice.choice([0, 100]),
+        }
+        scenario.gang(f"g{number}", dice.choice([1, 2, 5]), **fields, **(wish if dice.random() < 0.5 else {}))
+    elif what == "gone" and scenario.gang_names:
+        scenario.remove(dice.choice(scenario.gang_names))
+    elif what == "cordon":
+        scenario.nodes(node, gpu=8, within="z0/r0", cordoned=dice.random() < 0.7)
+    elif what == "fault":
+        scenario.nodes(
+            node, gpu=8, within="z1/r1", conditions={"GpuXidError": dice.choice(["True", "False"])}
+        )
+    elif what == "foreign":
+        scenario.nodes(node, gpu=8, within="z0/r2", used={GPU: dice.choice([0, 3]), CPU: 1000})
+    elif what == "queue":
+        scenario.queue("b", parent="root", guarantee={GPU: dice.choice([0, 8, 16])})
+    elif what == "leader":
+        scenario.memory = type(scenario.memory)()
+
+
+def decided(snapshot: Snapshot, kept: Kept, patch: pytest.MonkeyPatch) -> CycleResult:
+    patch.setattr(cycle, "BETWEEN", kept[0])
+    patch.setattr(allocate, "TABLES", kept[1])
+    return cycle.decide(snapshot, CONFIG)
+
+
+@bounded(60)
+@given(
+    objective=st.sampled_from([None, Objective.SPREAD, Objective.LARGEST_HOLE]),
+    cycles=st.lists(st.lists(st.sampled_from(HAPPENINGS), max_size=3), min_size=2, max_size=6),
+    dice=st.randoms(use_true_random=False),
+)
+def test_what_a_cycle_decides_does_not_depend_on_the_ones_before(
+    objective: Objective | None, cycles: list[list[str]], dice: random.Random
+) -> None:
+    scenario, kept, number = world(objective), (SessionCache(), ClassTableCache()), 0
+    with pytest.MonkeyPatch.context() as patch:
+        for happenings in cycles:
+            for what in happenings:
+                number += 1
+                happen(scenario, what, dice, number)
+            scenario.now += 1000
+            snapshot = scenario.snapshot()
+            found = decided(snapshot, kept, patch)
+            alone = decided(snapshot, (SessionCache(), ClassTableCache()), patch)
+            assert msgspec.json.encode(found) == msgspec.json.encode(alone)
+            scenario.take(Decided(found))
+
+
+def test_sums_that_nobody_asks_for_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = (SessionCache(), ClassTableCache())
+    decided(world(None).snapshot(), kept, monkeypatch)
+    before = len(kept[0].sums)
+    decided(Scenario().nodes("n", gpu=8).queue("a").snapshot(), kept, monkeypatch)
+    assert 0 < len(kept[0].sums) < before

@@ -1,0 +1,16 @@
+"""A clock that stands still until a test moves it."""
+
+EPOCH_MS = 1_700_000_000_000
+
+
+class ManualClock:
+    """`seconds` are the monotonic ones; wall time begins at EPOCH_MS."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def now_ms(self) -> int:
+        return EPOCH_MS + int(1000 * self.seconds)
