@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 from phalanx.actions.limits import EVICTION_CHECK_MS
-from phalanx.framework.preempted import EVICTION_REASON
+from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Disruption, DisruptionMode
 from phalanx.model.names import GangId
 from phalanx.model.pods import PodPhase
@@ -22,7 +22,7 @@ def _scenario(**fields: object) -> Scenario:
 def _told(scenario: Scenario, gang: str, *indices: int) -> Scenario:
     """These members carry the condition and are not being deleted."""
     members = tuple(
-        replace(pod, disruption=EVICTION_REASON) if index in indices else pod
+        replace(pod, disruption=EvictionReason.PREEMPTED) if index in indices else pod
         for index, pod in enumerate(scenario.members(gang))
     )
     return scenario.change(gang, members=members)

@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 from phalanx.actions.limits import EVICTION_CHECK_MS
-from phalanx.actions.preemption.member_losses import RESTART_REASON
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import NODE_LOSS_GRACE_MS
+from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Recovery, RecoveryMode
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Taint
@@ -270,7 +270,7 @@ def test_a_failed_pod_that_never_had_a_node_is_answered_by_younger_members() -> 
 def told(scenario: Scenario, *indices: int, **fields: object) -> Scenario:
     """These members say that they go, since their gang is restarted. What was the cause is gone."""
     for index in indices:
-        edit(scenario, index, disruption=RESTART_REASON, disrupted=NOW_S, **fields)
+        edit(scenario, index, disruption=EvictionReason.GANG_RESTARTED, disrupted=NOW_S, **fields)
     return scenario
 
 
@@ -348,7 +348,7 @@ def test_what_members_were_told_as_those_of_an_earlier_group_counts_for_nothing(
 @pytest.mark.parametrize("reason", ["Preempted", "DeletionByTaintManager"])
 def test_other_reasons_to_go_are_no_restart(reason: str) -> None:
     scenario = edit(cluster(BY_MEMBER[RESTART], started=True), 0, disruption=reason, disrupted=NOW_S)
-    assert RESTART_REASON not in [each.reason for each in scenario.decide().result.evictions]
+    assert EvictionReason.GANG_RESTARTED not in [each.reason for each in scenario.decide().result.evictions]
 
 
 # --- gangs that are finishing -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from phalanx.kube.client import Client
 from phalanx.kube.errors import NotFound
 from phalanx.kube.evictor import Evictor
 from phalanx.kube.limits import EVICT_ATTEMPTS_MAX, EVICT_CONCURRENCY, EVICT_CONCURRENCY_OF_NAMESPACE
-from phalanx.model.decisions import Evict
+from phalanx.model.decisions import Evict, EvictionReason
 from phalanx.model.names import GangId, PodUid
 from phalanx.ports import Response
 
@@ -54,7 +54,7 @@ async def eviction(world: World, name: str) -> Evict:
         name=name,
         gang=GangId("g"),
         cycle=1,
-        reason="PreemptionByScheduler",
+        reason=EvictionReason.PREEMPTED,
         message="room for ns/other",
     )
 

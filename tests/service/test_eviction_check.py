@@ -3,7 +3,7 @@
 import pytest
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted
-from phalanx.model.decisions import Evict
+from phalanx.model.decisions import Evict, EvictionReason
 from phalanx.model.names import GangId, PodUid
 from phalanx.service.eviction_check import CacheEvictionCheck
 
@@ -13,7 +13,7 @@ from tests.model.written import label, node, pod, pod_group
 def evict(gang: GangId, reason: str = "Preempted", beneficiary: str = "") -> Evict:
     """Of pod a."""
     name = "a"
-    return Evict(PodUid(name), "team", name, gang, 1, reason, "m", beneficiary)
+    return Evict(PodUid(name), "team", name, gang, 1, EvictionReason(reason), "m", beneficiary)
 
 
 def why_not(cache: Cache, eviction: Evict, *, breaker: str = "") -> str | None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from phalanx.model.decisions import CycleResult, Evict
+from phalanx.model.decisions import CycleResult, Evict, EvictionReason
 from phalanx_simulator.embedded.manifests import node, pod
 from phalanx_simulator.invariants.budgets import BUDGETS, BudgetsHold
 
@@ -39,7 +39,7 @@ async def guarded(stage: Stage, allowed: int, *, phase: str = "Running") -> Acto
 
 def choose(stage: Stage, host: Actor, *names: str, beneficiary: str = "default/other") -> None:
     evictions = tuple(
-        Evict(stage.uid(name), "default", name, "g", 1, "Preempted", "", beneficiary=beneficiary)  # type: ignore[arg-type]
+        Evict(stage.uid(name), "default", name, "g", 1, EvictionReason.PREEMPTED, "", beneficiary=beneficiary)  # type: ignore[arg-type]
         for name in names
     )
     host.decided(CycleResult(cycle=1, evictions=evictions))

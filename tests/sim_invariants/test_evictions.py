@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from phalanx.kube.timestamps import format_time
-from phalanx.model.decisions import CycleResult, Evict
+from phalanx.model.decisions import CycleResult, Evict, EvictionReason
 from phalanx_simulator.embedded.manifests import job, node, pod, pod_group
 from phalanx_simulator.invariants.evictions import (
     Breaker,
@@ -47,7 +47,7 @@ async def bound(
 def choose(stage: Stage, host: Actor, *names: str, reason: str = "GangIncomplete") -> None:
     """A cycle that evicts these."""
     evictions = tuple(
-        Evict(stage.uid(name), "default", name, "g", 1, reason, "")  # type: ignore[arg-type]
+        Evict(stage.uid(name), "default", name, "g", 1, EvictionReason(reason), "")  # type: ignore[arg-type]
         for name in names
     )
     host.decided(CycleResult(cycle=1, evictions=evictions))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from phalanx.model.certificates import Certificate
-from phalanx.model.decisions import CycleResult, Evict, Placement
+from phalanx.model.decisions import CycleResult, Evict, EvictionReason, Placement
 from phalanx.model.memory import GangComposition, Memory, Nomination
 from phalanx.model.moves import Move
 from phalanx.model.names import GangId, NodeName, QueueName
@@ -342,7 +342,16 @@ def test_whole_hosts_of_pods_go_for_one_gang(starts: bool, expected: list[str]) 
     async def history(stage: Stage) -> None:
         for first in range(0, 180, 20):
             gone = tuple(
-                Evict(pod.uid, "team", pod.name, low.id, 1, "Preempted", "", beneficiary="team/high")
+                Evict(
+                    pod.uid,
+                    "team",
+                    pod.name,
+                    low.id,
+                    1,
+                    EvictionReason.PREEMPTED,
+                    "",
+                    beneficiary="team/high",
+                )
                 for pod in low.members[first : first + 20]
             )
             result = CycleResult(cycle=1, evictions=gone, placements=(placed,) if starts else ())

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 from msgspec.structs import replace
-from phalanx.model.decisions import CycleResult, Evict, QueueReport
+from phalanx.model.decisions import CycleResult, Evict, EvictionReason, QueueReport
 from phalanx.model.gangs import Disruption
 from phalanx.model.memory import Memory, Nomination
 from phalanx.model.moves import Move
@@ -42,7 +42,16 @@ def verdicts(
     snapshot = scenario.snapshot()
     low = snapshot.gangs[GangId("gang-low")]
     evictions = tuple(
-        Evict(low.members[i].uid, "team", f"low-{i}", low.id, 1, reason, "", beneficiary="team/high")
+        Evict(
+            low.members[i].uid,
+            "team",
+            f"low-{i}",
+            low.id,
+            1,
+            EvictionReason(reason),
+            "",
+            beneficiary="team/high",
+        )
         for i in pods
     )
     victims = tuple(each.pod for each in evictions)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from phalanx.model.decisions import CycleResult, Evict
+from phalanx.model.decisions import CycleResult, Evict, EvictionReason
 from phalanx_simulator.embedded.manifests import node, pod, pod_group
 from phalanx_simulator.hosts.network import Effect, Rule
 from phalanx_simulator.invariants.evictions import EvictionsAreJustified
@@ -48,7 +48,7 @@ def choose(stage: Stage, host: Actor, *names: str) -> None:
     """A cycle that restarts the gang."""
     group = stage.uid("g", GROUPS)
     evictions = tuple(
-        Evict(stage.uid(name), "default", name, group, 1, "GangRestarted", "")  # type: ignore[arg-type]
+        Evict(stage.uid(name), "default", name, group, 1, EvictionReason.GANG_RESTARTED, "")  # type: ignore[arg-type]
         for name in names
     )
     host.decided(CycleResult(cycle=2, evictions=evictions))

@@ -31,11 +31,10 @@ from phalanx.actions.preemption.nominations import Nominations, nominate
 from phalanx.actions.preemption.victims import assume_terminated
 from phalanx.actions.reservations.reservations import hold
 from phalanx.framework.config import ActionName
-from phalanx.framework.preempted import MOVED_REASON
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
 from phalanx.limits import MOVE_DETERMINISTIC_LIMIT
-from phalanx.model.decisions import Nominate
+from phalanx.model.decisions import EvictionReason, Nominate
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Nomination
 from phalanx.model.moves import Move, MovedGang, MovePlan
@@ -222,7 +221,7 @@ class _Consolidation:
                 statement.evict(
                     gang=self._session.gangs[each.unit.gang.id],
                     pods=each.unit.pods,
-                    reason=MOVED_REASON,
+                    reason=EvictionReason.CONSOLIDATED,
                     message=message,
                     beneficiary=str(gang),
                 )

@@ -48,11 +48,11 @@ from phalanx.actions.reservations.precedence import binding, in_turn
 from phalanx.actions.reservations.reservations import Reservation
 from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
 from phalanx.framework.plugin import ExplainsEvictions
-from phalanx.framework.preempted import EVICTION_REASON, MOVED_REASON, is_told
+from phalanx.framework.preempted import is_told
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
 from phalanx.framework.states import PodState
-from phalanx.model.decisions import Nominate
+from phalanx.model.decisions import EvictionReason, Nominate
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import CandidateQueues, Nomination
 from phalanx.model.names import GangId, PodUid
@@ -411,7 +411,9 @@ class _Preemption:
                 statement.evict(
                     gang=gang,
                     pods=pods,
-                    reason=MOVED_REASON if self._moves.is_moving(gang_id) else EVICTION_REASON,
+                    reason=EvictionReason.CONSOLIDATED
+                    if self._moves.is_moving(gang_id)
+                    else EvictionReason.PREEMPTED,
                     message=f"{message}: {causes.get(gang_id, 'it starts again in room kept for it')}",
                     beneficiary=str(beneficiary),
                 )

@@ -12,15 +12,14 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from phalanx.actions import formatting
-from phalanx.actions.preemption.member_losses import RESTART_REASON, MemberLoss, MemberLosses
+from phalanx.actions.preemption.member_losses import MemberLoss, MemberLosses
 from phalanx.framework.session import Session
+from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang, RecoveryMode
 from phalanx.model.memory import LossKind
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence, Reason, Verdict
-
-REPLACE_REASON = "MemberReplaced"
 
 
 class Recovered(Struct, frozen=True):
@@ -50,7 +49,7 @@ def _help(gang: Gang, loss: MemberLoss, session: Session) -> None:
         session.refuse(gang, _held_verdict(gang, loss, held))
     restarts = loss.mode is RecoveryMode.RESTART
     if evictable and not (restarts and held):
-        reason = RESTART_REASON if restarts else REPLACE_REASON
+        reason = EvictionReason.GANG_RESTARTED if restarts else EvictionReason.MEMBER_REPLACED
         with session.statement() as statement:
             statement.evict(gang=gang, pods=evictable, reason=reason, message=_message(gang, loss))
 

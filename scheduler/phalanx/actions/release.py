@@ -13,12 +13,11 @@ from msgspec import Struct
 from phalanx.framework.session import Session
 from phalanx.framework.states import GangState
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
+from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang, complete_subgroups, missing_by_role, missing_by_subgroup
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence, Reason, Verdict
-
-EVICTION_REASON = "GangIncomplete"
 
 
 class Released(Struct, frozen=True):
@@ -70,7 +69,7 @@ def _release(gang: Gang, session: Session) -> None:
     if evictable:
         message = f"only {_reached(gang)} of {gang} got a node"
         with session.statement() as statement:
-            statement.evict(gang=gang, pods=evictable, reason=EVICTION_REASON, message=message)
+            statement.evict(gang=gang, pods=evictable, reason=EvictionReason.GANG_INCOMPLETE, message=message)
 
 
 def _held_verdict(gang: Gang, held: list[Pod]) -> Verdict:

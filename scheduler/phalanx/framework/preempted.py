@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import DisruptionMode, Gang
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
 
-EVICTION_REASON: Final = "Preempted"
-MOVED_REASON: Final = "Consolidated"
-_REASONS: Final = frozenset({EVICTION_REASON, MOVED_REASON})
+_REASONS: Final = frozenset({EvictionReason.PREEMPTED, EvictionReason.CONSOLIDATED})
 
 UNKNOWN: Final = GangId("")
 """For whom a leader before us evicted a gang."""

@@ -14,7 +14,7 @@ from msgspec import Struct
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
 from phalanx.model.certificates import Certificate
-from phalanx.model.decisions import Bind, Evict, Placement
+from phalanx.model.decisions import Bind, Evict, EvictionReason, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import (
     NO_DEVICES,
@@ -176,7 +176,7 @@ class Statement:
                 self._neighbour(pod, node, by, is_absent=True)
 
     def evict(
-        self, *, gang: Gang, pods: Sequence[Pod], reason: str, message: str, beneficiary: str = ""
+        self, *, gang: Gang, pods: Sequence[Pod], reason: EvictionReason, message: str, beneficiary: str = ""
     ) -> None:
         """Release these bound pods; what they use stays taken until they are gone."""
         self._move_gang(gang, GangState.RELEASING)

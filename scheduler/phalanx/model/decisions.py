@@ -1,6 +1,7 @@
 """What a cycle wants done. Every decision carries the cycle that took it and the cause."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -44,6 +45,21 @@ class Placement(Struct, frozen=True):
     homes: Mapping[NodeName, Mapping[str, str]] = {}
 
 
+class EvictionReason(StrEnum):
+    """Why a pod is evicted; the reason of its DisruptionTarget condition."""
+
+    GANG_INCOMPLETE = "GangIncomplete"
+    """Its gang never started and does not become complete."""
+    GANG_RESTARTED = "GangRestarted"
+    """Its gang lost members and is restarted as a whole."""
+    MEMBER_REPLACED = "MemberReplaced"
+    """It is on a lost node; its controller creates another pod."""
+    PREEMPTED = "Preempted"
+    """Another gang needs the capacity."""
+    CONSOLIDATED = "Consolidated"
+    """Its gang is moved to other nodes, where capacity is held for it."""
+
+
 class Evict(Struct, frozen=True):
     """Delete this pod, by UID, for this reason, in favour of `beneficiary` (a gang's name, may be empty)."""
 
@@ -52,7 +68,7 @@ class Evict(Struct, frozen=True):
     name: str
     gang: GangId
     cycle: int
-    reason: str
+    reason: EvictionReason
     message: str
     beneficiary: str = ""
 

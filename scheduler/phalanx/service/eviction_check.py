@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from typing import Final
 
-from phalanx.actions import release
-from phalanx.actions.preemption.member_losses import RESTART_REASON
-from phalanx.actions.recover import REPLACE_REASON
 from phalanx.cache.cache import Cache
 from phalanx.framework.lost import is_lost_with
-from phalanx.model.decisions import Evict
+from phalanx.model.decisions import Evict, EvictionReason
 
-_ANSWERS_TO_FAULTS: Final = frozenset({release.EVICTION_REASON, REPLACE_REASON, RESTART_REASON})
+_ANSWERS_TO_FAULTS: Final = frozenset(
+    {EvictionReason.GANG_INCOMPLETE, EvictionReason.MEMBER_REPLACED, EvictionReason.GANG_RESTARTED}
+)
 
 
 class CacheEvictionCheck:
@@ -51,7 +50,7 @@ class CacheEvictionCheck:
         if open_reason:
             return f"the breaker is open: {open_reason}"
         pod = self._cache.pod(eviction.pod)
-        if eviction.reason != REPLACE_REASON or pod is None or pod.node is None:
+        if eviction.reason != EvictionReason.MEMBER_REPLACED or pod is None or pod.node is None:
             return None
         state = self._cache.node_state(pod.node)
         is_lost = is_lost_with(pod, state.node if state is not None else None)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from phalanx.actions.recover import REPLACE_REASON
 from phalanx.clock import Clock
 from phalanx.kube.background_writer import BackgroundWriter, Bounds
 from phalanx.kube.client import Client
@@ -30,7 +29,7 @@ from phalanx.limits import (
     STATUS_WAITING_MAX,
 )
 from phalanx.model.api.phalanx import Counts
-from phalanx.model.decisions import Bind, CycleResult, Evict, QueueReport
+from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, QueueReport
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.reasons import Category, Reason, Verdict
@@ -131,7 +130,7 @@ class Reporter:
             self._told[placement.gang] = GangReport(placement=placement)
             self._view.touch(placement.gang)
         for eviction in result.evictions:
-            if eviction.reason != REPLACE_REASON:
+            if eviction.reason != EvictionReason.MEMBER_REPLACED:
                 self._told[eviction.gang] = self._told_of(eviction.gang, releasing=True)
             self._evicted(eviction)
         self._take_verdicts(result.verdicts)

@@ -7,9 +7,10 @@ room is needed any more is not asked: the rest of a gang would hold its own in v
 
 from collections.abc import Collection
 
-from phalanx.framework.preempted import EVICTION_REASON, is_told, stays_whole
+from phalanx.framework.preempted import is_told, stays_whole
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
+from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
@@ -30,7 +31,7 @@ def finish(session: Session, nominated: Collection[GangId]) -> dict[GangId, Gang
                 statement.evict(
                     gang=gang,
                     pods=left,
-                    reason=EVICTION_REASON,
+                    reason=EvictionReason.PREEMPTED,
                     message="evicted with the rest of its gang, of which another one needed the room",
                 )
     return found

@@ -11,19 +11,17 @@ was begun is seen on those that are left, and is finished, though its cause be g
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from msgspec import Struct
 
 from phalanx.framework.lost import is_on_lost_node
 from phalanx.framework.session import Session
 from phalanx.limits import MEMBER_FAILURE_GRACE_MS, NODE_LOSS_GRACE_MS
+from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang, RecoveryMode
 from phalanx.model.memory import LossKind, Memory
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod, PodFailure, PodPhase
-
-RESTART_REASON: Final = "GangRestarted"
 
 
 class MemberLoss(Struct, frozen=True):
@@ -108,7 +106,7 @@ def _wishes(gang: Gang) -> Iterable[tuple[LossKind, RecoveryMode, int]]:
 def _is_told_to_restart(pod: Pod, gang: Gang) -> bool:
     """Whether it was told so as a member of this gang, and not of one that had the PodGroup's name before."""
     is_of_this = pod.created >= gang.created or pod.disrupted >= gang.created
-    return pod.disruption == RESTART_REASON and is_of_this
+    return pod.disruption == EvictionReason.GANG_RESTARTED and is_of_this
 
 
 def _victims(
