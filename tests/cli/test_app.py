@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 from phalanx.cli.app import main
+from phalanx.cli.commands import BUILT_IN, GROUP, commands_for
 
 from tests.cli.conftest import Phalanx
 
@@ -34,6 +36,27 @@ def test_every_command_has_help(command: str, phalanx: Phalanx) -> None:
     done = phalanx(command, "--help")
     assert done.code == 0
     assert f"phalanx {command}" in done.out
+
+
+def test_commands_of_other_packages_are_found_by_their_entry_points(phalanx: Phalanx) -> None:
+    assert {"demo", "simulate", "drill"} <= commands_for(["--help"]).keys()
+    assert "demo" in phalanx("--help").out
+    assert phalanx("drill", "--help").code == 0
+
+
+def test_a_built_in_command_does_not_look_for_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phalanx.cli.commands.entry_points", lambda **_: pytest.fail("looked up"))
+    assert commands_for(["decide", "-f", "x"]) == BUILT_IN
+
+
+@pytest.mark.parametrize("target", ["no.such.module:COMMAND", "phalanx.cli.exits:Exit"])
+def test_a_broken_entry_point_does_not_break_the_other_commands(
+    target: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = [EntryPoint(name, value, GROUP) for name, value in (("broken", target), ("run", target))]
+    monkeypatch.setattr("phalanx.cli.commands.entry_points", lambda **_: entries)
+    assert commands_for([]) == BUILT_IN
+    assert capsys.readouterr().err.startswith("command broken: ")
 
 
 def test_it_is_a_kubectl_plugin(phalanx: Phalanx, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,10 @@
-"""The command line `phalanx`, also `kubectl phalanx`: its commands, and what their exit codes mean.
+"""The command line `phalanx`, also `kubectl phalanx`: option parsing and exit codes for all commands.
 
-A command is loaded when it is called, so that help is quick.
+A command is imported when it is called, so that help is quick.
 """
 
 import os
+import platform
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -12,39 +13,25 @@ from typing import Final
 
 from cyclopts import App, CycloptsError
 
+from phalanx.cli.commands import commands_for
 from phalanx.cli.exits import BadInput, Exit
 
 _KUBECTL_PLUGIN: Final = "kubectl-phalanx"
 
 _STDIN: Final = "/dev/stdin"
-"""A lone hyphen is an option without a name to cyclopts: it travels as this."""
-
-_COMMANDS: Final = {
-    "phalanx.cli.run:run": "Run the scheduler.",
-    "phalanx_simulator.commands.demo:demo": "Show gangs placed by the real scheduler, in three acts.",
-    "phalanx.cli.decide:decide": "Decide what would happen to the objects in some files, without a cluster.",
-    "phalanx.cli.snapshot:snapshot": "Save what a running scheduler knew and decided in its last cycle.",
-    "phalanx.cli.replay:replay": "Decide a saved cycle again and compare.",
-    "phalanx_simulator.commands.simulate:simulate": (
-        "Run the scheduler in virtual time under seeded faults, and check it."
-    ),
-    "phalanx_simulator.commands.drill:drill": (
-        "Play short acts of the scheduler with a fault at every point of them."
-    ),
-    "phalanx.cli.install:install": "Install the CRDs into a cluster, or print them.",
-    "phalanx.cli.version:version": "Print the versions of Phalanx and of what it decides with.",
-}
+"""Stands for a lone hyphen, which cyclopts parses as an option without a name."""
 
 _EXIT_CODES: Final = """\
-Exit codes: 0 done, 1 something failed or differs, 2 bad input, 3 decide did not settle, 130 interrupted.\
+Exit codes: 0 success, 1 failure or difference, 2 bad input, 3 decide did not converge, 130 interrupted.\
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code. What the user did wrong is told on standard error."""
+    """Run one command and return its exit code; errors of the user are printed to standard error."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _app()(
-            [_STDIN if each == "-" else each for each in _given(arguments)],
+        code = _app(given)(
+            [_STDIN if argument == "-" else argument for argument in given],
             exit_on_error=False,
             print_error=True,
             result_action="return_value",
@@ -58,30 +45,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        _forget_stdout()
+        _discard_stdout()
         return Exit.PIPE_CLOSED
     return code if isinstance(code, int) else Exit.OK
 
 
-def _given(arguments: Sequence[str] | None) -> Sequence[str]:
-    return sys.argv[1:] if arguments is None else arguments
+def print_versions() -> None:
+    """Print the versions of Phalanx and of the solver that it uses: equal versions decide the same."""
+    print(f"phalanx {version('phalanx-scheduler')}")
+    print(f"ortools {version('ortools')}")
+    print(f"python  {platform.python_version()}")
 
 
-def _app() -> App:
-    as_plugin = PurePath(sys.argv[0]).name == _KUBECTL_PLUGIN
+def _app(arguments: list[str]) -> App:
+    is_plugin = PurePath(sys.argv[0]).name == _KUBECTL_PLUGIN
     app = App(
-        name="kubectl phalanx" if as_plugin else "phalanx",
+        name="kubectl phalanx" if is_plugin else "phalanx",
         help="A batch scheduler for Kubernetes GPU clusters: whole gangs or nothing.",
         help_epilogue=_EXIT_CODES,
         version=lambda: version("phalanx-scheduler"),
         version_flags="--version",
         suppress_keyboard_interrupt=False,
     )
-    for target, summary in _COMMANDS.items():
-        app.command(target, name=target.rpartition(":")[2], help=summary)
+    for name, command in commands_for(arguments).items():
+        app.command(command.target, name=name, help=command.summary)
     return app
 
 
-def _forget_stdout() -> None:
-    """Nobody reads on; the interpreter must not complain when it flushes at its end."""
+def _discard_stdout() -> None:
+    """Redirect standard output to nowhere, so that the interpreter's last flush does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
