@@ -1,4 +1,4 @@
-"""Objects for a fake cluster, as the API server takes them, and a fast way to create thousands of them."""
+"""Objects of fake clusters, and bulk creation of thousands of them."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,10 @@ class CreateFailed(Exception):
 def fake_node(
     name: str, *, labels: Mapping[str, str] | None = None, allocatable: Mapping[str, str] | None = None
 ) -> Manifest:
-    """A node whose kubelet KWOK plays. `allocatable`: Kubernetes quantities, on top of a usual server's."""
+    """A node with KWOK as its kubelet.
+
+    `allocatable` adds to the resources of a typical server.
+    """
     resources = {
         "cpu": "32",
         "memory": "256Gi",
@@ -67,7 +70,7 @@ def namespace(name: str, *, labels: Mapping[str, str] | None = None) -> Manifest
 
 
 def collection_path(manifest: Manifest) -> str:
-    """Where objects of this kind are created; namespaced when the object's metadata names a namespace."""
+    """The collection path of a manifest; namespaced if its metadata names a namespace."""
     version: str = manifest["apiVersion"]
     base = _CORE_PATH if version == "v1" else f"/apis/{version}"
     space = manifest["metadata"].get("namespace")
@@ -82,7 +85,10 @@ def _plural(manifest: Manifest) -> str:
 
 
 async def create_many(session: aiohttp.ClientSession, objects: Iterable[Manifest]) -> None:
-    """Create all objects, many at once, sent in order. Raises a group with CreateFailed at a refusal."""
+    """Create objects concurrently, in order of sending.
+
+    Raises a group with CreateFailed at a refusal.
+    """
     waiting = iter(objects)
     async with asyncio.TaskGroup() as tasks:
         for _ in range(limits.BULK_CREATE_CONCURRENCY):

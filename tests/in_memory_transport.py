@@ -1,4 +1,4 @@
-"""The Transport port straight onto the embedded API server, without a network: for tests and simulations."""
+"""The Transport port directly on the embedded API server, for tests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -11,7 +11,7 @@ from phalanx_simulator.embedded.apiserver.watch_stream import WatchStream
 
 
 class InMemoryTransport:
-    """Requests are answered within the call, after one turn of the event loop."""
+    """Answers each request within the call, after one turn of the event loop."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server

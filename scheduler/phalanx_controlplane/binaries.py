@@ -1,4 +1,4 @@
-"""Finds the programs of a control plane, or builds them once from the Go module in deploy/controlplane.
+"""Finds the programs of a control plane, or builds them once from a Go module.
 
 Order: the folder named by KUBEBUILDER_ASSETS, an earlier build in the cache, PATH, a new build. The cache
 folder is keyed by the module's checksum, so another version never meets an old build. KWOK's own published
@@ -28,7 +28,7 @@ PACKAGES: Final = {
 
 
 class BinariesMissing(Exception):
-    """The programs are not there and cannot be built; the message says what to install."""
+    """The programs are missing and cannot be built; the message says what to install."""
 
 
 class Binaries(Struct, frozen=True):
@@ -120,7 +120,7 @@ def _build(*, module: Path, target: Path, progress: Progress) -> None:
 
 
 def _version_stamp(go_mod: str) -> str:
-    """Linker flags that make /version and kwok's nodeInfo say which release was built, not v0.0.0."""
+    """Linker flags with the release versions, for /version and kwok's nodeInfo."""
     kubernetes = go_modules.required_version(go_mod, KUBERNETES_MODULE)
     kwok = go_modules.required_version(go_mod, KWOK_MODULE)
     major, minor = kubernetes.removeprefix("v").split(".")[:2]

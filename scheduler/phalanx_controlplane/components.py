@@ -1,4 +1,4 @@
-"""The command line of each component and the address that says it is ready.
+"""Command lines and readiness addresses of the components.
 
 Configuration files that a component wants are written here too, into the run folder.
 """
@@ -36,7 +36,10 @@ START_ORDER: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok
 
 
 class KubeScheduler(Struct, frozen=True, kw_only=True):
-    """How the real kube-scheduler is run. With its own client limits (50/100) one would measure only them."""
+    """Settings of the real kube-scheduler.
+
+    Its default client limits (50/100) would dominate any measurement.
+    """
 
     client_qps: int = 5000
     client_burst: int = 5000
@@ -45,7 +48,10 @@ class KubeScheduler(Struct, frozen=True, kw_only=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What runs in one control plane. Flags given here win over ours."""
+    """Components of one control plane.
+
+    Flags given here override the defaults.
+    """
 
     kwok: bool = True
     stages: tuple[str, ...] = DEFAULT_STAGES
@@ -89,7 +95,7 @@ class Places(Struct, frozen=True, kw_only=True):
 
     @property
     def service_account_key(self) -> Path:
-        """What signs and checks service-account tokens."""
+        """The key that signs and verifies service-account tokens."""
         return self.run / "service-account.key"
 
     def kubeconfig(self, user: str) -> Path:
@@ -98,7 +104,10 @@ class Places(Struct, frozen=True, kw_only=True):
 
 
 def command_lines(places: Places, *, settings: Settings, stages: Path) -> dict[str, list[str]]:
-    """The flags of each wanted component, in starting order. `stages` is the folder of KWOK's stages."""
+    """Flags of each enabled component, in starting order.
+
+    `stages` is the folder of KWOK's stages.
+    """
     lease = settings.node_lease_seconds
     lines = {"etcd": etcd(places), "kube-apiserver": [*apiserver(places), *settings.apiserver_flags]}
     if settings.controller_manager:
@@ -132,7 +141,7 @@ def ready_urls(places: Places) -> dict[str, str]:
 
 
 def etcd(places: Places) -> list[str]:
-    """etcd without TLS on loopback and without fsync: its data need not outlive the machine."""
+    """etcd without TLS on loopback and without fsync: its data need not survive the machine."""
     client, peer = f"http://127.0.0.1:{places.etcd_port}", f"http://127.0.0.1:{places.etcd_peer_port}"
     return [
         "--name=local",
@@ -149,7 +158,10 @@ def etcd(places: Places) -> list[str]:
 
 
 def apiserver(places: Places) -> list[str]:
-    """RBAC as in a real cluster. Without the ServiceAccount admission: a new namespace takes pods at once."""
+    """kube-apiserver with RBAC.
+
+    Without the ServiceAccount admission, so that a new namespace takes pods at once.
+    """
     return [
         f"--etcd-servers=http://127.0.0.1:{places.etcd_port}",
         "--bind-address=127.0.0.1",
@@ -169,7 +181,7 @@ def apiserver(places: Places) -> list[str]:
 
 
 def controller_manager(places: Places, *, node_grace_seconds: int) -> list[str]:
-    """Only useful controllers, no client limit to speak of, finished pods kept."""
+    """kube-controller-manager with the needed controllers, without a client limit."""
     return [
         f"--kubeconfig={places.kubeconfig('kube-controller-manager')}",
         "--bind-address=127.0.0.1",
@@ -214,7 +226,7 @@ def _scheduler_config(places: Places, *, settings: KubeScheduler) -> dict[str, A
 
 
 def kwok(places: Places, *, stages: tuple[Path, ...], node_lease_seconds: int) -> list[str]:
-    """KWOK plays the kubelet of nodes that carry its annotation; stages and options go into one file.
+    """KWOK as kubelet of annotated nodes; stages and options go into one file.
 
     `podsOnNodeSyncParallelism` counts the workers that list the pods of a new node. Left out, KWOK 0.8.0
     starts none, and pods that were bound before it knew their node never run.

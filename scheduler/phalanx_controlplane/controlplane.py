@@ -1,4 +1,4 @@
-"""Starts and stops one control plane: etcd, kube-apiserver, then the rest at once; back the other way."""
+"""Starts and stops a control plane."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ _USERS: Final = {
 
 
 class ControlPlane:
-    """A running control plane. Any event loop may use it, several one after the other too."""
+    """A running control plane, usable from any event loop."""
 
     def __init__(self, *, run: RunFolder, places: Places, programs: dict[str, Path]) -> None:
         self.url = places.url
@@ -56,7 +56,7 @@ class ControlPlane:
         controller_manager_flags: tuple[str, ...] = (),
         progress: Progress = lambda _line: None,
     ) -> "AsyncIterator[ControlPlane]":
-        """A control plane in which every component is ready, stopped at the end; `Settings` has the meanings.
+        """Run a control plane with all components ready while the context lasts.
 
         When the body raises, the logs are kept and the exception says where. Raises BinariesMissing and
         ComponentFailed.
@@ -94,7 +94,7 @@ class ControlPlane:
         await asyncio.gather(*(self.start_component(name) for name in clients))
 
     async def _stop(self) -> None:
-        """Reverse order; whatever is only a client of the API server ends at the same time."""
+        """Stop in reverse order; clients of the API server stop together."""
         clients = [name for name in START_ORDER[2:] if name in self._processes]
         await asyncio.gather(*(self.stop_component(name) for name in clients))
         for name in reversed(START_ORDER[:2]):
@@ -104,7 +104,7 @@ class ControlPlane:
     async def start_component(
         self, name: str, *, within: float = limits.CONTROL_PLANE_START_TIMEOUT_S
     ) -> None:
-        """Start a component of this control plane and wait so many seconds at most until it is ready.
+        """Start a component and wait until it is ready.
 
         Raises ComponentFailed.
         """
@@ -118,12 +118,12 @@ class ControlPlane:
         await _wait_ready(process, url=components.ready_urls(self._places)[name], within=within)
 
     async def stop_component(self, name: str, *, kill: bool = False) -> None:
-        """Stop one component: politely, or with `kill` as a crash would."""
+        """Stop one component gracefully, or with `kill` as a crash would."""
         process = self._processes[name]
         await (process.kill() if kill else process.stop())
 
     async def restart_apiserver(self, *, kill: bool = False) -> None:
-        """Stop the API server and start it again on the same port with the same data and certificate."""
+        """Restart the API server on the same port with the same data and certificate."""
         await self.stop_component("kube-apiserver", kill=kill)
         await self.start_component("kube-apiserver")
 
@@ -132,7 +132,7 @@ class ControlPlane:
         return self._processes[name].pid
 
     def tail_logs(self, lines: int = 20) -> str:
-        """The last lines of each component's log, and whether it runs: for the message of a failing test."""
+        """The last lines of each component's log, for a failing test's message."""
         parts = [
             f"--- {name} ({'runs' if each.running else 'has ended'}; {each.log})\n{each.tail(lines)}"
             for name, each in self._processes.items()
@@ -144,7 +144,10 @@ class ControlPlane:
         return self._run.keep_logs()
 
     def session(self) -> aiohttp.ClientSession:
-        """An HTTP session of the admin; give it paths only. The caller closes it."""
+        """An HTTP session of the admin; pass paths only.
+
+        The caller closes it.
+        """
         trust = ssl.create_default_context(cafile=str(self._places.certificate))
         return aiohttp.ClientSession(
             base_url=self.url,
@@ -154,7 +157,10 @@ class ControlPlane:
         )
 
     async def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
-        """A kubeconfig of a service account, created when it is missing; its namespace must exist."""
+        """A kubeconfig of a service account, created if missing.
+
+        Its namespace must exist.
+        """
         accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
         request: dict[str, Any] = {"spec": {"expirationSeconds": 24 * 3600}}
         async with self.session() as session:

@@ -1,4 +1,4 @@
-"""Who may speak to a local API server: static tokens, the service-account key, kubeconfig files.
+"""Credentials of a local API server: static tokens, service-account key, kubeconfig files.
 
 The API server makes its own serving certificate; nothing here needs a cryptography library.
 """
@@ -16,7 +16,7 @@ _P256: Final = bytes.fromhex("06082a8648ce3d030107")
 
 
 def token() -> str:
-    """A bearer token that nobody can guess."""
+    """A random bearer token."""
     return secrets.token_urlsafe(24)
 
 
@@ -27,7 +27,10 @@ def write_token_file(path: Path, users: dict[str, tuple[str, str]]) -> None:
 
 
 def write_service_account_key(path: Path) -> None:
-    """A fresh P-256 private key as PEM: RFC 5915 without its optional public key, which Go computes."""
+    """Write a new P-256 private key as PEM.
+
+    RFC 5915 without its optional public key, which Go computes.
+    """
     scalar = secrets.randbits(255).to_bytes(32)  # below the order of the curve
     body = b"\x02\x01\x01" + _der(0x04, scalar) + _der(0xA0, _P256)
     text = base64.b64encode(_der(0x30, body)).decode()

@@ -1,4 +1,4 @@
-"""Builds programs of published Go modules, each set once, from a Go module of ours that names their versions.
+"""Builds programs of published Go modules, once per version set.
 
 The cache folder of a build is keyed by that module's checksum, so another version never meets an old build.
 """
@@ -23,7 +23,7 @@ _BUILD_FLAGS: Final = ("-mod=readonly", "-trimpath", "-buildvcs=false")
 
 
 class BuildFailed(Exception):
-    """Go did not do what was asked; the message carries the end of what it said."""
+    """The Go toolchain failed; the message carries the end of its output."""
 
 
 def can_build() -> bool:
@@ -32,7 +32,7 @@ def can_build() -> bool:
 
 
 def cache_folder(module: Path, *, name: str) -> Path:
-    """The folder of one build: a checksum of everything that decides its content. `name`: what is built."""
+    """The cache folder of one build, keyed by a checksum of its inputs."""
     digest = hashlib.sha256()
     for file in ("go.mod", "go.sum"):
         digest.update((module / file).read_bytes())
@@ -48,7 +48,9 @@ def _cache_root() -> Path:
 def build_once(
     target: Path, *, is_complete: Callable[[], bool], build: Callable[[Path], None], progress: Progress
 ) -> None:
-    """Fill `target` with `build`, unless it is complete; of many processes at once, one builds.
+    """Fill `target` with `build`, unless it is complete.
+
+    Of several processes one builds.
 
     `build` gets a folder beside the target that is renamed at the end, so that a half build is never found.
     """
@@ -82,12 +84,18 @@ def build(package: str, *, output: Path, module: Path, linker_flags: str = "-s -
 
 
 def source_folder(dependency: str, *, module: Path) -> Path:
-    """Where the source of a module that `module` requires lies in Go's module cache. Raises BuildFailed."""
+    """The source folder in Go's module cache of a dependency of `module`.
+
+    Raises BuildFailed.
+    """
     return Path(_go("list", "-m", "-f", "{{.Dir}}", dependency, module=module).strip())
 
 
 def required_version(go_mod: str, dependency: str) -> str:
-    """The version of a dependency that the text of a go.mod requires. Raises BuildFailed."""
+    """The version of a dependency in the text of a go.mod.
+
+    Raises BuildFailed.
+    """
     found = re.search(rf"^\s*(?:require )?{re.escape(dependency)} (v\S+)", go_mod, re.MULTILINE)
     if found is None:
         raise BuildFailed(f"go.mod does not require {dependency}")

@@ -1,4 +1,4 @@
-"""One program of a control plane as a child process that never outlives its owner.
+"""A component as a child process that never outlives its parent.
 
 Plain Popen and polling instead of asyncio's subprocesses: a session-wide control plane is used from many
 event loops, one for each test, and asyncio ties a process to the loop that started it.
@@ -20,7 +20,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 class ComponentFailed(Exception):
-    """A component ended, or was not ready in time; the message carries the end of its log."""
+    """A component ended or was not ready in time; the message carries the end of its log."""
 
 
 class Process:
@@ -56,13 +56,13 @@ class Process:
         return self._popen.poll() is None
 
     async def stop(self) -> None:
-        """Ask it to end, and kill it when it does not."""
+        """Terminate it; kill it if it does not end in time."""
         self._signal(signal.SIGTERM)
         if not await self._ended_within(limits.CONTROL_PLANE_STOP_TIMEOUT_S):
             await self.kill()
 
     async def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """Kill it at once, as a crash would."""
         self._signal(signal.SIGKILL)
         await self._ended_within(limits.CONTROL_PLANE_STOP_TIMEOUT_S)
 
@@ -83,7 +83,7 @@ class Process:
 
 
 def die_with_parent() -> Callable[[], None] | None:
-    """What the child does between fork and exec: ask the kernel to kill it when its parent dies."""
+    """A pre-exec hook: the kernel kills the child when its parent dies."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None, use_errno=True).prctl

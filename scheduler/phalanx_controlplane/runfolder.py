@@ -1,4 +1,4 @@
-"""The folder of one running control plane: certificates, configuration, etcd's data and the logs.
+"""The folder of a running control plane: certificates, configuration, etcd's data, logs.
 
 Its owner holds a lock on a file in it. When the owner dies without cleaning up, the lock goes with it, and
 the next start of anybody removes the folder.
@@ -41,14 +41,14 @@ class RunFolder:
             self._lock.close()
 
     def keep_logs(self) -> Path:
-        """Copy the logs to a folder that stays when this one is removed, and return that."""
+        """Copy the logs to a folder that is kept, and return its path."""
         kept = Path(tempfile.mkdtemp(prefix="phalanx-controlplane-logs-"))
         shutil.copytree(self.folder("logs"), kept, dirs_exist_ok=True)
         return kept
 
 
 def _base() -> Path:
-    """In memory where there is room, since etcd writes every change; else the usual temporary folder."""
+    """In memory if there is space, since etcd writes every change; else the temporary folder."""
     parent = Path(tempfile.gettempdir())
     if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= limits.CONTROL_PLANE_MEMORY_FREE_MIN:
         parent = _MEMORY
@@ -74,7 +74,7 @@ def _remove_stale(base: Path) -> None:
 
 
 def _lock_of_dead_owner(folder: Path) -> IO[str] | None:
-    """The lock of a folder whose owner is gone; None while it lives, or once it has removed the folder."""
+    """The lock of a folder whose owner is gone; None if it lives or the folder is removed."""
     try:
         return _try_lock(folder)
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""The simulated world: an in-memory API server, kubelets, controllers, workloads."""
+"""A simulated Kubernetes cluster, and the test equipment around it."""

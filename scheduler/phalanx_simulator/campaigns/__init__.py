@@ -1,1 +1,1 @@
-"""A realistic year of a GPU cluster: faults at published rates, jobs from a trace or of its statistics."""
+"""Realistic campaigns: faults at published rates, jobs from a trace or with its statistics."""

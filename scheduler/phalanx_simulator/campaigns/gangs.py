@@ -1,4 +1,4 @@
-"""Jobs for runs that look for bugs: many gangs, of many shapes, short enough to start and end under faults.
+"""Jobs for bug-finding runs: many gangs of many shapes, minutes long.
 
 `synthetic_jobs` has the statistics of life instead, where most jobs are single pods.
 """
@@ -23,7 +23,7 @@ _URGENT_PERCENT: Final = 10
 
 
 def gang_jobs(*, random: Random, hours: float, nodes: Iterable[Object], load: float) -> tuple[TraceJob, ...]:
-    """Jobs in order of submission, that together want the part `load` of the nodes' GPU time."""
+    """Jobs in order of submission that request the share `load` of all GPU time."""
     gpus = sum(allocatable_of(node).get(GPU, 0) for node in nodes)
     seconds = hours * 3600
     wanted = load * gpus * seconds
@@ -36,7 +36,7 @@ def gang_jobs(*, random: Random, hours: float, nodes: Iterable[Object], load: fl
 
 
 def _drawn(index: int, cluster_gpus: int, seconds: float, random: Random) -> TraceJob:
-    """No job asks for more than half of the cluster, so that it fits when a part is out."""
+    """Draw a job of at most half of the cluster, so that it fits while a part is out."""
     gpus = random.choice(_GPUS)
     pods = max(1, min(random.choice(_PODS), cluster_gpus // 2 // gpus))
     return TraceJob(

@@ -1,4 +1,4 @@
-"""A realistic campaign of faults: a Poisson process for each node and each GPU, at rates of life, scaled.
+"""A realistic fault campaign: Poisson processes per node and per GPU at published rates.
 
 Every figure and its source is in `figures`. Each fault carries `cause` in its settings: a row of Llama 3's
 table, or `correlated`, `false positive`, `flap`, `job`.
@@ -55,7 +55,7 @@ _FALSE_TYPES: Final = tuple(type_ for type_ in HEALTHY_STATUS if type_ != "Ready
 
 
 def campaign(*, random: Random, nodes: Iterable[Object], hours: float, scale: float) -> tuple[Fault, ...]:
-    """The faults of so many hours, in order of time. `nodes`: manifests; `scale`: 1 as in life, 10, 100.
+    """The faults of `hours`, in order of time.
 
     A node that is out cannot fail again: what would have hit it hits another one, again rather a lemon.
     """
@@ -69,7 +69,7 @@ def campaign(*, random: Random, nodes: Iterable[Object], hours: float, scale: fl
 
 
 def lemon_factors(count: int, random: Random) -> list[float]:
-    """How much more often than the average node each one fails; the mean is 1.
+    """Failure rate of each node relative to the average; the mean is 1.
 
     Each node gets the mean of an equal slice of the lognormal distribution, in a drawn order: so the share of
     the worst ones is that of the distribution for every seed and however few nodes there are.
@@ -109,7 +109,7 @@ def _node_faults(site: Site, *, random: Random, seconds: float, scale: float) ->
 
 
 def _who_is_up(arrival: _Arrival, out_until: Mapping[str, float], others: list[str]) -> _Arrival | None:
-    """The arrival, at the first other node that is up where its own is out; None where they are out too."""
+    """Move an arrival to the next node that is up; None if none is."""
     for node in (arrival.node, *others):
         if arrival.at_s >= out_until.get(node, 0.0):
             return _Arrival(arrival.at_s, node)
@@ -117,7 +117,7 @@ def _who_is_up(arrival: _Arrival, out_until: Mapping[str, float], others: list[s
 
 
 def _of_node(arrival: _Arrival, site: Site, random: Random) -> list[Fault]:
-    """What comes over a node at that moment: the fault, and perhaps a time of flapping after its repair."""
+    """The fault of a node at that moment, with optional flapping after the repair."""
     lot = random.random()
     if lot < CORRELATED:
         return [_correlated(arrival, site, random)]
@@ -146,7 +146,7 @@ def _fault(arrival: _Arrival, outcome: Outcome, cause: str, random: Random) -> F
 
 
 def _correlated(arrival: _Arrival, site: Site, random: Random) -> Fault:
-    """A switch takes all nodes of the narrowest domain with it, a power feed those of a block."""
+    """Faults of a switch (narrowest domain) or a power feed (a block)."""
     kind, depth = random.choice((("switch-out", -1), ("power-out", site.depth_of("power", "block"))))
     targets = site.domain_of(arrival.node, depth)
     settings: dict[str, Setting] = {CAUSE: CORRELATED_CAUSE, "each": "node-lost", "within_s": _WITHIN_S}
@@ -169,7 +169,7 @@ def _flap(fault: Fault, random: Random) -> Fault:
 
 
 def _job_faults(nodes: list[Object], *, random: Random, seconds: float, scale: float) -> list[Fault]:
-    """Failures that come with work: each GPU has the same hazard, and idle ones hurt nobody."""
+    """Failures of running work: each GPU has the same hazard rate, idle GPUs have none."""
     per_second = JOB_FAULTS_PER_GPU_DAY * scale / SECONDS_PER_DAY
     return [
         _fault(_Arrival(at_s, node["metadata"]["name"]), _job_outcome(random), JOB_CAUSE, random)

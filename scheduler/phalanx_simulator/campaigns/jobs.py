@@ -1,4 +1,4 @@
-"""The work of a campaign: jobs of a trace file, or drawn with the statistics of one, and their manifests."""
+"""Jobs of a campaign: read from a trace or drawn with its statistics; their manifests."""
 
 import csv
 import math
@@ -34,14 +34,14 @@ _RETRIES: Final = 10_000
 
 
 class TraceError(ValueError):
-    """A trace file that cannot be read; the message names file, line and field."""
+    """A trace file cannot be read; the message names file, line and field."""
 
     def __init__(self, path: Path, line: int, field: str, why: str) -> None:
         super().__init__(f"{path}, line {line}, {field}: {why}")
 
 
 class TraceJob(Struct, frozen=True):
-    """One job: `pods` pods of `gpus_per_pod` GPUs that start together, a gang where there are several.
+    """A job of `pods` pods with `gpus_per_pod` GPUs each; several pods form a gang.
 
     submit_s: seconds since the start. run_s: until it ends, once all run. exit_code: 0 where it ends well.
     urgent: of higher priority than the others.
@@ -58,12 +58,12 @@ class TraceJob(Struct, frozen=True):
 
     @property
     def gpu_seconds(self) -> float:
-        """What it takes of a cluster."""
+        """GPU time that the job uses."""
         return self.pods * self.gpus_per_pod * self.run_s
 
 
 def read_trace(path: Path, *, gpus_per_pod: int = _GPUS_PER_POD) -> tuple[TraceJob, ...]:
-    """The jobs of a CSV file in order of submission, the first at 0 s. All of them end well.
+    """Read the jobs of a CSV file in order of submission, the first at 0 s.
 
     Columns: timestamp (ISO 8601, UTC), duration (seconds), num_gpus, cluster (becomes the queue); others are
     ignored. `gpus_per_pod` is the most that one pod holds. Raises TraceError, and OSError.
@@ -146,7 +146,7 @@ def _shape(gpus: int, gpus_per_pod: int) -> tuple[int, int]:
 def synthetic_jobs(
     *, random: Random, hours: float, nodes: Iterable[Object], load: float, gpus_per_pod: int = _GPUS_PER_POD
 ) -> tuple[TraceJob, ...]:
-    """Jobs with the statistics of `philly`, in order of submission within so many hours.
+    """Draw jobs with the statistics of `philly`, in order of submission.
 
     load: the GPU time that they want, as a part of what the nodes (manifests) have in these hours; 1 is just
     too much. No job is larger than the cluster; one that would run longer than the hours runs so long.
@@ -167,7 +167,7 @@ def synthetic_jobs(
 def fitted(
     jobs: Sequence[TraceJob], *, random: Random, hours: float, nodes: Iterable[Object], load: float
 ) -> tuple[TraceJob, ...]:
-    """A stretch of a trace, from a job drawn by lot, with its times drawn together to so many hours.
+    """Cut a random stretch out of a trace and scale its times to `hours`.
 
     It is as long as the load wants, or the rest of the trace. What is too large or too long for the cluster
     and the hours is treated as in `synthetic_jobs`.
@@ -197,7 +197,7 @@ def _gpus_of(nodes: Iterable[Object]) -> int:
 
 
 def _submissions(random: Random, seconds: float) -> Iterator[tuple[float, str]]:
-    """Times and tenants without end: bursts begin at any time, and a burst is one tenant's."""
+    """Endless submission times and tenants; each burst belongs to one tenant."""
     tenants = range(1, len(philly.JOBS_BY_TENANT) + 1)
     while True:
         now = random.uniform(0, seconds)
@@ -237,7 +237,7 @@ def priority_classes(jobs: Iterable[TraceJob]) -> tuple[Object, ...]:
 
 
 def manifests(job: TraceJob, *, namespace: str = "default") -> tuple[Object, ...]:
-    """What its user creates: a PodGroup where there are several pods, and the Job. Queues come from `queues`.
+    """The manifests of a job: the Job, and a PodGroup if it has several pods.
 
     A job that ends badly does so once, its Job fails then; one that ends well is retried whatever happens.
     """

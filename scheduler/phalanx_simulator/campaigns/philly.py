@@ -1,4 +1,4 @@
-"""The statistics of a real job trace: 82,247 jobs of Microsoft's Philly cluster, September to December 2017.
+"""Statistics of Microsoft's Philly trace: 82,247 jobs, September to December 2017.
 
 Measured by us on the data set of msr-fiddle/philly-traces (CC-BY-4.0) in the form that siasosp23/artifacts
 publishes: submit time, duration, GPUs, virtual cluster. 93.2 % of the jobs want one GPU, but the 2 % that
@@ -115,12 +115,15 @@ def duration_s(gpus: int, random: Random) -> float:
 
 
 def burst_size(random: Random) -> int:
-    """How many jobs come one upon another."""
+    """Draw the number of jobs of a burst."""
     return round(drawn(_BURSTS, random))
 
 
 def ends_badly(run_s: float, random: Random) -> bool:
-    """Whether a job of that duration fails: so likely that 43.4 % of all do, 73 % of these early."""
+    """Draw whether a job of that duration fails.
+
+    Of all jobs 43.4 % fail, 73 % of these early.
+    """
     if run_s <= _EARLY_S:
         return random.random() < _ABNORMAL * _ABNORMAL_EARLY / _EARLY
     return random.random() < _ABNORMAL * (1 - _ABNORMAL_EARLY) / (1 - _EARLY)

@@ -1,4 +1,4 @@
-"""The published figures by which the campaign's faults come, and what each cause does to a simulated cluster.
+"""Published failure rates, and the simulated fault that each cause maps to.
 
 | figure | source |
 | --- | --- |
@@ -65,7 +65,7 @@ _REPLACEMENT_DAYS: Final = (1.0, 5.0)
 
 
 def repair_s(repair: Repair, random: Random) -> float:
-    """A repair time: lognormal about its median, or one to five days for a replacement."""
+    """Draw a repair time: lognormal about its median, or one to five days for a replacement."""
     if repair is Repair.NONE:
         return 0.0
     if repair is Repair.REPLACEMENT:
@@ -74,7 +74,7 @@ def repair_s(repair: Repair, random: Random) -> float:
 
 
 class Outcome(Struct, frozen=True):
-    """What a cause does: a kind of fault with drawn settings, and the repair that it takes."""
+    """The simulated fault of a cause, its settings, and its repair time."""
 
     kind: str
     repair: Repair

@@ -1,4 +1,4 @@
-"""A cluster for work that uses all that queues can do: a tree of them, budgets, nodes whose GPUs are shared.
+"""A cluster that uses all queue features: a queue tree, budgets, shared GPUs.
 
 What a run has of it is drawn by its seed: guarantees and limits, orders, backfill, cells, moves.
 """
@@ -34,7 +34,7 @@ _HEALTHY: Final = {"a": 4, "b": 12}
 
 
 def sharing(nodes: Iterable[Object]) -> tuple[Object, ...]:
-    """The nodes, of which each sixth gives shares of its GPUs to pods, and no whole ones."""
+    """Nodes of which every sixth offers GPU shares instead of whole GPUs."""
     return tuple(
         _sharing(node) if index % _NODES_PER_SHARING_NODE == _NODES_PER_SHARING_NODE - 1 else node
         for index, node in enumerate(nodes)
@@ -53,7 +53,7 @@ def _sharing(node: Object) -> Object:
 
 
 def tree(random: Random, *, gpus: int) -> tuple[Object, ...]:
-    """The Queues of `tenants.QUEUES` and the one around two of them, for a cluster of so many GPUs."""
+    """The Queues of `tenants.QUEUES` and their common parent, sized for the cluster's GPUs."""
     backfill = random.choice((None, None, "Easy", "Conservative"))
     cells = random.choice((None, None, [{"level": "rack", "count": 1}]))
     language_limit = random.choice((None, _part(gpus, 4)))
@@ -96,7 +96,7 @@ def _queue(name: str, **wishes: Any) -> Object:
 
 
 def budgets() -> tuple[Object, ...]:
-    """Each over the pods of several gangs, so that some of them may be evicted at a time and not all."""
+    """PodDisruptionBudgets over pods of several gangs that allow some evictions at a time."""
     return tuple(
         {
             "apiVersion": "policy/v1",
@@ -114,7 +114,7 @@ def priority_classes() -> tuple[Object, ...]:
 
 
 def config(random: Random) -> SchedulerConfig:
-    """Moves in two runs of three, after a rest as short as the runs; past use and age count in some."""
+    """Scheduler configuration: moves in two of three runs; decayed usage and age in some."""
     moves = (ActionName.CONSOLIDATE,) if random.randrange(3) else ()
     ageing = {"everySeconds": 60, "step": 100, "upTo": 500}
     return SchedulerConfig(

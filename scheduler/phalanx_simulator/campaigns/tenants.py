@@ -1,4 +1,4 @@
-"""Gangs of tenants who use all that PodGroups can ask of queues.
+"""Gangs of tenants that use all PodGroup features that concern queues.
 
 Some have members that may come later, or members that do not exist yet and for which room is reserved; some
 say how long they run, by when they want to start, how they may be evicted, how they recover; some ask for
@@ -72,7 +72,10 @@ _GUARDS: Final = (*(None,) * 4, "a", "b")
 
 
 class Arrival(Struct, frozen=True):
-    """Objects that a tenant creates together, so many seconds after jobs began to come."""
+    """Objects that a tenant creates together.
+
+    `at_s` counts from the first submission.
+    """
 
     at_s: float
     manifests: tuple[Object, ...]
@@ -93,7 +96,7 @@ class _Gang(Struct, frozen=True):
 def arrivals(
     *, random: Random, hours: float, nodes: Iterable[Object], load: float, began_s: float
 ) -> Iterator[Arrival]:
-    """Gangs that together want the part `load` of the nodes' GPU time, some of them in bursts.
+    """Gangs that request the share `load` of all GPU time, some of them in bursts.
 
     `began_s`: simulated seconds at which jobs begin to come, for those that name a time.
     """
@@ -109,7 +112,7 @@ def arrivals(
 
 
 def _drawn(index: int, submit_s: float, cluster_gpus: int, seconds: float, random: Random) -> _Gang:
-    """No gang asks for more than half of the cluster, so that it fits when a part is out."""
+    """Draw a gang of at most half of the cluster, so that it fits while a part is out."""
     kind, gpus = random.choice(_KINDS), random.choice(_GPUS)
     pods = max(1, min(random.choice(_PODS), cluster_gpus // 2 // gpus))
     return _Gang(
@@ -142,7 +145,7 @@ def _arrivals_of(gang: _Gang, random: Random, began_s: float) -> Iterator[Arriva
 
 
 def _reserved(gang: _Gang, spec: Object, labels: dict[str, str], random: Random) -> Iterator[Arrival]:
-    """A driver, and later its executors: at least one of them has its room reserved from the start on."""
+    """A driver and, later, its executors; capacity for at least one is reserved from the start."""
     executors = max(1, gang.pods - 1)
     least = random.randint(1, executors)
     roles = [
@@ -167,7 +170,7 @@ def _job(
     *,
     role: str = "",
 ) -> Object:
-    """Tried until it is done: what breaks it is the simulator."""
+    """A Job with a large backoffLimit, since the simulator breaks it often."""
     named = {"priorityClassName": spec["priorityClassName"]} if "priorityClassName" in spec else {}
     made = job(
         name, members=members, group=gang.name, role=role, requests=_requests(gang), run_s=run_s, **named
@@ -183,7 +186,10 @@ def _requests(gang: _Gang) -> dict[str, str]:
 
 
 def _wishes(gang: _Gang, random: Random, began_s: float) -> Object:
-    """What its PodGroup asks for beyond members. Drawn in one order whatever comes of it."""
+    """Optional PodGroup fields.
+
+    All are drawn in a fixed order, so that one choice does not shift the others.
+    """
     topology, recovery = random.choice(_TOPOLOGIES), random.choice(_RECOVERIES)
     priority, policy = random.choice(_PRIORITIES), random.choice(_POLICIES)
     disruption, runtime = random.choice(_DISRUPTIONS), _runtime(gang, random)
@@ -202,7 +208,7 @@ def _wishes(gang: _Gang, random: Random, began_s: float) -> Object:
 
 
 def _runtime(gang: _Gang, random: Random) -> dict[str, str] | None:
-    """An estimate that may be wrong either way; some say nothing, and some what they take at most."""
+    """A runtime estimate: absent, too low, too high, or an upper bound."""
     guess = max(1, round(gang.run_s * random.lognormvariate(0, 0.5)))
     lot = random.randrange(4)
     if not lot:

@@ -1,4 +1,4 @@
-"""`phalanx demo`: gangs placed by the real scheduler, in three acts of one screen each."""
+"""`phalanx demo`: gangs placed by the real scheduler, in three acts."""
 
 import asyncio
 import shutil
@@ -25,7 +25,7 @@ _ACTS: Final = (1, 2, 3)
 
 
 class _Request(Struct, frozen=True):
-    """What to play, on what, and where it is shown and logged."""
+    """Acts to show, cluster, console and log folder."""
 
     cluster: "ClusterKind"
     acts: tuple[int, ...]
@@ -89,7 +89,10 @@ def _require_control_plane() -> None:
 
 
 async def _perform(request: _Request) -> None:
-    """Set the stage and play the acts on it. Raises DemoFailed at the first that comes out otherwise."""
+    """Set up the clusters and run the acts.
+
+    Raises DemoFailed at the first unexpected result.
+    """
     from phalanx.observe.logs import configure_logs
 
     from phalanx_simulator.demos.environment import set_up
@@ -123,7 +126,7 @@ async def _play(number: int, stage: "Stage") -> None:
 
 
 def _first(failures: BaseExceptionGroup[Exception]) -> Exception:
-    """The first failure itself: each task group that it came through has wrapped it once."""
+    """The first failure, without the groups around it."""
     first = failures.exceptions[0]
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
@@ -138,7 +141,10 @@ def _console() -> "Console":
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """For kubeconfigs and logs. It stays only after a failure, which then says where it is."""
+    """A folder for kubeconfigs and logs.
+
+    It is kept only after a failure, whose notes name it.
+    """
     path, keep = Path(tempfile.mkdtemp(prefix="phalanx-demo-")), False
     try:
         yield path
@@ -152,7 +158,7 @@ def _folder() -> Iterator[Path]:
 
 
 def _tell(failures: BaseExceptionGroup[Exception]) -> None:
-    """Each failure with the notes on where its logs are, on standard error."""
+    """Print each failure with its notes on standard error."""
     lines: list[str] = []
     for failure in failures.exceptions:
         if isinstance(failure, BaseExceptionGroup):

@@ -1,4 +1,4 @@
-"""`phalanx drill`: acts of the scheduler, with a fault at every point where one can be; and under load."""
+"""`phalanx drill`: operations of the scheduler with a fault at each point, and load tests."""
 
 import shlex
 import sys
@@ -29,7 +29,7 @@ Drill = Literal["crashes", "replies", "races", "views", "load"]
 
 
 class Tally(Struct):
-    """Plans of one drill: how many were played, what went wrong in which, which rare paths were reached."""
+    """Result of a drill: plans run, failures by plan, coverage counts."""
 
     drill: str
     played: int = 0
@@ -38,7 +38,7 @@ class Tally(Struct):
 
 
 class _Share(Struct, frozen=True):
-    """One process's part of the plans of a drill: one in `every`, and of these one in `jobs`.
+    """One process's part of a drill's plans: one in `every`, and of these one in `jobs`.
 
     `plan`: of these only the one of this name.
     """
@@ -191,7 +191,7 @@ def _play_share(share: _Share) -> Tally:
 
 
 def command_of(plan: "Playable", *, drill: str, seed: int, full: bool) -> str:
-    """What plays this plan, and no other one."""
+    """The shell command that runs exactly this plan."""
     from phalanx_simulator.drills.plan import Plan
 
     act = ("--act", plan.act.name) if isinstance(plan, Plan) else ()

@@ -1,4 +1,4 @@
-"""How far long work has come, on standard error: a bar on a terminal, elsewhere a line now and then."""
+"""Progress on standard error: a bar on a terminal, else a line now and then."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +10,10 @@ _LINE_EVERY_S: Final = 30.0
 
 @contextmanager
 def progress(what: str, *, total: float | None) -> Iterator[Callable[[float], None]]:
-    """Call what this gives with how much is done. `total` None: nobody knows how much there is."""
+    """Yields a function that takes the amount done.
+
+    `total` is None where it is unknown.
+    """
     if not sys.stderr.isatty():
         yield _lines(what, total)
         return
@@ -23,7 +26,7 @@ def progress(what: str, *, total: float | None) -> Iterator[Callable[[float], No
 
 
 def _lines(what: str, total: float | None) -> Callable[[float], None]:
-    """Short work says nothing."""
+    """Print a line every _LINE_EVERY_S; short work prints nothing."""
     from phalanx.clock import SystemClock
 
     clock = SystemClock()

@@ -1,4 +1,4 @@
-"""`phalanx simulate`: the production scheduler in virtual time, under seeded faults, all of it checked."""
+"""`phalanx simulate`: the production scheduler in virtual time under seeded faults, with all checks."""
 
 import math
 import shlex
@@ -113,7 +113,10 @@ def _range(seed: int | None, seeds: str | None) -> tuple[int, int]:
 
 
 def _read_trace(trace: Path | None, *, nodes: int) -> "tuple[TraceJob, ...]":
-    """Jobs that are too large for the cluster are left out later; all of them must not be."""
+    """Read the trace.
+
+    Jobs larger than the cluster are left out later; one at least must fit.
+    """
     from phalanx_simulator.campaigns.jobs import TraceError, read_trace
     from phalanx_simulator.runs.scenarios import GPUS_PER_NODE
 
@@ -194,11 +197,11 @@ def _tell(at_s: float, line: str) -> None:
 
 
 def _say_nothing(_at_s: float, _line: str) -> None:
-    """Nobody asked for events."""
+    """Ignore events."""
 
 
 def command(request: "Request", trace: Path | None) -> str:
-    """What to type in a shell for the same run, to the last bit."""
+    """The shell command that repeats this run exactly."""
     words = [
         "phalanx simulate",
         f"--seed {request.seed} --nodes {request.nodes} --hours {request.hours!r}",

@@ -1,4 +1,4 @@
-"""Processes that compute for a command, and end with it."""
+"""Worker processes of a command; they end with it."""
 
 import os
 import signal
@@ -19,7 +19,9 @@ _SHOW_CURSOR = "\x1b[?25h"
 def workers(
     count: int, *, prepare: Callable[..., None] | None = None, given: tuple[Any, ...] = ()
 ) -> Iterator[ProcessPoolExecutor]:
-    """So many processes. When the command is interrupted, ends or is killed, they end in mid-computation.
+    """A pool of worker processes.
+
+    They end in mid-computation when the command is interrupted, ends or is killed.
 
     `prepare` is called with `given` in each of them first.
     """
@@ -48,7 +50,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def leaving_at_once() -> Iterator[None]:
-    """Ctrl-C ends this process there and then: it only computes, and there is nothing to close.
+    """End this process at Ctrl-C without an exception.
 
     An exception could come up at any place of a computation, also where somebody takes it for his own.
     """

@@ -1,1 +1,1 @@
-"""The acts of `phalanx demo`, one file each, and what they share: clusters, jobs, the tree, drawing."""
+"""The acts of `phalanx demo`, one file each, and their common parts."""

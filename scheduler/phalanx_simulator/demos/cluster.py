@@ -1,4 +1,4 @@
-"""One cluster of the demo through its API: what is there now, and the few verbs that the acts need."""
+"""A cluster of the demo, accessed through its API."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -30,7 +30,7 @@ WITH_CRDS = ("Pod", "PodGroup", "Topology", "Node")
 
 
 class DemoCluster:
-    """A cluster that is followed: reading is local, writing goes to its API server."""
+    """A watched cluster: reads are local, writes go to its API server."""
 
     def __init__(self, client: Client, *, kinds: Iterable[str], kubeconfig: Path) -> None:
         self.client = client
@@ -41,7 +41,7 @@ class DemoCluster:
         self._change = asyncio.Event()
 
     async def follow(self) -> None:
-        """Follow the cluster until cancelled."""
+        """Watch the cluster until cancelled."""
         metrics, jitter = Metrics(), seeded_random(0).random
         async with asyncio.TaskGroup() as tasks:
             for kind in self._objects:
@@ -73,13 +73,16 @@ class DemoCluster:
         return max(found, key=lambda event: str(event["eventTime"]), default=None)
 
     async def changed(self, *, within: float) -> None:
-        """Return at the next change of anything, at the latest after so many seconds."""
+        """Return at the next change, or after `within` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._change.wait()
 
     async def until(self, look: Callable[[], T | None], *, what: str) -> T:
-        """What `look` gives as soon as that is not None. Raises DemoFailed after DEMO_STEP_TIMEOUT_S."""
+        """The first result of `look` that is not None.
+
+        Raises DemoFailed after DEMO_STEP_TIMEOUT_S.
+        """
 
         async def answer() -> T | None:
             return look()
@@ -87,7 +90,7 @@ class DemoCluster:
         return await self.until_answered(answer, what=what)
 
     async def until_answered(self, ask: Callable[[], Awaitable[T | None]], *, what: str) -> T:
-        """As `until`, for what must be asked of the API server."""
+        """As `until`, for an asynchronous `ask`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DEMO_STEP_TIMEOUT_S
         while (found := await ask()) is None:
@@ -102,13 +105,13 @@ class DemoCluster:
     # --- writing -------------------------------------------------------------------------------------------
 
     async def create(self, *manifests: Manifest) -> None:
-        """One after the other, each when the one before it exists."""
+        """Create objects one after the other."""
         for manifest in manifests:
             path = KINDS[manifest["kind"]].path(namespace=manifest["metadata"].get("namespace", ""))
             await self.client.create(path, msgspec.json.encode(manifest), timeout=WRITE_TIMEOUT_S)
 
     async def create_nodes(self, *manifests: Manifest) -> None:
-        """Create nodes, marked for KWOK to play their kubelets, and wait until pods may run on all."""
+        """Create nodes with KWOK's annotation, and wait until they are ready."""
         for manifest in manifests:
             metadata = {**manifest["metadata"], "annotations": {FAKE_NODE_ANNOTATION: "fake"}}
             await self.create({**manifest, "metadata": metadata})
@@ -125,7 +128,7 @@ class DemoCluster:
         await self.client.patch(path, msgspec.json.encode(change), how=Patch.MERGE, timeout=WRITE_TIMEOUT_S)
 
     async def clear(self) -> None:
-        """Remove everything that acts create, and wait until it is gone."""
+        """Delete all objects of the watched kinds, and wait until they are gone."""
         for kind in self._objects:
             await self._clear_kind(kind)
 
@@ -155,7 +158,7 @@ class DemoCluster:
 
 @asynccontextmanager
 async def following(kubeconfig: Path, *, kinds: Iterable[str]) -> AsyncIterator[DemoCluster]:
-    """Connect to a cluster and follow it while the context lasts."""
+    """Connect to a cluster and watch it while the context lasts."""
     async with connect(kubeconfig=str(kubeconfig)) as reached:
         transport = reached.transport()
         cluster = DemoCluster(Client(transport), kinds=kinds, kubeconfig=kubeconfig)

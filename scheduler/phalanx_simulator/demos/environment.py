@@ -1,4 +1,4 @@
-"""Where the acts are played: one or two clusters, with the scheduler running on one of them.
+"""Clusters of the demo: one or two, with the scheduler running on one of them.
 
 Embedded clusters live in this process and are reached over HTTP on loopback. With KWOK they are real control
 planes: etcd, kube-apiserver, kube-controller-manager, and fake nodes.
@@ -32,7 +32,10 @@ _POD_BY_POD_NAMES: Final = {
 
 
 class Stage(Struct, frozen=True):
-    """What acts play on. `pod_by_pod` is there when act 1 is played; its name says what schedules on it."""
+    """The clusters of the demo.
+
+    `pod_by_pod` exists for act 1; its name describes its scheduler.
+    """
 
     console: Console
     phalanx: DemoCluster
@@ -44,7 +47,7 @@ class Stage(Struct, frozen=True):
 async def set_up(
     kind: ClusterKind, *, console: Console, folder: Path, with_pod_by_pod: bool
 ) -> AsyncIterator[Stage]:
-    """Clusters without nodes, and Phalanx leading on one. `folder` takes kubeconfigs and logs.
+    """Start clusters without nodes, and Phalanx on one of them.
 
     Raises BinariesMissing where there is no control plane for KWOK and none can be built.
     """

@@ -1,4 +1,4 @@
-"""A cluster on a tree of spines and racks, busy in part, and what its API says runs where."""
+"""A cluster on a tree of spines and racks, partly busy, and its usage by node."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -28,7 +28,7 @@ _USUAL_LOAD: Final = (0, 0, 2, 4, 4, 6, 8, 8)
 
 
 class Shape(Struct, frozen=True):
-    """How large the tree is and which lots make it busy."""
+    """Size of the tree, and the seed of its load."""
 
     spines: int
     racks: int
@@ -37,14 +37,14 @@ class Shape(Struct, frozen=True):
 
 
 class NodeUse(Struct, frozen=True):
-    """Whose the GPUs of a node are: for each role of the gang those of each of its pods, those of others."""
+    """GPU usage of a node: by role and pod of the gang, and by other pods."""
 
     gang: Mapping[str, tuple[int, ...]]
     others: int
 
     @property
     def free(self) -> int:
-        """GPUs that nobody has."""
+        """Free GPUs."""
         return GPUS - self.others - sum(sum(gpus) for gpus in self.gang.values())
 
 
@@ -53,7 +53,7 @@ Tree = Mapping[str, Mapping[str, Sequence[NodeUse]]]
 
 
 async def create_fabric(cluster: DemoCluster, shape: Shape) -> None:
-    """The Topology, its nodes, and pods of others that run on them."""
+    """Create the Topology, its nodes, and running pods of other users."""
     levels = [{"name": name, "nodeLabel": label} for name, label in LEVELS.items()]
     topology = {
         "apiVersion": API_VERSION,
@@ -93,7 +93,7 @@ def _pods_of_others(nodes: Iterable[str], *, seed: int) -> Iterator[Manifest]:
 
 
 def tree_of(cluster: DemoCluster, *, gang: str) -> Tree:
-    """The nodes by spine and rack, and whose their GPUs are, as the API shows them."""
+    """GPU usage by spine and rack, as the API shows it."""
     uses: dict[str, list[Pod]] = {}
     for pod in cluster.pods():
         uses.setdefault(pod.spec.node_name, []).append(pod)

@@ -1,5 +1,5 @@
-"""What ends the demo early."""
+"""The error that ends the demo."""
 
 
 class DemoFailed(Exception):
-    """An act did not come out as it says; the message is what was seen instead."""
+    """The demo did not show the expected result; the message says what happened instead."""

@@ -1,4 +1,4 @@
-"""The training jobs of act 1: their manifests, and the controller that lets a whole job train and end."""
+"""The training jobs of act 1: manifests, and the controller that completes whole jobs."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -28,14 +28,17 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 
 class JobTimes(Struct):
-    """When a job began to train and when all its pods had succeeded, in seconds; None is not yet."""
+    """When a job began to train and when all its pods had succeeded, in seconds."""
 
     started: float | None = None
     finished: float | None = None
 
 
 class TrainingJobs:
-    """Five jobs on one cluster. A job trains while all its pods run; after a second of that they succeed."""
+    """Five jobs on one cluster.
+
+    A job trains while all its pods run; its pods succeed after a second.
+    """
 
     def __init__(self, cluster: DemoCluster, *, scheduler: str) -> None:
         self.cluster = cluster
@@ -53,7 +56,7 @@ class TrainingJobs:
 
     @property
     def finished(self) -> int:
-        """How many jobs have ended well."""
+        """Number of jobs that have succeeded."""
         return sum(times.finished is not None for times in self.times.values())
 
     def pods_of(self, job: str) -> list[Pod]:
@@ -66,17 +69,20 @@ class TrainingJobs:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more will happen, for better or worse."""
+        """Whether nothing more will happen."""
         return self.finished == len(JOBS) or self.deadlocked_at is not None
 
     async def prepare(self) -> None:
-        """Three nodes of three slots; where the scheduler knows gangs, a PodGroup for each job."""
+        """Create three nodes of three slots and, for Phalanx, a PodGroup for each job."""
         await self.cluster.create_nodes(*(workloads.node(name, gpus=0, cpu="3") for name in NODES))
         if self._knows_gangs:
             await self.cluster.create(*(_pod_group(job) for job in JOBS))
 
     async def run(self, *, until: Callable[[], bool]) -> None:
-        """Create all pods, let jobs train and end, until `until` holds. Raises DemoFailed."""
+        """Create all pods, and complete jobs, until `until` holds.
+
+        Raises DemoFailed.
+        """
         self._began = asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.cluster.create(*self._pods()))
@@ -92,7 +98,7 @@ class TrainingJobs:
         return self._scheduler == DEFAULT_SCHEDULER_NAME
 
     def _pods(self) -> Iterator[Manifest]:
-        """The first pod of each job, then the second of each, and so on: as five users who submit at once."""
+        """The first pod of each job, then the second of each, as five users who submit at once."""
         members = [f"{role}-{index}" for role, count in ROLES.items() for index in range(count)]
         for member in members:
             for job in JOBS:
@@ -117,7 +123,7 @@ class TrainingJobs:
             self.deadlocked_at = self.seconds
 
     def _is_deadlocked(self) -> bool:
-        """All pods exist, incomplete jobs hold every slot, and each waiting pod was refused.
+        """Whether incomplete jobs hold every slot and each waiting pod was refused.
 
         No job gives back a slot before it is whole, and none can become whole: so it stays.
         """

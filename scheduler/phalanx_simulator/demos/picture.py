@@ -1,4 +1,4 @@
-"""Draws a tree of racks with one sign for each GPU, and says in words how good a placement is. Pure."""
+"""Draws a tree of racks with one sign for each GPU, and describes a certificate."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -22,7 +22,7 @@ _DOMAINS: Final = "domains:"
 
 
 def picture(tree: Tree, *, roles: Sequence[str]) -> list[Text]:
-    """A line for each rack below its spine, with the pods of the gang in it at its end."""
+    """A line for each rack below its spine, with the gang's pods at its end."""
     lines: list[Text] = []
     for spine, racks in tree.items():
         free = [node.free for nodes in racks.values() for node in nodes]
@@ -33,7 +33,7 @@ def picture(tree: Tree, *, roles: Sequence[str]) -> list[Text]:
 
 
 def legend(roles: Mapping[str, str]) -> Text:
-    """What the signs mean; `roles` says for each role what a pod of it is."""
+    """The legend; `roles` describes a pod of each role."""
     parts: list[str | tuple[str, str]] = ["one sign is one GPU:  "]
     for role, words in roles.items():
         parts += [(_letter(role), _style(role, list(roles))), f" {words}   "]
@@ -42,7 +42,7 @@ def legend(roles: Mapping[str, str]) -> Text:
 
 
 def certificate_in_words(certificate: CertificateStatus) -> str:
-    """How many domains of each level the gang spans, whether fewer are possible, and who says so."""
+    """The number of domains of each level, and whether it is proven minimal."""
     counts = [
         _count(term.removeprefix(_DOMAINS), value)
         if value == bound
@@ -60,7 +60,10 @@ def certificate_in_words(certificate: CertificateStatus) -> str:
 
 
 def is_fewest(certificate: CertificateStatus) -> bool:
-    """Whether no placement spans fewer domains; whether one is tighter, or cheaper, is another question."""
+    """Whether no placement spans fewer domains.
+
+    Tightness and cost are not compared.
+    """
     counted = max(
         [at for at, term in enumerate(certificate.terms, 1) if term.startswith(_DOMAINS)], default=0
     )

@@ -31,7 +31,10 @@ _STORY: Final = (
 
 
 async def play(stage: Stage) -> str:
-    """Place it, draw where it went, and say how good that is. Raises DemoFailed."""
+    """Place the gang, draw it, and describe its certificate.
+
+    Raises DemoFailed.
+    """
     cluster, console = stage.phalanx, stage.console
     console.print(_STORY, end="\n\n")
     await create_fabric(cluster, _SHAPE)
@@ -55,7 +58,7 @@ def _pods() -> Iterator[Manifest]:
 
 
 def _placed(cluster: DemoCluster) -> PodGroup | None:
-    """The PodGroup once its status says how it was placed and all its pods run."""
+    """The PodGroup once its status has a certificate and all its pods run."""
     group = cluster.pod_group(_GANG)
     if group is None or group.status.certificate is None or group.status.counts is None:
         return None
@@ -63,7 +66,7 @@ def _placed(cluster: DemoCluster) -> PodGroup | None:
 
 
 def _verdict(group: PodGroup, tree: Tree) -> str:
-    """The certificate in words, compared with where the pods are."""
+    """The certificate in words, checked against the pods' nodes."""
     certificate = group.status.certificate or CertificateStatus(proven=False)
     said = certificate_in_words(certificate)
     used = list(racks_used(tree))

@@ -1,4 +1,4 @@
-"""The scheduler of the demo: `phalanx run` as a process of its own, the same as in production."""
+"""The scheduler of the demo: `phalanx run` as a process of its own, as in production."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ _IDENTITY: Final = "phalanx-demo"
 
 @asynccontextmanager
 async def scheduling(cluster: DemoCluster, *, folder: Path) -> AsyncIterator[None]:
-    """Run Phalanx on a cluster while the context lasts; it leads when that begins. Its log is in `folder`."""
+    """Run Phalanx on a cluster while the context lasts, and wait until it leads."""
     process = Process(
         name="phalanx run", command=_command(cluster), log=folder / "scheduler.log", home=folder
     )

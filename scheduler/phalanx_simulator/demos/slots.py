@@ -1,4 +1,4 @@
-"""Which pod held which slot when: the memory of act 1. Pure."""
+"""The history of slots in act 1: which pod held which slot when."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -9,7 +9,7 @@ from phalanx_simulator.demos.failure import DemoFailed
 
 
 class Held(Struct, frozen=True):
-    """A slot in use: the job whose pod runs there, and whether all pods of that job run: it trains."""
+    """A slot in use by a job; `trains` if all pods of the job run."""
 
     job: str
     trains: bool
@@ -28,7 +28,7 @@ Slots = tuple[Held | None, ...]
 
 
 class SlotHistory:
-    """Gives each pod one slot of its node for as long as it stays, and remembers all slots by time.
+    """Assigns each pod a slot of its node while it stays, and records all slots by time.
 
     Raises DemoFailed when a node holds more pods than it has slots.
     """
@@ -41,7 +41,7 @@ class SlotHistory:
 
     @property
     def now(self) -> Slots:
-        """What was noted last."""
+        """The last recorded slots."""
         return self._seen[-1][1]
 
     def at(self, seconds: float) -> Slots:
@@ -49,7 +49,7 @@ class SlotHistory:
         return next(slots for when, slots in reversed(self._seen) if when <= max(0.0, seconds))
 
     def note(self, seconds: float, pods: Sequence[PodOnNode], *, training: Mapping[str, object]) -> None:
-        """The pods that occupy nodes at this time, and the jobs that train."""
+        """Record the pods on nodes at this time, and the jobs that train."""
         present = {pod.name for pod in pods}
         self._slot_of = {name: slot for name, slot in self._slot_of.items() if name in present}
         held: list[Held | None] = [None] * len(self.now)

@@ -1,4 +1,4 @@
-"""Draws who held which slot when, as a chart of letters, and how far each job came. Pure."""
+"""Draws the slots of act 1 over time as a chart of letters."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -24,7 +24,10 @@ class Scale(Struct, frozen=True):
 
 
 class Panel(Struct, frozen=True):
-    """One scheduler's half of the screen. `jobs` says in words how far each job came."""
+    """One scheduler's half of the screen.
+
+    `jobs` describes the progress of each job.
+    """
 
     title: str
     history: SlotHistory
@@ -57,7 +60,7 @@ def side_by_side(left: Panel, right: Panel, *, end: float, width: int) -> Table:
 
 
 def letters(history: SlotHistory, *, end: float, scale: Scale) -> list[str]:
-    """A row of letters for each slot, without colours: upper case trains, lower case only holds the slot."""
+    """A row of letters for each slot: upper case trains, lower case only holds the slot."""
     return ["".join(_letter(held) for held in row) for row in _rows(history, end=end, scale=scale)]
 
 
@@ -73,7 +76,7 @@ def axis(scale: Scale) -> str:
 
 
 def legend() -> Text:
-    """What the letters mean."""
+    """The legend of the chart."""
     return Text.assemble(
         ("A", _style(Held(job="a", trains=True))),
         " a slot in which job A trains   ",
@@ -97,7 +100,7 @@ def _lines(panel: Panel, *, end: float, scale: Scale, label: int) -> Iterator[Te
 
 
 def _rows(history: SlotHistory, *, end: float, scale: Scale) -> list[list[Held | None]]:
-    """What each slot held in the middle of each column's time."""
+    """The state of each slot in the middle of each column's time."""
     times = [(column + 0.5) * scale.seconds for column in range(scale.columns)]
     seen = [history.at(time) for time in times if time <= end]
     return [[slots[slot] for slots in seen] for slot in range(len(history.now))]

@@ -1,4 +1,4 @@
-"""Act 1: five training jobs that are submitted at once, on slots for one and a half of them."""
+"""Act 1: five training jobs, submitted at once, on slots for one and a half of them."""
 
 import asyncio
 
@@ -24,7 +24,10 @@ _STORY = (
 
 
 async def play(stage: Stage) -> str:
-    """Show it on two clusters side by side; the verdict. Raises DemoFailed."""
+    """Run the jobs on two clusters side by side.
+
+    Raises DemoFailed.
+    """
     if stage.pod_by_pod is None:
         raise DemoFailed("there is no cluster with a pod-by-pod scheduler")
     one_by_one = TrainingJobs(stage.pod_by_pod, scheduler=SCHEDULER_NAME)
@@ -57,7 +60,7 @@ def _check(one_by_one: TrainingJobs, whole: TrainingJobs) -> None:
 
 
 class _Screen:
-    """Both clusters' charts: a film on a terminal, elsewhere its last picture."""
+    """Both clusters' charts: live on a terminal, else the last frame."""
 
     def __init__(self, stage: Stage, one_by_one: TrainingJobs, whole: TrainingJobs) -> None:
         self._console = stage.console
@@ -65,7 +68,7 @@ class _Screen:
         self._runs = (one_by_one, whole)
 
     async def show_while_running(self) -> None:
-        """Run the jobs on both clusters until both have settled; what was seen stays, whatever happens."""
+        """Run the jobs on both clusters until both have settled."""
         with Live(console=self._console, auto_refresh=False, get_renderable=self._picture) as film:
             async with asyncio.TaskGroup() as tasks:
                 runs = [tasks.create_task(run.run(until=self._over)) for run in self._runs]

@@ -1,4 +1,7 @@
-"""Act 3: a gang that fits nowhere as it asks. Its status says why and what would help; that is then done."""
+"""Act 3: a gang that does not fit.
+
+Its status says why and what would help; the demo then does that.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -33,7 +36,10 @@ _STORY: Final = (
 
 
 async def play(stage: Stage) -> str:
-    """Show why it waits, follow the advice of its status, and show where it goes. Raises DemoFailed."""
+    """Show why the gang waits, apply the next step of its status, and show the result.
+
+    Raises DemoFailed.
+    """
     cluster, console = stage.phalanx, stage.console
     console.print(_STORY, end="\n\n")
     await create_fabric(cluster, _SHAPE)

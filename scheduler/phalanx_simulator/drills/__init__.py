@@ -1,1 +1,1 @@
-"""Drills: acts with a fault at every point where one can be, again and again; and load, with faults in it."""
+"""Drills: an operation repeated with a fault at each possible point, and load tests with faults."""

@@ -38,7 +38,9 @@ def plans_of(
     full: bool = False,
     acts: Collection[str] = (),
 ) -> Iterator[Playable]:
-    """Every plan of a drill, act by act. The same arguments give the same plans. Raises KeyError.
+    """All plans of a drill, operation by operation; deterministic.
+
+    Raises KeyError.
 
     `full`: the load of the fault matrix, not a tenth of it. `acts`: of these only, by name.
     """

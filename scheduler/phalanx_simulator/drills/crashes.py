@@ -1,4 +1,4 @@
-"""F1: at every single step of an act, that is at every await and around every API write, the leader fails.
+"""F1: the leader fails at each step of an operation: each await, each API write.
 
 It dies, freezes for longer than its Lease lasts, or is cut off for as long.
 """
@@ -18,7 +18,10 @@ _AWAY_S: Final = 20.0
 
 
 def crash_plans(act: Act, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
-    """A plan for each step of the act and each way to fail. Raises RuntimeError if it fails undisturbed."""
+    """A plan for each step and each failure.
+
+    Raises RuntimeError if the operation fails without a fault.
+    """
     undisturbed = play(act, seed=seed, checks=checks)
     if undisturbed.problem is not None:
         raise RuntimeError(f"{act.name} without any fault: {undisturbed.problem}")

@@ -1,4 +1,4 @@
-"""Plays an act once, with one fault, and says whether it came to its end as it should."""
+"""Runs an operation once with one fault and checks that it completes."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ _LOOK_S = 0.25
 
 
 class Outcome(Struct, frozen=True):
-    """`problem` is None when the act came to its end and no check was violated.
+    """Result of one run.
 
     `steps` and `requests` (method, path) are those of the process that led when the act began, during it;
     `marks` are rare paths, with the times that they were reached.
@@ -36,7 +36,7 @@ Strike = Callable[[World], Missed | None]
 
 
 class Fault(Struct, frozen=True):
-    """What goes wrong, and when.
+    """A fault, and when it is injected.
 
     `strike` is called right before the act begins or, with a `step`, before that step of the process that
     leads then, counted from there. The world goes on for `watched_s` simulated seconds after the act.
@@ -58,14 +58,17 @@ Enters = Callable[[int], bool]
 
 
 def play(act: Act, *, seed: int, fault: Fault = NO_FAULT, checks: tuple[type[Check], ...]) -> Outcome:
-    """Once, in a world of its own."""
+    """Run the operation once in a world of its own."""
     return play_one_of(act, (fault,), seed=seed, enters=lambda _number: True, checks=checks)
 
 
 def play_one_of(
     act: Act, faults: Sequence[Fault], *, seed: int, enters: Enters, checks: tuple[type[Check], ...]
 ) -> Outcome:
-    """As `play`, with the fault that enters, or with none. Faults come in the order of their steps."""
+    """Run the operation with the one fault that `enters` selects, or with none.
+
+    Faults are in order of their steps.
+    """
     performance = _Performance(act, faults, enters)
     world = in_world(WorldSettings(seed=seed, checks=checks, config=act.config), performance.play)
     problem = performance.problem

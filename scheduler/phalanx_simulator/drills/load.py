@@ -30,7 +30,10 @@ _WITHIN_S: Final = 300.0
 
 
 class LoadPlan(Struct, frozen=True):
-    """One load with one fault; see Plan. `make` is told how long a pod may wait."""
+    """One load with one fault; see Plan.
+
+    `make` gets the longest allowed wait of a pod.
+    """
 
     name: str
     seed: int
@@ -38,7 +41,10 @@ class LoadPlan(Struct, frozen=True):
     fault: LoadFault
 
     def outcome(self, checks: tuple[type[Check], ...]) -> Outcome:
-        """Play it once. A fault that has missed is a problem too: the plan has shown nothing."""
+        """Run it once.
+
+        A fault without effect is an error too: the plan has shown nothing.
+        """
         load = self.make(self.fault.max_wait_s)
         within_s = load.size.seconds + _WITHIN_S
         act = Act(self.name, load.prepare, load.begin, within_s, afterwards=load.afterwards)

@@ -1,4 +1,4 @@
-"""What goes wrong while a load lasts: one fault each, at the moment at which it hurts most.
+"""Faults during a load test, each at its worst moment.
 
 Each is a program that runs beside the load from its beginning.
 """
@@ -27,7 +27,7 @@ Program = Callable[[World, Load], Coroutine[Any, Any, None]]
 
 
 class LoadFault(Struct, frozen=True):
-    """`max_wait_s`: how long a pod of ours may wait for its node, the fault included.
+    """A fault that runs beside a load.
 
     `program` comes to its end if the fault has hit; `mark` is the rare path that is reached then, if there is
     a mark for it.
@@ -40,20 +40,20 @@ class LoadFault(Struct, frozen=True):
 
 
 async def _nothing(world: World, load: Load) -> None:
-    """Undisturbed."""
+    """No fault."""
 
 
 # --- while a full cluster is listed -------------------------------------------------------------------------
 
 
 def _new_processes(world: World, act: Callable[[Network], None]) -> None:
-    """Every process that starts from now on finds it so."""
+    """Apply `act` to the network of every process that starts from now on."""
     for replica in world.replicas:
         replica.prepare(lambda process: act(process.network))
 
 
 async def _cut_list(world: World, load: Load) -> None:
-    """The list of pods that the new leader waits for is cut before it has arrived."""
+    """Cut the pod list that the new leader waits for."""
     _new_processes(world, lambda network: network.delay_watches(_LIST_S, "/pods"))
     leader = await _new_leader(world)
     await asyncio.sleep(_LIST_S / 2)
@@ -66,7 +66,7 @@ async def _cut_list(world: World, load: Load) -> None:
 
 
 async def _let_pages_expire(world: World, load: Load) -> None:
-    """The new leader must list pages; after the first the server forgets the version that all show."""
+    """Compact the store after the first page of the new leader's list."""
     slow = Rule(Effect.SLOW, methods=("GET",), path_part="/pods", slow_s=_PAGE_S)
 
     def act(network: Network) -> None:
@@ -88,7 +88,7 @@ async def _let_pages_expire(world: World, load: Load) -> None:
 
 
 def _reads_meeting(effect: Effect, *, permille: int, slow_s: float = 0.0) -> Program:
-    """Lists and watches of new processes, from their start until after one of them leads."""
+    """Disturb lists and watches of new processes until after one of them leads."""
 
     async def program(world: World, load: Load) -> None:
         def act(network: Network) -> None:
@@ -109,7 +109,7 @@ def _reads_meeting(effect: Effect, *, permille: int, slow_s: float = 0.0) -> Pro
 
 
 async def _kill_new_leader(world: World, load: Load) -> None:
-    """The first that leads dies before it has listed anything anew."""
+    """Kill the first new leader before it has listed anything."""
     leader = await _new_leader(world)
     for replica in world.replicas:
         if replica.process is leader:
@@ -117,7 +117,7 @@ async def _kill_new_leader(world: World, load: Load) -> None:
 
 
 async def _relist_in_mid_gang(world: World, load: Load) -> None:
-    """Everything has to be listed again while the gang that came is half bound."""
+    """Force a complete relist while the new gang is half bound."""
     await _some_bound(load, more=1)
     _relist(world)
 
@@ -126,7 +126,7 @@ async def _relist_in_mid_gang(world: World, load: Load) -> None:
 
 
 def _in_mid_storm(act: Program) -> Program:
-    """A third into the storm, at the first bind after that."""
+    """Inject at the first bind after a third of the load."""
 
     async def program(world: World, load: Load) -> None:
         await asyncio.sleep(load.size.seconds / 3)
@@ -147,7 +147,7 @@ async def _kill_leader(world: World, load: Load) -> None:
 
 
 async def _delay_view(world: World, load: Load) -> None:
-    """All that was late arrives at once, by lists."""
+    """Delay all events, then deliver everything at once through lists."""
     networks = _networks(world)
     for network in networks:
         network.delay_watches(_LATE_S)
@@ -158,7 +158,7 @@ async def _delay_view(world: World, load: Load) -> None:
 
 
 async def _silence_view(world: World, load: Load) -> None:
-    """Until the schedulers find out themselves."""
+    """Silence all watches until the schedulers notice."""
     for network in _networks(world):
         network.silence_watches()
 
@@ -167,7 +167,7 @@ async def _silence_view(world: World, load: Load) -> None:
 
 
 def _at_half(act: Program) -> Program:
-    """Once half of the burst is bound."""
+    """Inject once half of the burst is bound."""
 
     async def program(world: World, load: Load) -> None:
         await _some_bound(load, more=load.size.burst // 2)
@@ -194,7 +194,7 @@ def _writes_meeting(effect: Effect, *, permille: int, slow_s: float = 0.0) -> Pr
 
 
 class _Seen:
-    """Counts answers that fit."""
+    """Counts responses that match."""
 
     def __init__(self, world: World, fits: Callable[[Exchange], bool]) -> None:
         self.count = 0
@@ -210,7 +210,7 @@ def _is_page(exchange: Exchange) -> bool:
 
 
 async def _new_leader(world: World) -> Process:
-    """Some process other than those that were there."""
+    """Wait for a leader that is a new process."""
     before = [replica.process for replica in world.replicas]
     while True:
         leader = world.leader()

@@ -1,4 +1,4 @@
-"""The three loads of F13: a full cluster is listed, changes never pause, very many pods come at once.
+"""The three loads of F13: a full cluster is listed, constant changes, a burst of pods.
 
 Each is played once, in a world of its own. While it lasts, and after it, the drill looks at what the
 schedulers keep; docs/simulation.md says what that can show.
@@ -69,9 +69,7 @@ _KEPT_MORE: Final = 8
 
 
 class Size(Struct, frozen=True):
-    """`nodes`: a multiple of 100, or of 10 below that; a full cluster has ten pods on each. `burst`: pods
-    that come at once, a multiple of 100. `events_per_s`: changes in each simulated second, for `seconds`.
-    """
+    """Size of a load."""
 
     nodes: int
     burst: int
@@ -80,7 +78,10 @@ class Size(Struct, frozen=True):
 
 
 class Load:
-    """`max_wait_s`: how long a pod of ours may wait for its node, from its creation, while the load lasts."""
+    """A load on a cluster.
+
+    `max_wait_s`: longest wait of one of our pods for its node while the load lasts.
+    """
 
     is_full = True
     """Whether work of ours runs on the cluster before."""
@@ -99,15 +100,15 @@ class Load:
         self._fault: asyncio.Task[None] | None = None
 
     def meet(self, fault: asyncio.Task[None]) -> None:
-        """What goes wrong meanwhile: it must have happened when the load is over."""
+        """Set the fault's task; it must be done when the load is over."""
         self._fault = fault
 
     def begin(self, world: World) -> Callable[[], bool]:
-        """Start the load; the result says whether all of it has come to its end."""
+        """Start the load; returns a predicate that tells whether it is complete."""
         raise NotImplementedError
 
     async def prepare(self, world: World) -> None:
-        """The cluster, with all that runs there already."""
+        """Create the cluster with all running work."""
         world.create(nodes_of(self.size.nodes))
         world.server.store.subscribe("pods", lambda change: self._heard(world, change))
         world.create(crowd(self.size.nodes) if self.is_full else daemons(self.size.nodes))
@@ -118,7 +119,7 @@ class Load:
         self._looking = world.go(self._look(world))
 
     async def afterwards(self, world: World) -> str | None:
-        """Rest, look, delete everything, look again; then compare with a process that has seen none of it."""
+        """Check at rest, delete everything, check again, then compare with a fresh process."""
         self._looking.cancel()
         await asyncio.sleep(_REST_S)
         self._judge_fault()
@@ -134,7 +135,7 @@ class Load:
         return self._problem
 
     def _judge_fault(self) -> None:
-        """Raises what it has raised."""
+        """Report a fault that never happened; raise its exception."""
         if self._fault is not None and self._fault.done():
             self._fault.result()
         elif self._fault is not None:
@@ -142,7 +143,7 @@ class Load:
 
     @property
     def newcomers(self) -> int:
-        """How many pods run that did not before."""
+        """Number of pods that run now and did not run before."""
         return len(self._newcomers)
 
     def _heard(self, world: World, change: Change) -> None:
@@ -165,7 +166,7 @@ class Load:
             self._longest_wait_s = max(self._longest_wait_s, now - self._waiting.pop(uid))
 
     async def _look(self, world: World) -> None:
-        """While the load lasts no container of ours may hold more things than the cluster has objects."""
+        """Check that no container holds more items than the cluster has objects."""
         while True:
             await asyncio.sleep(_LOOK_S)
             most = _SPARE + self.size.nodes + self._pods
@@ -175,7 +176,7 @@ class Load:
                     self._judge(held, BOUNDS, {}, spare=most)
 
     async def _compare(self, world: World) -> None:
-        """What the leader has lived through must not be seen in what it keeps of an empty cluster."""
+        """Check that the leader keeps no more of an empty cluster than a fresh process."""
         lived = _leading(world)
         before = _held(world, lived, into_elements=True) if lived is not None else {}
         for replica in world.replicas:
@@ -199,12 +200,12 @@ class Load:
                 self.found(f"{path} holds {count} things, at most {most} are to be expected")
 
     def found(self, problem: str) -> None:
-        """Something is wrong; the first is told."""
+        """Report an error; the first one counts."""
         self._problem = self._problem or problem
 
 
 class Listing(Load):
-    """Both replicas begin anew beside a full cluster, and a gang comes that needs the last room of a rack."""
+    """Both replicas restart beside a full cluster, and a gang needs the last capacity of a rack."""
 
     def begin(self, world: World) -> Callable[[], bool]:
         """See Load."""
@@ -215,7 +216,7 @@ class Listing(Load):
 
 
 class Events(Load):
-    """Pods and nodes change without a pause, while gangs come, run for a while and end."""
+    """Constant changes of pods and nodes, while gangs arrive, run and end."""
 
     def begin(self, world: World) -> Callable[[], bool]:
         """See Load."""
@@ -231,7 +232,7 @@ class Events(Load):
 
 
 class Burst(Load):
-    """Very many pods come at once, in gangs of `members`, 0: all in one, that require `level` if named."""
+    """Many pods arrive at once in gangs of `members` (0: one gang) that require `level`."""
 
     is_full = False
 

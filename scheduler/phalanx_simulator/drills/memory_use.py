@@ -1,4 +1,6 @@
-"""What a process keeps in mind: every container that its scheduler reaches, by path, and how much is in it.
+"""Memory use of a process: sizes of all containers reachable from its scheduler.
+
+They are found by walking, so that a container added later is found without a list.
 
 So that nothing of ours grows unseen: a queue that somebody adds tomorrow is found without naming it here.
 """
@@ -22,7 +24,7 @@ _NOT_OURS: Final = ("phalanx_simulator", "phalanx.clock")
 
 
 def holdings(process: Process, loop: VirtualLoop, *, into_elements: bool) -> dict[str, int]:
-    """How many things lie in the containers of each path.
+    """Sum of the sizes of the containers at each path.
 
     A path names attributes from the Scheduler on; [] stands for all elements of a container, `timers` for
     what was put off until later. Immutable data of the model counts as one thing. Without `into_elements` it

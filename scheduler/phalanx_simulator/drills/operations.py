@@ -1,4 +1,4 @@
-"""The acts that drills repeat: a few nodes, one gang, something that the scheduler has to finish."""
+"""The operations that drills repeat: a few nodes, one gang, one task of the scheduler."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -30,7 +30,7 @@ async def _nothing_more(_world: World) -> str | None:
 
 
 class Act(Struct, frozen=True):
-    """`prepare` is awaited undisturbed. `begin` starts what is drilled; what it returns says if that is done.
+    """One operation of the scheduler that a drill repeats.
 
     `within_s`: simulated seconds after which an act with one fault must be done. `afterwards` is awaited
     then, and says what is wrong with what is left, if anything is.
@@ -45,7 +45,10 @@ class Act(Struct, frozen=True):
 
 
 def cluster() -> list[Object]:
-    """Two racks of three nodes with eight GPUs each: the gang fits into one rack, on two of its nodes."""
+    """Two racks of three nodes with eight GPUs each.
+
+    The gang fits into one rack, on two nodes.
+    """
     return tree_of_nodes({RACK: 2, "kubernetes.io/hostname": 3})
 
 
@@ -58,14 +61,14 @@ def gang(name: str = NAME, *, members: int = GANG, **spec: Any) -> list[Object]:
 
 
 async def settled(world: World) -> None:
-    """The cluster is there, and somebody leads."""
+    """Create the cluster and wait for a leader."""
     world.create(cluster())
     world.start()
     await asyncio.sleep(SETTLE_S)
 
 
 async def running(world: World, **spec: Any) -> None:
-    """The gang runs."""
+    """Wait until the gang runs."""
     await settled(world)
     world.create(gang(**spec))
     async with asyncio.timeout(60):
@@ -92,7 +95,7 @@ def _create_gang(world: World) -> Callable[[], bool]:
 
 
 async def _goes_on(world: World) -> str | None:
-    """Nobody who runs now is evicted again."""
+    """No running member is evicted again."""
     before = _bound(world)
     await asyncio.sleep(_GOES_ON_S)
     gone = len(before - _bound(world))
@@ -100,7 +103,7 @@ async def _goes_on(world: World) -> str | None:
 
 
 def _lose_a_node(world: World) -> Callable[[], bool]:
-    """That of the last members, which are evicted after the others."""
+    """Lose the node of the last members, which are evicted after the others."""
     lost = _nodes_in_use(world)[-1]
     world.controllers.kubelets.lose(lost)
     return lambda: lost not in _nodes_in_use(world) and _all_run(world)
@@ -123,7 +126,10 @@ def _fail_a_member(world: World) -> Callable[[], bool]:
 
 
 def _fail_and_remove_a_member(world: World) -> Callable[[], bool]:
-    """Whoever leads when the failed pod is gone cannot know of it: then all of the others go on."""
+    """Fail a member, then remove it.
+
+    A leader that starts after that cannot know of the failure; then the other members keep running.
+    """
     before, failed = _bound(world), _members(world)[0]
     world.controllers.kubelets.fail(_key(failed))
     world.loop.call_later(_REMOVED_S, lambda: _delete(world, failed))
@@ -131,7 +137,7 @@ def _fail_and_remove_a_member(world: World) -> Callable[[], bool]:
 
 
 def _create_gang_that_gets_stuck(world: World) -> Callable[[], bool]:
-    """The first that are bound are deleted, and no node takes more until the others of them are gone.
+    """Delete the first bound members and cordon all nodes until the others are released.
 
     Where the leader fails so early that none is left, or so that others are bound in time, it just starts.
     """
@@ -204,7 +210,7 @@ def _members(world: World) -> list[Object]:
 
 
 def _bound(world: World) -> set[str]:
-    """Their UIDs, without those that have ended."""
+    """UIDs of the bound pods that have not failed."""
     return {pod["metadata"]["uid"] for pod in _members(world) if pod["status"].get("phase") != "Failed"}
 
 

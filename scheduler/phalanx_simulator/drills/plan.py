@@ -10,7 +10,7 @@ from phalanx_simulator.invariants.check import Check
 
 
 class Playable(Protocol):
-    """`name` says in words what is played."""
+    """A plan that can run; `name` describes it."""
 
     @property
     def name(self) -> str:
@@ -18,12 +18,12 @@ class Playable(Protocol):
         ...
 
     def outcome(self, checks: tuple[type[Check], ...]) -> Outcome:
-        """Play it once."""
+        """Run it once."""
         ...
 
 
 class Plan(Struct, frozen=True):
-    """One fault at one point of one act. `name` says it in words."""
+    """One fault at one point of one operation; `name` describes it."""
 
     name: str
     act: Act
@@ -31,5 +31,5 @@ class Plan(Struct, frozen=True):
     fault: Fault
 
     def outcome(self, checks: tuple[type[Check], ...]) -> Outcome:
-        """Play it once."""
+        """Run it once."""
         return play(self.act, seed=self.seed, fault=self.fault, checks=checks)

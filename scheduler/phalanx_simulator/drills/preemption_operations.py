@@ -1,4 +1,4 @@
-"""Acts in which room is made for a gang: others are evicted for it, in its queue or in another, or moved."""
+"""Operations that free capacity for a gang: preemption, reclaim, nomination, move."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +45,10 @@ _WITH_MOVES: Final = SchedulerConfig(
 
 
 async def _filled(world: World, gangs: Mapping[str, int], *, ends_s: int = 0, queue_name: str = "") -> None:
-    """These gangs run. Each of their pods takes so long to end."""
+    """Start these gangs and wait until they run.
+
+    Each of their pods takes `ends_s` to terminate.
+    """
     for name, members in gangs.items():
         group, job = gang(name, members=members, **({"queue": queue_name} if queue_name else {}))
         if ends_s:
@@ -69,7 +72,7 @@ def _create_urgent_gang(world: World) -> Callable[[], bool]:
 
 
 async def _full_of_another_queue(world: World) -> None:
-    """It has lent all that is guaranteed to another one."""
+    """Another queue borrows all that is guaranteed to this one."""
     await settled(world)
     world.create(queue(name, guarantee={GPU: str(_RACKFUL)}) for name in ("mine", "theirs"))
     await _filled(world, dict.fromkeys(_FILLERS, _RACKFUL), queue_name="theirs")
@@ -81,12 +84,12 @@ def _create_gang_of_mine(world: World) -> Callable[[], bool]:
 
 
 async def _one_was_evicted(world: World) -> str | None:
-    """One filler went for the gang, whole; the other one still runs, with the pods that it had."""
+    """One filler was evicted whole; the other still runs with its old pods."""
     return await _comes_to(world, lambda: sorted(_kept(world, _FILLERS).values()) == [0, _RACKFUL], _FILLERS)
 
 
 async def _one_has_what_is_left(world: World) -> str | None:
-    """One filler went for the gang, whole, or one after the other, and then the first has come back.
+    """One filler was evicted whole, or both in turn and the first has come back.
 
     A new leader that finds no pod of those that were evicted takes their gang for one that lost its members,
     which goes before starts.
@@ -106,7 +109,7 @@ async def _nearly_full_of_what_ends_slowly(world: World) -> None:
 
 
 def _create_urgent_gang_and_neighbour(world: World) -> Callable[[], bool]:
-    """The neighbour would fit into what is free of the room that is made for the other one."""
+    """A neighbour arrives that fits into the free part of the nominated capacity."""
     world.create(gang(members=_RACKFUL, priorityClassName=_URGENT))
     world.go(_create_neighbour(world))
     return lambda: run_of(world, NAME) == _RACKFUL
@@ -118,7 +121,7 @@ async def _create_neighbour(world: World) -> None:
 
 
 async def _somebody_was_evicted_for_it(world: World) -> str | None:
-    """The gang has the rack of the smaller filler, and nobody else room; or the other one, and the rest runs.
+    """The gang runs on the rack of the smaller filler, or on the other and the rest runs.
 
     The neighbour gets what is free where a leader saw both for the first time together, or a new one, which
     does not know for whom room is made. Where the smaller filler went already, both go then.
@@ -135,7 +138,7 @@ async def _somebody_was_evicted_for_it(world: World) -> str | None:
 
 
 async def _scattered(world: World) -> None:
-    """Each rack has one node free, and two with a gang each that has rested."""
+    """Each rack has one free node, and two gangs that may be moved."""
     await settled(world)
     await _filled(world, dict.fromkeys(_SMALL, _NODEFUL))
     racks = {name: _rack_of(world, name) for name in _SMALL}
@@ -161,7 +164,7 @@ def _create_gang(world: World) -> Callable[[], bool]:
 
 
 async def _all_run_again(world: World) -> str | None:
-    """Those that were left run, whole; no more than two of them have other pods than before.
+    """All remaining gangs run whole; at most two of them have new pods.
 
     One is moved. A new leader does not know for whom room was kept: the first may get it, and another goes.
     """
@@ -176,7 +179,7 @@ async def _all_run_again(world: World) -> str | None:
 
 
 async def _comes_to(world: World, is_so: Callable[[], bool], names: Iterable[str]) -> str | None:
-    """Wait for it; what is there instead, in the end."""
+    """Wait for the expected state; describe the actual one otherwise."""
     for _ in range(_SLOWEST_S):
         if is_so():
             return None
@@ -186,7 +189,7 @@ async def _comes_to(world: World, is_so: Callable[[], bool], names: Iterable[str
 
 
 def _kept(world: World, names: Iterable[str]) -> dict[str, int]:
-    """How many of their pods run that are older than the gang for which room is made."""
+    """Number of running pods of each gang that are older than the preempting gang."""
     since = _found(world, Key(_GROUPS, "default", NAME))["metadata"]["creationTimestamp"]
     return {
         name: sum(1 for pod in running_pods(world, name) if pod["metadata"]["creationTimestamp"] < since)

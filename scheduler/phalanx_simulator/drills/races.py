@@ -1,4 +1,4 @@
-"""F9: while a bind is on its way to the server, its pod, its node or its sender changes.
+"""F9: a bind's pod, node or sender changes while the bind is on its way.
 
 Each bind of an act is held up in turn, and one thing happens meanwhile. A plan whose race missed, as nothing
 of its name was so when the bind landed, fails.
@@ -34,7 +34,7 @@ _CONFLICT: Final = 409
 
 
 class _Bound(Struct, frozen=True):
-    """What the bind that is held up says, and who sent it."""
+    """Pod, node and sender of the delayed bind."""
 
     pod: Key
     uid: str
@@ -43,7 +43,9 @@ class _Bound(Struct, frozen=True):
 
 
 class Race(Struct, frozen=True):
-    """`act` happens _AFTER_S after a bind was sent, which takes `seconds` to land.
+    """A change that happens while a bind is delayed by `seconds`.
+
+    `act` runs _AFTER_S after the bind was sent; `has_hit` checks its effect after the bind has landed.
 
     `has_hit`: whether what the race is named for is so right after it has landed.
     """
@@ -55,7 +57,7 @@ class Race(Struct, frozen=True):
 
 
 def race_plans(act: Act, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
-    """A plan for each bind of the act and each race."""
+    """A plan for each bind of the operation and each race."""
     requests = play(act, seed=seed, checks=checks).requests
     for occurrence in range(sum(path.endswith(_BINDING) for _, path in requests)):
         for race in RACES:
@@ -63,7 +65,10 @@ def race_plans(act: Act, *, seed: int, checks: tuple[type[Check], ...]) -> Itera
 
 
 def race_at(race: Race, occurrence: int) -> Fault:
-    """The race at one bind; `occurrence` counts the binds of the leader from 0. It may miss."""
+    """The race at one bind of the leader, counted from 0.
+
+    It may miss.
+    """
     return Fault(_hold_up(race, occurrence), watched_s=race.seconds)
 
 
@@ -77,7 +82,7 @@ def _hold_up(race: Race, occurrence: int) -> Strike:
 
 
 class _HeldUp:
-    """Holds one bind of the leader up, lets the race happen, and looks whether it has hit."""
+    """Delays one bind of the leader, runs the race, and checks its effect."""
 
     def __init__(self, race: Race, occurrence: int) -> None:
         self._has_hit = False
@@ -88,7 +93,7 @@ class _HeldUp:
         self._exchange: Exchange | None = None
 
     def missed(self) -> str | None:
-        """At the end: how, if it has."""
+        """The reason why the race missed, if it did."""
         return None if self._has_hit else f"the race missed: {self._seen}"
 
     def watch(self, world: World) -> None:
@@ -147,7 +152,7 @@ def _is_pod_gone(world: World, bound: _Bound, _exchange: Exchange) -> bool:
 
 
 def _bind_first(world: World, bound: _Bound) -> None:
-    """Somebody else puts the pod on the same node."""
+    """Bind the pod to the same node as another scheduler would."""
     world.client.bind(bound.pod, uid=bound.uid, node=bound.node.name)
 
 

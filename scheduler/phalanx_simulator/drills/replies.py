@@ -1,4 +1,4 @@
-"""F3: requests of an act meet, at their first occurrences, every way in which a reply can go wrong."""
+"""F3: requests of an operation get every faulty reply at their first occurrences."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _SLOW_S: Final = (1.0, 60.0)
 
 
 class Reply(Struct, frozen=True):
-    """One way in which a reply goes wrong."""
+    """One faulty reply."""
 
     name: str
     effect: Effect
@@ -41,7 +41,7 @@ REPLIES: Final = (
 
 
 def reply_plans(act: Act, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
-    """A plan for each sort of request that the act sends, each occurrence and each reply."""
+    """A plan for each kind of request, each occurrence and each reply."""
     counts: dict[tuple[str, str], int] = {}
     for method, path in play(act, seed=seed, checks=checks).requests:
         sort = (method, _sort_of(path))
@@ -78,7 +78,7 @@ def _meet(method: str, part: str, occurrence: int, reply: Reply, times: int) -> 
 
 
 def _sort_of(path: str) -> str:
-    """The part of a path that all requests of its sort share: the resource, and the subresource if any."""
+    """The path part that identifies this kind of request: resource and subresource."""
     found = re.search(r"/(binding|status|eviction)$", path)
     if found is not None:
         return found.group(0)

@@ -1,4 +1,4 @@
-"""Clusters that are full, gangs that come to them, and changes without a pause."""
+"""Saturation load: full clusters, arriving gangs, and a constant stream of changes."""
 
 import asyncio
 from collections import deque
@@ -37,7 +37,7 @@ def nodes_of(nodes: int) -> list[Object]:
 
 
 def daemons(nodes: int) -> list[Object]:
-    """What others run on every node: three pods."""
+    """Three pods of other schedulers on every node."""
     return [
         pod(f"daemon-{node}-{number}", nodeName=node, **_OTHERS)
         for node in _names(nodes)
@@ -46,7 +46,10 @@ def daemons(nodes: int) -> list[Object]:
 
 
 def crowd(nodes: int) -> list[Object]:
-    """The daemons, and a started gang of ours in each rack: ten pods a node, and one GPU is left on each."""
+    """Pods of a full cluster: the daemons and a started gang in each rack.
+
+    Each node has ten pods and one free GPU.
+    """
     found, names = daemons(nodes), _names(nodes)
     for first in range(0, len(names), HOSTS_PER_RACK):
         gang = f"old-{first}"
@@ -60,7 +63,10 @@ def crowd(nodes: int) -> list[Object]:
 
 
 def gang_of_jobs(name: str, members: int, *, level: str = "", run_s: float | None = None) -> list[Object]:
-    """A gang of one-GPU pods in Jobs of at most 100; it requires a domain of the level if one is named."""
+    """A gang of one-GPU pods in Jobs of at most 100 members.
+
+    It requires a domain of `level` if given.
+    """
     wish: dict[str, Any] = {"topology": {"required": level}} if level else {}
     found = [pod_group(name, min_member=members, **wish)]
     for first in range(0, members, _MEMBERS_PER_JOB):
@@ -72,9 +78,7 @@ def gang_of_jobs(name: str, members: int, *, level: str = "", run_s: float | Non
 
 
 class ChangeLoad:
-    """Half of the changes are reports about pods, three tenths heartbeats of nodes, the others are pods of
-    others that come to a node and go.
-    """
+    """A stream of changes: half pod statuses, 30 % node heartbeats, the rest foreign pods that come and go."""
 
     def __init__(self, world: World, *, per_s: int) -> None:
         self._client = world.client
@@ -86,7 +90,7 @@ class ChangeLoad:
         self._count = 0
 
     async def rage(self, seconds: float) -> None:
-        """Change something all the time; at the end those who passed by are gone."""
+        """Write changes at the given rate, then delete the foreign pods."""
         for _ in range(round(seconds / _STEP_S)):
             for _ in range(self._each_step):
                 self._change()
@@ -106,7 +110,7 @@ class ChangeLoad:
             self._leave()
 
     def _report(self, key: Key) -> None:
-        """Something new that means nothing to a scheduler."""
+        """Write a condition that means nothing to a scheduler."""
         self._count += 1
         times = {"lastProbeTime" if key.resource == "pods" else "lastHeartbeatTime": self._client.now()}
         seen = {"type": "Seen", "status": "True", "reason": "Seen", "message": str(self._count), **times}

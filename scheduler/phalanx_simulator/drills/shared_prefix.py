@@ -1,4 +1,4 @@
-"""Plays many plans of one act: what comes before their faults is played once.
+"""Runs many plans of one operation and shares their common prefix by forking.
 
 Where a fault comes the process is forked. The child goes on with the fault, the parent without it to the next
 one: a child's memory is a copy of all that has happened so far, so that the outcome is the one of the plan
@@ -26,7 +26,10 @@ Take = Callable[[Playable, Outcome], None]
 
 
 def play_each(plans: Iterable[Playable], *, checks: tuple[type[Check], ...], take: Take) -> None:
-    """Neighbours of one act together, others one after the other. Raises RuntimeError as `play_together`."""
+    """Run plans; consecutive plans of one operation share their prefix.
+
+    Raises RuntimeError as `play_together`.
+    """
     for act, group in groupby(plans, key=lambda plan: plan.act.name if isinstance(plan, Plan) else None):
         if act is None:
             for plan in group:
@@ -36,7 +39,7 @@ def play_each(plans: Iterable[Playable], *, checks: tuple[type[Check], ...], tak
 
 
 def play_together(plans: Sequence[Plan], *, checks: tuple[type[Check], ...], take: Take) -> None:
-    """Plans of one act and seed, at least one, in the order of their steps.
+    """Run plans of one operation and seed, in the order of their steps.
 
     Raises RuntimeError if the act fails without a fault, if a fault's step never comes, or if a plan ends
     without an outcome.
@@ -63,7 +66,7 @@ def play_together(plans: Sequence[Plan], *, checks: tuple[type[Check], ...], tak
 
 @contextmanager
 def _sharing_memory() -> Iterator[None]:
-    """What is there already is looked at by no garbage collection, which would copy it in every child."""
+    """Exclude existing objects from garbage collection, which would copy their pages in every child."""
     gc.collect()
     gc.freeze()
     try:
@@ -73,7 +76,7 @@ def _sharing_memory() -> Iterator[None]:
 
 
 class _Branches:
-    """In the parent, one child after the other. In a child, the way out."""
+    """Forks a child for each fault, and ends the child with its outcome."""
 
     def __init__(self, plans: Sequence[Plan], take: Take) -> None:
         self.played = 0
@@ -82,7 +85,7 @@ class _Branches:
         self._answers_to: int | None = None
 
     def enters(self, number: int) -> bool:
-        """Whether this process is the one in which the fault strikes."""
+        """Fork; true in the child, in which the fault is injected."""
         reading, writing = os.pipe()
         child = _fork()
         if child == 0:
@@ -100,7 +103,7 @@ class _Branches:
         return False
 
     def leave_with(self, outcome: Outcome) -> None:
-        """End the child with this outcome; in the parent nothing happens."""
+        """End the child with this outcome; do nothing in the parent."""
         if self._answers_to is not None:
             # Without a parent, which was interrupted, nobody wants to know.
             with suppress(BrokenPipeError), os.fdopen(self._answers_to, "wb") as pipe:
@@ -108,14 +111,14 @@ class _Branches:
             os._exit(os.EX_OK)
 
     def leave_in_error(self) -> None:
-        """End the child, while an exception is handled; in the parent nothing happens."""
+        """End the child while an exception is handled; do nothing in the parent."""
         if self._answers_to is not None:
             traceback.print_exc(file=sys.stderr)
             os._exit(os.EX_SOFTWARE)
 
 
 def _fork() -> int:
-    """As os.fork, under a running loop, which goes on in both."""
+    """Fork under a running event loop, which continues in both processes."""
     loop = asyncio.get_running_loop()
     with warnings.catch_warnings():
         # Python warns of locks that other threads may hold: the only other one waits for the command to end.

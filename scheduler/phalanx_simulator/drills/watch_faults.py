@@ -1,4 +1,4 @@
-"""F2: what schedulers see of the cluster is late, goes silent, jumps over states, or repeats itself.
+"""F2: the schedulers' view of the cluster is late, silent, has gaps, or repeats events.
 
 The patterns are those of Sieve (OSDI 2022): a stale view, and states that were never observed because the
 watch was cut and the list after it shows only what came later. Its third, a crash between two writes, is F1.
@@ -37,7 +37,7 @@ _EVENTS_TWICE: Final = tuple(product(("",), _BEGINS_S, _LASTS_S))
 
 
 def view_plans(act: Act, *, seed: int) -> Iterator[Plan]:
-    """A plan for each pattern, each kind that acts change, each moment and each length; of other kinds one.
+    """A plan for each pattern, each kind that operations change, each start and length; one for each other kind.
 
     Events that come twice do so for all kinds at once.
     """
@@ -85,7 +85,7 @@ def _cut(network: Network, part: str, world: World) -> None:
 
 
 def _unobserved(network: Network, part: str, world: World) -> None:
-    """Events stop; when the watch is cut the server has forgotten its history, and only a list remains."""
+    """Silence the watch; when it is cut the history is compacted, and only a list remains."""
     network.silence_watches(part)
 
 

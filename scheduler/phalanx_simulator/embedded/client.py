@@ -1,4 +1,4 @@
-"""How the embedded controllers reach their API server: plain calls, under the same rules as over HTTP."""
+"""API client of the embedded controllers: direct calls, same rules as over HTTP."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -19,7 +19,9 @@ _TOO_MANY_REQUESTS = 429
 
 
 class Client:
-    """Verbs on objects by their key. Reading sees the latest state; what is gone is None.
+    """Verbs on objects by key.
+
+    Reads return the latest state, None for a missing object.
 
     `changes` counts the writes that have changed something.
     """
@@ -43,16 +45,19 @@ class Client:
         return [entry.key for entry in self._server.store.entries(resource)]
 
     def keys_in(self, namespace: str) -> list[Key]:
-        """Everything that lies in a namespace."""
+        """All objects of a namespace."""
         resources = [kind.resource for kind in self._server.types.all() if kind.namespaced]
         return [key for resource in resources for key in self.keys(resource) if key.namespace == namespace]
 
     def pods_on(self, node: str) -> list[Key]:
-        """The pods that are bound to a node, whether that exists or not, in order of their arrival."""
+        """The pods bound to a node in order of arrival, even if the node does not exist."""
         return self._pods.on(node)
 
     def subscribe(self, resource: str | None, subscriber: Subscriber) -> Callable[[], None]:
-        """Learn of each change of a resource, or of all; the result ends it."""
+        """Call `subscriber` at each change of a resource, or of all.
+
+        Call the result to unsubscribe.
+        """
         return self._server.store.subscribe(resource, subscriber)
 
     def create(self, resource: str, namespace: str, new: Object) -> Object:
@@ -61,11 +66,17 @@ class Client:
         return self._counted(lambda: self._server.registry.create(target, new)).data
 
     def update(self, key: Key, change: Change) -> None:
-        """Change an object that may be gone already. Raises ApiError for other refusals."""
+        """Change an object; a missing object is ignored.
+
+        Raises ApiError for other errors.
+        """
         self._unless_gone(lambda: self._server.registry.update(self._target(key), change))
 
     def update_status(self, key: Key, **fields: object) -> None:
-        """Set fields of the status; a `condition` is set by its type. Nothing happens to what is gone."""
+        """Set fields of the status, and a `condition` by its type.
+
+        A missing object is ignored.
+        """
         condition = fields.pop("condition", None)
 
         def change(item: Object) -> Object:
@@ -92,7 +103,7 @@ class Client:
         return True
 
     def evict(self, key: Key, *, uid: str) -> bool:
-        """Evict this very pod; false where its budget or anything else does not allow that now."""
+        """Evict the pod with this UID; false where the budget or a conflict prevents it."""
         eviction = {"metadata": {"name": key.name}, "deleteOptions": {"preconditions": {"uid": uid}}}
         try:
             self._counted(lambda: self._server.registry.evict(self._target(key), eviction))
@@ -103,7 +114,10 @@ class Client:
         return True
 
     def delete(self, key: Key, *, uid: str, grace_s: int | None = None) -> None:
-        """Delete this very object, in the background; one that is gone or was made anew is left alone."""
+        """Delete the object with this UID in the background.
+
+        A missing or recreated object is ignored.
+        """
         options: Object = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
@@ -127,7 +141,7 @@ class Client:
 
 
 class _PodsByNode:
-    """An index that is made when it is asked for the first time, and kept from then on."""
+    """An index of pods by node, built at its first use."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

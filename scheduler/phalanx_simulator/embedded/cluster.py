@@ -20,7 +20,10 @@ from phalanx_simulator.embedded.kubelets.kubelet import Kubelets
 
 
 class EmbeddedCluster(Struct, frozen=True):
-    """A running cluster. `endpoint.write_kubeconfig` makes it reachable; `server.store` is its truth."""
+    """A running embedded cluster.
+
+    `endpoint.write_kubeconfig` writes a kubeconfig for it.
+    """
 
     server: ApiServer
     endpoint: Endpoint
@@ -30,7 +33,7 @@ class EmbeddedCluster(Struct, frozen=True):
 async def embedded_cluster(
     *, clock: Clock, seed: int = 0, port: int = 0, token: str = "", pod_by_pod: bool = False
 ) -> AsyncIterator[EmbeddedCluster]:
-    """A cluster without nodes, for as long as the context lasts. Port 0 takes a free one.
+    """Run a cluster without nodes while the context lasts.
 
     `pod_by_pod` adds a scheduler that takes pods of default-scheduler one by one.
     """
@@ -41,7 +44,7 @@ async def embedded_cluster(
 
 
 class Controllers(ExitStack):
-    """All of a cluster that acts by itself, started on the running event loop; closing stops it."""
+    """All controllers and kubelets of a cluster, running until closed."""
 
     def __init__(self, server: ApiServer) -> None:
         super().__init__()
@@ -62,7 +65,10 @@ class Controllers(ExitStack):
 
 
 def running_controllers(server: ApiServer, *, seed: int = 0, pod_by_pod: bool = False) -> Controllers:
-    """Start them; `pod_by_pod` adds a scheduler that takes pods of default-scheduler one by one."""
+    """Start the controllers.
+
+    `pod_by_pod` adds a scheduler for pods of default-scheduler.
+    """
     controllers = Controllers(server)
     if pod_by_pod:
         controllers.callback(PodByPodScheduler(Client(server), seed=seed).close)

@@ -1,6 +1,4 @@
-"""Bounds of the embedded cluster and of the simulator; those of the scheduler are in
-`scheduler/phalanx/limits.py`.
-"""
+"""Bounds of the embedded cluster."""
 
 from typing import Final
 

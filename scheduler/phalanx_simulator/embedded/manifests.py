@@ -1,4 +1,4 @@
-"""Manifests of nodes, gangs, queues and Jobs for the embedded cluster, as users would write them."""
+"""Manifests of nodes, gangs, queues and Jobs, as users would write them."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -27,7 +27,7 @@ def node(name: str, *, gpus: int = 8, labels: Mapping[str, str] | None = None, *
 
 
 def tree_of_nodes(levels: Mapping[str, int], *, gpus: int = 8) -> list[Manifest]:
-    """Nodes on a regular tree. `levels`: label key to number of children, widest first; the last are hosts.
+    """Nodes of a regular topology tree.
 
     {"topology.kubernetes.io/zone": 2, "network.topology.nvidia.com/block": 3, "kubernetes.io/hostname": 4}
     gives 24 nodes. A domain's label value is its path, such as 1-3; the last level is the node, n1-3-4 here.
@@ -90,7 +90,7 @@ def pod(
     run_s: float | None = None,
     **spec: Any,
 ) -> Manifest:
-    """A pod with one container, of one GPU by default, that runs for `run_s` seconds, None for ever."""
+    """A pod with one container, one GPU by default; it runs for `run_s` seconds, None for ever."""
     labels = {LABEL_POD_GROUP: group, LABEL_ROLE: role}
     metadata: Manifest = {
         "name": name,
@@ -117,7 +117,7 @@ def gang(
 
 
 def job(name: str, *, members: int, namespace: str = "default", group: str = "", **options: Any) -> Manifest:
-    """An Indexed Job that runs all its members side by side; `options` as of `pod`."""
+    """An Indexed Job that runs all members in parallel; `options` as of `pod`."""
     template = pod("", namespace=namespace, group=group, **options)
     for field in ("name", "namespace"):
         del template["metadata"][field]

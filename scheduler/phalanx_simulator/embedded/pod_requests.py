@@ -1,4 +1,4 @@
-"""What a pod takes of a node, counted as a kubelet does.
+"""Resource requests of pods and capacity of nodes, as a kubelet counts them.
 
 Written apart from the scheduler's own counting on purpose: the fake kubelets judge the scheduler, so they
 must not share its mistakes.
@@ -21,7 +21,7 @@ _MEMORY_OF_ONE: Final = "nvidia.com/gpu.memory"
 
 
 def requests_of(pod: Object) -> Resources:
-    """Sum of the containers, or the peak of the init containers where that is more; overhead; one pod."""
+    """Sum of the containers or peak of the init containers, overhead, and one pod."""
     spec = pod["spec"]
     total: Resources = {}
     for container in spec["containers"]:
@@ -38,20 +38,23 @@ def requests_of(pod: Object) -> Resources:
 
 
 def allocatable_of(node: Object) -> Resources:
-    """What the node offers to pods."""
+    """Allocatable resources of the node."""
     offered = node.get("status", {}).get("allocatable") or {}
     return {name: capacity_amount(name, quantity) for name, quantity in offered.items()}
 
 
 def share_of(pod: Object) -> Resources:
-    """What its annotations ask for of a GPU. Raises ValueError where that makes no sense."""
+    """GPU share or GPU memory that the annotations request.
+
+    Raises ValueError where they are invalid.
+    """
     written = pod["metadata"].get("annotations") or {}
     share = {SHARE: int(written[SHARE])} if SHARE in written else {}
     return {**share, MEMORY: request_amount(MEMORY, written[MEMORY])} if MEMORY in written else share
 
 
 def device_of(pod: Object) -> Resources:
-    """What a bound pod takes of one GPU of its node, in thousandths, under the GPU's name."""
+    """Thousandths of one GPU that a bound pod uses, under the GPU's name."""
     written = pod["metadata"].get("annotations") or {}
     if not share_of(pod):
         return {}
@@ -61,7 +64,7 @@ def device_of(pod: Object) -> Resources:
 
 
 def devices_of(node: Object) -> Resources:
-    """The GPUs of a node that shares them: each by its name, in thousandths, and what they are together."""
+    """The shared GPUs of a node: each in thousandths, and their total."""
     labels = node["metadata"].get("labels") or {}
     if labels.get(_SHARING) != "true" or allocatable_of(node).get(GPU):
         return {}

@@ -1,4 +1,6 @@
-"""The embedded cluster's storage: plain JSON objects under one growing revision, with a bounded history.
+"""The embedded cluster's storage: JSON objects under one revision counter, bounded history.
+
+It plays etcd's part and knows nothing of kinds.
 
 It plays etcd's part and knows nothing of kinds. Stored objects are never changed in place: a write replaces
 the whole object, so readers, history and watchers share them freely. Subscribers are called during the write
@@ -20,7 +22,10 @@ Object = dict[str, Any]
 
 
 class Key(NamedTuple):
-    """Where an object lies. `resource` is plural or plural.group; `namespace` is empty for cluster scope."""
+    """Key of an object.
+
+    `resource` is plural or plural.group; `namespace` is empty for cluster scope.
+    """
 
     resource: str
     namespace: str
@@ -33,7 +38,7 @@ class Key(NamedTuple):
 
 
 class Entry(Struct):
-    """One object at one revision. Its encoding is made once, when somebody asks for it."""
+    """One object at one revision, encoded at its first use."""
 
     key: Key
     data: Object
@@ -49,7 +54,7 @@ class Entry(Struct):
 
 
 class ChangeType(StrEnum):
-    """What happened to an object, in the words of a watch."""
+    """Event type of a watch."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -57,7 +62,10 @@ class ChangeType(StrEnum):
 
 
 class Change(Struct, frozen=True):
-    """One write. `entry` of a deletion is the last state under the revision of the deletion."""
+    """One write.
+
+    The `entry` of a deletion is the last state under the revision of the deletion.
+    """
 
     type: ChangeType
     entry: Entry
@@ -65,7 +73,7 @@ class Change(Struct, frozen=True):
 
 
 class Compacted(Exception):
-    """The history does not reach back to the revision asked for; `oldest` is the first it still knows."""
+    """The history does not reach back to the requested revision; `oldest` is the first known one."""
 
     def __init__(self, oldest: int) -> None:
         super().__init__(f"history starts at revision {oldest}")
@@ -76,7 +84,7 @@ Subscriber = Callable[[Change], None]
 
 
 class _Resource:
-    """All objects of one resource, and what became of them lately."""
+    """All objects of one resource, and its recent changes."""
 
     def __init__(self, history_limit: int, everyone: list[Subscriber]) -> None:
         self.entries: dict[str, Entry] = {}
@@ -94,7 +102,10 @@ class _Resource:
 
 
 class Store:
-    """Objects by key. Every write takes the next revision, which becomes the object's resourceVersion."""
+    """Objects by key.
+
+    Every write takes the next revision, which becomes the object's resourceVersion.
+    """
 
     def __init__(self, *, history_limit: int = SIM_HISTORY_CHANGES) -> None:
         self.revision = 1
@@ -108,7 +119,10 @@ class Store:
         return self._of(key.resource).entries.get(key.path)
 
     def put(self, key: Key, data: Object) -> Entry:
-        """Write an object, new or not; its metadata is copied and stamped with the revision."""
+        """Write an object, new or not.
+
+        Its metadata is copied and gets the revision.
+        """
         resource = self._of(key.resource)
         previous = resource.entries.get(key.path)
         entry = self._stamp(key, data)
@@ -118,7 +132,7 @@ class Store:
         return entry
 
     def remove(self, key: Key) -> Entry:
-        """Take an object away; the result is its last state under the revision of the removal."""
+        """Remove an object; returns its last state under the revision of the removal."""
         resource = self._of(key.resource)
         previous = resource.entries.pop(key.path)
         entry = self._stamp(key, previous.data)
@@ -126,7 +140,10 @@ class Store:
         return entry
 
     def entries(self, resource: str, namespace: str = "", *, at: int | None = None) -> list[Entry]:
-        """Objects in order of their paths, now or as of revision `at`. Raises Compacted."""
+        """Objects in order of their paths, now or at revision `at`.
+
+        Raises Compacted.
+        """
         found = self._of(resource).entries if at is None else self._entries_at(resource, at)
         prefix = f"{namespace}/" if namespace else ""
         return [found[path] for path in sorted(found) if path.startswith(prefix)]
@@ -143,7 +160,10 @@ class Store:
         return newer
 
     def subscribe(self, resource: str | None, subscriber: Subscriber) -> Callable[[], None]:
-        """Call `subscriber` for each change from now on, of all resources for None; the result ends it."""
+        """Call `subscriber` at each change, of all resources for None.
+
+        Call the result to unsubscribe.
+        """
         subscribers = self._everyone if resource is None else self._of(resource).subscribers
         subscribers.append(subscriber)
 
@@ -154,7 +174,7 @@ class Store:
         return unsubscribe
 
     def compact(self, revision: int | None = None) -> None:
-        """Forget the history up to `revision`, by default all of it."""
+        """Drop the history up to `revision`, by default all of it."""
         self._floor = self.revision if revision is None else revision
         for resource in self._resources.values():
             while resource.history and resource.history[0].entry.revision <= self._floor:

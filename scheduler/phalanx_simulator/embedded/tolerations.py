@@ -1,4 +1,4 @@
-"""Which tolerations of a pod answer a taint, as the embedded controllers see it.
+"""Taints and tolerations as the embedded controllers apply them.
 
 Written apart from the scheduler's own reading on purpose: what judges the scheduler must not share its
 mistakes.
@@ -10,12 +10,12 @@ from phalanx_simulator.embedded.store import Object
 
 
 def is_tolerated(taint: Object, tolerations: list[Any]) -> bool:
-    """Whether some toleration answers the taint."""
+    """Whether a toleration matches the taint."""
     return bool(answering(taint, tolerations))
 
 
 def answering(taint: Object, tolerations: list[Any]) -> list[Object]:
-    """The tolerations that answer the taint."""
+    """The tolerations that match the taint."""
     return [
         toleration
         for toleration in tolerations

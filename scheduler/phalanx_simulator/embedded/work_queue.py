@@ -1,4 +1,4 @@
-"""The queue of an embedded controller: keys in order of arrival, each once, handled a turn later."""
+"""Work queue of a controller: keys in order of arrival, each once."""
 
 import asyncio
 import itertools
@@ -12,7 +12,10 @@ from phalanx_simulator.embedded.store import Key
 
 
 class WorkQueue:
-    """Keys to look at. What one needs is found out when it is handled, so one look covers many changes."""
+    """A queue of object keys.
+
+    The handler reads the current state, so one call covers many changes.
+    """
 
     def __init__(self, handle: Callable[[Key], None]) -> None:
         self._handle = handle
@@ -24,7 +27,7 @@ class WorkQueue:
         self._unsubscribe: list[Callable[[], None]] = []
 
     def follow(self, client: Client, *resources: str) -> None:
-        """Look at every object of these kinds: now, and whenever it changes."""
+        """Add every object of these kinds, now and at each change."""
         for resource in resources:
             self._unsubscribe.append(client.subscribe(resource, lambda change: self.add(change.entry.key)))
         for resource in resources:
@@ -32,7 +35,7 @@ class WorkQueue:
                 self.add(key)
 
     def add(self, key: Key) -> None:
-        """Look at the object soon."""
+        """Handle the object soon."""
         if self._closed:
             return
         self._keys[key] = None
@@ -40,7 +43,7 @@ class WorkQueue:
             self._turn = asyncio.get_running_loop().call_soon(self._work)
 
     def call_later(self, delay_s: float, act: Callable[[], None]) -> None:
-        """Do something after a delay, unless the queue is closed by then."""
+        """Call `act` after a delay, unless the queue is closed by then."""
         number = next(self._numbers)
 
         def fire() -> None:
@@ -50,7 +53,7 @@ class WorkQueue:
         self._timers[number] = asyncio.get_running_loop().call_later(delay_s, fire)
 
     def close(self) -> None:
-        """Handle nothing more."""
+        """Stop handling."""
         self._closed = True
         self._keys.clear()
         for unsubscribe in self._unsubscribe:

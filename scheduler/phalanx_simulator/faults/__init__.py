@@ -1,1 +1,1 @@
-"""What goes wrong in the simulated cluster: planned faults, injectors by family, profiles of chance."""
+"""Faults in the simulated cluster: plans, injectors by family, random profiles."""

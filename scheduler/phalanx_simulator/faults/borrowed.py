@@ -1,4 +1,6 @@
-"""Labels and specs that are changed for a while. What was there before is noted in the object itself.
+"""Temporary changes of labels and specs.
+
+The original values are noted in an annotation of the object.
 
 One such change at a time: an object that carries a note is left alone, so that faults that overlap do not
 restore one another's lies. An object that is made anew is made from its true state.
@@ -64,18 +66,18 @@ def _note_of(item: Object) -> dict[str, dict[str, Any]]:
 
 
 def true_part(item: Object, part: str) -> Object:
-    """The labels or the spec of an object as they were before a fault changed them."""
+    """The labels or the spec without the changes of a fault."""
     merged = {**_part_of(item, part), **_note_of(item).get(part, {})}
     return {name: value for name, value in merged.items() if value is not None}
 
 
 def true_labels(item: Object) -> Object:
-    """The labels as they were before a fault changed them."""
+    """The labels without the changes of a fault."""
     return true_part(item, _LABELS)
 
 
 def anew(item: Object) -> Object:
-    """A manifest of the same object, as its users would write it again."""
+    """A manifest that recreates the object."""
     metadata = {name: value for name, value in item["metadata"].items() if name in _KEPT}
     metadata["labels"] = true_labels(item)
     return {

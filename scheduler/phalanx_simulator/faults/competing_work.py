@@ -1,4 +1,4 @@
-"""F11, work that hurts other work: fillers that grab what a broken gang lost, gangs whose pods come mixed up.
+"""F11, competing work: fillers that take a broken gang's capacity, gangs with interleaved pods.
 
 All that is created here is deleted at the end of the fault. The namespace is `namespace` (default `default`).
 """
@@ -18,7 +18,7 @@ _NAME_BITS: Final = 32
 
 
 async def _fillers(fault: Fault, context: FaultContext) -> None:
-    """Each time a gang loses a pod in its seconds, single pods of the same priority want that room at once.
+    """At each loss of a gang's pod, single pods of the same priority request its capacity.
 
     Settings: pods, of each break (default 4); gpus of each (default 8); breaks, how many
     (default 1). The fillers stay `hold_s` seconds (default 300).
@@ -34,14 +34,14 @@ async def _fillers(fault: Fault, context: FaultContext) -> None:
 
 
 def _priority_class(context: FaultContext, key: Key) -> dict[str, Any]:
-    """That of the pod that was lost, where it is still there to be asked."""
+    """The priority class of the lost pod, if it still exists."""
     lost = context.client.get(key)
     name = None if lost is None else lost["spec"].get("priorityClassName")
     return {"priorityClassName": name} if name else {}
 
 
 async def _interleaved(fault: Fault, context: FaultContext) -> None:
-    """Gangs whose pods are created in turns, so that each would hold a part of the cluster if it could.
+    """Gangs whose pods are created in turns, so that each could hold a part of the cluster.
 
     Settings: order, letters of the gangs in the order in which their pods come, again and again (default
     ACBD; AB for two); pods and gpus of each gang (default 4 pods of 8); shuffled, 1 where each round has an
@@ -62,7 +62,7 @@ async def _interleaved(fault: Fault, context: FaultContext) -> None:
 
 
 async def _priority_storm(fault: Fault, context: FaultContext) -> None:
-    """Gangs of a higher priority come one after another, evenly over its seconds, and stay to its end.
+    """Gangs of a higher priority arrive evenly over the fault's duration.
 
     Settings: gangs (default 4), pods and gpus of each (default 4 pods of 8); value of their priority class.
     """

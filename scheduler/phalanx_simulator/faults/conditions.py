@@ -1,4 +1,4 @@
-"""The node conditions of real GPU clusters, each with the status that it has on a healthy node.
+"""Node conditions of real GPU clusters, and the status of each on a healthy node.
 
 TALK: the 24 of "Large Scale and Reliability Testing in Kubernetes using KWOK" (KubeCon China 2024). KWOK: the
 three that KWOK's virtual-gpu-node.yaml adds. NVSENTINEL: those of NVIDIA's NVSentinel. NPD: those of
@@ -87,10 +87,13 @@ HEALTHY_STATUS: Final[Mapping[str, str]] = {
 
 
 def healthy(type_: str) -> str:
-    """The status on a healthy node; a type that nobody knows counts as True = fault, like NVSentinel's."""
+    """The status on a healthy node.
+
+    An unknown type is healthy when False, like NVSentinel's.
+    """
     return HEALTHY_STATUS.get(type_, "False")
 
 
 def faulty(type_: str) -> str:
-    """The status that tells of a fault."""
+    """The status that reports a fault."""
     return "False" if healthy(type_) == "True" else "True"

@@ -1,4 +1,4 @@
-"""F7, correlated faults: one cause hits all nodes of a rack, a switch, a power domain, or a share of all.
+"""F7, correlated faults: one cause hits all nodes of a rack, switch, power domain or share.
 
 The targets are all nodes concerned; each is hit at a time of its own within `within_s` seconds (default 60),
 by a fault of kind `each` (default node-lost) with the same seconds and settings.
@@ -31,7 +31,10 @@ async def _one(fault: Fault, context: FaultContext, delay: float) -> None:
 
 
 async def _false_positive(fault: Fault, context: FaultContext) -> None:
-    """A detector goes mad: one condition turns bad on all targets, and nothing is wrong. Settings: type."""
+    """A detector reports one condition on all targets although nothing is wrong.
+
+    Settings: type.
+    """
     await _together(replace(fault, settings={**fault.settings, "each": "node-condition"}), context)
 
 

@@ -1,4 +1,4 @@
-"""Small edits of objects that may be gone, or be others under the same name, by the time they are made."""
+"""Edits of objects that may be missing or recreated at the time of the edit."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,36 +21,36 @@ _FINISHED: Final = ("Succeeded", "Failed")
 
 
 def node_key(name: str) -> Key:
-    """Where a node lies."""
+    """The key of a node."""
     return Key("nodes", "", name)
 
 
 def key_of(resource: str, target: str) -> Key:
-    """Where a target lies: namespace/name, or a name alone for cluster scope."""
+    """The key of a target: namespace/name, or a name for cluster scope."""
     namespace, _, name = target.rpartition("/")
     return Key(resource, namespace, name)
 
 
 def uid_of(item: Object) -> str:
-    """What tells an object from a later one of the same name."""
+    """The UID of an object."""
     uid: str = item["metadata"]["uid"]
     return uid
 
 
 def same(client: Client, key: Key, uid: str) -> Object | None:
-    """The object, if it is still there and still that one."""
+    """The object, if it still exists with this UID."""
     found = client.get(key)
     return found if found is not None and uid_of(found) == uid else None
 
 
 def edit(client: Client, key: Key, change: Callable[[Object], Object]) -> None:
-    """Change the object; nothing happens to what is gone or where the server refuses."""
+    """Change the object; a missing object or a refused write is ignored."""
     with suppress(ApiError):
         client.update(key, change)
 
 
 def create(client: Client, resource: str, namespace: str, new: Object) -> Key | None:
-    """Create an object; None where the server refuses, because of its name or its namespace, say."""
+    """Create an object; None where the server refuses it."""
     try:
         made = client.create(resource, namespace, new)
     except ApiError:
@@ -59,7 +59,7 @@ def create(client: Client, resource: str, namespace: str, new: Object) -> Key | 
 
 
 def delete(client: Client, key: Key, *, grace_s: int | None = None) -> None:
-    """Delete whatever has this name now."""
+    """Delete the object that has this name now."""
     found = client.get(key)
     if found is not None:
         with suppress(ApiError):
@@ -82,7 +82,7 @@ def condition_of(node: Object, type_: str) -> Object:
 
 
 def with_metadata(item: Object, field: str, **changes: str | None) -> Object:
-    """The object with some of its labels or annotations set, or removed for None."""
+    """The object with some labels or annotations set, or removed for None."""
     old = item["metadata"].get(field) or {}
     merged = {**old, **changes}
     kept = {name: value for name, value in merged.items() if value is not None}
@@ -96,23 +96,26 @@ def with_spec(item: Object, **changes: object) -> Object:
 
 
 def is_over(pod: Object) -> bool:
-    """Whether the pod has ended."""
+    """Whether the pod has finished."""
     return pod["status"].get("phase") in _FINISHED
 
 
 def is_ours(pod: Object) -> bool:
-    """Whether the pod is ours to schedule."""
+    """Whether the pod names our scheduler."""
     return bool(pod["spec"].get("schedulerName") == DEFAULT_SCHEDULER_NAME)
 
 
 def group_of(pod: Object) -> str:
-    """The PodGroup that the pod names, empty for none."""
+    """The PodGroup of the pod; empty for none."""
     name: str = (pod["metadata"].get("labels") or {}).get(LABEL_POD_GROUP, "")
     return name
 
 
 def live_pods(client: Client, *, node: str = "", bound: bool = True) -> list[Key]:
-    """Our pods that have not ended and are not on their way out: on one node, or all that are (not) bound."""
+    """Our pods that have not finished and are not being deleted.
+
+    On one node, or all bound or unbound ones.
+    """
     keys = client.pods_on(node) if node else client.keys("pods")
     return [key for key in keys if _is_live(client.get(key), bound=bound)]
 
@@ -124,7 +127,7 @@ def _is_live(pod: Object | None, *, bound: bool) -> bool:
 
 
 def drawn_pods(fault: Fault, context: FaultContext, *, bound: bool = True) -> list[Key]:
-    """The pods that a fault hits.
+    """The pods that a fault targets.
 
     Targets with a slash are pods; any other target is a node, of which `count` pods are drawn (default 1).
     Without targets `count` pods are drawn from all.
@@ -141,26 +144,26 @@ def drawn_pods(fault: Fault, context: FaultContext, *, bound: bool = True) -> li
 
 
 def draw(keys: list[Key], count: int, context: FaultContext) -> list[Key]:
-    """Some of the objects by lot, at most as many as there are."""
+    """A random sample of the objects, at most as many as there are."""
     return context.random.sample(keys, min(count, len(keys)))
 
 
 def drawn_objects(fault: Fault, context: FaultContext, resource: str) -> list[Key]:
-    """The objects that a fault hits: its targets, or `count` of the resource by lot (default 1)."""
+    """The objects that a fault targets: its targets, or a sample of `count` (default 1)."""
     if fault.targets:
         return [key_of(resource, target) for target in fault.targets]
     return draw(context.client.keys(resource), fault.number("count", 1), context)
 
 
 def drain_one_gpu(context: FaultContext, node: str) -> None:
-    """Delete one pod with GPUs on the node by lot, as a drain of one GPU does."""
+    """Delete one random pod with GPUs on the node, as a drain of one GPU does."""
     pods = [key for key in live_pods(context.client, node=node) if gpus_of(context, key)]
     for key in draw(pods, 1, context):
         delete(context.client, key)
 
 
 def gpus_of(context: FaultContext, key: Key) -> int:
-    """The GPUs that a pod asks for, or that a node offers; 0 for what is gone."""
+    """GPUs that a pod requests or a node offers; 0 for a missing object."""
     found = context.client.get(key)
     if found is None:
         return 0

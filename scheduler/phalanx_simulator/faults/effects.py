@@ -1,4 +1,4 @@
-"""What each fault has hit, and since when: noted from what its injector writes, and does to kubelets.
+"""Injected effects: which objects each fault has changed, and since when.
 
 So whoever loses a pod can ask for the fault behind it, also where the injector draws its targets itself.
 """
@@ -21,7 +21,7 @@ AFTERMATH_S: Final = 60.0
 
 
 class InjectedEffect(Struct):
-    """One fault. `began_s` holds, for each object hit, when that began: `detect_s` before it could be seen.
+    """The effects of one fault.
 
     `has_met`: it has hit a gang that ran.
     """
@@ -33,7 +33,10 @@ class InjectedEffect(Struct):
 
 
 class InjectedEffects:
-    """Those that may still cost something. `on_first` is told of each object that a fault hits."""
+    """The effects of faults that may still cause losses.
+
+    `on_first` is called with each object that a fault changes first.
+    """
 
     def __init__(self, clock: WorldClock, on_first: Callable[[InjectedEffect, Key], None]) -> None:
         self._clock = clock
@@ -53,14 +56,14 @@ class InjectedEffects:
         blow.over_s = self._clock.monotonic()
 
     def hit(self, blow: InjectedEffect, key: Key) -> None:
-        """The fault does something to this object; the first time counts."""
+        """Record an effect on the process behind this object, if the object exists."""
         if key not in blow.began_s:
             blow.began_s[key] = self._clock.monotonic() - blow.detect_s
             self._by_key.setdefault(key, []).append(blow)
             self._on_first(blow, key)
 
     def began_s(self, *keys: Key) -> float | None:
-        """When the first of the faults began that have hit one of these and may still cost something."""
+        """The earliest start of the recent faults that changed one of these objects."""
         found = (
             blow.began_s[key] for key in keys for blow in self._by_key.get(key, ()) if not self._is_old(blow)
         )
@@ -82,7 +85,7 @@ class InjectedEffects:
 
 
 class FaultClient(Client):
-    """The hand of one fault: what it changes or deletes it has hit. Reads are those of `eyes`.
+    """The API client of one fault; it records each object that it changes or deletes.
 
     `changes` counts what it does to kubelets as well.
     """
@@ -119,7 +122,7 @@ class FaultClient(Client):
 
 
 class FaultKubelets:
-    """The kubelets as one fault reaches them."""
+    """The kubelets as one fault uses them; effects are recorded."""
 
     def __init__(self, kubelets: Kubelets, client: FaultClient) -> None:
         self._kubelets = kubelets

@@ -1,4 +1,4 @@
-"""A planned fault, what its injector may use, and the two shapes that an injector has.
+"""A planned fault, the context of its injector, and the types of injectors.
 
 A kind's meaning and its settings are in the docstring of its injector, one file per family.
 """
@@ -22,23 +22,26 @@ NO_SETTINGS: Final[Settings] = {}
 
 
 class Kubelets(Protocol):
-    """What faults ask of the fake kubelets."""
+    """Methods of the fake kubelets that faults use."""
 
     def lose(self, node: str) -> None:
-        """The node falls silent: its Ready becomes Unknown once its lease is old."""
+        """Disconnect the node: its Ready becomes Unknown once its lease is old."""
         ...
 
     def find(self, node: str, *, restarted: bool = False) -> None:
-        """The node is back; after a restart nothing that ran on it runs any more."""
+        """Reconnect the node; after a restart its containers have ended."""
         ...
 
     def fail(self, pod: Key, /, *, exit_code: int, reason: str, message: str) -> bool:
-        """The pod's containers end with this exit code, now; 0 lets it succeed. False where none run."""
+        """End the pod's containers with this exit code; 0 makes it succeed.
+
+        False where none run.
+        """
         ...
 
 
 class Fault(Struct, frozen=True):
-    """What goes wrong, when, on whom, for how long.
+    """A fault: kind, time, targets and duration.
 
     family: F3 to F11, as in the fault matrix.
     at_s: simulated seconds since the start.
@@ -55,16 +58,16 @@ class Fault(Struct, frozen=True):
     settings: Settings = NO_SETTINGS
 
     def number(self, name: str, default: int = 0) -> int:
-        """A setting that is an integer."""
+        """An integer setting."""
         return int(self.settings.get(name, default))
 
     def text(self, name: str, default: str = "") -> str:
-        """A setting that is a string."""
+        """A string setting."""
         return str(self.settings.get(name, default))
 
 
 class FaultContext(Struct, frozen=True):
-    """The world as injectors reach it.
+    """The simulated cluster as injectors use it.
 
     `sleep` waits in simulated seconds, and returns early when the run is over: what lasts is undone then.
     """
@@ -83,7 +86,7 @@ Undo = Callable[[], None]
 
 
 def lasting(begin: Callable[[Fault, FaultContext, str], Undo]) -> Injector:
-    """The injector of a fault that begins at once on each target and ends for all of them together."""
+    """An injector that starts on each target at once and ends on all together."""
 
     async def injector(fault: Fault, context: FaultContext) -> None:
         undos = [begin(fault, context, target) for target in fault.targets]
@@ -96,7 +99,7 @@ def lasting(begin: Callable[[Fault, FaultContext, str], Undo]) -> Injector:
 
 
 async def pause(context: FaultContext, seconds: float) -> bool:
-    """Wait between two acts of a fault; false where the run was over earlier, and no more must be done."""
+    """Wait between two steps of a fault; false if the run has ended meanwhile."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     await context.sleep(seconds)
@@ -104,4 +107,4 @@ async def pause(context: FaultContext, seconds: float) -> bool:
 
 
 def nothing() -> None:
-    """The undoing of what was never done."""
+    """An undo that does nothing."""

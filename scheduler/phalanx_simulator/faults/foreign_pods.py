@@ -1,4 +1,4 @@
-"""F10, foreign load: pods that no scheduler of ours placed appear on nodes and take what we counted on."""
+"""F10, foreign load: pods of other schedulers take capacity of nodes."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _DAEMON: Final = {CPU: "100m", MEMORY: "128Mi"}
 def put(
     context: FaultContext, node: str, *, requests: Mapping[str, str], is_daemon: bool = False
 ) -> Key | None:
-    """A foreign pod straight on a node, as its creator wrote it or as another scheduler bound it."""
+    """Create a foreign pod that is bound to a node already."""
     container = {"name": "main", "image": "foreign:1", "resources": {"requests": dict(requests)}}
     if GPU in requests:
         container["resources"]["limits"] = {GPU: requests[GPU]}  # type: ignore[index]
@@ -35,14 +35,14 @@ def put(
 
 
 def fill(context: FaultContext, node: str) -> list[Key]:
-    """One foreign pod that takes all GPUs which no pod on the node holds; none where there are none."""
+    """Create one foreign pod that takes all free GPUs of the node."""
     free = free_gpus(context, node)
     made = put(context, node, requests={GPU: str(free)}) if free > 0 else None
     return [] if made is None else [made]
 
 
 def free_gpus(context: FaultContext, node: str) -> int:
-    """What the node offers less what its pods hold, by the API's truth."""
+    """GPUs of the node less those that its pods hold."""
     found = context.client.get(node_key(node))
     if found is None:
         return 0
@@ -55,7 +55,7 @@ def free_gpus(context: FaultContext, node: str) -> int:
 
 
 async def _load(fault: Fault, context: FaultContext) -> None:
-    """Foreign pods arrive on target nodes drawn by lot, `per_minute` a minute (12,000 is 200 a second).
+    """Foreign pods arrive on random target nodes, `per_minute` a minute (12,000 is 200 a second).
 
     Settings: per_minute; gpus and milli_cpu of each, both 0 for pods without requests; hold_s, how long each
     stays (default 60). All are gone at the end.
@@ -85,7 +85,7 @@ def _remove(context: FaultContext, key: Key | None) -> None:
 
 
 async def _daemons(fault: Fault, context: FaultContext) -> None:
-    """One daemon on each target node for its seconds: it tolerates everything and asks for little."""
+    """One daemon on each target node; it tolerates everything and requests little."""
     made = [put(context, node, requests=_DAEMON, is_daemon=True) for node in fault.targets]
     await context.sleep(fault.seconds)
     for key in made:

@@ -1,4 +1,4 @@
-"""F6, node conditions: a detector says that something is wrong with a node, or writes without saying so."""
+"""F6, node conditions: a detector reports a fault, or repeats a healthy status."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,7 +12,10 @@ from phalanx_simulator.faults.fault import Fault, FaultContext, Injector, Undo, 
 def raise_condition(
     context: FaultContext, node: str, *, type_: str, status: str = "", reason: str = "", message: str = ""
 ) -> Undo:
-    """Set a condition to its bad status, or to `status`; the undo heals it unless it was changed since."""
+    """Set a condition to its faulty status, or to `status`.
+
+    The undo restores the healthy status unless the condition was changed since.
+    """
     found = context.client.get(node_key(node))
     if found is None:
         return nothing
@@ -41,7 +44,7 @@ def _healthy_reason(type_: str) -> str:
 
 
 def _condition(fault: Fault, context: FaultContext, node: str) -> Undo:
-    """Settings: type; status, by default the bad one of the type (Unknown is possible); reason; message."""
+    """Settings: type; status (default: the faulty one; Unknown is possible); reason; message."""
     return raise_condition(
         context,
         node,
@@ -53,7 +56,7 @@ def _condition(fault: Fault, context: FaultContext, node: str) -> Undo:
 
 
 async def _heartbeats(fault: Fault, context: FaultContext) -> None:
-    """The same status again with a new heartbeat and message, `times` times within its seconds: no news.
+    """Repeat the same status with a new heartbeat and message, `times` times.
 
     Settings: type, times. A condition that the node does not have appears with its healthy status; of a
     bad one only the heartbeat is new, its message belongs to the fault.

@@ -1,4 +1,4 @@
-"""All kinds of faults that are injected into objects, and how one is injected."""
+"""All injectors of faults in objects, by kind of fault."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -23,7 +23,7 @@ INJECTORS: Final[Mapping[str, Injector]] = {
 
 
 async def inject(fault: Fault, context: FaultContext) -> None:
-    """Wait until the fault can be seen (`detect_s`), do it, wait as long as it lasts, undo it.
+    """Inject a fault: wait until it is detectable (`detect_s`), do it, wait, undo it.
 
     It does not wait for `at_s`. Raises KeyError for a kind that is not in INJECTORS.
     """

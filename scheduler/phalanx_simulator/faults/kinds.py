@@ -1,4 +1,6 @@
-"""How each kind of fault is drawn: on whom, for how long, with which settings. Values are equally likely.
+"""How each kind of fault is drawn: targets, duration, settings.
+
+Values are equally likely.
 
 The kinds of REMOTE hit the way to the API, its watches and its leaders; nobody here injects them, the world
 around the scheduler does:
@@ -35,7 +37,7 @@ Targets = Callable[[Random, Site], tuple[str, ...]]
 
 
 def nobody(_random: Random, _site: Site) -> tuple[str, ...]:
-    """The injector draws its own."""
+    """No targets; the injector draws its own."""
     return ()
 
 
@@ -60,7 +62,10 @@ def a_share(*percents: int) -> Targets:
 
 
 class Kind(Struct, frozen=True):
-    """`seconds` is drawn evenly between the two; `from_site` are settings whose values the site gives."""
+    """A kind of fault.
+
+    `seconds` is drawn uniformly; the site gives the values of `from_site`.
+    """
 
     family: str
     seconds: tuple[float, float] = (0.0, 0.0)
@@ -70,7 +75,10 @@ class Kind(Struct, frozen=True):
 
 
 def drawn(name: str, *, at_s: float, random: Random, site: Site) -> Fault:
-    """A fault of the kind at that time. Raises KeyError for a kind that is not in KINDS."""
+    """Draw a fault of the kind.
+
+    Raises KeyError for a kind that is not in KINDS.
+    """
     kind = KINDS[name]
     targets = kind.targets(random, site)
     seconds = round(random.uniform(*kind.seconds), 3)

@@ -1,4 +1,4 @@
-"""Waiting for the moment at which a fault hurts most: a pod is being bound, a gang loses a member.
+"""Waits for the worst moment of a fault: a bind, or the loss of a member.
 
 The simulated network delays what the scheduler sees, so whoever acts on the API's own change is ahead of it.
 """
@@ -15,7 +15,7 @@ Picks = Callable[[Change], bool]
 
 
 def is_bind(change: Change) -> bool:
-    """Whether one of our pods just got its node."""
+    """Whether one of our pods was just bound."""
     before = None if change.previous is None else change.previous.data
     pod = change.entry.data
     if change.type is ChangeType.DELETED or before is None or not is_ours(pod):
@@ -24,7 +24,7 @@ def is_bind(change: Change) -> bool:
 
 
 def is_break(change: Change) -> bool:
-    """Whether a gang just lost a pod that had a node: it failed, is being deleted, or is gone."""
+    """Whether a gang just lost a bound pod: failed, being deleted, or gone."""
     before = None if change.previous is None else change.previous.data
     pod = change.entry.data
     if before is None or not is_ours(pod) or not group_of(pod) or not before["spec"].get("nodeName"):
@@ -36,7 +36,7 @@ def is_break(change: Change) -> bool:
 
 
 def is_new(change: Change) -> bool:
-    """Whether this is a new pod of ours, without a node yet."""
+    """Whether this is a new pod of ours without a node."""
     pod = change.entry.data
     return change.type is ChangeType.ADDED and is_ours(pod) and not pod["spec"].get("nodeName")
 
@@ -44,7 +44,10 @@ def is_new(change: Change) -> bool:
 async def pods_that(
     context: FaultContext, picks: Picks, *, within_s: float, limit: int = 1
 ) -> AsyncIterator[Key]:
-    """The pods of such changes as they happen, for so long and so many; iterate to the end."""
+    """The pods of matching changes as they happen, for `within_s` and at most `limit`.
+
+    Iterate to the end.
+    """
     found: asyncio.Queue[Key] = asyncio.Queue()
 
     def on_change(change: Change) -> None:
@@ -73,7 +76,7 @@ async def _first(found: asyncio.Queue[Key], within_s: float) -> Key | None:
 
 
 async def in_mid_cycle(fault: Fault, context: FaultContext) -> None:
-    """Wait for the next bind, at most `bind_within_s` seconds; 0, the default, does not wait."""
+    """Wait for the next bind, at most `bind_within_s` seconds; 0 does not wait."""
     within_s = fault.number("bind_within_s")
     if within_s > 0:
         _ = [key async for key in pods_that(context, is_bind, within_s=within_s)]

@@ -1,4 +1,4 @@
-"""F6, nodes: not ready, lost, flapping, gone, made anew, cordoned, tainted, shrunk; labels, clocks wrong."""
+"""F6, nodes: not ready, lost, flapping, deleted, recreated, cordoned, tainted, shrunk, relabelled, wrong clock."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -27,20 +27,26 @@ _DEFAULT_TAINT: Final = "nvidia.com/gpu-error"
 
 
 def not_ready(_fault: Fault, context: FaultContext, node: str) -> Undo:
-    """The kubelet itself says Ready=False; its pods go on."""
+    """The kubelet reports Ready=False; its pods keep running."""
     return raise_condition(
         context, node, type_="Ready", reason="KubeletNotReady", message="container runtime is down"
     )
 
 
 def lost(fault: Fault, context: FaultContext, node: str) -> Undo:
-    """The node falls silent. Settings: restarted, 1 when nothing of it still runs after its return."""
+    """The node disconnects.
+
+    Settings: restarted, 1 when its containers have ended at its return.
+    """
     context.kubelets.lose(node)
     return lambda: context.kubelets.find(node, restarted=bool(fault.number("restarted")))
 
 
 def clock_off(fault: Fault, context: FaultContext, node: str) -> Undo:
-    """The node's clock jumps, and with it all times that its kubelet writes. Settings: by_s."""
+    """The node's clock jumps, and with it all times that its kubelet writes.
+
+    Settings: by_s.
+    """
 
     def set_to(off_s: str | None) -> None:
         changes = {CLOCK_OFF_SECONDS: off_s}
@@ -51,7 +57,7 @@ def clock_off(fault: Fault, context: FaultContext, node: str) -> Undo:
 
 
 def cordoned(_fault: Fault, context: FaultContext, node: str) -> Undo:
-    """Somebody sets spec.unschedulable; one that was cordoned already stays so."""
+    """Set spec.unschedulable; a node that was cordoned already stays so."""
     found = context.client.get(node_key(node))
     if found is None or found.get("spec", {}).get("unschedulable"):
         return nothing
@@ -65,7 +71,10 @@ def cordoned(_fault: Fault, context: FaultContext, node: str) -> Undo:
 
 
 def tainted(fault: Fault, context: FaultContext, node: str) -> Undo:
-    """Somebody taints the node. Settings: key, value, effect (default NoSchedule)."""
+    """Taint the node.
+
+    Settings: key, value, effect (default NoSchedule).
+    """
     taint = {"key": fault.text("key", _DEFAULT_TAINT), "effect": fault.text("effect", "NoSchedule")}
     if fault.text("value"):
         taint["value"] = fault.text("value")
@@ -88,7 +97,7 @@ def _without_taint(node: Object, taint: Object) -> Object:
 
 
 async def _flaps(fault: Fault, context: FaultContext) -> None:
-    """Bad for half a period, well for the other half, until its seconds are over.
+    """The node is faulty for half of each period and healthy for the other half.
 
     Settings: period_s, 1 to 300; silent, 1 where the node falls silent instead of saying Ready=False.
     """
@@ -104,13 +113,13 @@ async def _flaps(fault: Fault, context: FaultContext) -> None:
 
 
 async def _deleted(fault: Fault, context: FaultContext) -> None:
-    """The node object is deleted for good; its seconds mean nothing."""
+    """Delete the node object for good; the duration is ignored."""
     for node in fault.targets:
         delete(context.client, node_key(node))
 
 
 async def _recreated(fault: Fault, context: FaultContext) -> None:
-    """The node is deleted, and after its seconds there is another of that name, with nothing on it.
+    """Delete the node, and recreate it without pods after the fault's duration.
 
     Settings: labels, `another` where the new one stands in the place of a node drawn by lot.
     """
@@ -127,7 +136,7 @@ async def _recreated(fault: Fault, context: FaultContext) -> None:
 
 
 def _fresh(context: FaultContext, node: str) -> Object | None:
-    """A new node like this one was before all faults."""
+    """A manifest of the node without the changes of faults."""
     found = context.client.get(node_key(node))
     if found is None:
         return None
@@ -150,7 +159,7 @@ def _move(context: FaultContext, manifest: Object) -> None:
 
 
 async def _shrunk(fault: Fault, context: FaultContext) -> None:
-    """Allocatable goes down step by step within its seconds, then back to the capacity.
+    """Allocatable decreases step by step, then returns to the capacity.
 
     Settings: resource (default GPUs); walk, amounts such as "7,0".
     """
@@ -166,7 +175,10 @@ async def _shrunk(fault: Fault, context: FaultContext) -> None:
 
 
 def set_allocatable(context: FaultContext, node: str, resource: str, amount: str) -> None:
-    """What a device plugin reports; empty for the capacity. A node without the resource stays without."""
+    """Set the allocatable amount, as a device plugin does; empty for the capacity.
+
+    A node without the resource is left alone.
+    """
     found = context.client.get(node_key(node))
     status: dict[str, Any] = {} if found is None else found.get("status", {})
     capacity = status.get("capacity", {}).get(resource)
@@ -176,7 +188,7 @@ def set_allocatable(context: FaultContext, node: str, resource: str, amount: str
 
 
 def relabelled(fault: Fault, context: FaultContext, node: str) -> Undo:
-    """A label is edited: the node seems to stand elsewhere, or nowhere.
+    """Change a label: the node appears elsewhere in the topology, or nowhere.
 
     Settings: label; to, which is `another` (as on a node drawn by lot), `removed`, or a value. A node whose
     labels are wrong already is left alone, so that its true ones come back.

@@ -1,4 +1,4 @@
-"""F6, NVSentinel: what its quarantine, drain and remediation do to a node, step by step.
+"""F6, NVSentinel: quarantine, drain and remediation of a node, step by step.
 
 A fatal health event becomes a condition (True = fault). Then the node is cordoned (a taint only where the
 site wants one), its state label walks from `quarantined` to a remediation, and it is given back. Two states
@@ -37,7 +37,7 @@ _STEPS: Final = ("quarantined", "draining", "drain-succeeded", "remediating")
 
 
 class Held(Struct, frozen=True):
-    """A node in quarantine: how its state is shown, its pods drained, the node given back."""
+    """A quarantined node: its state label, its drain, its release."""
 
     node: str
     undos: tuple[Undo, ...]
@@ -49,7 +49,9 @@ def message_of(code: str, text: str, action: str) -> str:
 
 
 def quarantine(fault: Fault, context: FaultContext, node: str) -> Held | None:
-    """Condition, cordon, perhaps a taint, labels and annotations; None where the node is gone or opted out.
+    """Set condition and cordon, optionally taint, labels and annotations.
+
+    None where the node is missing or opted out.
 
     Settings: type (of the condition), message, taint (a key; none by default).
     """
@@ -87,7 +89,7 @@ def _notes(fault: Fault, type_: str, *, was_cordoned: bool) -> dict[str, str | N
 
 
 def show_state(context: FaultContext, node: str, state: str | None) -> None:
-    """Set the state label, or remove it for None; who cordoned goes with it."""
+    """Set the state label, or remove it together with the cordon's owner for None."""
     by = {"by": "NVSentinel", "reason": "health-event"} if state else {"by": None, "reason": None}
     marks = {f"{_CORDON}{name}": value for name, value in by.items()}
 
@@ -98,14 +100,14 @@ def show_state(context: FaultContext, node: str, state: str | None) -> None:
 
 
 def drain(context: FaultContext, node: str, mode: str, *, is_late: bool) -> None:
-    """Delete our pods on the node: at once, or when the time of DeleteAfterTimeout is over."""
+    """Delete our pods on the node, at once or after the time of DeleteAfterTimeout."""
     if mode == "Immediate" or (mode == "DeleteAfterTimeout" and is_late):
         for key in live_pods(context.client, node=node):
             delete(context.client, key)
 
 
 def give_back(held: Held, context: FaultContext) -> None:
-    """A healthy event: no condition, no cordon, no taint, no state, from whatever state."""
+    """Remove condition, cordon, taint and state, whatever the state was."""
     for undo in held.undos:
         undo()
     show_state(context, held.node, None)

@@ -1,4 +1,4 @@
-"""F9, objects: somebody edits, deletes or recreates groups, queues, priorities and labels in mid-cycle.
+"""F9, objects: groups, queues, priorities and labels are edited, deleted or recreated in mid-cycle.
 
 All kinds know `bind_within_s`: wait so long for the next bind and act in that moment. Targets are
 namespace/name (queues and priority classes: name); without any they are drawn by lot (`count`, default 1).
@@ -63,7 +63,7 @@ def _deleting(resource: str) -> Injector:
 
 
 def _recreating(resource: str) -> Injector:
-    """An injector that deletes, and after its seconds creates the same under the same name (a new UID)."""
+    """An injector that deletes objects and recreates them under the same name after its duration."""
 
     async def injector(fault: Fault, context: FaultContext) -> None:
         await in_mid_cycle(fault, context)
@@ -90,14 +90,20 @@ def _min_member(fault: Fault, context: FaultContext, key: Key) -> Undo:
 
 
 def _group_queue(fault: Fault, context: FaultContext, key: Key) -> Undo:
-    """The group is moved to another queue. Settings: queue, or drawn by lot."""
+    """Move the group to another queue.
+
+    Settings: queue, or a random one.
+    """
     now = _spec(context, key).get("queue")
     others = [other.name for other in context.client.keys(QUEUES) if other.name != now]
     return _set_drawn(context, key, "queue", fault.text("queue"), others)
 
 
 def _group_priority(fault: Fault, context: FaultContext, key: Key) -> Undo:
-    """The group gets another priority class. Settings: class, or drawn by lot."""
+    """Give the group another priority class.
+
+    Settings: class, or a random one.
+    """
     now = _spec(context, key).get("priorityClassName")
     known = [other.name for other in context.client.keys(PRIORITY_CLASSES)]
     others = [name for name in known if name != now and not name.startswith(_SYSTEM)]
@@ -111,7 +117,10 @@ def _set_drawn(context: FaultContext, key: Key, field: str, wanted: str, others:
 
 
 def _queue_limit(fault: Fault, context: FaultContext, key: Key) -> Undo:
-    """The queue's limit of GPUs falls below what it uses. Settings: percent of the use (default 50)."""
+    """Lower the queue's GPU limit below its usage.
+
+    Settings: percent of the usage (default 50).
+    """
     found = context.client.get(key)
     if found is None:
         return nothing
@@ -143,7 +152,10 @@ def _queue_loop(_fault: Fault, context: FaultContext, key: Key) -> Undo:
 
 
 def _namespace_labels(fault: Fault, context: FaultContext, key: Key) -> Undo:
-    """A namespace loses its labels, or gets one. Settings: label and value; all are removed without them."""
+    """Remove a namespace's labels, or set one.
+
+    Settings: label and value.
+    """
     found = context.client.get(key)
     if found is None:
         return nothing
@@ -154,7 +166,7 @@ def _namespace_labels(fault: Fault, context: FaultContext, key: Key) -> Undo:
 
 
 def _pod_moved(_fault: Fault, context: FaultContext, key: Key) -> Undo:
-    """A pod's label says that it belongs to another group of its namespace."""
+    """A pod's label names another group of its namespace."""
     pod = context.client.get(key)
     known = [group.name for group in context.client.keys(POD_GROUPS) if group.namespace == key.namespace]
     others = [name for name in known if pod is not None and name != group_of(pod)]
@@ -164,7 +176,10 @@ def _pod_moved(_fault: Fault, context: FaultContext, key: Key) -> Undo:
 
 
 async def _priority_value(fault: Fault, context: FaultContext) -> None:
-    """A priority class is deleted and made anew with another value, for its seconds. Settings: value."""
+    """Recreate a priority class with another value for the fault's duration.
+
+    Settings: value.
+    """
     await in_mid_cycle(fault, context)
     known = [key for key in drawn_objects(fault, context, PRIORITY_CLASSES) if _SYSTEM not in key.name]
     before = {key: found for key in known if (found := context.client.get(key)) is not None}

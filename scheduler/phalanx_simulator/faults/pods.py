@@ -1,4 +1,4 @@
-"""F8, pods: they fail to start, fail, are evicted, deleted, rejected, stuck, or done too early.
+"""F8, pods: failure at start or later, eviction, deletion, rejection, stuck, early success.
 
 Targets as in `edits.drawn_pods`: pods, nodes whose pods are drawn, or nobody in particular.
 """
@@ -32,7 +32,7 @@ _PREFLIGHT: Final = "preflight-nccl-allreduce"
 
 
 async def _init_fails(fault: Fault, context: FaultContext) -> None:
-    """Pods without a node, then new ones of its seconds, will fail in their preflight (NCCL) init container.
+    """Waiting pods, then new ones, fail in their preflight (NCCL) init container.
 
     Settings: count (default 1, in all), exit_code, reason, message.
     """
@@ -56,7 +56,10 @@ def _mark(context: FaultContext, key: Key, end: str) -> None:
 
 
 async def _fails(fault: Fault, context: FaultContext) -> None:
-    """Containers of running pods end. Settings: count, delay_s, exit_code (default 1), reason, message."""
+    """Containers of running pods end.
+
+    Settings: count, delay_s, exit_code (default 1), reason, message.
+    """
     keys = drawn_pods(fault, context)
     await context.sleep(fault.number("delay_s"))
     for key in keys:
@@ -64,7 +67,9 @@ async def _fails(fault: Fault, context: FaultContext) -> None:
 
 
 async def _gpu_fails(fault: Fault, context: FaultContext) -> None:
-    """One GPU of each target node is drawn; the pod that holds it, if any, fails. Settings as of pod-failure.
+    """One random GPU of each target node fails; the pod that holds it fails.
+
+    Settings as of pod-failure.
 
     So a job is hit in proportion to the GPUs that it holds.
     """
@@ -76,7 +81,10 @@ async def _gpu_fails(fault: Fault, context: FaultContext) -> None:
 
 
 async def _succeeds(fault: Fault, context: FaultContext) -> None:
-    """Running pods succeed before the rest of their gang. Settings: count."""
+    """Running pods succeed before the rest of their gang.
+
+    Settings: count.
+    """
     for key in drawn_pods(fault, context):
         _end(context, key, 0, fault)
 
@@ -87,7 +95,10 @@ def _end(context: FaultContext, key: Key, exit_code: int, fault: Fault) -> None:
 
 
 async def _restarts(fault: Fault, context: FaultContext) -> None:
-    """One gang loses a member again and again (a job of Meta's: 35 times). Settings: times, exit_code."""
+    """One gang loses a member repeatedly (a job of Meta's: 35 times).
+
+    Settings: times, exit_code.
+    """
     times, drawn = fault.number("times", 35), drawn_pods(fault, context)
     groups = [_group(context.client.get(key)) for key in drawn]
     for _ in range(times):
@@ -99,7 +110,7 @@ async def _restarts(fault: Fault, context: FaultContext) -> None:
 
 
 def _group(pod: Object | None) -> tuple[str, str]:
-    """What makes pods one gang to us: their namespace and group, or the pod itself."""
+    """Namespace and group of a pod, or the pod itself: its gang."""
     if pod is None:
         return "", ""
     metadata = pod["metadata"]
@@ -107,7 +118,10 @@ def _group(pod: Object | None) -> tuple[str, str]:
 
 
 async def _evicted(fault: Fault, context: FaultContext) -> None:
-    """Somebody evicts pods by the API, where their budgets allow it. Settings: count."""
+    """Evict pods through the API where their budgets allow it.
+
+    Settings: count.
+    """
     for key in drawn_pods(fault, context):
         pod = context.client.get(key)
         if pod is not None:
@@ -115,27 +129,33 @@ async def _evicted(fault: Fault, context: FaultContext) -> None:
 
 
 async def _deleted(fault: Fault, context: FaultContext) -> None:
-    """Pods are deleted. Settings: count; grace_s, 0 to be gone at once."""
+    """Delete pods.
+
+    Settings: count; grace_s, 0 to remove them at once.
+    """
     grace = fault.number("grace_s") if "grace_s" in fault.settings else None
     for key in drawn_pods(fault, context):
         delete(context.client, key, grace_s=grace)
 
 
 async def _gpu_drained(fault: Fault, context: FaultContext) -> None:
-    """Partial drain: of each target node one pod with GPUs is deleted, and the node stays up."""
+    """Partial drain: delete one pod with GPUs on each target node; the node stays up."""
     for node in fault.targets:
         drain_one_gpu(context, node)
 
 
 async def _deleted_while_bound(fault: Fault, context: FaultContext) -> None:
-    """Each pod that is bound in its seconds is deleted in that moment. Settings: count (default 1)."""
+    """Delete each pod at the moment of its bind.
+
+    Settings: count (default 1).
+    """
     limit = fault.number("count", 1)
     async for key in pods_that(context, is_bind, within_s=fault.seconds, limit=limit):
         delete(context.client, key)
 
 
 async def _rejected(fault: Fault, context: FaultContext) -> None:
-    """At the next bind foreign pods take what is free on the target nodes, or on that pod's node.
+    """At the next bind foreign pods take the free capacity of the target nodes.
 
     The rest of the gang then finds its places taken and is rejected by the kubelets. Settings: bind_within_s
     (default 60). The foreign pods leave after its seconds.
@@ -151,7 +171,10 @@ async def _rejected(fault: Fault, context: FaultContext) -> None:
 
 
 async def _stuck(fault: Fault, context: FaultContext) -> None:
-    """Pods stay Terminating for its seconds: a finalizer holds them. Settings: count."""
+    """Pods stay Terminating: a finalizer holds them.
+
+    Settings: count.
+    """
     held = [(key, pod) for key in drawn_pods(fault, context) if (pod := context.client.get(key)) is not None]
     for key, _ in held:
         edit(context.client, key, lambda item: _with_finalizers(item, [*_finalizers(item), STUCK]))

@@ -1,4 +1,4 @@
-"""Profiles: how many faults of each family an hour brings, and a seeded plan over a run.
+"""Profiles: hourly rate of each family of faults; a seeded plan over a run.
 
 Rates are for the whole cluster and much higher than in life, so that an hour of simulation meets many faults;
 `phalanx_simulator.campaigns` has the rates of life.
@@ -46,7 +46,7 @@ PROFILES: Final[Mapping[str, Mapping[str, float]]] = {
 
 
 def plan(profile: str, *, random: Random, nodes: Iterable[Object], hours: float) -> tuple[Fault, ...]:
-    """The faults of a run, in order of time. `nodes`: the Node manifests, of which names and labels count.
+    """The faults of a run in order of time.
 
     Within a family every kind is equally likely. A fault begins within the hours and may end later. Raises
     KeyError for a profile that is not in PROFILES.

@@ -1,4 +1,4 @@
-"""Faults between the schedulers and the API server, and of the schedulers themselves: F3, F4, F5.
+"""F3, F4, F5: faults between schedulers and API server, and of the schedulers themselves.
 
 The kinds and their settings are listed in `faults/kinds.py`. Faults of requests and watches
 hit every replica.
@@ -20,7 +20,7 @@ RemoteInjector = Callable[[Fault, World, Sleep], Awaitable[bool]]
 
 
 def _meeting(effect: Effect | None) -> RemoteInjector:
-    """Requests meet this effect, or the one that the fault names, for the fault's seconds."""
+    """An injector: requests get this effect, or the fault's, for its duration."""
 
     async def injector(fault: Fault, world: World, sleep: Sleep) -> bool:
         rules = [_rule(fault, effect, world) for _ in _networks(world)]
@@ -59,12 +59,12 @@ def _watched(fault: Fault) -> str:
 
 
 def _reaches(networks: Iterable[Network], part: str = "") -> bool:
-    """Whether there is a watch that the fault can hit."""
+    """Whether a matching watch is open."""
     return any(network.watches(part) for network in networks)
 
 
 def _on_watches(act: Callable[[Network, str], None]) -> RemoteInjector:
-    """Something that happens at once to the watches of a resource."""
+    """An injector that acts once on the watches of a resource."""
 
     async def injector(fault: Fault, world: World, sleep: Sleep) -> bool:
         has_hit = _reaches(_networks(world), _watched(fault))
@@ -76,7 +76,7 @@ def _on_watches(act: Callable[[Network, str], None]) -> RemoteInjector:
 
 
 def _forget_version(network: Network, path_part: str) -> None:
-    """The watch ends, and the server does not know the version from which it should go on."""
+    """Cut the watch; its version is gone when it resumes."""
     network.rules.append(
         Rule(effect=Effect.REFUSED, methods=(WATCH,), path_part=path_part, status=410, times=1)
     )
@@ -94,7 +94,7 @@ async def _watch_delay(fault: Fault, world: World, sleep: Sleep) -> bool:
 
 
 async def _watch_reorder(fault: Fault, world: World, sleep: Sleep) -> bool:
-    """Each kind is late by another time, so that events of different kinds overtake each other."""
+    """Delay each kind differently, so that events of different kinds overtake each other."""
     hit, random = _networks(world), world.random(f"reorder/{fault.at_s}")
     for network in hit:
         for part in _REORDERED:
@@ -117,7 +117,7 @@ async def _watch_duplicate(fault: Fault, world: World, sleep: Sleep) -> bool:
 
 
 async def _compaction(fault: Fault, world: World, sleep: Sleep) -> bool:
-    """The server forgets its history; who is cut off now has to list again."""
+    """Compact the server's history; disconnected watches must list again."""
     world.server.store.compact()
     for network in _networks(world):
         network.cut_watches()
@@ -155,7 +155,7 @@ def _running(replica: Replica) -> Process | None:
 
 
 async def _clock_jump(fault: Fault, world: World, sleep: Sleep) -> bool:
-    """It stays: nobody sets the clock back."""
+    """Shift the clock for good."""
     _replica(fault, world).clock.jump(fault.number("by_s") * 1000)
     return True
 

@@ -1,4 +1,4 @@
-"""What a plan of faults must know of a cluster: its nodes, and which share a rack, a switch, a power feed."""
+"""The topology of a cluster as fault plans use it: racks, switches, power feeds."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,14 +19,14 @@ _WORDS: Final = re.compile(r"[a-z]+")
 
 
 class Site(Struct, frozen=True):
-    """Nodes in the order given, and the domains of each level, the widest first."""
+    """Nodes in the given order, and the domains of each level, widest first."""
 
     nodes: tuple[str, ...]
     levels: Mapping[str, tuple[tuple[str, ...], ...]]
     """By label key: the nodes of each domain, in order of the domains' paths."""
 
     def domain(self, random: Random, depth: int) -> tuple[str, ...]:
-        """A domain drawn by lot: of the widest level for 0, the next for 1, the narrowest for -1.
+        """A random domain: of the widest level for 0, the next for 1, the narrowest for -1.
 
         Where there are fewer levels, of the narrowest; all nodes where there is none.
         """
@@ -36,19 +36,19 @@ class Site(Struct, frozen=True):
         return random.choice(levels[min(depth, len(levels) - 1)])
 
     def depth_of(self, *names: str) -> int:
-        """The level whose label tells of the first of these names that is found; the narrowest if none is."""
+        """The level whose label contains the first of these names; -1 if none does."""
         words = [_words_of(key) for key in self.levels]
         found = (depth for name in names for depth, each in enumerate(words) if name in each)
         return next(found, -1)
 
     def domain_of(self, node: str, depth: int) -> tuple[str, ...]:
-        """The domain in which a node lies; the node alone where it lies in none. `depth` as in `domain`."""
+        """The domain of a node; the node alone where it has none."""
         levels = list(self.levels.values())
         domains = levels[min(depth, len(levels) - 1)] if levels else ()
         return next((domain for domain in domains if node in domain), (node,))
 
     def share(self, random: Random, percent: int) -> tuple[str, ...]:
-        """That part of the nodes by lot, at least one of them."""
+        """A random share of the nodes, at least one."""
         count = max(1, len(self.nodes) * percent // 100)
         return tuple(random.sample(self.nodes, min(count, len(self.nodes))))
 
@@ -72,7 +72,7 @@ def _words_of(key: str) -> list[str]:
 
 
 def _rank(key: str) -> int:
-    """The place of a label's level, or behind all where it tells of none."""
+    """The rank of a label's level; the last rank for other labels."""
     words = _words_of(key)
     return next((rank for rank, level in enumerate(_LEVELS) if level in words), len(_LEVELS))
 
@@ -80,7 +80,10 @@ def _rank(key: str) -> int:
 def _domains(
     keys: list[str], names: tuple[str, ...], labels: list[Mapping[str, str]]
 ) -> tuple[tuple[str, ...], ...]:
-    """The domains of the last level; two racks of one name in two blocks are two."""
+    """The domains of the last level.
+
+    Racks of the same name in two blocks are two domains.
+    """
     domains: dict[tuple[str, ...], list[str]] = {}
     for name, own in zip(names, labels, strict=True):
         if keys[-1] in own:

@@ -1,4 +1,4 @@
-"""F6, GPU errors by NVIDIA's Xid code: what the catalogue tells to do at once, seen from outside.
+"""F6, GPU errors by NVIDIA Xid code: the catalogue's immediate action.
 
 Codes by action as in NVIDIA's catalogue bundled with NVSentinel (172 codes). Where an action needs a workflow
 (48, 45, 74, 144-150) the simulator takes the outcome that hurts most: a reset of the GPU, or the quarantine
@@ -51,7 +51,10 @@ _EVENTS: Final = "events.events.k8s.io"
 
 
 def action_of(code: int) -> str:
-    """What a code comes to. Raises ValueError for one that the catalogue has not."""
+    """The action of a code.
+
+    Raises ValueError for a code that is not in the catalogue.
+    """
     for action, codes in CODES.items():
         if code in codes:
             return action
@@ -59,18 +62,21 @@ def action_of(code: int) -> str:
 
 
 def kind_of(action: str) -> str:
-    """The kind of fault that plays an action."""
+    """The kind of fault of an action."""
     return f"xid-{action.lower().replace('_', '-')}"
 
 
 async def _ignored(fault: Fault, context: FaultContext) -> None:
-    """Nothing happens but an Event on each node. Settings: code (all kinds of this file know it)."""
+    """An Event on each node and nothing else.
+
+    Settings: code (all kinds of this file have it).
+    """
     for node in fault.targets:
         _report(context, node, fault, IGNORE)
 
 
 async def _app_failed(fault: Fault, context: FaultContext) -> None:
-    """A process dies of it: one pod of each node fails, the node stays as good as before.
+    """One pod of each node fails; the node stays healthy.
 
     Settings: exit_code. An Event tells the code.
     """
@@ -83,7 +89,7 @@ async def _app_failed(fault: Fault, context: FaultContext) -> None:
 
 
 async def _gpu_reset(fault: Fault, context: FaultContext) -> None:
-    """One GPU is out for its seconds (a reset takes 90) and the pod on it is deleted; the node stays up."""
+    """One GPU is out for the duration (a reset takes 90 s) and its pod is deleted."""
     for node in fault.targets:
         _report(context, node, fault, RESET_GPU)
         drain_one_gpu(context, node)
@@ -94,7 +100,7 @@ async def _gpu_reset(fault: Fault, context: FaultContext) -> None:
 
 
 async def _domain_quarantined(fault: Fault, context: FaultContext) -> None:
-    """All nodes of the NVLink domain, its targets, are quarantined together; what runs there may end."""
+    """All nodes of the NVLink domain (the targets) are quarantined; running work may finish."""
     settings = {**fault.settings, "type": "GpuNvlinkWatch", "message": _message(fault, NVLINK)}
     fault = msgspec.structs.replace(fault, settings=settings)
     held = [one for node in fault.targets if (one := quarantine(fault, context, node)) is not None]
@@ -104,7 +110,7 @@ async def _domain_quarantined(fault: Fault, context: FaultContext) -> None:
 
 
 async def _node_out(fault: Fault, context: FaultContext) -> None:
-    """The node is quarantined, drained at once, and silent for its seconds: a reboot takes 42 minutes."""
+    """The node is quarantined, drained and disconnected for the duration: a reboot takes 42 minutes."""
     action = fault.kind.removeprefix("xid-").upper().replace("-", "_")
     settings = {**fault.settings, "type": "SysLogsXIDError", "message": _message(fault, action)}
     fault = msgspec.structs.replace(fault, settings=settings)
@@ -134,7 +140,7 @@ def _message(fault: Fault, action: str) -> str:
 
 
 def _report(context: FaultContext, node: str, fault: Fault, action: str) -> None:
-    """An Event on the node, as NVSentinel writes for what is not fatal."""
+    """An Event on the node, as NVSentinel writes for non-fatal errors."""
     event = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",

@@ -1,4 +1,4 @@
-"""Clocks of a simulation: the world's, and that of a host, which may be wrong."""
+"""Clocks of a simulation: true time, and host clocks that may be wrong."""
 
 import asyncio
 from typing import Final
@@ -8,7 +8,7 @@ EPOCH_MS: Final = 1_767_225_600_000
 
 
 class WorldClock:
-    """True time: the loop's."""
+    """True time, taken from the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -23,7 +23,10 @@ class WorldClock:
 
 
 class HostClock:
-    """A host's clocks. The wall clock can jump; both can run fast or slow."""
+    """A host's clocks.
+
+    The wall clock can jump; both can run fast or slow.
+    """
 
     def __init__(self, world: WorldClock) -> None:
         self._world = world
@@ -33,15 +36,15 @@ class HostClock:
         self._offset_ms = 0
 
     def now_ms(self) -> int:
-        """What the host takes for the wall time."""
+        """The host's wall time in milliseconds since the epoch."""
         return EPOCH_MS + round(self.monotonic() * 1000) + self._offset_ms
 
     def monotonic(self) -> float:
-        """What the host takes for the seconds since the simulation began."""
+        """The host's seconds since the simulation began."""
         return self._elapsed + self._rate * (self._world.monotonic() - self._since)
 
     def jump(self, by_ms: int) -> None:
-        """Somebody sets the wall clock."""
+        """Shift the wall clock."""
         self._offset_ms += by_ms
 
     def run_at(self, rate: float) -> None:

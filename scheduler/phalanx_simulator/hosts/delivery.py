@@ -1,4 +1,4 @@
-"""How far a host has heard of each kind of object, for those who judge what it does."""
+"""The state of each kind that a host has received, for the checks."""
 
 from collections import deque
 from collections.abc import Callable
@@ -9,7 +9,7 @@ _STEPS_KEPT: Final = 64
 
 
 class ReceivedVersions:
-    """Kinds are named by their plurals, states by resourceVersions. `now` tells simulated seconds.
+    """Received resource versions by kind (plural).
 
     `versions`: the latest state of each kind that has arrived. `listed_at`: when all objects of a kind were
     last heard anew.
@@ -22,7 +22,7 @@ class ReceivedVersions:
         self._arrivals: dict[str, deque[tuple[float, int]]] = {}
 
     def up_to(self, kind: str, version: int) -> None:
-        """All changes of a kind up to this one have arrived."""
+        """All changes of a kind up to this version have arrived."""
         newest = self.versions[kind] = max(version, self.versions.get(kind, 0))
         arrivals = self._arrivals.setdefault(kind, deque(maxlen=_STEPS_KEPT))
         now = self._now()
@@ -31,10 +31,10 @@ class ReceivedVersions:
         arrivals.append((now, newest))
 
     def listed(self, kind: str) -> None:
-        """All objects of a kind have arrived anew."""
+        """A complete list of a kind has arrived."""
         self.listed_at[kind] = self._now()
 
     def by(self, kind: str, at_s: float) -> int:
-        """The state of a kind that had arrived by then, or an earlier one; 0 where that is unknown."""
+        """The version of a kind that had arrived by then, or an earlier one; 0 if unknown."""
         arrivals = self._arrivals.get(kind, ())
         return next((version for since, version in reversed(arrivals) if since <= at_s), 0)

@@ -1,4 +1,4 @@
-"""An asyncio event loop in which time is a number and the order of what is ready comes from a seed.
+"""A deterministic asyncio event loop in virtual time.
 
 Nothing waits: when nothing is ready, time jumps to the next timer. What is ready at the same moment runs in a
 seeded order, as on a real loop the order in which sockets become readable decides. No sockets, no threads.
@@ -19,11 +19,14 @@ _Arguments = TypeVarTuple("_Arguments")
 
 
 class Deadlock(RuntimeError):
-    """The program waits and nothing will ever wake it."""
+    """The program waits and no timer will wake it."""
 
 
 class _Task(asyncio.Task[Any]):
-    """asyncio keeps tasks in sets; these come out of one in the order in which they were made."""
+    """A task with a stable hash.
+
+    asyncio keeps tasks in sets; these iterate in order of creation.
+    """
 
     def __init__(self, *arguments: Any, number: int, **options: Any) -> None:
         self._number = number
@@ -34,14 +37,20 @@ class _Task(asyncio.Task[Any]):
 
 
 class _Timer(asyncio.TimerHandle):
-    """asyncio's own asks each time of what type the other one is: in a long run that is asked most of all."""
+    """A timer with a faster comparison.
+
+    asyncio's own checks the other's type; in long runs this call dominates.
+    """
 
     def __lt__(self, other: asyncio.TimerHandle) -> bool:
         return self._when < other._when  # type: ignore[attr-defined,no-any-return]
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Run a coroutine with `run_until_complete`. Time begins at 0 s."""
+    """Run a coroutine with `run_until_complete`.
+
+    Time begins at 0 s.
+    """
 
     def __init__(self, random: Random) -> None:
         super().__init__()
@@ -71,7 +80,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return timer
 
     def timers_of(self, host: Host) -> int:
-        """How many timers wait that the program of this host has set."""
+        """Number of pending timers that the host's program has set."""
         return sum(
             handle._context.get(HOST) is host  # type: ignore[attr-defined]
             for handle in self._scheduled
@@ -79,11 +88,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         )
 
     def outside(self, act: Callable[..., Any], *arguments: Any) -> Any:
-        """Call something that belongs to no host: timers that it sets go on when the caller's host stops."""
+        """Call a function outside of any host: its timers survive the caller's host."""
         return Context().run(act, *arguments)
 
     async def close_abandoned(self) -> None:
-        """At the end, close the generators that nobody has iterated to their end."""
+        """At the end, close generators that were not exhausted."""
         while self._abandoned:
             await self._abandoned.pop().aclose()
 
@@ -92,7 +101,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return _Task(program, loop=loop, number=self._tasks_made, **options)
 
     def _asyncgen_finalizer_hook(self, generator: AsyncGenerator[Any, Any]) -> None:
-        """The garbage collector comes at times that no seed decides: nothing may run because of it."""
+        """Keep generators, since garbage collection happens at times that no seed decides."""
         self._abandoned.append(generator)
 
     def _run_once(self) -> None:
@@ -137,7 +146,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     _timer_cancelled_count: int
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """There is no I/O."""
+        """Nothing to do: there is no I/O."""
 
     def _write_to_self(self) -> None:
-        """There is no other thread that could wake this loop."""
+        """Nothing to do: no other thread wakes this loop."""

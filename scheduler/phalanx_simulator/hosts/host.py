@@ -1,4 +1,4 @@
-"""The machines on which schedulers run: one can freeze, go on, or die between any two steps of a program."""
+"""Simulated hosts: each can freeze, resume or die between any two steps of its program."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class State(Enum):
-    """What a host does with the steps of its program."""
+    """Whether a host runs the steps of its program."""
 
     RUNNING = auto()
     FROZEN = auto()
@@ -16,7 +16,7 @@ class State(Enum):
 
 
 class Host:
-    """Every callback that was set up by its program is a step: run, kept for later, or never run.
+    """Runs, holds back or drops each callback of its program; a callback is a step.
 
     `steps` counts those that ran. `before_step` is told the number of each before it runs, and may freeze or
     kill the host there.
@@ -30,31 +30,34 @@ class Host:
         self._kept: list[asyncio.Handle] = []
 
     def spawn(self, program: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Start a program on this host; all that it starts is part of it."""
+        """Start a program on this host.
+
+        All tasks that it starts belong to the host.
+        """
         context = copy_context()
         context.run(HOST.set, self)
         return asyncio.get_running_loop().create_task(program, name=self.name, context=context)
 
     def freeze(self) -> None:
-        """No step runs from now on, while the world's time goes on: a long pause, a stopped machine."""
+        """Run no step while time goes on, as a long pause or a stopped machine does."""
         if self.state is State.RUNNING:
             self.state = State.FROZEN
 
     def thaw(self) -> None:
-        """Go on with all that became ready in between, unless the host is dead."""
+        """Resume with all steps that became ready meanwhile, unless the host is dead."""
         if self.state is State.FROZEN:
             self._go_on()
 
     def die(self) -> None:
-        """No step ever runs again, no clean-up either: kill -9, or power loss."""
+        """Run no further step and no clean-up: kill -9, or power loss."""
         self.state = State.DEAD
 
     def bury(self) -> None:
-        """After the simulation: let what is left of a dead program come to its end, so that it is freed."""
+        """After the simulation, let the rest of a dead program end, so that it is freed."""
         self._go_on()
 
     def admits(self, handle: asyncio.Handle) -> bool:
-        """Whether this step may run now; one that may not is kept."""
+        """Whether this step may run now; otherwise it is held back."""
         if self.state is State.RUNNING and self.before_step is not None:
             self.before_step(self.steps)
         if self.state is State.RUNNING:

@@ -1,4 +1,4 @@
-"""What lies between one host and the API server: delays, and faults that seeds and tests put there.
+"""The network between one host and the API server: latency and injected faults.
 
 A request that has left its host arrives and is applied even if the host dies or the answer is lost: that is
 how a write can land late, or land without anybody knowing.
@@ -31,7 +31,7 @@ _INITIAL_EVENTS_END = INITIAL_EVENTS_END.encode()
 
 
 class Effect(StrEnum):
-    """What becomes of a request."""
+    """Fate of a request."""
 
     REFUSED = "refused"
     """Answered with an error, not applied."""
@@ -48,7 +48,7 @@ class Effect(StrEnum):
 
 
 class Rule(Struct):
-    """Meets requests whose method and path fit, until it was used up or its time is over.
+    """Applies to matching requests until it is used up or expires.
 
     Empty `methods` and `path_part` fit all. `permille` of the fitting requests meet it; `skip` of them pass
     first. `slow_s` delays the request for SLOW, the answer's loss for the others. `met` counts.
@@ -68,7 +68,9 @@ class Rule(Struct):
 
 
 class Exchange(Struct):
-    """One request, for observers. Times are world seconds. `response` is the server's own, None without one.
+    """One request as observers see it.
+
+    Times are simulated seconds.
 
     `told` is what the sender learned: a status, "unknown" or "not sent"; None while it waits.
     """
@@ -88,7 +90,7 @@ Observer = Callable[[Exchange], None]
 
 
 class Network:
-    """One host's way to the API server."""
+    """One host's connection to the API server."""
 
     def __init__(self, *, host: str, server: ApiServer, loop: VirtualLoop, random: Random) -> None:
         self.rules: list[Rule] = []
@@ -106,21 +108,21 @@ class Network:
         self._delays: dict[str, float] = {}
 
     def cut_watches(self, path_part: str = "") -> None:
-        """Break the watches whose path fits, as a proxy that restarts does."""
+        """Break the matching watches, as a restarting proxy does."""
         for pipe in self._fitting(path_part):
             pipe.cut("the connection was reset")
 
     def watches(self, path_part: str = "") -> bool:
-        """Whether a watch is open whose path fits."""
+        """Whether a matching watch is open."""
         return bool(self._fitting(path_part))
 
     def silence_watches(self, path_part: str = "") -> None:
-        """Half-open: nothing arrives on these any more, and nobody is told."""
+        """Half-open: nothing arrives on these watches, and no side notices."""
         for pipe in self._fitting(path_part):
             pipe.silent = True
 
     def delay_watches(self, seconds: float, path_part: str = "") -> None:
-        """Lines of these kinds arrive so much later from now on; 0 ends it."""
+        """Delay lines of these kinds by `seconds`; 0 ends the delay."""
         self._delays[path_part] = seconds
 
     def partition(self) -> None:
@@ -128,23 +130,26 @@ class Network:
         self.partitioned = True
 
     def heal(self) -> None:
-        """Requests pass again, unless the host is gone; what was open has been given up meanwhile."""
+        """Let requests pass again, unless the host is gone.
+
+        Open watches are cut.
+        """
         self.partitioned = self.severed
         self.cut_watches()
 
     def bookmark_watches(self, path_part: str = "") -> None:
-        """The server tells these watches how far they have come, before it is due."""
+        """Send an early bookmark on these watches."""
         for pipe in self._fitting(path_part):
             pipe.bookmark()
 
     @property
     def has_silent_watch(self) -> bool:
-        """Whether a watch is half-open: the host waits for lines that never come."""
+        """Whether a watch is half-open: the host waits for lines that never arrive."""
         return any(pipe.silent for pipe in self._pipes)
 
     @property
     def is_faulty(self) -> bool:
-        """Whether anything but chance and distance disturbs what passes here."""
+        """Whether an injected fault disturbs the connection."""
         now = self._loop.time()
         rules = any(rule.times > 0 and rule.until_s > now for rule in self.rules)
         return (
@@ -155,17 +160,17 @@ class Network:
         )
 
     def coin(self) -> bool:
-        """Heads or tails."""
+        """A random boolean."""
         return self._random.random() < 0.5
 
     def sever(self) -> None:
-        """The host is gone for good: the server drops what it has open to it."""
+        """Drop all connections for good: the host is dead."""
         self.partitioned = self.severed = True
         for pipe in list(self._pipes):
             pipe.cut("the host is gone")
 
     def pick(self, method: str, path: str) -> Rule | None:
-        """The first rule that this request meets."""
+        """The first rule that applies to this request."""
         now = self._loop.time()
         self.rules = [rule for rule in self.rules if rule.times > 0 and rule.until_s > now]
         for rule in self.rules:
@@ -181,27 +186,27 @@ class Network:
         return None
 
     def latency(self) -> float:
-        """Seconds for one way: mostly about a millisecond, now and then much more."""
+        """Seconds for one way: about one millisecond, sometimes much more."""
         base = 0.0003 + self._random.random() * 0.002
         return base * 30 if self._random.randrange(50) == 0 else base
 
     def watch_delay(self, path: str) -> float:
-        """Seconds by which a line of this watch is late."""
+        """Delay of a line of this watch in seconds."""
         extra = max((delay for part, delay in self._delays.items() if part in path), default=0.0)
         return self.latency() + extra
 
     def line_arrived(self, path: str, line: bytes) -> None:
-        """Remember how far this host has heard of a kind."""
+        """Record the received version of a kind."""
         version = _version_of(line)
         if version is not None:
             self.hearing.up_to(path.rsplit("/", 1)[-1], version)
 
     def open(self, pipe: "_Pipe") -> None:
-        """A watch begins."""
+        """Register a watch."""
         self._pipes[pipe] = None
 
     def closed(self, pipe: "_Pipe") -> None:
-        """It has ended."""
+        """Unregister a watch."""
         self._pipes.pop(pipe, None)
 
     def doubled(self) -> bool:
@@ -209,11 +214,11 @@ class Network:
         return self.duplicates_permille > 0 and self._random.randrange(1000) < self.duplicates_permille
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Do something to this way, or to its host, after a while, whatever becomes of the host."""
+        """Call `act` after a delay, whatever happens to the host."""
         self._loop.outside(self._loop.call_later, seconds, act)
 
     def new_exchange(self, method: str, path: str, body: bytes) -> Exchange:
-        """A request leaves."""
+        """A request is sent."""
         exchange = Exchange(host=self._host, method=method, path=path, body=body, sent_at=self._loop.time())
         self.observer(exchange)
         return exchange
@@ -226,7 +231,7 @@ class Network:
         return exchange.response
 
     def tell(self, exchange: Exchange, told: str) -> None:
-        """The sender learns what became of it."""
+        """The sender learns the outcome."""
         exchange.told = told
         self.observer(exchange)
 
@@ -235,7 +240,10 @@ class Network:
 
 
 class SimTransport:
-    """The Transport port over a Network. Every host opens its own, one for the Lease beside."""
+    """The Transport port over a Network.
+
+    Every host opens its own, and another one for the Lease.
+    """
 
     def __init__(self, *, network: Network, server: ApiServer, loop: VirtualLoop) -> None:
         self._network = network
@@ -340,11 +348,11 @@ class SimTransport:
             network.closed(pipe)
 
     async def close(self) -> None:
-        """Nothing is kept open between requests."""
+        """Nothing to close: no connection outlives its request."""
 
 
 class _Pipe:
-    """One watch on its way: lines arrive in order, each some time after the server wrote it."""
+    """One watch: lines arrive in order, each some time after it was written."""
 
     def __init__(self, path: str, network: Network, loop: VirtualLoop) -> None:
         self.path = path
@@ -361,7 +369,7 @@ class _Pipe:
         self._pump: asyncio.Task[None] | None = None
 
     def open(self, server: ApiServer, query: Mapping[str, str]) -> Response | None:
-        """Start at the server; the Response is a refusal."""
+        """Open the watch at the server; returns the error response if it is refused."""
         self._is_initial = query.get("sendInitialEvents") == "true"
         opened = self._source.open(server, Request("GET", self.path, {**query, "watch": "true"}))
         if isinstance(opened, Response):
@@ -370,24 +378,27 @@ class _Pipe:
         return None
 
     def cut(self, why: str) -> None:
-        """The reader finds the connection broken."""
+        """Break the connection."""
         self._end = why
         self._wake.set()
 
     def is_disturbed(self, now: float) -> bool:
-        """Silent, or with lines on their way that are late."""
+        """Whether it is silent or delayed by more than a second."""
         return self.silent or self._last_arrival > now + 1.0
 
     def bookmark(self) -> None:
-        """The server tells how far this watch has come."""
+        """Send a bookmark."""
         self._loop.outside(self._source.bookmark)
 
     def close(self) -> None:
-        """The reader has gone."""
+        """Close the watch."""
         self._source.close()
 
     async def lines(self, idle_timeout: float) -> AsyncIterator[bytes]:
-        """What has arrived, until the end; OutcomeUnknown when it was cut or silent for too long."""
+        """Lines that have arrived, until the end.
+
+        Raises OutcomeUnknown when it was cut or silent for too long.
+        """
         while True:
             try:
                 async with asyncio.timeout(idle_timeout):
@@ -405,7 +416,10 @@ class _Pipe:
                 return
 
     def _note(self, line: bytes) -> None:
-        """Initial events count once their end is known: until then the reader does nothing with them."""
+        """Record a line.
+
+        Initial events count from their end on: until then the reader ignores them.
+        """
         if self._is_initial and _INITIAL_EVENTS_END in line:
             self._is_initial = False
             self._network.hearing.listed(self.path.rsplit("/", 1)[-1])
@@ -427,7 +441,10 @@ class _Pipe:
         self._loop.call_at(due, self._arrive)
 
     def _arrive(self) -> None:
-        """Timers of one moment fire in any order; what they bring stays in its own."""
+        """Deliver the oldest line.
+
+        Timers of one moment fire in any order; the lines stay in order.
+        """
         self._on_the_way.popleft()()
 
     def _take(self, lines: list[bytes]) -> None:

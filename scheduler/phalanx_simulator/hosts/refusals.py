@@ -1,4 +1,4 @@
-"""What a server, or a proxy before it, says when it refuses a request for no reason of its own."""
+"""Error responses that a server or proxy gives for no reason of the request."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ _REASONS: Final = {
 
 
 def refusal(status: int, retry_after_s: int | None) -> Response:
-    """An answer with this status, and with Retry-After in seconds where that is given."""
+    """A response with this status, and Retry-After in seconds if given."""
     headers = {"content-type": "application/json"}
     if retry_after_s is not None:
         headers["retry-after"] = str(retry_after_s)

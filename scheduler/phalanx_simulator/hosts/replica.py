@@ -1,4 +1,4 @@
-"""One replica of the production scheduler on a simulated host, started anew whenever its process ends."""
+"""A replica of the production scheduler on a simulated host, restarted when its process ends."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,7 +28,7 @@ CycleObserver = Callable[[str, Snapshot, CycleResult], None]
 
 
 class ReplicaEnvironment(Struct, frozen=True):
-    """What all replicas of a world share."""
+    """Shared environment of all replicas of a world."""
 
     server: ApiServer
     loop: VirtualLoop
@@ -40,7 +40,7 @@ class ReplicaEnvironment(Struct, frozen=True):
 
 
 class Process(Struct):
-    """One life of a replica: its host is new each time, the way to the API server too."""
+    """One process of a replica; each has a new host and a new network connection."""
 
     host: Host
     network: Network
@@ -50,7 +50,10 @@ class Process(Struct):
 
 
 class Replica:
-    """`process` is its present life, or its last one while it waits for the next."""
+    """A scheduler that is restarted.
+
+    `process` is the current one, or the last one before a restart.
+    """
 
     def __init__(self, name: str, surroundings: ReplicaEnvironment, random: Random) -> None:
         self.name = name
@@ -65,7 +68,7 @@ class Replica:
         self._prepare: Callable[[Process], None] = lambda _process: None
 
     def prepare(self, act: Callable[[Process], None]) -> None:
-        """Do something to every process before its first step."""
+        """Call `act` on every new process before its first step."""
         self._prepare = act
 
     async def keep_running(self) -> None:
@@ -82,14 +85,17 @@ class Replica:
                 await asyncio.sleep(pause)
 
     def kill(self) -> None:
-        """kill -9: no step runs any more; whoever keeps it running starts the next."""
+        """kill -9: no further step runs.
+
+        `keep_running` starts the next process.
+        """
         if self.process is not None and self.process.host.state is not State.DEAD:
             self.process.host.die()
             self.process.network.sever()
             self._ended.set()
 
     async def stop(self) -> None:
-        """SIGTERM; returns when the process has ended, or it is killed after a minute."""
+        """SIGTERM; returns when the process has ended, or kills it after a minute."""
         self._stop.set()
         process = self.process
         if process is None:
@@ -99,7 +105,7 @@ class Replica:
         self.kill()
 
     async def bury(self) -> None:
-        """Let the remains of killed processes end; they reach nothing any more."""
+        """Let the rest of killed processes end; they reach nothing."""
         for process in self._past:
             process.host.bury()
             process.task.cancel()
@@ -150,7 +156,7 @@ class Replica:
 
 
 class SimDecider(InlineDecider):
-    """Thinks for a while of simulated time, in which the world goes on, as in production."""
+    """A decider that takes some simulated time for each cycle."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""S20: the scheduler asks for nothing that the shipped roles do not allow, and they allow nothing else."""
+"""S20: requests use only permissions of the shipped roles, and no role is wider than that."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -24,7 +24,7 @@ _GROUPS: Final = {kind.plural: kind.group for kind in KINDS.values()}
 
 @cache
 def shipped_access() -> frozenset[Access]:
-    """What the roles in deploy/base allow; nothing where there is no checkout."""
+    """Permissions of the roles in deploy/base; empty without a checkout."""
     found: set[Access] = set()
     for name in _ROLES:
         path = _FOLDER / name
@@ -61,7 +61,7 @@ class LeastPrivilege(Check):
             self._see((call.verb, call.group, call.resource))
 
     def on_tick(self) -> None:
-        """Watches are no single requests: who has heard of a kind has watched it."""
+        """Watches are no single requests: a host that has received a kind has watched it."""
         if self.now < self._next:
             return
         self._next = self.now + _LOOK_S
@@ -81,7 +81,7 @@ class LeastPrivilege(Check):
 
 
 def unused_access(marks: Mapping[str, int]) -> list[Access]:
-    """What the roles allow and no run, of those whose marks these are, has used."""
+    """Permissions that no run with these coverage counts has used."""
     return sorted(access for access in shipped_access() if _mark_of(access) not in marks)
 
 

@@ -1,4 +1,4 @@
-"""S23: no bind puts pods near each other that a required anti-affinity wants apart."""
+"""S23: no bind violates a required anti-affinity."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from phalanx_simulator.invariants.truth import Truth
 
 
 class AntiAffinityHolds(Check):
-    """S23: anti-affinity holds in both directions, for pods that the sender knew of; alone, in truth too.
+    """S23: required anti-affinity holds in both directions.
 
     The sender knew the pods that it had heard of and those that it had sent binds for itself. Nodes whose
     labels may have moved since what the sender had heard of are left out, and in truth late landings.
@@ -56,7 +56,7 @@ class AntiAffinityHolds(Check):
                     self.violated(pod, f"{words} {other} by {key}")
 
     def _others(self, call: Call, pod: PodFact) -> Iterator[tuple[PodFact, str]]:
-        """The pods that count, and their nodes: in truth all, for a sender those that it knows."""
+        """Other pods and their nodes: all in fact, or those that the sender knows."""
         heard = self.truth.heard(call, "pods")
         for uid in list(self.truth.pods) if pod.avoids else list(self._avoiding):
             other = self.truth.pods.get(uid)
@@ -83,7 +83,10 @@ class AntiAffinityHolds(Check):
 
 
 def _wants(pod: PodFact, other: PodFact) -> Iterator[Any]:
-    """The terms of the pod that keep it away from the other one; those about more namespaces are left out."""
+    """Anti-affinity terms of the pod that match the other one.
+
+    Terms with a namespace selector are left out.
+    """
     item = {"metadata": {"labels": other.labels}}
     for term in pod.avoids:
         try:

@@ -1,4 +1,4 @@
-"""S1, S2, S4: every single bind goes to a pod that waits, and to a node that may and can take it."""
+"""S1, S2, S4: each bind is for a waiting pod and a node that may and can take it."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from phalanx_simulator.invariants.truth import Truth
 
 
 class OneBindPerPod(Check):
-    """S1: one successful bind per UID; none is sent for a pod known as bound, deleting, ended or foreign."""
+    """S1: one successful bind per UID; none for a pod known as bound, deleting, finished or foreign."""
 
     name = "S1"
 
@@ -48,7 +48,7 @@ class OneBindPerPod(Check):
 
 
 class RoomOnNodes(Check):
-    """S2: no bind of ours takes a node over its allocatable, as its sender knew it and, alone, in truth.
+    """S2: no bind exceeds a node's allocatable, by its sender's knowledge and in fact.
 
     The sender knew the pods that it had heard of and all binds that it had sent itself. In truth a bind may
     be too much when it landed so late that its sender had to take it for lost, or when the node offered more
@@ -114,7 +114,7 @@ class RoomOnNodes(Check):
             self.violated(pod, f"bound to {call.node}, which lacks {short} of {resource}")
 
     def _most_offered(self, call: Call) -> Resources:
-        """The most of each resource that the node offered since what the sender had heard of."""
+        """The largest amount of each resource that the node offered since the sender's state."""
         most: dict[str, int] = {}
         for node in self.truth.nodes_since(call.node, self.truth.heard(call, "nodes")):
             for resource, amount in (node.allocatable if node is not None else {}).items():
@@ -128,7 +128,7 @@ def _add(used: dict[str, int], requests: Resources | None) -> None:
 
 
 def _excess(asked: Resources, used: Resources, offered: Resources) -> Iterator[tuple[str, int]]:
-    """What is too much, of the resources that the pod itself asks for."""
+    """Overcommitted amounts of the resources that the pod itself requests."""
     for resource, amount in asked.items():
         short = used.get(resource, 0) - offered.get(resource, 0)
         if amount > 0 and short > 0:

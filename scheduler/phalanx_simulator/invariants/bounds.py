@@ -1,4 +1,4 @@
-"""How much the checks allow, and how much they remember, each with its unit and reason."""
+"""Tolerances and history sizes of the checks, each with its unit and reason."""
 
 from typing import Final
 

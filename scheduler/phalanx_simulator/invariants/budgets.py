@@ -1,4 +1,4 @@
-"""S24: PodDisruptionBudgets hold where room is made for others."""
+"""S24: evictions for other gangs respect PodDisruptionBudgets."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -19,7 +19,7 @@ BUDGETS: Final = "poddisruptionbudgets.policy"
 
 
 class _Told(Struct, frozen=True):
-    """What a budget said at a revision of the store."""
+    """A budget's status at a revision of the store."""
 
     revision: int
     selector: Object | None
@@ -31,7 +31,7 @@ class _Told(Struct, frozen=True):
 
 
 class BudgetsHold(Check):
-    """S24: for other gangs a process decides to evict no more running pods of a budget than that allows.
+    """S24: a process evicts no more running pods of a budget for other gangs than it allows.
 
     It allows what its status said at some moment since what the process had heard of when it decided, less
     those evicted by the process which were not being deleted yet at that moment. Only for budgets as the
@@ -68,7 +68,7 @@ class BudgetsHold(Check):
     def _judge(
         self, key: Key, versions: Sequence[_Told | None], new: Sequence[str], earlier: Sequence[str]
     ) -> None:
-        """Not where the budget came only since then."""
+        """Check a budget, unless it was created since the snapshot."""
         least: tuple[int, _Told] | None = None
         for told in versions:
             if told is None:
@@ -83,7 +83,7 @@ class BudgetsHold(Check):
             self.violated(f"budget {key.namespace}/{key.name}", f"{beyond} pods too many go, {allowed}")
 
     def _protected(self, key: Key, told: _Told, pods: Iterable[str]) -> list[str]:
-        """Those of the budget that ran, and were not on their way out, when it said so."""
+        """Pods of the budget that ran and were not being deleted at that revision."""
         found = [(uid, self.truth.pod_at(uid, told.revision)) for uid in pods]
         return [
             uid
@@ -96,7 +96,7 @@ class BudgetsHold(Check):
         ]
 
     def _deleted(self, pods: Iterable[str]) -> list[str]:
-        """Those whose eviction has come to pass."""
+        """Evicted pods that are being deleted or gone."""
         found = [(uid, self.truth.pods.get(uid)) for uid in pods]
         return [uid for uid, pod in found if pod is None or pod.is_deleting]
 

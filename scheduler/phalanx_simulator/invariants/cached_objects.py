@@ -1,4 +1,4 @@
-"""In what a cache's node, gang or queue differs from the object: the first difference in words, or nothing.
+"""The first difference between a cached node, gang or queue and its object.
 
 Objects that the scheduler finds fault with are compared in nothing that it cannot read.
 """
@@ -20,7 +20,7 @@ _MISSING: Final = "missing:"
 
 
 def of_node(node: Node, true: NodeFact) -> str:
-    """What node health, constraints and room are judged by."""
+    """Difference of a node in health, constraints or capacity."""
     taints = {(taint.key, taint.value, taint.effect) for taint in node.taints}
     if node.uid != true.uid:
         return "is another one"
@@ -36,7 +36,7 @@ def of_node(node: Node, true: NodeFact) -> str:
 
 
 def of_gang(gang: Gang, true: GroupFact | None) -> str:
-    """What a gang has of its PodGroup; None where there is none of that name."""
+    """Difference of a gang from its PodGroup; `true` is None where there is none."""
     if true is None:
         return "" if gang.id.startswith(_MISSING) else "has lost its PodGroup"
     if gang.id != true.uid:
@@ -64,7 +64,10 @@ def of_gang(gang: Gang, true: GroupFact | None) -> str:
 
 
 def of_queue(queue: Queue, true: Object) -> str:
-    """`true`: the spec. A parent that does not exist, or that goes round in a circle, is none."""
+    """Difference of a queue from its spec.
+
+    A missing or circular parent counts as none.
+    """
     if queue.parent != (true.get("parent") or None) and not (queue.parent is None and queue.problems):
         return f"is below {true.get('parent')}, it believes {queue.parent}"
     for name, amounts in (("guarantee", queue.guarantee), ("limit", queue.limit)):
@@ -77,6 +80,6 @@ def of_queue(queue: Queue, true: Object) -> str:
 
 
 def differ(believed: Resources, true: Resources) -> bool:
-    """What stands for NUMA zones in the cache is no amount of anything."""
+    """Whether the amounts differ; NUMA zone pseudo-resources are ignored."""
     names = [name for name in believed.keys() | true.keys() if not is_numa_resource(name)]
     return any(believed.get(name, 0) != true.get(name, 0) for name in names)

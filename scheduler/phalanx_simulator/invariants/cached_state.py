@@ -1,4 +1,4 @@
-"""L5, S18: what schedulers keep in mind equals the truth, and is nothing once there is nothing.
+"""L5, S18: the schedulers' cached state matches the API, and is empty once all is deleted.
 
 These checks look into the caches of live processes, since the belief itself is checked here.
 """
@@ -23,7 +23,7 @@ from phalanx_simulator.invariants.truth import QUEUES, Truth
 
 
 class CacheMatchesApi(Check):
-    """L5: a cache knows what is older than CONVERGED_S, while nothing lies between it and the server.
+    """L5: a cache reflects every change older than CONVERGED_S while its connection is healthy.
 
     Compared are nodes, what is used of them, pods, what gangs have of their PodGroups and PriorityClasses,
     and queues. Looked at each CACHE_PERIOD_S and at rest. What was written since is left out, and what is
@@ -38,7 +38,7 @@ class CacheMatchesApi(Check):
         self._gone: dict[Key, int] = {}
 
     def on_change(self, change: Change) -> None:
-        """Queues and classes have no history; the others do."""
+        """Note deleted queues and classes, which have no history."""
         if change.type is ChangeType.DELETED and change.entry.key.resource in (QUEUES, PRIORITY_CLASSES):
             self._gone[change.entry.key] = change.entry.revision
 
@@ -63,7 +63,7 @@ class CacheMatchesApi(Check):
                 self.violated(process.host.name, f"the cache contradicts itself: {error}")
 
     def _in_touch(self) -> Iterator[Process]:
-        """Processes that have heard everything that is older than CONVERGED_S."""
+        """Processes that have received every change older than CONVERGED_S."""
         for replica in self.scene.replicas:
             process = replica.process
             if process is not None and self.truth.undisturbed_s(process.host.name) > HEALED_S:
@@ -91,7 +91,7 @@ class CacheMatchesApi(Check):
                     yield f"node {name} uses {used}, it believes {dict(state.used)}"
 
     def _is_busy(self, node: str, before: int) -> bool:
-        """Whether pods came, went or ended there lately."""
+        """Whether pods arrived, left or finished there recently."""
         return any(self.truth.pod_changed_at(uid) > before for uid in self.truth.around_node(node))
 
     def _of_pods(self, snapshot: Snapshot, before: int) -> Iterator[str]:
@@ -154,7 +154,7 @@ class CacheMatchesApi(Check):
 
 
 class NothingIsLeaked(Check):
-    """S18: once everything was deleted, no live process knows a gang, or uses anything of a node for one.
+    """S18: after everything was deleted, no live process knows a gang or counts usage for one.
 
     Pods that do not name our scheduler may still be there.
     """

@@ -1,4 +1,4 @@
-"""A scheduler's request as checks see it: read once, shared by all of them."""
+"""A scheduler's request as the checks use it, parsed once."""
 
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -15,7 +15,7 @@ _PATHS_KNOWN: Final = 1024
 
 
 class Stage(StrEnum):
-    """What has just become of a request."""
+    """Progress of a request."""
 
     SENT = "sent"
     LANDED = "landed"
@@ -23,7 +23,7 @@ class Stage(StrEnum):
 
 
 class Call:
-    """One request. `resource` is the plural, with the subresource behind a slash; `verb` is RBAC's.
+    """One request of a scheduler.
 
     `key` names the object in the store. `replica` is the sender where it is known, `own_sent` the moment of
     sending by its own clock. `stage` is why the checks are asked now. `is_bind`: whether it binds a pod;
@@ -57,7 +57,7 @@ class Call:
 
     @cached_property
     def uid(self) -> str:
-        """The UID that the request insists on; empty where it does not."""
+        """The UID precondition of the request; empty without one."""
         if self.is_bind:
             return str(self._meta.get("uid") or "")
         if self.verb == "delete":
@@ -68,7 +68,7 @@ class Call:
 
     @cached_property
     def node(self) -> str:
-        """Where a bind goes."""
+        """The target node of a bind."""
         return str((self.body.get("target") or {}).get("name") or "")
 
     @property

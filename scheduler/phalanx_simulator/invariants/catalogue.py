@@ -1,4 +1,4 @@
-"""The list of all checks."""
+"""All checks."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What a check is, what it can look at, and where it reports."""
+"""Base class of checks, their context, and the record of violations."""
 
 from collections.abc import Callable, Iterable
 from typing import ClassVar
@@ -19,7 +19,7 @@ from phalanx_simulator.invariants.truth import Truth
 
 
 class Violation(Struct, frozen=True):
-    """Something that must never happen has happened."""
+    """One violation of an invariant."""
 
     check: str
     at_s: float
@@ -28,18 +28,23 @@ class Violation(Struct, frozen=True):
 
 
 class Coverage:
-    """Counts of rare things that were seen to happen: without them, no violation means little."""
+    """Counts of rare events that were reached.
+
+    Without them the absence of violations means little.
+    """
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
 
     def saw(self, mark: str) -> None:
-        """It has happened once more."""
+        """Count an event."""
         self.counts[mark] = self.counts.get(mark, 0) + 1
 
 
 class CheckContext(Struct, frozen=True):
-    """What checks look at. `clock` is true time; `replicas` are there for their hosts, networks and clocks.
+    """Data that checks read.
+
+    `clock` is true time.
 
     `single_writer` tells whether nobody but us and the controllers puts pods on nodes.
     """
@@ -53,7 +58,10 @@ class CheckContext(Struct, frozen=True):
 
 
 class Check:
-    """One invariant, or a few that need the same looks. Override what is needed; the rest costs nothing."""
+    """One invariant, or a few that need the same observations.
+
+    Unused hooks cost nothing.
+    """
 
     name: ClassVar[str]
 
@@ -62,22 +70,25 @@ class Check:
         self.truth = truth
 
     def on_change(self, change: Change) -> None:
-        """An object was written or removed; called within the write, after `truth` took it."""
+        """An object was written or removed.
+
+        Called during the write, after `truth` was updated.
+        """
 
     def on_call(self, call: Call) -> None:
-        """A scheduler's request has left, landed, or been answered: `call.stage` says which."""
+        """A scheduler's request was sent, applied or answered: see `call.stage`."""
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        """A scheduler has decided; nothing of it was written yet."""
+        """A scheduler has decided; nothing of the decision is written yet."""
 
     def on_tick(self) -> None:
-        """About every simulated second."""
+        """Called about every simulated second."""
 
     def at_rest(self) -> None:
-        """Faults have ended a good while ago and all that could be done should be done."""
+        """Faults ended half an hour ago; all possible work should be done."""
 
     def at_end(self) -> None:
-        """Everything was deleted, and the schedulers have heard of it."""
+        """Everything was deleted, and the schedulers know it."""
 
     @property
     def now(self) -> float:
@@ -85,18 +96,24 @@ class Check:
         return self.scene.clock.monotonic()
 
     def violated(self, subject: object, message: str, *, check: str = "") -> None:
-        """Report; `check` where this class stands for several."""
+        """Report a violation; `check` where this class implements several."""
         self.scene.report(Violation(check or self.name, round(self.now, 3), str(subject), message))
 
     def saw(self, mark: str) -> None:
-        """A rare path was reached. Raises KeyError for one that `marks.py` does not list."""
+        """Count a coverage point.
+
+        Raises KeyError for one that is not in COVERAGE_POINTS.
+        """
         if mark not in COVERAGE_POINTS and not mark.startswith(ACCESS_POINT_PREFIX):
             raise KeyError(mark)
         self.scene.marks.saw(mark)
 
 
 class Checks:
-    """All checks of a run. They share one Truth, and hear only of what they override."""
+    """All checks of a run.
+
+    They share one Truth and are called only for hooks that they override.
+    """
 
     def __init__(self, scene: CheckContext, kinds: Iterable[type[Check]]) -> None:
         self.truth = Truth(scene.store, scene.clock, scene.replicas)
@@ -147,7 +164,10 @@ class Checks:
             on_change(change)
 
     def _call_of(self, exchange: Exchange) -> Call:
-        """What was made of the request when it was sent; it may land after its sender was told."""
+        """The Call of an exchange, created when it was sent.
+
+        It may be applied after its sender gave up.
+        """
         call = self._open.get(id(exchange))
         if call is None:
             call = self._open[id(exchange)] = Call(exchange, self.truth.replica_of(exchange.host))
@@ -160,7 +180,7 @@ class Checks:
         return call
 
     def _forget_lost(self) -> None:
-        """Some never land, or nobody is left to be told."""
+        """Drop old requests that were never applied or answered."""
         if len(self._open) > OPEN_CALLS_MAX:
             for place in list(self._open)[: OPEN_CALLS_MAX // 2]:
                 del self._open[place]
@@ -178,7 +198,7 @@ class Violations:
         self.count = 0
 
     def take(self, violation: Violation) -> None:
-        """Count it, and keep it while there is room."""
+        """Count a violation, and keep the first ones."""
         self.count += 1
         if len(self.kept) < SIM_VIOLATIONS_KEPT:
             self.kept.append(violation)

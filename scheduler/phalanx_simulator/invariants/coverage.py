@@ -1,4 +1,7 @@
-"""Notes which rare paths are reached. Nothing here is ever violated."""
+"""Records the coverage points that a run reaches.
+
+It reports no violations.
+"""
 
 from phalanx_simulator.embedded.store import Change, ChangeType
 from phalanx_simulator.hosts.host import State
@@ -16,7 +19,7 @@ _LOOK_S = 5.0
 
 
 class BindCoverage(Check):
-    """What becomes of binds on their way."""
+    """Coverage points of binds."""
 
     name = "marks of binds"
 
@@ -94,7 +97,7 @@ class BindCoverage(Check):
 
 
 class WriteCoverage(Check):
-    """What becomes of other writes, and of the Lease."""
+    """Coverage points of other writes and of the Lease."""
 
     name = "marks of writes"
 
@@ -113,7 +116,7 @@ class WriteCoverage(Check):
 
 
 class GangCoverage(Check):
-    """What becomes of gangs."""
+    """Coverage points of gangs."""
 
     name = "marks of gangs"
 
@@ -152,7 +155,7 @@ class GangCoverage(Check):
                 self.saw("gang-partly-bound")
 
     def _note_gone(self, moved: PodChange) -> None:
-        """A member of a broken gang that does not count any more has not been there all the time."""
+        """Note members of a broken gang that have stopped counting."""
         before, after = moved.before, moved.after
         if before is None or before.gang not in self._broken:
             return
@@ -199,7 +202,7 @@ def _min_member(group: dict[str, object]) -> int:
 
 
 class NodeCoverage(Check):
-    """What becomes of nodes."""
+    """Coverage points of nodes."""
 
     name = "marks of nodes"
 
@@ -234,7 +237,7 @@ class NodeCoverage(Check):
 
 
 class ProcessCoverage(Check):
-    """What becomes of processes and of what they hear."""
+    """Coverage points of processes and of the events that they receive."""
 
     name = "marks of processes"
 

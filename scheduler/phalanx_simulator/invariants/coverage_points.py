@@ -1,4 +1,7 @@
-"""Rare paths that campaigns must reach: without them, no violation means little."""
+"""Coverage points: rare events that campaigns must reach.
+
+Without them the absence of violations means little.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -61,5 +64,5 @@ ACCESS_POINT_PREFIX: Final = "rbac "
 
 
 def missing(seen: Mapping[str, int]) -> list[str]:
-    """The marks that no run has reached."""
+    """The coverage points that no run has reached."""
     return [mark for mark in COVERAGE_POINTS if mark not in seen]

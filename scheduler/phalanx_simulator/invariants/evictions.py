@@ -1,4 +1,4 @@
-"""S7, S15, S16, S17, L10: whom we evict, in which words, and where its successor goes."""
+"""S7, S15, S16, S17, L10: which pods are evicted, how, and where their gang restarts."""
 
 import re
 from typing import Final
@@ -43,7 +43,7 @@ _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
 def is_lost(pod: PodFact, nodes: list[NodeFact | None]) -> bool:
-    """Whether in some of these versions the pod's node is gone, not ready, or evicts it by a taint."""
+    """Whether in one of these versions the node is gone, not ready, or evicts the pod by a taint."""
     for node in nodes:
         if node is None or node.conditions.get("Ready", "True") != "True":
             return True
@@ -54,7 +54,7 @@ def is_lost(pod: PodFact, nodes: list[NodeFact | None]) -> bool:
 
 
 class EvictionsAreJustified(Check):
-    """S7: for no other gang we evict only those that never started and are partly bound, or by `recovery`.
+    """S7: without a beneficiary, only partly bound gangs and those with `recovery` are evicted.
 
     Such a gang is evicted whole, decided in one cycle; with Replace only members on lost nodes are. A gang
     with a member that has succeeded is finishing, and a pod without a controller would not come back: neither
@@ -104,7 +104,7 @@ class EvictionsAreJustified(Check):
         return eviction.reason == _FOR_ANOTHER and pod.gang in self._chosen
 
     def _check_whole(self, pod: PodFact, chosen: dict[str, None]) -> None:
-        """All who hold nodes go, or, with Replace, those on lost nodes."""
+        """All members with nodes are evicted, or, with Replace, those on lost nodes."""
         if "Replace" in self._recovery(pod.gang) and is_lost(pod, self._versions(pod)):
             return
         before = self.truth.revision_before(TROUBLE_S)
@@ -130,7 +130,7 @@ class EvictionsAreJustified(Check):
             self.violated(pod, f"evicted although {objections[0]}")
 
     def _gangs_of(self, call: Call, pod: PodFact) -> list[GangFact]:
-        """Its gang, and those in which it was since this was decided; none of which all pods are gone."""
+        """The pod's gangs since the decision that still have pods."""
         decided = self.truth.heard(call, "pods", before_s=DECIDED_S)
         versions = self.truth.pod_since(pod.uid, decided)
         keys = dict.fromkeys([pod.gang, *(version.gang for version in versions if version is not None)])
@@ -160,7 +160,7 @@ class EvictionsAreJustified(Check):
         return "its gang has started and asks for no such recovery"
 
     def _is_being_restarted(self, gang: GangFact) -> bool:
-        """Whether members were told so, by whomever and however long ago."""
+        """Whether members carry the restart condition."""
         entries = [self.scene.store.get(self.truth.key_of(pod)) for pod in self.truth.members(gang.key)]
         return any(is_told_to_restart(entry.data) for entry in entries if entry is not None)
 
@@ -190,7 +190,7 @@ class EvictionsAreJustified(Check):
 
 
 class EvictionsNotCountedByJobs(Check):
-    """S15: whom we evict says DisruptionTarget before it goes, and no Job counts it as a failure of its own.
+    """S15: evicted pods get DisruptionTarget first, and no Job counts them as failures.
 
     Counted at rest for Jobs whose podFailurePolicy ignores DisruptionTarget: their `failed` is at most the
     number of pods that failed, or were deleted, without that condition.
@@ -242,7 +242,7 @@ def _ignores_disruption(job: Object) -> bool:
 
 
 class FailedNodesAvoided(Check):
-    """S16: within AVOID_S a gang does not go back to a node that failed it, while others can take all of it.
+    """S16: for AVOID_S a gang avoids nodes that failed it while other nodes can take all of it.
 
     A node has failed a gang when it was faulty, or refused a member, as that member failed or was evicted.
     Others can take it when nodes on which no member has failed, through whose fault ever, have room for all
@@ -313,7 +313,7 @@ class FailedNodesAvoided(Check):
 
 
 class Breaker(Check):
-    """S17: while more than half of the nodes have turned bad within MASS_S, nobody is evicted.
+    """S17: while more than half of the nodes turned bad within MASS_S, nothing is evicted.
 
     And new pods go only to nodes that were well all that time. Only what the deciding process could see
     counts: nodes that turned after its first cycle, and those whose conditions told it then that they had,
@@ -368,16 +368,19 @@ class Breaker(Check):
         return nodes >= MASS_NODES_MIN and 2 * sum(map(self._was_well, turned)) > nodes
 
     def _was_well(self, name: str) -> bool:
-        """Whether it was there before it was bad: one that joins, or is made again, bad has not turned."""
+        """Whether the node was healthy before.
+
+        A node that joins or is recreated bad has not turned bad.
+        """
         entry = self.scene.store.get(Key(NODES, "", name))
         return entry is not None and self.truth.bad_nodes[name] > _joined(entry) + TOLD_S
 
     def _first(self, last: float) -> float:
-        """Since when a node must have turned to count."""
+        """The earliest time at which a node must have turned bad to count."""
         return last - MASS_S + 2 * MASS_HEARD_S
 
     def _told_turns(self) -> dict[str, float]:
-        """The bad nodes that say since when they are, and say the truth."""
+        """Bad nodes whose conditions report the correct transition time."""
         bad = self.truth.bad_nodes.items()
         return {name: at for name, at in bad if at <= self.now - MASS_HEARD_S and self._tells(name, at)}
 
@@ -403,7 +406,7 @@ def _moment(written: str) -> float:
 
 
 class LostMembersGo(Check):
-    """L10: where a gang asks for it, members on a lost node are evicted within its grace and LOST_MEMBERS_S.
+    """L10: with `recovery`, members on a lost node are evicted within the grace period and LOST_MEMBERS_S.
 
     For the others Kubernetes' own policy holds, at which the embedded controllers are tested. Not judged
     while many nodes are bad, nor within that time after a disturbance. A node that was well for a moment
@@ -440,7 +443,7 @@ class LostMembersGo(Check):
         self._looked = self.scene.store.revision
 
     def _was_well(self, pod: PodFact) -> bool:
-        """Whether its node was not lost at some moment since the last look."""
+        """Whether its node was healthy at some moment since the last look."""
         versions = self.truth.nodes_since(pod.node, self._looked)
         return not all(is_lost(pod, [version]) for version in versions)
 
@@ -466,7 +469,7 @@ class LostMembersGo(Check):
 
 
 def _seconds_of(written: object) -> float:
-    """The grace; one that nobody can read is longer than any run."""
+    """The grace period in seconds; infinite if it cannot be parsed."""
     if written is None:
         return NODE_LOSS_GRACE_MS / 1000
     parts = _DURATION.fullmatch(str(written))

@@ -1,4 +1,6 @@
-"""What checks need to know of objects, read from their JSON without the scheduler's own reading.
+"""Objects as the checks need them, read independently of the scheduler's decoder.
+
+Invalid fields are read as absent, invalid amounts as None.
 
 Objects may be hostile: what makes no sense is read as absent, and amounts that cannot be read as None.
 """
@@ -42,7 +44,7 @@ _HARD: Final = ("NoSchedule", "NoExecute")
 
 
 class GangKey(NamedTuple):
-    """Where pods look for their gang: `kind` is group, label or pod, `name` a name or a UID."""
+    """The gang that a pod names: `kind` is group, label or pod, `name` a name or UID."""
 
     kind: str
     namespace: str
@@ -80,12 +82,12 @@ class PodFact(Struct, frozen=True, gc=False):
 
     @property
     def asks(self) -> Resources | None:
-        """What it and its queue are charged; None where it makes no sense."""
+        """Resources charged to its queue; None if they are invalid."""
         return {**self.requests, **self.share} if self.requests and self.share else self.requests
 
     @property
     def takes(self) -> Resources | None:
-        """What it takes of its node."""
+        """Resources used on its node."""
         asks = self.asks
         return {**asks, **self.device} if asks and self.device else asks
 
@@ -96,12 +98,12 @@ class PodFact(Struct, frozen=True, gc=False):
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
+        """Whether it has finished."""
         return self.phase in FINISHED
 
     @property
     def holds(self) -> bool:
-        """Whether it takes room on its node."""
+        """Whether it uses capacity of a node."""
         return bool(self.node) and not self.is_over
 
     @property
@@ -113,7 +115,7 @@ class PodFact(Struct, frozen=True, gc=False):
 
     @property
     def waits(self) -> bool:
-        """Whether it wants a node."""
+        """Whether it needs a node."""
         return not self.node and not self.is_deleting and not self.is_over
 
     def __str__(self) -> str:
@@ -121,7 +123,7 @@ class PodFact(Struct, frozen=True, gc=False):
 
 
 class NodeFact(Struct, frozen=True, gc=False):
-    """One version of a node, without what heartbeats change."""
+    """One version of a node, without heartbeats."""
 
     uid: str
     name: str
@@ -133,7 +135,7 @@ class NodeFact(Struct, frozen=True, gc=False):
 
     @property
     def fault(self) -> str:
-        """A condition in its faulty status, or NVSentinel's state; empty for a node that is well."""
+        """A faulty condition or NVSentinel's state; empty for a healthy node."""
         for type_ in self.faulty_conditions:
             return f"{type_} is {self.conditions[type_]}"
         state = self.labels.get(_NVSENTINEL)
@@ -141,13 +143,13 @@ class NodeFact(Struct, frozen=True, gc=False):
 
     @property
     def faulty_conditions(self) -> list[str]:
-        """The types of conditions in their faulty status, Ready first."""
+        """Types of the conditions in their faulty status, Ready first."""
         ready = ["Ready"] if self.conditions.get("Ready", "True") != "True" else []
         known = [type_ for type_ in self.conditions if type_ in HEALTHY_STATUS and type_ not in _JUDGED_APART]
         return [*ready, *(type_ for type_ in known if self.conditions[type_] == faulty(type_))]
 
     def why_not(self, tolerations: tuple[Any, ...]) -> str:
-        """Why a pod with these tolerations may not come here, whatever room there is; empty when it may."""
+        """Reason why a pod with these tolerations may not run here; empty if it may."""
         if self.fault:
             return self.fault
         tolerated = list(tolerations)
@@ -160,7 +162,7 @@ class NodeFact(Struct, frozen=True, gc=False):
 
 
 class SubgroupFact(NamedTuple):
-    """A subgroup as its PodGroup declares it; `parent` is empty for an outer one."""
+    """A subgroup of a PodGroup; `parent` is empty for a top-level one."""
 
     name: str
     min_member: int
@@ -168,7 +170,7 @@ class SubgroupFact(NamedTuple):
 
 
 class GroupFact(Struct, frozen=True, gc=False):
-    """One version of a PodGroup's spec. `topology` is the name, `required` the level; empty without.
+    """One version of a PodGroup's spec.
 
     `min_subgroups` is 0 where all must start together.
     """
@@ -193,7 +195,7 @@ class GroupFact(Struct, frozen=True, gc=False):
 
 
 def pod_fact(pod: Object, before: PodFact | None, same_containers: bool) -> PodFact:
-    """Read a pod; `before` is its last version, whose requests hold where the containers are the same."""
+    """Read a pod; the requests of `before` are reused where the containers are the same."""
     meta, spec = pod["metadata"], pod.get("spec") or {}
     labels = meta.get("labels") or {}
     owners = meta.get("ownerReferences") or []
@@ -296,7 +298,7 @@ def _requests(pod: Object) -> Resources | None:
 
 
 def _sensible(read: Callable[[Object], Resources], item: Object) -> Resources:
-    """Nothing where annotations or labels make no sense."""
+    """The result of `read`, empty where annotations or labels are invalid."""
     try:
         return read(item)
     except (InvalidQuantity, AttributeError, TypeError, ValueError):

@@ -1,4 +1,7 @@
-"""The minimum of a gang with subgroups, read anew from its PodGroup. Members are given as their subgroups."""
+"""Minimums of a gang with subgroups, computed from its PodGroup.
+
+Members are given by their subgroups.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,7 +9,10 @@ from phalanx_simulator.invariants.facts import GroupFact
 
 
 def short_of(group: GroupFact, members: Sequence[str]) -> str:
-    """What these members lack to a start, in words; empty where they are enough. Roles are not looked at."""
+    """What these members lack for a start; empty if they are enough.
+
+    Roles are not checked.
+    """
     outer = _outer(group)
     short = _short(group, members)
     names = [part.name for part in group.subgroups if not part.parent]
@@ -20,7 +26,10 @@ def short_of(group: GroupFact, members: Sequence[str]) -> str:
 
 
 def begun_in_part(group: GroupFact, planned: Sequence[str], there: Iterable[str]) -> str:
-    """A subgroup, of a gang that needs only some, that gets its first members but not its minimum."""
+    """A subgroup that gets its first members but not its minimum.
+
+    Only for gangs that need some of their subgroups.
+    """
     outer = _outer(group)
     begun = {outer.get(one, "") for one in there}
     for name in dict.fromkeys(outer.get(one, "") for one in planned) if group.min_subgroups else ():

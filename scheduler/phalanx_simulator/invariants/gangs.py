@@ -1,4 +1,4 @@
-"""S3, S5, S10: a gang gets its nodes whole, in one domain where it must, and with its own members only."""
+"""S3, S5, S10: gangs are placed whole, in one domain if required, with their own members."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,7 +19,7 @@ _THINKING_S = 2.0
 
 
 class WholeGangs(Check):
-    """S3: binds follow a decision, the first of a gang a complete placement; none is partly bound for long.
+    """S3: binds follow a decision that starts a complete gang; none stays partly bound for long.
 
     Complete is minMember, with as many whole subgroups as must start together. Where that is some of them
     only, each other one begins with a complete placement too. Where a PodGroup reserves, members for which
@@ -47,7 +47,7 @@ class WholeGangs(Check):
         self._told: set[GangKey] = set()
 
     def on_change(self, change: Change) -> None:
-        """Whoever leaves a gang, moved or deleted, may have counted for a cycle that is thinking."""
+        """Note members that left the gang; a running cycle may have counted them."""
         changed = self.truth.changed_pod
         if changed is None or changed.before is None:
             return
@@ -85,7 +85,7 @@ class WholeGangs(Check):
     def _check_subgroups(
         self, host: str, placement: Placement, groups: Sequence[GroupFact], there: Sequence[str]
     ) -> None:
-        """A start places enough subgroups, and those that may come later get their first members whole."""
+        """A start places enough subgroups; later ones begin with their minimum."""
         known = [self.truth.pods.get(bind.pod) for bind in placement.binds]
         planned = [pod.subgroup for pod in known if pod is not None]
         if len(planned) < len(known) or not all(group.subgroups for group in groups):
@@ -105,7 +105,7 @@ class WholeGangs(Check):
         return min((group.min_member for group in groups), default=0)
 
     def _groups(self, host: str, key: GangKey) -> list[GroupFact]:
-        """The versions of the PodGroup that the cycle may have seen."""
+        """Versions of the PodGroup that the cycle may have seen."""
         if key.kind != "group":
             return []
         versions = self.truth.groups_since(key, self._heard(host, "podgroups"))
@@ -127,7 +127,7 @@ class WholeGangs(Check):
     def _gone_since(
         self, host: str, key: GangKey, placement: Placement, planned: Iterable[str]
     ) -> list[PodFact]:
-        """Members that had nodes, or were to get them, and that left while the cycle was thinking."""
+        """Members with nodes that left while the cycle was running."""
         heard, skip = self._heard(host, "pods"), set(planned)
         decided = [
             uid
@@ -195,7 +195,7 @@ class WholeGangs(Check):
             self.violated(gang, f"{gang.active} of {needed} members bound for {self.now - began:.0f} s")
 
     def _could_act(self, gang: GangFact) -> bool:
-        """Whether there is something to release: bound members with a controller that makes them again.
+        """Whether there is something to release: bound members whose controller recreates them.
 
         A gang with a member that has succeeded is finishing, and left alone.
         """
@@ -225,13 +225,13 @@ class WholeGangs(Check):
 
 
 def _kept(result: CycleResult, placement: Placement) -> int:
-    """For how many members of its gang the cycle keeps room."""
+    """Number of members of its gang for which the cycle holds capacity."""
     seated = result.memory.seated.get(placement.gang)
     return sum(part.count for parts in seated.room.values() for part in parts) if seated is not None else 0
 
 
 class OneDomain(Check):
-    """S5: all members of a gang that requires a level lie in one domain of it, those that already run too.
+    """S5: all members of a gang with a required level are in one domain of it.
 
     Labels count as they are or as they were when the bind was sent; a member whose node is gone, or whose
     node has lost its place since, binds nobody, nor does one whose label has just moved it into the gang.
@@ -265,13 +265,13 @@ class OneDomain(Check):
                 return
 
     def _still_required(self, call: Call, key: GangKey) -> bool:
-        """Whether it was required all the while since what the sender had heard of."""
+        """Whether the level was required continuously since the sender's state."""
         groups = self.truth.groups_since(key, self.truth.heard(call, "podgroups"))
         wishes = {(group.topology, group.required) if group is not None else ("", "") for group in groups}
         return len(wishes) == 1 and all(required for _, required in wishes)
 
     def _domains(self, node: str, heard: int, topology: str, level: str) -> set[tuple[str, ...]] | None:
-        """The domains in which the node lies or lay; None when that cannot be told."""
+        """The domains that contain or contained the node; None if unknown."""
         labels = self.truth.trees.of(topology).labels_down_to(level)
         if labels is None:
             return None
@@ -281,7 +281,7 @@ class OneDomain(Check):
 
 
 class OwnMembersOnly(Check):
-    """S10: a placement holds pods of the gang's namespace that name it and share its controller, if any."""
+    """S10: a placement holds pods of the gang's namespace that name it and share its controller."""
 
     name = "S10"
 

@@ -1,4 +1,4 @@
-"""S25: room that is kept goes to whom it is kept for."""
+"""S25: held capacity is given to its beneficiary only."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ Kept = Nomination | Move
 
 
 class HeldCapacityIsRespected(Check):
-    """S25: what evictions have freed for a gang, and the room of one that is moved, is given to no other one.
+    """S25: capacity freed for a gang, or held for a moved gang, is not given to others.
 
     Looked at is the room that is kept before a cycle and after it: on no node that others get pods on, what
     they leave, with what is still to become free, is less than that. Of the queue of a gang for which room is
@@ -54,12 +54,12 @@ class HeldCapacityIsRespected(Check):
 
 
 def _decided(nomination: Nomination | None) -> Nomination | None:
-    """Whatever was decided; until when it is kept may change."""
+    """The nomination without its deadline, which may change."""
     return nomination and replace(nomination, until=0)
 
 
 def _kept(snapshot: Snapshot, result: CycleResult) -> dict[GangId, Kept]:
-    """What was kept before and still is."""
+    """Holds that existed before the cycle and still exist."""
     before, after = snapshot.memory, result.memory
     kept: dict[GangId, Kept] = {
         gang: each
@@ -74,7 +74,7 @@ def _kept(snapshot: Snapshot, result: CycleResult) -> dict[GangId, Kept]:
 def _still_wanted(
     gang: GangId, kept: Kept, snapshot: Snapshot, result: CycleResult
 ) -> Mapping[NodeName, Resources]:
-    """Its seats, less those that members of a moved gang have already or get in this cycle."""
+    """Its assignments, less those that members of a moved gang already have or get now."""
     if isinstance(kept, Nomination):
         return kept.seats
     wanted = dict(kept.seats)
@@ -90,7 +90,7 @@ def _still_wanted(
 
 
 def _room(snapshot: Snapshot, kept: Mapping[GangId, Kept]) -> dict[NodeName, Resources]:
-    """What is free, or will be when those have ended that are ending or are to be evicted."""
+    """Capacity that is free, or will be when terminating pods and victims have ended."""
     going = {
         pod for each in kept.values() for pod in (each.victims if isinstance(each, Nomination) else each.pods)
     }
@@ -103,7 +103,7 @@ def _room(snapshot: Snapshot, kept: Mapping[GangId, Kept]) -> dict[NodeName, Res
 
 
 def _given(snapshot: Snapshot, result: CycleResult, kept: Mapping[GangId, Kept]) -> dict[NodeName, Resources]:
-    """What pods take that are placed in this cycle, those for whom room is kept left out."""
+    """Capacity that this cycle gives to other pods than the beneficiaries."""
     given: dict[NodeName, Resources] = {}
     for placement in result.placements:
         gang = snapshot.gangs.get(placement.gang)
@@ -115,7 +115,7 @@ def _given(snapshot: Snapshot, result: CycleResult, kept: Mapping[GangId, Kept])
 
 
 def _may_take(placement: Placement, kept: Mapping[GangId, Kept], snapshot: Snapshot) -> bool:
-    """Whether it is of higher priority than one of its queue for which room is made."""
+    """Whether it has a higher priority than a beneficiary of its queue."""
     gang = snapshot.gangs.get(placement.gang)
     return gang is not None and any(_is_below(gang, snapshot.gangs[other]) for other in kept)
 

@@ -1,4 +1,4 @@
-"""On which nodes the leader keeps room for somebody, as its last decision says: others may wait beside it.
+"""Nodes with capacity held by the leader's last decision; other gangs may have to wait.
 
 What it says is believed only as long as it may be so: each sort of keeping has its time, and a beneficiary
 that does not exist needs no room.
@@ -21,7 +21,7 @@ _Why = tuple[str, GangId, object]
 
 
 class _Kept(Struct, frozen=True):
-    """Nodes that are kept, for `seconds` at most. `comes_back_as_another`: nobody can tell as whom."""
+    """Nodes with held capacity, for `seconds` at most."""
 
     why: _Why
     nodes: tuple[str, ...]
@@ -30,7 +30,7 @@ class _Kept(Struct, frozen=True):
 
 
 class HeldNodes:
-    """Tell it of every cycle; a new leader keeps what it says itself. `now`: true seconds."""
+    """Nodes whose capacity is held; call `take` after each cycle."""
 
     def __init__(self, truth: Truth, now: Callable[[], float]) -> None:
         self._truth = truth
@@ -41,7 +41,7 @@ class HeldNodes:
         self._since: dict[_Why, float] = {}
 
     def take(self, host: str, result: CycleResult) -> None:
-        """What is kept for whom room is made, who is moved, who is promised a start, who lacks members."""
+        """Record the holds of a cycle: nominations, moves, reservations, lost members."""
         if host != self._host:
             self._host, self._since = host, {}
         self._before, self._kept = self._kept, list(_kept_by(result.memory))
@@ -49,7 +49,7 @@ class HeldNodes:
         self._since = {each.why: self._since.get(each.why, now) for each in self._kept}
 
     def nodes(self, *, but: GangFact, by_the_last_too: bool = False) -> frozenset[str]:
-        """The nodes; not those that are kept only for this gang. `by_the_last_too`: by the cycle before."""
+        """The held nodes, except those held only for this gang."""
         own = but.key.name if but.key.kind == "pod" else but.uid
         kept = [*self._kept, *(self._before if by_the_last_too else ())]
         return frozenset(
@@ -61,7 +61,10 @@ class HeldNodes:
         return self._now() - since <= kept.seconds and (kept.comes_back_as_another or self._is(kept.why[1]))
 
     def _is(self, gang: GangId) -> bool:
-        """Whether the beneficiary is there, or was until a moment ago. Of gangs by label nobody asks."""
+        """Whether the beneficiary exists, or did until a moment ago.
+
+        Gangs by label are assumed to exist.
+        """
         then = self._truth.revision_before(CONVERGED_S)
         group = self._truth.group_with(gang)
         if group is not None:

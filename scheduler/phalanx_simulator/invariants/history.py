@@ -1,4 +1,4 @@
-"""What something was at earlier revisions of the store, as far back as it is kept."""
+"""Earlier versions of an object by revision, as far back as they are kept."""
 
 from bisect import bisect_right
 from typing import Generic, TypeVar
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Unknown:
-    """The state of so long ago is not kept any more."""
+    """The version is no longer kept."""
 
 
 UNKNOWN = Unknown()
@@ -39,7 +39,7 @@ class History(Generic[T]):
 
     @property
     def began_at(self) -> int:
-        """The revision of the first state that is kept; 0 when it never existed."""
+        """The revision of the first kept version; 0 if it never existed."""
         return self._revisions[0] if self._revisions else 0
 
     @property
@@ -55,7 +55,7 @@ class History(Generic[T]):
         return UNKNOWN if self._is_cut else None
 
     def since(self, revision: int) -> list[T | None]:
-        """As it was at that revision, as far as that is known, and everything that it was later."""
+        """The version at that revision, if known, and all later ones."""
         place = bisect_right(self._revisions, revision) - 1
         if place >= 0:
             return self._values[place:]

@@ -1,4 +1,4 @@
-"""L1 to L4, L9, L11: what can run does run, nobody waits or is evicted for ever, and who waits knows why."""
+"""L1 to L4, L9, L11: feasible gangs run, no gang starves, and waiting gangs have a reason."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ _TOLD_S: Final = 10.0
 
 
 def any_claim(truth: Truth, now: float, *, but: GangKey | None = None, led_since: float = 0.0) -> bool:
-    """Whether a broken gang, another than this one, may keep room that others see as free.
+    """Whether another broken gang may hold capacity that looks free.
 
     To a new leader every claim begins anew.
     """
@@ -44,7 +44,7 @@ def any_claim(truth: Truth, now: float, *, but: GangKey | None = None, led_since
 
 
 class FeasibleGangsRun(Check):
-    """L1: at rest, no gang waits for a minimum that certainly fits; L2: nor one that a fault broke.
+    """L1: at rest no gang waits for a minimum that certainly fits; L2: nor a broken one.
 
     Nobody is judged where room came back only a moment ago, nor on nodes where room is kept for others.
     """
@@ -72,7 +72,7 @@ class FeasibleGangsRun(Check):
 
 
 class NobodyStarves(Check):
-    """L3, L9: a gang that certainly fits is bound within STARVING_CYCLES cycles, in an undisturbed time.
+    """L3, L9: a gang that certainly fits is bound within STARVING_CYCLES cycles of an undisturbed leader.
 
     Looked at each STARVING_PERIOD_S for the STARVING_GANGS that have waited longest: one that fits in two
     looks, with as many cycles of one leader between them and nothing between the leader and the server,
@@ -124,12 +124,12 @@ class NobodyStarves(Check):
                 self.violated(gang, f"no cycle has run for {seconds:.0f} s although {why}")
 
     def _restarts(self, gang: GangFact) -> bool:
-        """Whether it may wait for its other members to be evicted first."""
+        """Whether it may wait for the eviction of its other members."""
         group = self.truth.group_of(gang.key)
         return group is not None and "Restart" in (group.spec.get("recovery") or {}).values()
 
     def _longest_waiting(self) -> list[GangFact]:
-        """In the order in which their pods arrived."""
+        """Waiting gangs in order of arrival of their pods."""
         found: list[GangFact] = []
         for gang in self.truth.gangs.values():
             if gang.active < self.truth.min_member(gang.key):
@@ -140,7 +140,7 @@ class NobodyStarves(Check):
 
 
 class NoEndlessEvictions(Check):
-    """L4: no gang is evicted by us more than EVICTIONS_MAX times without all its minimum running in between.
+    """L4: no gang is evicted more than EVICTIONS_MAX times without running in between.
 
     Nor are more than EVICTED_PER_MEMBER_MAX pods for each of its minimum, and EVICTED_BESIDE_MAX on top,
     evicted for a gang until it starts.
@@ -196,7 +196,7 @@ class NoEndlessEvictions(Check):
 
 
 class WaitingIsExplained(Check):
-    """L11: at rest every gang that waits says why, with a reason of the closed list, and no cycle is in vain.
+    """L11: at rest every waiting gang has a known reason, and no cycle runs without need.
 
     A PodGroup says it in its status, a pod in its PodScheduled condition. Pods behind a scheduling gate say
     nothing. In vain: more than CYCLES_AT_REST_MAX cycles in a minute without a change of a pod, a node or a
@@ -247,7 +247,7 @@ class WaitingIsExplained(Check):
                 return
 
     def _reason_of(self, pod: PodFact) -> str:
-        """The reason that the pod's condition gives: its message begins with it."""
+        """The reason in the pod's condition: its message begins with it."""
         entry = self.scene.store.get(self.truth.key_of(pod))
         status = (entry.data.get("status") or {}) if entry is not None else {}
         for one in status.get("conditions") or ():
@@ -257,12 +257,12 @@ class WaitingIsExplained(Check):
 
 
 def _is_member(pod: PodFact, group: GroupFact) -> bool:
-    """Whether the pod may be one of the group that it names; a stranger's waiting is not told there."""
+    """Whether the group's controller owns the pod; the group's status covers no other pods."""
     return not group.controller or group.controller in pod.owners
 
 
 def _is_heartbeat(change: Change) -> bool:
-    """Whether a node says again what it said before."""
+    """Whether a node write changes nothing that matters."""
     before = change.previous
     if change.entry.key.resource != NODES or before is None or change.type is not ChangeType.MODIFIED:
         return False

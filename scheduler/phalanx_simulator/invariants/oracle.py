@@ -1,4 +1,4 @@
-"""Which waiting gangs certainly fit, found without the scheduler's solver: for plain gangs only.
+"""An oracle for waiting gangs that certainly fit, for plain gangs and without the solver.
 
 Plain: all members that matter are the same but for their names, ask for nothing but room, labels of nodes
 and one domain, and their queue bounds no more than amounts. Such a gang fits where the free room of the nodes
@@ -42,14 +42,14 @@ Path = tuple[str, ...]
 
 
 class Oracle:
-    """Ask `why_fits` of a gang."""
+    """Finds out whether a plain gang certainly fits; see `why_fits`."""
 
     def __init__(self, store: Store, truth: Truth) -> None:
         self._store = store
         self._truth = truth
 
     def why_fits(self, gang: GangFact, *, without: Collection[str] = ()) -> str:
-        """Where the missing part of its minimum certainly fits, in words; empty where nobody can tell.
+        """Where the missing part of its minimum certainly fits; empty if unknown.
 
         `without`: nodes that are left out, as they may be kept for others. Then nothing is said of gangs of
         queues with limits either, which are charged for what is kept.
@@ -94,13 +94,13 @@ class Oracle:
         return (entry.data.get("spec") or {}) if entry is not None else {}
 
     def _knows_levels(self, group: GroupFact) -> bool:
-        """Whether its topology has the levels for which it wishes: else it waits."""
+        """Whether its topology has the requested levels; else it waits."""
         wish, tree = group.spec.get("topology") or {}, self._truth.trees.of(group.topology)
         wanted = [str(wish[name]) for name in ("required", "preferred") if wish.get(name)]
         return all(tree.labels_down_to(level) is not None for level in wanted)
 
     def _is_plain_queue(self, group: GroupFact | None, members: list[PodFact]) -> bool:
-        """Whether the queue is the default, or a leaf of a tree that bounds nothing but amounts."""
+        """Whether the queue is the default, or a leaf of a tree with amounts only."""
         name = self.queue_of(group, members)
         queues = self._queues()
         if any(spec.get("parent") == name or spec.get("cells") for spec in queues.values()):
@@ -120,7 +120,10 @@ class Oracle:
         return {entry.key.name: entry.data.get("spec") or {} for entry in self._store.entries(QUEUES)}
 
     def _is_within_limits(self, queue: str, pods: list[PodFact], *, is_alone: bool) -> bool:
-        """Whether all limits up the tree leave these pods room. `is_alone`: nothing is kept for others."""
+        """Whether all limits up the tree allow these pods.
+
+        `is_alone`: no capacity is held for others.
+        """
         queues = self._queues()
         for name in path_of(queue, queues):
             limit = amounts_of(queues[name].get("limit") or {})
@@ -132,7 +135,7 @@ class Oracle:
         return True
 
     def usage_of(self, queue: str, queues: Mapping[str, Object]) -> dict[str, int]:
-        """What the pods of a queue and of its descendants hold. `queues`: the specs by name."""
+        """Resources that the pods of a queue and its descendants hold."""
         used: dict[str, int] = {}
         for gang in self._truth.gangs.values():
             members = [pod for pod in self._truth.members(gang.key) if pod.is_ours]
@@ -182,7 +185,7 @@ class Oracle:
         return ""
 
     def _rooms(self, pod: PodFact, selector: Object) -> Iterator[tuple[NodeFact, int]]:
-        """The nodes that may take the pod, and how many such pods each has room for."""
+        """The nodes that may take the pod, and how many such pods fit on each."""
         for node in self._truth.nodes.values():
             if node.why_not(pod.tolerations):
                 continue
@@ -193,13 +196,13 @@ class Oracle:
             yield node, max(0, min(free.get(name, 0) // amount for name, amount in asked.items()))
 
     def _domains_of(self, members: list[PodFact], labels: list[str]) -> set[Path]:
-        """Where the members that hold nodes lie: the rest must go there too."""
+        """The domains of the bound members: the rest must go there too."""
         nodes = [self._truth.nodes.get(pod.node) for pod in members if pod.holds]
         return {tuple(node.labels.get(label, "") for label in labels) for node in nodes if node is not None}
 
 
 def path_of(queue: str, queues: Mapping[str, Object]) -> list[str]:
-    """A queue and those above it, of which the specs are given; each once, though they run in a circle."""
+    """A queue and its ancestors, each once even in a cycle."""
     found: list[str] = []
     while queue in queues and queue not in found:
         found.append(queue)
@@ -208,7 +211,7 @@ def path_of(queue: str, queues: Mapping[str, Object]) -> list[str]:
 
 
 def amounts_of(written: Mapping[str, object]) -> Resources:
-    """Amounts in the project's units; what cannot be read is left out."""
+    """Amounts in internal units; unreadable ones are left out."""
     found: dict[str, int] = {}
     for name, quantity in written.items():
         try:

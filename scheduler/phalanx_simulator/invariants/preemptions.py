@@ -1,4 +1,4 @@
-"""Evictions of one gang for another: S22."""
+"""S22: evictions for another gang are allowed, leave complete gangs, and make a placement possible."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -24,7 +24,7 @@ MOVED: Final = "Consolidated"
 
 
 class PreemptionsAreValid(Check):
-    """S22: whom we evict for another gang may go, leaves whole what stays, and a placement follows.
+    """S22: victims may be evicted, gangs stay whole or go, and the beneficiary then fits.
 
     A victim is of lower priority in the same queue, or of another queue, whose use stays at its guarantee;
     one that is moved is of no higher priority, and room is kept for it too. It may be preempted, and is not
@@ -106,7 +106,7 @@ class PreemptionsAreValid(Check):
                     self.violated(gang, f"room is made for it on {node}, which has {room} for {taken[node]}")
 
     def _check_guarantees(self, snapshot: Snapshot, result: CycleResult, preempting: Sequence[Evict]) -> None:
-        """What other queues hold then, without what is being deleted. A guarantee that is cut says so."""
+        """Other queues keep their guarantees without the victims and the terminating pods."""
         placed = {bind.pod for placement in result.placements for bind in placement.binds}
         gone = {each.pod for each in preempting}
         helped = {str(gang): gang.queue for gang in snapshot.gangs.values()}
@@ -132,7 +132,7 @@ class PreemptionsAreValid(Check):
 
 
 def _path(name: QueueName | None, queues: Mapping[QueueName, Queue]) -> list[QueueName]:
-    """The queue and those above it; each once, though they may run in a circle."""
+    """The queue and its ancestors, each once even in a cycle."""
     found: list[QueueName] = []
     while name is not None and name in queues and name not in found:
         found.append(name)
@@ -159,7 +159,7 @@ def _given_back(snapshot: Snapshot, gone: set[PodUid]) -> dict[NodeName, Resourc
 def _taken(
     snapshot: Snapshot, result: CycleResult, nominations: Iterable[Nomination | Move]
 ) -> dict[NodeName, Resources]:
-    """What the pods bound in this cycle, and those for whom room is made, use per node."""
+    """Resources per node of pods bound now and of beneficiaries."""
     taken: dict[NodeName, Resources] = {}
     for nomination in nominations:
         for node, amounts in nomination.seats.items():

@@ -1,4 +1,4 @@
-"""S11, L6, L7, L8: processes live on, one of them leads, knows all before it decides, and does not insist."""
+"""S11, L6, L7, L8: processes stay up, one leads, it syncs before it decides, retries are bounded."""
 
 from collections import deque
 
@@ -19,7 +19,7 @@ _MINUTE_S = 60.0
 
 
 class NobodyExits(Check):
-    """S11: no process ends but by a kill, by losing its Lease, or because it is told to stop."""
+    """S11: a process ends only when killed, stopped, or after losing its Lease."""
 
     name = "S11"
 
@@ -43,7 +43,7 @@ class NobodyExits(Check):
 
 
 def is_lost_lease(error: BaseException) -> bool:
-    """Whether a process ended because its Lease was lost, and for nothing else."""
+    """Whether a process ended only because it lost its Lease."""
     if isinstance(error, BaseExceptionGroup):
         return all(is_lost_lease(one) for one in error.exceptions)
     return isinstance(error, LostLease)
@@ -56,7 +56,7 @@ def _told(error: BaseException) -> str:
 
 
 class SomebodyLeads(Check):
-    """L6: when the leader is lost another process leads within FAILOVER_S, and decides FIRST_CYCLE_S later.
+    """L6: after a leader is lost another one leads within FAILOVER_S and decides FIRST_CYCLE_S later.
 
     Asked only for a candidate, or a leader, that was running and undisturbed for all of that time. The time
     begins anew when a renewal of a leader that has given up lands late: whoever sees it must wait for the
@@ -120,7 +120,7 @@ class SomebodyLeads(Check):
 
 
 class KnowsAllBeforeDeciding(Check):
-    """L7: a leader's first cycle comes after everything was listed anew, since it got the Lease.
+    """L7: a leader's first cycle comes after a complete list since it got the Lease.
 
     Kinds of other projects, which may not be served, are not asked for.
     """
@@ -153,7 +153,7 @@ _NOT_FOR_GOOD = ("401", "429")
 
 
 class RefusedBindsRest(Check):
-    """L8: a pod whose bind is refused for good is asked for at most REFUSED_BINDS_MAX times a minute."""
+    """L8: a permanently refused bind is sent at most REFUSED_BINDS_MAX times a minute."""
 
     name = "L8"
 

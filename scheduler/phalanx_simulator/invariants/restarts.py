@@ -1,4 +1,4 @@
-"""L13: a restart that was decided is carried out on all members, whoever leads."""
+"""L13: a decided restart is carried out on all members, whichever replica leads."""
 
 from typing import Final
 
@@ -19,7 +19,10 @@ _LOOK_S: Final = 10.0
 
 
 class _Chosen(Struct, frozen=True):
-    """A member of this PodGroup (UID) was chosen then. `host` chose it; empty once it was told itself."""
+    """A member chosen for restart.
+
+    `host` chose it; it is empty once the pod carries the condition.
+    """
 
     at: float
     group: str
@@ -27,7 +30,7 @@ class _Chosen(Struct, frozen=True):
 
 
 class RestartsComplete(Check):
-    """L13: nobody who was told that its gang is restarted keeps its node for longer than RESTART_ENDS_S.
+    """L13: a member of a restarting gang gives up its node within RESTART_ENDS_S.
 
     DisruptionTarget tells it. Who was chosen and not told counts while the process that chose it goes on
     without a disturbance. The time counts anew while the leader is disturbed, while the breaker may be open,
@@ -87,7 +90,7 @@ class RestartsComplete(Check):
                 self.violated(pod, f"holds {pod.node} {self.now - chosen.at:.0f} s after its restart began")
 
     def _is_known(self, pod: PodFact, chosen: _Chosen) -> bool:
-        """Whether a new leader can see it, or the one that chose it goes on as if nothing had been."""
+        """Whether a new leader can see it, or the one that chose it was never disturbed."""
         has_failed = self._trouble_of.get(pod.gang, 0.0) > chosen.at
         is_calm = self.truth.undisturbed_s(chosen.host) > self.now - chosen.at and not has_failed
         return not chosen.host or is_calm
@@ -109,7 +112,7 @@ class RestartsComplete(Check):
 
 
 def is_told_to_restart(pod: Object) -> bool:
-    """Whether its status says that it goes, since its gang is restarted."""
+    """Whether the pod carries the condition of a restart."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(
         one.get("type") == "DisruptionTarget"

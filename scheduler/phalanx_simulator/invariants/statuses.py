@@ -1,4 +1,4 @@
-"""S6 and S13: what queues and PodGroups say of themselves is what the pods add up to, and events are true."""
+"""S6, S13: statuses of queues and PodGroups match the pods, and events are correct."""
 
 from collections.abc import Sequence
 from math import inf
@@ -25,7 +25,7 @@ from phalanx_simulator.invariants.truth import GROUPS, QUEUES, GangFact, Truth
 
 
 class QueuesAddUp(Check):
-    """S6: no bind takes a queue beyond its limit, and at rest its status tells what its pods use.
+    """S6: no bind exceeds a queue's limit, and at rest its status matches the usage.
 
     A limit counts as the highest since what the sender had heard of when it decided: its slow writes may lie
     between that and the bind. Nothing is said while a queue has moved in the tree since then. Limits of
@@ -110,7 +110,7 @@ class QueuesAddUp(Check):
         return any((history.now or {}).get("limit") for history in self._specs.values())
 
     def _now(self) -> dict[str, Object]:
-        """The specs of the queues that exist."""
+        """Specs of the existing queues."""
         return {name: history.now for name, history in self._specs.items() if history.now is not None}
 
     def _queue_of(self, pod: PodFact) -> str:
@@ -119,7 +119,7 @@ class QueuesAddUp(Check):
 
 
 class StatusIsTrue(Check):
-    """S13: a PodGroup's counts are those of its pods, and it says Scheduled only if it has started.
+    """S13: a PodGroup's counts match its pods, and Scheduled is set only after a start.
 
     STATUS_S after the last change of its pods, where it and all pods' changes before it are told at
     STATUS_CHANGES_PER_S; not until an undisturbed leader has led for HEALED_S; at rest in any case. At no
@@ -207,7 +207,7 @@ class StatusIsTrue(Check):
 
 
 def _counts(members: list[PodFact]) -> dict[str, int]:
-    """As the status counts: a member that is being deleted is in the total only."""
+    """Counts as in the status: a terminating member is in the total only."""
     found = {"total": len(members), "pending": 0, "bound": 0, "running": 0, "succeeded": 0, "failed": 0}
     for pod in members:
         if not pod.is_deleting:

@@ -1,4 +1,4 @@
-"""Parts of a gang that must lie together: S21."""
+"""S21: members of a subgroup with a required level are in one domain."""
 
 from collections import Counter
 
@@ -13,7 +13,7 @@ Domain = tuple[str, ...]
 
 
 class SubgroupsInOneDomain(Check):
-    """S21: a cycle leaves all members of a subgroup in one domain of its level, or in whole segments.
+    """S21: a cycle leaves each subgroup in one domain of its level, or in whole segments.
 
     Members that run are where the snapshot has them. Only domains to which the cycle adds somebody count:
     elsewhere a member may have been lost since.
@@ -48,7 +48,7 @@ class SubgroupsInOneDomain(Check):
 def _lying(
     snapshot: Snapshot, gang: Gang, part: SubgroupSpec, targets: dict[PodUid, NodeName]
 ) -> tuple[set[Domain], Counter[Domain]]:
-    """The domains that get members of the part, and all its members by domain."""
+    """Domains that get members of the subgroup, and its members by domain."""
     around = ancestor_chains(gang.subgroups)
     added: set[Domain] = set()
     lying: Counter[Domain] = Counter()
@@ -64,7 +64,7 @@ def _lying(
 
 
 def _domain(snapshot: Snapshot, gang: Gang, part: SubgroupSpec, node: NodeName) -> Domain | None:
-    """By the node's labels, an empty name where one is missing; None for a node that is gone."""
+    """The domain by the node's labels, empty names for missing ones; None for a missing node."""
     state = snapshot.nodes.get(node)
     levels = snapshot.topologies[gang.topology.topology or ""].levels
     names = [level.name for level in levels]

@@ -1,4 +1,4 @@
-"""Which node labels make up a level, read from the objects themselves."""
+"""Node labels of the levels of a topology, read from the objects themselves."""
 
 from typing import Final
 
@@ -27,7 +27,7 @@ class Tree(Struct, frozen=True):
     levels: tuple[tuple[str, str], ...]
 
     def labels_down_to(self, level: str) -> list[str] | None:
-        """The labels of the levels down to this one; None where there is no such level."""
+        """The labels of the levels down to this one; None if the level does not exist."""
         names = [name for name, _ in self.levels]
         if level not in names:
             return None
@@ -35,7 +35,7 @@ class Tree(Struct, frozen=True):
 
 
 class Trees:
-    """The topologies of a store, each read once until a topology or the labels of a node change."""
+    """The topologies of a store, cached until a Topology or a node label changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -44,7 +44,7 @@ class Trees:
         store.subscribe("nodes", self._on_node)
 
     def of(self, name: str) -> Tree:
-        """The topology of a name; without one the default, else that of well-known labels."""
+        """The topology of that name; without a name the default, else the well-known labels."""
         if name not in self._read:
             self._read[name] = Tree(self._levels(name))
         return self._read[name]
@@ -59,7 +59,7 @@ class Trees:
         return () if name else _implied(self._store)
 
     def _on_node(self, change: Change) -> None:
-        """A node that goes may take the last label of a level with it."""
+        """Invalidate: a deleted node may remove the last label of a level."""
         before = change.previous.data["metadata"].get("labels") if change.previous is not None else None
         is_other = before != change.entry.data["metadata"].get("labels")
         if is_other or change.type is not ChangeType.MODIFIED:

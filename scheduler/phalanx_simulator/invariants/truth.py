@@ -1,4 +1,4 @@
-"""The API's truth, kept up to date change by change, and what each scheduler had heard of it when."""
+"""Ground truth: the API's state, change by change, and the state each scheduler had received."""
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
@@ -36,7 +36,9 @@ TOPOLOGIES = "topologies.scheduling.phalanx.dev"
 
 
 class GangFact:
-    """One gang as it is: all pods that look for it, members or not. `active` members count for minMember.
+    """One gang: all pods that name it.
+
+    `active` members count for minMember.
 
     `succeeded`: how many of the pods have. `has_started`: minMember was reached once, for this PodGroup, or
     any member was bound where that reserves room for the others. `starts_over`: no member was left since
@@ -55,7 +57,10 @@ class GangFact:
         self.partial_since: float | None = None
 
     def count(self, pod: PodFact, times: int) -> None:
-        """Add one of its pods, or with -1 take it away: to look at all, each time, would take too long."""
+        """Add one of its pods, or remove it with -1.
+
+        Counting all of them each time would be too slow.
+        """
         self.active += times * pod.counts
         self.succeeded += times * (pod.phase == "Succeeded")
 
@@ -64,7 +69,7 @@ class GangFact:
 
 
 class PodChange(Struct, frozen=True):
-    """A pod before and after a write; None where it did not, or does not, exist."""
+    """A pod before and after a write; None where it did not exist."""
 
     before: PodFact | None
     after: PodFact | None
@@ -78,7 +83,9 @@ class PodChange(Struct, frozen=True):
 
 
 class Truth:
-    """Ask it about now, or about what a host had heard of. All looks are cheap.
+    """The state now, and the state that a host had received.
+
+    All queries are cheap.
 
     `partial`: gangs that have not started and are partly bound. `broken`: since when gangs that have started
     are below their minimum and not about to finish. `bad_nodes` and
@@ -117,7 +124,10 @@ class Truth:
     # --- what changes --------------------------------------------------------------------------------------
 
     def take(self, change: Change) -> None:
-        """A write has happened. Afterwards `changed_pod` is that of a pod's write, else None."""
+        """Apply a write.
+
+        Afterwards `changed_pod` describes a pod's write, else it is None.
+        """
         resource = change.entry.key.resource
         self.changed_pod = None
         if resource == PODS:
@@ -128,7 +138,7 @@ class Truth:
             self._take_group(change)
 
     def tick(self) -> None:
-        """A second has passed: note where we are, and forget what has been gone for long."""
+        """Record the revision of this second, and drop old history."""
         now = self._clock.monotonic()
         self._revisions.append((now, self.store.revision))
         for replica in self._replicas:
@@ -275,7 +285,10 @@ class Truth:
             self._look_at(gang)
 
     def _believe_start(self, gang: GangFact) -> None:
-        """Who says so may not have heard yet that minMember was raised a moment ago."""
+        """Accept a reported start.
+
+        The reporter may not have received a recent increase of minMember.
+        """
         lately = self.groups_since(gang.key, self.revision_before(CONVERGED_S))
         least = min((group.min_member for group in lately if group is not None), default=0)
         if not gang.has_started and 0 < least <= gang.active:
@@ -290,11 +303,11 @@ class Truth:
         return self.groups.get((key.namespace, key.name)) if key.kind == "group" else None
 
     def group_with(self, uid: str) -> GroupFact | None:
-        """The PodGroup of this UID in its last version, though it may be gone."""
+        """The last version of the PodGroup with this UID, even if it is deleted."""
         return self._group_by_uid.get(uid)
 
     def min_member(self, key: GangKey) -> int:
-        """How many members a gang needs; 0 where its PodGroup does not exist."""
+        """Number of members that a gang needs; 0 where its PodGroup does not exist."""
         if key.kind == "group":
             group = self.group_of(key)
             return group.min_member if group is not None else 0
@@ -309,7 +322,7 @@ class Truth:
         return (self.pods[uid] for uid in (gang.pods if gang is not None else ()))
 
     def free(self, node: NodeFact) -> dict[str, int]:
-        """What is left on a node; negative where it is over-committed."""
+        """Free resources of a node; negative where it is overcommitted."""
         return dict(subtract(node.allocatable, self.used.get(node.name, {})))
 
     def ours(self) -> Iterable[GangFact]:
@@ -319,7 +332,7 @@ class Truth:
     # --- what hosts hear -----------------------------------------------------------------------------------
 
     def hear(self, call: Call) -> None:
-        """The last page of a list tells its reader of everything up to its version."""
+        """Record that the last page of a list brings its reader up to its version."""
         response = call.exchange.response
         if call.verb != "list" or response is None or not call.answered_ok:
             return
@@ -332,14 +345,14 @@ class Truth:
     # --- earlier -------------------------------------------------------------------------------------------
 
     def heard(self, call: Call, plural: str, *, before_s: float = 0.0) -> int:
-        """The revision of a kind that the sender of a call must have known when it sent it; 0: not known.
+        """The revision of a kind that the sender must have known when it sent the call; 0 if unknown.
 
         `before_s`: so long before it sent it.
         """
         return self._known_by(call.host, plural, call.exchange.sent_at - before_s)
 
     def known(self, host: str, plural: str, *, before_s: float = 0.0) -> int:
-        """The revision of a kind that a process must have known so many seconds ago; 0: not known."""
+        """The revision of a kind that a process must have known `before_s` ago; 0 if unknown."""
         return self._known_by(host, plural, self._clock.monotonic() - before_s)
 
     def _known_by(self, host: str, plural: str, at_s: float) -> int:
@@ -359,41 +372,41 @@ class Truth:
         return None
 
     def has_capacity_appeared(self, within_s: float, *, but: Collection[str] = ()) -> bool:
-        """Whether a pod has given its room back, or a node has changed, lately; `but` not on these nodes."""
+        """Whether a pod freed capacity or a node changed recently, except on these nodes."""
         since = self._clock.monotonic() - within_s
         return any(at > since for node, at in self._room_came.items() if node not in but)
 
     @property
     def breaker_may_be_open(self) -> bool:
-        """Whether so many nodes have turned bad lately that nobody is evicted, and few are placed."""
+        """Whether so many nodes turned bad recently that evictions are suspended."""
         lately = self._clock.monotonic() - BREAKER_OPEN_S
         turned = sum(since > lately for since in self.bad_nodes.values())
         return 3 * turned > len(self.nodes)
 
     def undisturbed_s(self, host: str) -> float:
-        """For how long this process has been running with nothing between it and the API server."""
+        """Seconds for which this process has run with a healthy connection to the API server."""
         replica = self.replica_of(host)
         if replica is None:
             return 0.0
         return self._clock.monotonic() - self._disturbed_at.get(replica.name, 0.0)
 
     def revision_before(self, seconds: float) -> int:
-        """The revision of so long ago, or of a little earlier; 0 where that is before the beginning."""
+        """The revision of that many seconds ago, or slightly earlier; 0 before the beginning."""
         limit = self._clock.monotonic() - seconds
         return next((revision for at, revision in reversed(self._revisions) if at <= limit), 0)
 
     def pod_changed_at(self, uid: str) -> int:
-        """The revision of the last write of a pod; 0 where it is forgotten."""
+        """The revision of the last write of a pod; 0 if it is forgotten."""
         history = self._pod_histories.get(uid)
         return history.changed_at if history is not None else 0
 
     def pod_created_at(self, uid: str) -> int:
-        """The revision of the first write of a pod that is remembered."""
+        """The revision of the first remembered write of a pod."""
         history = self._pod_histories.get(uid)
         return history.began_at if history is not None else 0
 
     def node_changed_at(self, name: str) -> int:
-        """The revision at which a node last changed, came or went."""
+        """The revision at which a node last changed, appeared or was deleted."""
         history = self._node_histories.get(name)
         return history.changed_at if history is not None else 0
 
@@ -423,11 +436,11 @@ class Truth:
         return history.since(revision) if history is not None else [None]
 
     def around_node(self, name: str) -> list[str]:
-        """The UIDs of all pods that hold room on a node or did so lately."""
+        """UIDs of all pods that use a node's capacity or did so recently."""
         return list(self._on_node.get(name, ()))
 
     def key_of(self, pod: PodFact) -> Key:
-        """Where a pod lies in the store."""
+        """The key of a pod in the store."""
         return Key(PODS, pod.namespace, pod.name)
 
 

@@ -1,4 +1,4 @@
-"""S8 and S9: who may write, and that each write names the very object it means."""
+"""S8, S9: only the leader writes, and each write names its exact object."""
 
 from phalanx.limits import LEASE_RENEW_DEADLINE_S
 
@@ -11,7 +11,7 @@ LEASES = "leases.coordination.k8s.io"
 
 
 class Fencing(Check):
-    """S8: a host writes only within the deadline of its last successful renewal, by its own clock.
+    """S8: a host writes only within the deadline of its last renewal, by its own clock.
 
     The deadline counts from the sending of that renewal. And nobody sends anything once another process has
     taken the Lease, however the clocks run, unless somebody else has edited the Lease.
@@ -62,7 +62,7 @@ class Fencing(Check):
 
 
 class Preconditions(Check):
-    """S9: binds and deletes carry the UID of their object, status writes that or its resourceVersion."""
+    """S9: binds and deletes carry the object's UID, status writes that or its resourceVersion."""
 
     name = "S9"
 

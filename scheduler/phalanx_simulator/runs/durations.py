@@ -1,4 +1,4 @@
-"""How long things took, as counts between fixed bounds: those of many runs are added up without a loss."""
+"""Durations as histograms with fixed bounds, which add up over runs without loss."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ Histogram = Mapping[int, int]
 
 
 def histogram(seconds: Iterable[float]) -> Histogram:
-    """Of these durations."""
+    """Count these durations."""
     counts = dict.fromkeys(AT_MOST_S, 0)
     for each in seconds:
         counts[AT_MOST_S[min(bisect_left(AT_MOST_S, each), len(AT_MOST_S) - 1)]] += 1
@@ -24,7 +24,7 @@ def histogram(seconds: Iterable[float]) -> Histogram:
 
 
 def added(histograms: Iterable[Histogram]) -> Histogram:
-    """All of them together, exactly."""
+    """The sum of the histograms."""
     counts = dict.fromkeys(AT_MOST_S, 0)
     for one in histograms:
         for bound, count in one.items():
@@ -33,14 +33,14 @@ def added(histograms: Iterable[Histogram]) -> Histogram:
 
 
 def percentile(counts: Histogram, percent: int) -> int | None:
-    """The bound below which so many percent lie, in seconds: the true one is at most that. None for none."""
+    """An upper bound of the percentile in seconds; None for an empty histogram."""
     rank = _rank(sum(counts.values()), percent)
     reached = zip(counts, accumulate(counts.values()), strict=True)
     return next((bound for bound, so_far in reached if so_far > rank), None)
 
 
 def exact_percentile(seconds: Iterable[float], percent: int) -> float | None:
-    """Of the durations themselves, to the millisecond."""
+    """The percentile of the durations themselves, to the millisecond."""
     ordered = sorted(seconds)
     return round(ordered[_rank(len(ordered), percent)], 3) if ordered else None
 

@@ -1,4 +1,4 @@
-"""What users got out of a run: work done and lost, gangs broken and made whole again, waiting times."""
+"""Outcomes of a run for users: work done and lost, gangs broken and restored, waiting times."""
 
 from typing import Final
 
@@ -17,7 +17,9 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 
 class Outcomes(Struct, frozen=True, kw_only=True):
-    """GPU time is in device-hours, times are in seconds; percentiles are None where nothing was measured.
+    """Outcomes of a run.
+
+    GPU time is in device-hours, times are in seconds; percentiles are None where nothing was measured.
 
     goodput: GPU time of pods that succeeded, or still run at the end, over all GPU time that was held.
     gangs_broken: times that a gang lost a running member before any had finished, for whatever reason.
@@ -57,7 +59,9 @@ class Outcomes(Struct, frozen=True, kw_only=True):
 
 
 class Cost(Struct, frozen=True):
-    """What one run lost beside another: above 0 where it did worse. Below 0 is chance, not a gain.
+    """Losses of one run compared with another: positive where it did worse.
+
+    A negative value is chance, not a gain.
 
     jobs: that the other finished and this one did not, less those for which it is the other way round.
     goodput: the other's less this one's; None where one of them held no GPU.
@@ -72,7 +76,7 @@ class Cost(Struct, frozen=True):
 
 
 def cost_of(run: Outcomes, twin: Outcomes) -> Cost:
-    """What the run lost beside its twin."""
+    """The losses of the run compared with its run without faults."""
     are_measured = run.goodput is not None and twin.goodput is not None
     return Cost(
         jobs=twin.jobs_finished - run.jobs_finished,
@@ -84,7 +88,10 @@ def cost_of(run: Outcomes, twin: Outcomes) -> Cost:
 
 
 class OutcomeTracker:
-    """Listens to a store from the beginning. Faults tell `blows` what they hit."""
+    """Computes outcomes from the changes of a store.
+
+    Faults record what they change in `effects`.
+    """
 
     def __init__(self, store: Store, clock: WorldClock) -> None:
         self.blows = InjectedEffects(clock, self._on_hit)
@@ -105,7 +112,7 @@ class OutcomeTracker:
         store.subscribe("jobs.batch", self._on_job)
 
     def outcomes(self) -> Outcomes:
-        """As of now."""
+        """The outcomes until now."""
         now = self._clock.monotonic()
         still = sum(run.gpus * (now - run.since) for run in self._running.values())
         held = self._held_s + still
@@ -208,12 +215,15 @@ class OutcomeTracker:
 
 
 def per_fault(count: int, faults: int) -> float | None:
-    """To the thousandth; None where there was no fault."""
+    """Ratio to the thousandth; None without faults."""
     return round(count / faults, 3) if faults else None
 
 
 class _GangRun(Struct):
-    """`lost`: pods since the break, as long as no fault is known to be behind it."""
+    """State of a gang.
+
+    `lost`: pods since the break, while no fault is known as its cause.
+    """
 
     running: int = 0
     most: int = 0
@@ -224,7 +234,10 @@ class _GangRun(Struct):
 
 
 class _Run(Struct):
-    """`keys`: the objects of which one must be hit for a fault to be behind the loss of the pod."""
+    """A running pod.
+
+    `keys`: objects; a fault in one of them counts as the cause of the pod's loss.
+    """
 
     gpus: int
     since: float

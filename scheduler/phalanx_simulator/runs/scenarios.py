@@ -1,4 +1,4 @@
-"""Scenarios from a few words: how large a cluster, how long, which faults, which jobs."""
+"""Builds scenarios from a request: cluster size, duration, faults, workload."""
 
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
@@ -84,7 +84,7 @@ _GUARANTEED: Final = (False, True, True)
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a user asks for. `trace`: its jobs, not drawn ones. `load`: GPU time wanted, of what there is.
+    """The request of a user.
 
     `workload`: one of WORKLOADS; with a trace it is plain.
     """
@@ -99,7 +99,10 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenario:
-    """Everything else comes from the seed. Raises KeyError for faults that are not in FAULTS."""
+    """The scenario of a request; the rest comes from the seed.
+
+    Raises KeyError for faults that are not in FAULTS.
+    """
     if request.workload == "queues":
         return _with_queues(request, checks)
     nodes = _nodes(request, _nodes_per_rack(request.nodes))
@@ -152,7 +155,7 @@ def _nodes_per_rack(nodes: int) -> int:
 
 
 def _nodes(request: Request, per_rack: int) -> tuple[Object, ...]:
-    """Servers of eight GPUs in racks of so many; no two have the same memory, as in life."""
+    """Servers of eight GPUs in racks; memory sizes differ slightly."""
     random = _random(request, "nodes")
     per_block = _RACKS_PER_BLOCK if request.nodes >= _LARGE else _SMALL_RACKS_PER_BLOCK
     made = []
@@ -180,7 +183,7 @@ def _faults(request: Request, nodes: Iterable[Object]) -> tuple[Fault, ...]:
 
 
 def _queues(request: Request, jobs: Iterable[TraceJob]) -> Iterator[Object]:
-    """Some tenants want their gangs to lie otherwise than packed; some have a GPU of each node guaranteed."""
+    """Queues; some prefer another tightness, some have a guaranteed GPU on each node."""
     random = _random(request, "queues")
     for made in queues(jobs):
         objective, is_guaranteed = random.choice(_OBJECTIVES), random.choice(_GUARANTEED)
@@ -211,7 +214,7 @@ def _retrying(made: tuple[Object, ...], random: Random) -> tuple[Object, ...]:
 
 
 def _in_company(made: tuple[Object, ...], wish: str) -> tuple[Object, ...]:
-    """Pods that avoid each other, whichever their gang, or that want to be in one rack with their gang."""
+    """Some pods get anti-affinity to each other, or rack affinity to their gang."""
     job = deepcopy(made[-1])
     template, name = job["spec"]["template"], job["metadata"]["name"]
     if wish == "apart":
@@ -232,7 +235,7 @@ def _wishing(job: TraceJob, random: Random) -> tuple[Object, ...]:
 
 
 def _in_pairs(manifest: Object) -> Object:
-    """All members are of one subgroup of which each rack gets an even number."""
+    """All members in one subgroup, an even number of them in each rack."""
     made = deepcopy(manifest)
     if made["kind"] == "PodGroup":
         part = {"name": _PAIRS, "minMember": made["spec"]["minMember"], "segmentSize": 2}
@@ -243,7 +246,7 @@ def _in_pairs(manifest: Object) -> Object:
 
 
 def _with_wishes(manifest: Object, random: Random) -> Object:
-    """Some gangs want to be close together, some say what to do when they lose members."""
+    """Some gangs prefer a level, some set `recovery`."""
     if manifest["kind"] != "PodGroup":
         return manifest
     wishes: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""One whole run: a cluster, jobs, faults for some hours, then rest, then an empty cluster; and its summary.
+"""One complete run: cluster, jobs and faults, rest, deletion; and its summary.
 
 The same settings give the same run to the last bit, in any process.
 """
@@ -43,14 +43,19 @@ _WORKLOAD_KINDS: Final = (
 
 
 class Submission(Struct, frozen=True):
-    """Objects that a user creates together. `at_s` counts from the end of the warm-up."""
+    """Objects that a user creates together.
+
+    `at_s` counts from the end of the warm-up.
+    """
 
     at_s: float
     manifests: tuple[Object, ...]
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """Everything that a run depends on. Fault times count from the end of the warm-up.
+    """Complete input of a run.
+
+    Fault times count from the end of the warm-up.
 
     `seconds` is the time in which jobs come and faults begin. `rival`: somebody else binds pods too.
     """
@@ -67,7 +72,9 @@ class Scenario(Struct, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, rename="camel"):
-    """What came out. `faults` counts by family those that have hit something, `marks` rare paths.
+    """Result of a run.
+
+    `faults` counts effective faults by family, `coverage` counts coverage points.
 
     `twin`: what came out of the same jobs on the same cluster without any fault, where that was asked for;
     `cost`: what the run lost beside it.
@@ -99,7 +106,7 @@ def simulate(
     progress: Progress = lambda _seconds: None,
     tell: Tell = lambda _at_s, _line: None,
 ) -> Summary:
-    """Play a scenario from beginning to end."""
+    """Run a scenario from beginning to end."""
     run = _Run(scenario, progress, tell)
     settings = WorldSettings(
         seed=scenario.seed,
@@ -123,7 +130,7 @@ def simulate(
 
 
 def with_twin(summary: Summary, scenario: Scenario) -> Summary:
-    """The same scenario without its faults beside it, and what the faults cost."""
+    """Add the outcomes of the same scenario without faults, and the difference."""
     twin = simulate(replace(scenario, faults=())).outcomes
     return replace(summary, twin=twin, cost=cost_of(summary.outcomes, twin))
 
@@ -184,7 +191,10 @@ class _Run:
             self._tell(world.loop.time(), f"{fault.family} {fault.kind} of {fault.at_s:.0f} s has hit nobody")
 
     async def _strike(self, fault: Fault, world: World) -> bool:
-        """Whether it has changed anything: some faults find nobody to hit."""
+        """Inject a fault; true if it has changed anything.
+
+        Some faults find no target.
+        """
         blow = self._blows.begin(fault.number("detect_s"))
         client = FaultClient(world.server, world.client, partial(self._blows.hit, blow))
         kubelets = FaultKubelets(world.controllers.kubelets, client)
@@ -194,7 +204,7 @@ class _Run:
         return bool(client.changes)
 
     async def _sleep(self, seconds: float) -> None:
-        """Until then, or until faults are over: then everything is undone at once."""
+        """Wait, or return early when the fault phase ends: then everything is undone at once."""
         try:
             async with asyncio.timeout(seconds):
                 await self._over.wait()
@@ -216,7 +226,7 @@ class _Run:
 
 
 def total_seconds(hours: float) -> float:
-    """Simulated seconds that a run takes, nearly, in which jobs come and faults begin for so many hours."""
+    """Simulated seconds of a run with so many hours of jobs and faults, approximately."""
     return WARM_UP_S + hours * 3600 + REST_S + EMPTYING_S
 
 
@@ -227,7 +237,10 @@ def _words(fault: Fault) -> str:
 
 
 async def _remove_ended_jobs(world: World) -> None:
-    """What users do in the end, and what keeps a year's objects from piling up."""
+    """Delete finished jobs, as users do.
+
+    Otherwise objects of a simulated year pile up.
+    """
     ended: dict[Key, float] = {}
     while True:
         await asyncio.sleep(KEPT_S / 10)

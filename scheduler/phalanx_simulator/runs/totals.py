@@ -1,4 +1,4 @@
-"""Many runs together: violations, faults and marks added up, outcomes in total."""
+"""Totals of many runs: violations, faults, coverage, outcomes."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -13,7 +13,7 @@ from phalanx_simulator.runs.simulation import Summary
 
 
 class SeedViolation(Struct, frozen=True):
-    """The first violation of a run that had any."""
+    """The first violation of a run."""
 
     seed: int
     at_s: float
@@ -23,7 +23,9 @@ class SeedViolation(Struct, frozen=True):
 
 
 class Totals(Struct, frozen=True, rename="camel"):
-    """`marks`: rare paths, times reached. The outcomes mean what those of one run do.
+    """Totals of many runs.
+
+    Outcomes have the same meaning as those of one run.
 
     violations: the first of each seed that had any, of the first seeds only; `violation_count` is of all.
     Percentiles are upper bounds of `durations.AT_MOST_S`, whose counts are those of all seeds.
@@ -56,7 +58,7 @@ class Totals(Struct, frozen=True, rename="camel"):
     goodput: float | None
 
     def text(self) -> str:
-        """For a terminal."""
+        """The totals as text for a terminal."""
         faults = ", ".join(f"{family} {count}" for family, count in self.faults.items()) or "none"
         marks = ", ".join(f"{mark} {count}" for mark, count in self.marks.items()) or "none"
         return "\n".join(
@@ -78,7 +80,7 @@ class Totals(Struct, frozen=True, rename="camel"):
 
 
 def gangs_in_words(out: Outcomes | Totals) -> list[str]:
-    """For a terminal: how often gangs broke, how often for a fault, and how long that lasted."""
+    """Lines about broken gangs and restarts for a terminal."""
     after_loss = _spread(out.whole_again_p50_s, out.whole_again_p99_s, "loss")
     after_fault = _spread(out.whole_after_fault_p50_s, out.whole_after_fault_p99_s, "fault")
     return [
@@ -88,7 +90,7 @@ def gangs_in_words(out: Outcomes | Totals) -> list[str]:
 
 
 def pods_in_words(out: Outcomes | Totals) -> str:
-    """For a terminal."""
+    """A line about lost pods for a terminal."""
     return f"pods lost   {out.pods_lost}, {out.pods_lost_by_faults} of them by faults"
 
 

@@ -1,4 +1,4 @@
-"""One simulated world: a cluster, replicas of the production scheduler, and the checks that watch them."""
+"""One simulated world: cluster, scheduler replicas, and checks."""
 
 import asyncio
 import hashlib
@@ -30,7 +30,10 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class WorldSettings(Struct, frozen=True, kw_only=True):
-    """How a world is made. `checks` watch it; `single_writer`: nobody else puts pods on nodes."""
+    """Settings of a world.
+
+    `single_writer`: no other scheduler binds pods.
+    """
 
     seed: int
     checks: tuple[type[Check], ...] = ()
@@ -41,26 +44,29 @@ class WorldSettings(Struct, frozen=True, kw_only=True):
 
 
 class DecisionLog:
-    """A hash over everything that was decided, when and by whom."""
+    """A hash over all decisions, their times and hosts."""
 
     def __init__(self) -> None:
         self.cycles = 0
         self._hash = hashlib.sha256()
 
     def take(self, at_s: float, host: str, result: CycleResult) -> None:
-        """One more cycle."""
+        """Add a cycle."""
         self.cycles += 1
         decided = (result.placements, result.evictions, result.nominations, result.verdicts)
         self._hash.update(_encode((round(at_s, 6), host, decided)))
 
     @property
     def digest(self) -> str:
-        """Hexadecimal."""
+        """The hash in hexadecimal."""
         return self._hash.hexdigest()
 
 
 class World:
-    """Made on a running VirtualLoop: use `in_world`. `client` is the hand of users and of faults."""
+    """A world on a running VirtualLoop; use `in_world`.
+
+    `client` acts for users and faults.
+    """
 
     def __init__(self, loop: VirtualLoop, settings: WorldSettings) -> None:
         self.loop = loop
@@ -99,7 +105,7 @@ class World:
         self._tasks: list[asyncio.Task[Any]] = []
 
     def random(self, purpose: str) -> Random:
-        """A generator of its own for one purpose, so that more chance here changes nothing there."""
+        """A random generator for one purpose, so that its use does not affect others."""
         return Random(f"{self._seed}/{purpose}")
 
     def start(self) -> None:
@@ -109,17 +115,17 @@ class World:
         self.go(self._tick())
 
     def go(self, program: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run something beside, until the world ends."""
+        """Run a task until the world ends."""
         task = self.loop.create_task(program)
         self._tasks.append(task)
         return task
 
     def listen(self, listener: Callable[[str, CycleResult], None]) -> None:
-        """Tell somebody of every cycle: whose, and what it decided."""
+        """Call `listener` with the host and result of every cycle."""
         self._listeners.append(listener)
 
     def observe(self, observer: Callable[[Exchange], None]) -> None:
-        """Tell somebody of the schedulers' requests, as checks are told."""
+        """Call `observer` at each step of a scheduler's request."""
         self._observers.append(observer)
 
     def create(self, manifests: Iterable[Object]) -> None:
@@ -130,7 +136,7 @@ class World:
             )
 
     def leader(self) -> Replica | None:
-        """The replica whose process takes itself for the leader."""
+        """The replica whose process considers itself the leader."""
         for replica in self.replicas:
             process = replica.process
             if process is not None and process.scheduler.is_leading:
@@ -138,15 +144,15 @@ class World:
         return None
 
     def at_rest(self) -> None:
-        """Faults have ended long ago: let the checks look."""
+        """Run the checks at rest."""
         self._checks.at_rest()
 
     def at_end(self) -> None:
-        """All is deleted: let the checks look."""
+        """Run the checks at the end."""
         self._checks.at_end()
 
     async def end(self) -> None:
-        """Stop the schedulers politely, then everything else."""
+        """Stop the schedulers gracefully, then everything else."""
         await asyncio.gather(*(replica.stop() for replica in self.replicas))
         for replica in self.replicas:
             await replica.bury()
@@ -177,7 +183,10 @@ class World:
 
 
 def in_world(settings: WorldSettings, play: Callable[[World], Coroutine[Any, Any, Any]]) -> World:
-    """Make a world, play in it, end it. Raises what `play` raises."""
+    """Create a world, run `play` in it, end it.
+
+    Raises what `play` raises.
+    """
     loop = VirtualLoop(Random(f"{settings.seed}/order"))
 
     async def whole() -> World:

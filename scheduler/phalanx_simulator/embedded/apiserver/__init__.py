@@ -1,1 +1,1 @@
-"""What an API server does with a request: routing, admission, rules, patches, lists, watches, errors."""
+"""The API server: routing, admission, per-kind rules, patches, lists, watches, errors."""

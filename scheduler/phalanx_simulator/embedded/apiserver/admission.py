@@ -1,4 +1,4 @@
-"""Admission: what the server checks and adds to new objects by looking at other objects."""
+"""Admission: checks and defaults of new objects that depend on other objects."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What the server tells about itself: its groups, its resources and its version."""
+"""Discovery documents: groups, resources and version of the server."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets as the eviction subresource sees them: which one holds for a pod, what it allows."""
+"""PodDisruptionBudgets as the eviction subresource applies them."""
 
 from phalanx_simulator.embedded.apiserver.errors import ApiError, Cause, Subject, forbidden, too_many_requests
 from phalanx_simulator.embedded.apiserver.kinds import BUDGETS
@@ -38,7 +38,10 @@ def may_ignore(budget: Object, pod: Object) -> bool:
 
 
 def spent(budget: Object, pod: str, *, now: str) -> Object:
-    """The budget's status after one more disruption. Raises ApiError 429 where it allows none."""
+    """The budget's status after one more disruption.
+
+    Raises ApiError 429 where it allows none.
+    """
     metadata, status = budget["metadata"], budget["status"]
     name, allowed = metadata["name"], status.get("disruptionsAllowed", 0)
     if status.get("observedGeneration", 0) < metadata["generation"]:
@@ -55,7 +58,7 @@ def spent(budget: Object, pod: str, *, now: str) -> Object:
 
 
 def with_allowed_condition(status: Object, generation: int, *, now: str) -> Object:
-    """The status with the condition that says whether it allows a disruption."""
+    """The status with its DisruptionAllowed condition."""
     enough = status["disruptionsAllowed"] > 0
     condition = {
         "type": "DisruptionAllowed",

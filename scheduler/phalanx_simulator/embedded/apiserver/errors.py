@@ -1,4 +1,4 @@
-"""Refusals in the form that Kubernetes gives them: a Status object with reason, code, details and message."""
+"""API errors in Kubernetes' form: a Status object with reason, code, details and message."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 
 class Subject(Struct, frozen=True):
-    """What an error is about: `resource` is the plural (or pods/binding), `kind` the name in singular."""
+    """The object of an error: `resource` is the plural (or pods/binding), `kind` the singular."""
 
     resource: str
     kind: str
@@ -80,7 +80,7 @@ def already_exists(subject: Subject, name: str) -> ApiError:
 
 
 def conflict(subject: Subject, name: str, why: str) -> ApiError:
-    """409 for a write that came too late."""
+    """409: the write is based on an old version."""
     message = f'Operation cannot be fulfilled on {subject.qualified} "{name}": {why}'
     return ApiError(409, "Conflict", message, details=_details(subject, name))
 
@@ -138,7 +138,7 @@ def too_old_resource_version(revision: int, oldest: int) -> ApiError:
 
 
 def too_large_resource_version(revision: int, current: int) -> ApiError:
-    """504: the client has seen a revision that this server does not have (yet)."""
+    """504: the client names a revision that this server has not reached."""
     cause = Cause("ResourceVersionTooLarge", "Too large resource version")
     details = {"causes": [msgspec.to_builtins(cause)], "retryAfterSeconds": 1}
     message = f"Timeout: Too large resource version: {revision}, current: {current}"

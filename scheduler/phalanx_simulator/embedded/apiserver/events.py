@@ -1,4 +1,4 @@
-"""Events: one object that two groups show under different field names, and what each wants of a new one.
+"""Events: one object, served by two groups under different field names.
 
 They are stored in the form of events.k8s.io/v1. What its API lacks of the older one, it calls deprecated.
 """
@@ -40,7 +40,7 @@ def stored(kind: ResourceType, item: Object) -> Object:
 
 
 def stored_field(kind: ResourceType, field: str) -> str:
-    """The stored name of a field of the resource, by which selectors look for it."""
+    """The stored name of a field of the resource, as selectors use it."""
     return _STORED_NAMES.get(field, field) if is_core_event(kind) else field
 
 
@@ -49,7 +49,7 @@ def _renamed(item: Object, names: dict[str, str]) -> Object:
 
 
 class CoreEventRules(Rules):
-    """What v1 wants of an event: that it is where the object is."""
+    """Rules of v1 events: an event lives in the namespace of its object."""
 
     def on_create(self, new: Object, stamps: Stamps) -> None:
         _complete(new)
@@ -65,7 +65,7 @@ class CoreEventRules(Rules):
 
 
 class EventRules(CoreEventRules):
-    """What events.k8s.io/v1 wants of an event: that it says who did what, and when."""
+    """Rules of events.k8s.io/v1: controller, action and time are required."""
 
     def check_create(self, new: Object) -> list[Cause]:
         found = [

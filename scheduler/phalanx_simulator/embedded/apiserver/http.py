@@ -1,4 +1,4 @@
-"""The embedded API server over HTTP on loopback, with a kubeconfig that any Kubernetes client can use.
+"""The embedded API server over HTTP on loopback, with a kubeconfig for any client.
 
 Plain HTTP, an optional fixed bearer token. A watch is a chunked stream of JSON lines; a watcher that falls
 too far behind is cut off, as a real server does.
@@ -25,7 +25,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 class Endpoint(Struct, frozen=True):
-    """Where the server listens; `token` is empty where none is asked for."""
+    """Address of the server; `token` is empty if none is required."""
 
     url: str
     token: str = ""
@@ -48,7 +48,10 @@ class Endpoint(Struct, frozen=True):
 
 @asynccontextmanager
 async def serving(server: ApiServer, *, port: int = 0, token: str = "") -> AsyncIterator[Endpoint]:
-    """Serve while the context lasts; port 0 takes a free one. Open watches are cut at the end."""
+    """Serve while the context lasts.
+
+    Port 0 takes a free port; open watches are cut at the end.
+    """
     handler = _Handler(server, token)
     http = web.Server(handler.handle, handler_cancellation=True, request_factory=_request_factory)
     runner = web.ServerRunner(http, access_log=None, shutdown_timeout=HTTP_SHUTDOWN_TIMEOUT_S)
@@ -69,7 +72,7 @@ def _request_factory(message: Any, payload: Any, protocol: Any, writer: Any, tas
 
 
 class _Handler:
-    """Requests in, answers out; knows the open streams so that it can end them."""
+    """Handles requests and ends open streams on shutdown."""
 
     def __init__(self, server: ApiServer, token: str) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""What is special about a kind when it is created, updated or deleted, beside the general rules."""
+"""Rules of kinds that go beyond the general ones, at create, update and delete."""
 
 import re
 from collections.abc import Mapping
@@ -13,21 +13,24 @@ _PERCENT: Final = re.compile(r"[0-9]+%")
 
 
 class Rules:
-    """The general rules. `new` objects of a create may be changed in place, all others share structure."""
+    """The general rules.
+
+    `on_create` may change `new` in place; all other objects share structure.
+    """
 
     def on_create(self, new: Object, stamps: Stamps) -> None:
-        """Fill in defaults and drop what a client may not set."""
+        """Set defaults and drop fields that clients may not set."""
 
     def check_create(self, new: Object) -> list[Cause]:
-        """What is wrong with a new object."""
+        """Errors of a new object."""
         return []
 
     def on_update(self, new: Object, old: Object) -> Object:
-        """The object as it may be stored after a write to its main resource."""
+        """The object to store after a write to its main resource."""
         return new
 
     def check_update(self, new: Object, old: Object) -> list[Cause]:
-        """What is wrong with a change."""
+        """Errors of a change."""
         return []
 
     is_graceful: ClassVar[bool] = False
@@ -37,11 +40,11 @@ class Rules:
     """The propagation policy of a deletion that names none; empty is Background."""
 
     def grace_s(self, item: Object, asked: int | None) -> int:
-        """Seconds between the wish to delete and the deletion; 0 deletes at once."""
+        """Seconds from the delete request to the deletion; 0 deletes at once."""
         return 0
 
     def on_mark(self, item: Object) -> Object:
-        """The object that is marked for deletion."""
+        """Change an object that gets its deletion timestamp."""
         return item
 
     def is_held(self, item: Object) -> bool:
@@ -50,14 +53,14 @@ class Rules:
 
 
 class StatusRules(Rules):
-    """For kinds whose status only the status subresource writes, from the beginning on."""
+    """Rules of kinds whose status only the status subresource writes."""
 
     def on_create(self, new: Object, stamps: Stamps) -> None:
         new.pop("status", None)
 
 
 class NamespaceRules(StatusRules):
-    """A namespace is Active until it is deleted, and stays while its finalizer is in its spec."""
+    """Rules of namespaces: Active until deleted, removed once spec.finalizers is empty."""
 
     def on_create(self, new: Object, stamps: Stamps) -> None:
         new["status"] = {"phase": "Active"}
@@ -76,7 +79,10 @@ class NamespaceRules(StatusRules):
 
 
 class VolumeRules(StatusRules):
-    """A claim or a volume waits to be bound. No finalizer protects it: nobody would remove that."""
+    """Rules of claims and volumes: Pending until bound.
+
+    No finalizer protects them, since no controller here would remove it.
+    """
 
     def on_create(self, new: Object, stamps: Stamps) -> None:
         new["status"] = {"phase": "Pending"}
@@ -214,7 +220,7 @@ SPECIAL: Final[Mapping[str, Rules]] = {
 
 
 def spec_of(item: Object, *, custom: bool) -> Object:
-    """The part of an object whose changes count as a new generation."""
+    """The part of an object whose changes increase the generation."""
     return without(item, "metadata", "status") if custom else {"spec": item.get("spec")}
 
 

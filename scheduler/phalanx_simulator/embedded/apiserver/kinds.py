@@ -1,4 +1,4 @@
-"""The resources that the embedded API server knows: where each is served, which general rules it follows."""
+"""The resources that the API server serves, and the general rules of each."""
 
 from functools import cache
 from typing import Any, Final
@@ -122,7 +122,10 @@ def types_of(crd: Object) -> list[ResourceType]:
 
 
 def shipped_crds() -> list[Object]:
-    """The project's own CustomResourceDefinitions, in order of their files; each call gives new objects."""
+    """The project's CustomResourceDefinitions in order of their files.
+
+    Each call returns new objects.
+    """
     return msgspec.json.decode(_shipped_crds(), type=list[Object])
 
 

@@ -1,4 +1,4 @@
-"""Lists: selectors, pages that all show the same revision, and the bytes of the answer."""
+"""Lists: selectors, pages of one revision, and the encoded answer."""
 
 import base64
 from typing import Any
@@ -20,7 +20,7 @@ _CONTINUE_TOO_OLD = (
 
 
 class Token(Struct):
-    """Where the next page starts: after the path `after`, at the revision of the first page."""
+    """Continuation: the next page starts after path `after`, at the first page's revision."""
 
     revision: int
     after: str
@@ -40,7 +40,7 @@ class Page(Struct, frozen=True):
 
 
 def wire(kind: ResourceType, entry: Entry) -> bytes:
-    """An object as an answer or a watch event shows it, with apiVersion and kind."""
+    """An object as answers and watch events show it, with apiVersion and kind."""
     encoded = _encoded(kind, entry)
     if kind.custom:
         return encoded
@@ -52,7 +52,10 @@ def _encoded(kind: ResourceType, entry: Entry) -> bytes:
 
 
 def encode_page(kind: ResourceType, page: Page) -> bytes:
-    """The List object. Items of built-in kinds carry no apiVersion and kind, as in the real server."""
+    """The encoded List.
+
+    Items of built-in kinds carry no apiVersion and kind, as in kube-apiserver.
+    """
     metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
     if page.token:
         metadata["continue"] = page.token
@@ -64,7 +67,10 @@ def encode_page(kind: ResourceType, page: Page) -> bytes:
 
 
 def list_page(store: Store, target: Target, request: Request) -> Page:
-    """The objects that a list asks for. Raises ApiError 400, 410 or 504."""
+    """The objects of a list request.
+
+    Raises ApiError 400, 410 or 504.
+    """
     if request.query.get("continue"):
         token = _decode_token(request.query["continue"])
         return _page(store, target, request, at=token.revision, after=token.after)
@@ -98,7 +104,10 @@ def _entries(store: Store, target: Target, *, at: int | None, is_continued: bool
 
 
 def _exact_revision(store: Store, request: Request) -> int | None:
-    """The revision to read at, None for the latest. A limit with a resourceVersion asks for just that one."""
+    """The revision to read at, None for the latest.
+
+    A limit with a resourceVersion reads at exactly that version.
+    """
     revision = request.number("resourceVersion") or 0
     if revision > store.revision:
         raise errors.too_large_resource_version(revision, store.revision)

@@ -1,4 +1,7 @@
-"""What every object gets from the server: names, uids, times. The only randomness here comes from a seed."""
+"""Fields that the server sets on every object: names, UIDs, times.
+
+This is the only source of randomness here, and it is seeded.
+"""
 
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -23,7 +26,7 @@ def seconds_of(timestamp: str) -> int:
 
 
 class Stamps:
-    """Source of uids, name suffixes and timestamps: the same seed and clock give the same ones."""
+    """Seeded source of UIDs, name suffixes and timestamps."""
 
     def __init__(self, *, clock: Clock, seed: int) -> None:
         self._clock = clock
@@ -58,7 +61,7 @@ def set_condition(conditions: list[Any], condition: Object) -> list[Any]:
 
 
 def disruption_target(reason: str, message: str, *, now: str) -> Object:
-    """The condition of a pod that is about to be deleted by something other than its owner or user."""
+    """The DisruptionTarget condition of a pod that a controller is about to delete."""
     why = {"reason": reason, "message": message}
     return {
         "type": "DisruptionTarget",
@@ -76,7 +79,7 @@ def is_ready(item: Object) -> bool:
 
 
 def is_deleting(item: Object) -> bool:
-    """Whether deletion was asked for."""
+    """Whether the object has a deletion timestamp."""
     return "deletionTimestamp" in item["metadata"]
 
 

@@ -1,4 +1,4 @@
-"""The three patch types, on plain JSON. Nothing given is changed: what differs is copied.
+"""The three patch types on plain JSON.
 
 Strategic merge knows its list keys by field name alone (`containers` by name, `conditions` by type ...),
 which is unambiguous for the kinds served here; lists without an entry are replaced whole.
@@ -38,7 +38,10 @@ _PRIMITIVE_LISTS: Final = frozenset({"finalizers"})
 
 
 def apply_patch(content_type: str, current: Any, patch: Any) -> Any:
-    """`current` with the patch applied. Raises ApiError 400 or 422 for a patch that does not fit."""
+    """Apply a patch to `current`.
+
+    Raises ApiError 400 or 422.
+    """
     if content_type == JSON:
         patched = json_patch(current, patch)
         if not isinstance(patched, dict):
@@ -118,7 +121,10 @@ def _merge_item(items: list[Any], key: str, item: dict[str, Any]) -> None:
 
 
 def json_patch(current: Any, operations: Any) -> Any:
-    """JSON patch (RFC 6902). Raises ApiError 422 where an operation or a test fails."""
+    """Apply a JSON patch (RFC 6902).
+
+    Raises ApiError 422 where an operation or a test fails.
+    """
     if not isinstance(operations, list):
         raise bad_request("a JSON patch must be a list of operations")
     for operation in operations:
@@ -148,7 +154,7 @@ def _value_at(document: Any, pointer: str) -> Any:
 
 
 def _edit(document: Any, parts: list[str], change: Callable[[Any, str], None]) -> Any:
-    """A copy of the document whose container of the last part was changed."""
+    """A copy of the document with the container of the last path part changed."""
     copy = list(document) if isinstance(document, list) else dict(document)
     if len(parts) == 1:
         change(copy, parts[0])

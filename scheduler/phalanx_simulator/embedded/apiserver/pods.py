@@ -1,4 +1,4 @@
-"""A pod's own rules: defaults, what may change, how long its deletion takes, how it is bound to a node."""
+"""Rules of pods: defaults, allowed changes, grace period, binding."""
 
 from typing import Any, Final
 
@@ -42,7 +42,7 @@ _TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.i
 
 
 class PodRules(Rules):
-    """A pod begins Pending, changes little of its spec, and is deleted gracefully once it has a node."""
+    """Rules of pods: Pending at first, mostly immutable spec, graceful deletion once bound."""
 
     def on_create(self, new: Object, stamps: Stamps) -> None:
         spec = new.setdefault("spec", {})
@@ -197,7 +197,7 @@ def _check_preconditions(metadata: Object, wanted: dict[str, Any]) -> None:
 
 
 def failed_precondition(key: str, metadata: Object, wanted: dict[str, Any]) -> str:
-    """Why a write conditioned on uid or resourceVersion may not happen, in the storage's words, or empty."""
+    """The message of a failed uid or resourceVersion precondition; empty if it holds."""
     for field, title in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         if wanted.get(field) and wanted[field] != metadata[field]:
             return (

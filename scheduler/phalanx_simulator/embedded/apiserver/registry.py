@@ -1,4 +1,4 @@
-"""The verbs on single objects: create, update, delete, with the metadata rules that hold for every kind."""
+"""Create, update and delete of single objects, with the metadata rules of all kinds."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -55,7 +55,7 @@ Change = Callable[[Object], Object]
 
 
 class Deleted(Struct, frozen=True):
-    """What a delete did: the object as it was left, and whether it is gone."""
+    """Result of a delete: the object's last state, and whether it was removed."""
 
     entry: Entry
     gone: bool
@@ -81,7 +81,10 @@ class Registry:
         return entry
 
     def create(self, target: Target, new: Object) -> Entry:
-        """Store a new object; `new` belongs to the server from now on. Raises ApiError."""
+        """Store a new object; the server owns `new` afterwards.
+
+        Raises ApiError.
+        """
         kind, rules = target.type, rules_of(target.type)
         check_shape(kind, new)
         metadata = _begin_metadata(new, target)
@@ -103,7 +106,10 @@ class Registry:
         return self.store.put(key, _stored_form(new, kind))
 
     def check_uid(self, target: Target, uid: str) -> None:
-        """Refuse to replace an object by one that was another. Raises ApiError 404 or 409."""
+        """Refuse to replace an object that has another UID.
+
+        Raises ApiError 404 or 409.
+        """
         entry = self.get(target)
         path = f"/registry/{target.type.plural}/{entry.key.path}"
         why = failed_precondition(path, entry.data["metadata"], {"uid": uid})
@@ -136,7 +142,10 @@ class Registry:
         return self._write(target.type, entry, _with(kept, "status", new.get("status")))
 
     def bind(self, target: Target, binding: Object) -> Entry:
-        """Assign a pod to a node as the Binding says. Raises ApiError."""
+        """Bind a pod to the node of a Binding.
+
+        Raises ApiError.
+        """
         check_binding(binding, name=target.name)
         entry = self.get(target)
         node = self.store.get(Key("nodes", "", binding["target"]["name"]))
@@ -144,7 +153,10 @@ class Registry:
         return self.store.put(entry.key, bound(entry.data, binding, node_data, self.stamps))
 
     def evict(self, target: Target, eviction: Object) -> None:
-        """Delete a pod as an Eviction asks, if its budget allows that. Raises ApiError."""
+        """Delete a pod for an Eviction if its budget allows it.
+
+        Raises ApiError.
+        """
         if (eviction.get("metadata") or {}).get("name", target.name) != target.name:
             raise errors.bad_request("name in URL does not match name in Eviction object")
         pod, options = self.get(target).data, eviction.get("deleteOptions") or {}
@@ -166,7 +178,10 @@ class Registry:
         return self._write(target.type, entry, new)
 
     def delete(self, target: Target, options: Object) -> Deleted:
-        """Delete at once, or mark for deletion where grace or finalizers ask for it. Raises ApiError."""
+        """Delete, or set the deletion timestamp if grace or finalizers require it.
+
+        Raises ApiError.
+        """
         entry, kind, rules = self.get(target), target.type, rules_of(target.type)
         _check_delete_preconditions(kind, entry.data["metadata"], options.get("preconditions") or {})
         marked = self._marked(rules, entry.data, options)
@@ -211,7 +226,7 @@ class Registry:
         return name
 
     def _next(self, target: Target, entry: Entry, change: Change) -> Object:
-        """The wished object with metadata that only the server owns put back. Raises ApiError."""
+        """The requested object with the metadata that only the server owns put back."""
         kind, old = target.type, entry.data["metadata"]
         new = _stored_form(change(entry.data), kind)
         check_shape(kind, new)
@@ -242,7 +257,7 @@ class Registry:
 
 
 def rules_of(kind: ResourceType) -> Rules:
-    """What is special about this kind."""
+    """The rules of this kind."""
     return _RULES.get(kind.subject.qualified) or general_rules(kind)
 
 
@@ -330,7 +345,10 @@ def _check_delete_preconditions(kind: ResourceType, metadata: Object, wanted: Ma
 
 
 def _lasting(preconditions: Object | None) -> Object | None:
-    """What a deletion must still meet once the condition was written: the version has changed by then."""
+    """Preconditions that still apply after the eviction has written the condition.
+
+    The version has changed by then.
+    """
     return None if preconditions is None else without(preconditions, "resourceVersion")
 
 
@@ -355,12 +373,12 @@ def _owners(metadata: Object) -> Object:
 
 
 def _with(item: Object, field: str, value: object) -> Object:
-    """A copy with the field set, or without it where the value is None."""
+    """A copy with the field set, or removed where the value is None."""
     return without(item, field) if value is None else {**item, field: value}
 
 
 def _stored_form(item: Object, kind: ResourceType) -> Object:
-    """Built-in kinds are stored with spec and status, without apiVersion and kind, which lists leave out."""
+    """Store built-in kinds with spec and status, without apiVersion and kind."""
     if kind.custom:
         typed = {"apiVersion": kind.api_version, "kind": kind.kind, **without(item, "apiVersion", "kind")}
         return conformed(kind.schema, typed)

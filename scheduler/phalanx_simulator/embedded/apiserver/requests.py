@@ -1,4 +1,4 @@
-"""A request to the embedded API server, and which resource, object and subresource its path names."""
+"""A request to the API server; its path gives resource, object and subresource."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -30,7 +30,10 @@ class Request(Struct, frozen=True):
         return self.query.get(name, "") in ("true", "1", "True")
 
     def number(self, name: str) -> int | None:
-        """A query parameter that is a whole number; None when absent or empty. Raises ApiError 400."""
+        """An integer query parameter; None when absent or empty.
+
+        Raises ApiError 400.
+        """
         text = self.query.get(name, "")
         if not text:
             return None
@@ -69,7 +72,10 @@ def _without_nulls(value: Any) -> Any:
 
 
 class Target(Struct, frozen=True):
-    """What a path names. `namespace` empty: cluster scope or all namespaces. `name` empty: the collection."""
+    """The target of a path.
+
+    An empty `namespace` means cluster scope or all namespaces, an empty `name` the collection.
+    """
 
     type: ResourceType
     namespace: str = ""

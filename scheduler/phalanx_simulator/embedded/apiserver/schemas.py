@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition's structural schema does to an object on its way in: defaults and pruning.
+"""Defaulting and pruning by a CustomResourceDefinition's structural schema.
 
 Fields that the schema does not name are dropped, absent ones with a default are filled in. Nothing is
 validated.

@@ -62,7 +62,10 @@ def everything(_: Object) -> bool:
 
 
 def selector(kind: ResourceType, labels: str, fields: str) -> Match:
-    """Both selectors of a request as one predicate. Raises ApiError 400 for what cannot be read."""
+    """Label and field selector of a request as one predicate.
+
+    Raises ApiError 400.
+    """
     matches = [*_label_matches(labels), *_field_matches(kind, fields)]
     if not matches:
         return everything
@@ -70,7 +73,7 @@ def selector(kind: ResourceType, labels: str, fields: str) -> Match:
 
 
 def label_selector(wanted: Object | None) -> Match:
-    """A LabelSelector object as a predicate: an empty one selects everything, none at all nothing."""
+    """A LabelSelector as a predicate: empty matches everything, None matches nothing."""
     if wanted is None:
         return lambda _: False
     matches = [_equal(key, value) for key, value in (wanted.get("matchLabels") or {}).items()]

@@ -1,4 +1,4 @@
-"""An API server in memory: `handle(request) -> response` for everything but watches, which `watch` opens.
+"""An in-memory API server: `handle` answers requests, `watch` opens watches.
 
 It follows the real server's rules for what a scheduler, its tests and its demo use; `tests/conformance` runs
 the same cases against both. Not here: schemas of CustomResourceDefinitions are not enforced, no server-side
@@ -35,7 +35,10 @@ _PATCHES: Final = (patches.JSON, patches.MERGE)
 
 
 class ApiServer:
-    """The embedded API server. `store` is its truth, for invariants to look at."""
+    """The embedded API server.
+
+    Checks read its `store` directly.
+    """
 
     def __init__(self, *, clock: Clock, seed: int = 0, history_limit: int = SIM_HISTORY_CHANGES) -> None:
         self.store = Store(history_limit=history_limit)
@@ -52,7 +55,10 @@ class ApiServer:
             return json_response(error.status, status=error.code)
 
     def watch(self, request: Request, deliver: Deliver) -> Watch | Response:
-        """Open a watch that delivers lines to `deliver`, beginning during this call; or the refusal."""
+        """Open a watch that passes lines to `deliver`, starting during this call.
+
+        Returns the error response if it is refused.
+        """
         try:
             return open_watch(self.store, target_of(request.path, self.types), request, deliver)
         except ApiError as error:

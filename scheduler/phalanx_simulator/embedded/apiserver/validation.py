@@ -1,4 +1,4 @@
-"""The shapes that the server relies on: what is not of its kind's shape is refused, as a real decoder does.
+"""Validation of the fields that the server relies on, as a typed decoder does it.
 
 Only what the embedded server and its controllers look at is named here, apart from the scheduler's own
 structs: those are on trial.
@@ -19,7 +19,7 @@ Strings = dict[str, str]
 
 
 class _Shape(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What all shapes share; fields that are not named may be anything."""
+    """Base of all schemas; unknown fields may hold anything."""
 
 
 class _Owner(_Shape, frozen=True, kw_only=True):
@@ -339,7 +339,10 @@ _OPTIONS: Final[Mapping[str, type[_Shape]]] = {
 
 
 def check_shape(kind: ResourceType, item: Object) -> None:
-    """Raises ApiError 400 where the object is not of the shape of its kind."""
+    """Validate the object against its kind's schema.
+
+    Raises ApiError 400.
+    """
     found = _converted(item, _SHAPES.get(kind.resource, _Any), kind.kind, kind.api_version)
     for name, quantity in _quantities(found):
         try:

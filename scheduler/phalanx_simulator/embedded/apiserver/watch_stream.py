@@ -1,4 +1,4 @@
-"""One watch as an asynchronous stream of chunks: a bounded queue, bookmarks in between, an end in time."""
+"""One watch as an asynchronous stream of chunks, with bookmarks and a timeout."""
 
 import asyncio
 from collections import deque
@@ -17,7 +17,7 @@ from phalanx_simulator.embedded.limits import (
 
 
 class WatchStream:
-    """Between a watch, which delivers during other requests, and whoever sends its lines on."""
+    """Buffers the lines of a watch for the task that sends them."""
 
     def __init__(self, *, queue_limit: int = SIM_WATCH_QUEUE_LINES) -> None:
         self._queue: deque[bytes] = deque()
@@ -45,7 +45,7 @@ class WatchStream:
         return opened
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Whole lines, as many at a time as have gathered, until the watch ends or the queue overflows."""
+        """Whole lines in batches, until the watch ends or the queue overflows."""
         while True:
             await self._filled.wait()
             if self._queue:
@@ -58,11 +58,11 @@ class WatchStream:
                 return
 
     def bookmark(self) -> None:
-        """Tell the reader now how far the watch has come."""
+        """Send a bookmark now."""
         self._send_bookmark()
 
     def close(self) -> None:
-        """End the stream and the watch behind it."""
+        """End the stream and its watch."""
         self._end()
 
     def _put(self, lines: bytes) -> None:

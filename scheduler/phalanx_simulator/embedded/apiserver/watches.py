@@ -1,4 +1,4 @@
-"""Watches: the changes of a resource as lines of JSON, from a revision or from the present state on."""
+"""Watches: the changes of a resource as lines of JSON."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -33,7 +33,7 @@ class Watch:
         self._unsubscribe: Callable[[], None] | None = None
 
     def start_now(self, *, initial_events: bool, end_mark: bool) -> None:
-        """Begin with the present state, told as additions or already known."""
+        """Begin with the present state, as ADDED events or as known already."""
         lines: list[bytes] = []
         if initial_events:
             entries = self._store.entries(self._target.type.resource, self._target.namespace)
@@ -43,7 +43,10 @@ class Watch:
         self._begin(lines)
 
     def start_after(self, revision: int) -> None:
-        """Begin with the changes after a revision; an error is an event, as in the real server."""
+        """Begin with the changes after a revision.
+
+        An error is sent as an event, as kube-apiserver does.
+        """
         try:
             if revision > self._store.revision:
                 raise errors.too_large_resource_version(revision, self._store.revision)
@@ -56,12 +59,12 @@ class Watch:
             self._begin(filter(None, map(self._event, changes)))
 
     def bookmark(self) -> None:
-        """Tell how far this watch has come."""
+        """Send a bookmark with the current revision."""
         self._deliver(self._bookmark({}))
 
     @property
     def is_open(self) -> bool:
-        """Whether events still come."""
+        """Whether more events follow."""
         return self._unsubscribe is not None
 
     def close(self) -> None:
@@ -85,7 +88,7 @@ class Watch:
             self._deliver(line)
 
     def _event(self, change: Change) -> bytes:
-        """The change as this watch sees it; empty where it does not concern it."""
+        """The change as an event of this watch; empty if it does not match."""
         if self._target.namespace and change.entry.key.namespace != self._target.namespace:
             return b""
         before = change.previous is not None and self._match(change.previous.data)
@@ -110,7 +113,7 @@ class Watch:
 
 
 def _last_seen(change: Change) -> Entry:
-    """What a watch is told of an object that is gone, or that its selector no longer matches."""
+    """The DELETED event of an object that is gone or no longer matches the selector."""
     if change.type is ChangeType.DELETED or change.previous is None:
         return change.entry
     metadata = {**change.previous.data["metadata"], "resourceVersion": str(change.entry.revision)}
@@ -118,7 +121,10 @@ def _last_seen(change: Change) -> Entry:
 
 
 def open_watch(store: Store, target: Target, request: Request, deliver: Deliver) -> Watch:
-    """Start the watch that a request asks for. Raises ApiError 400 or 422."""
+    """Start a watch.
+
+    Raises ApiError 400 or 422.
+    """
     query = request.query
     _check_options(request)
     fields = query.get("fieldSelector", "")

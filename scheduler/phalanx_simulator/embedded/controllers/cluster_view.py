@@ -1,4 +1,4 @@
-"""What a scheduler knows of nodes and pods, which may be some time behind the truth."""
+"""A scheduler's view of nodes and pods, which may lag behind the API."""
 
 from collections import deque
 
@@ -11,7 +11,9 @@ from phalanx_simulator.embedded.work_queue import WorkQueue
 
 
 class ClusterView:
-    """Nodes, and what the pods bound to them take. Changes are told to `queue` once they are seen.
+    """Nodes and the resources that bound pods use.
+
+    Seen changes are added to `queue`.
 
     Own binds are known at once, so a late view makes a scheduler overlook others, never itself.
     """
@@ -35,7 +37,7 @@ class ClusterView:
             unsubscribe()
 
     def used(self, node: str) -> Resources:
-        """What the pods on the node take."""
+        """Resources that pods use on the node."""
         return self._used.get(node, {})
 
     def assume(self, key: Key, pod: Object, node: str) -> None:
@@ -50,7 +52,7 @@ class ClusterView:
             self._see_next()
 
     def _see_next(self) -> None:
-        """The oldest change first, in whatever order timers of the same moment fire."""
+        """Apply the oldest change first, in whatever order timers of one moment fire."""
         change = self._unseen.popleft()
         self._see(change.entry.key, None if change.type is ChangeType.DELETED else change.entry.data)
 

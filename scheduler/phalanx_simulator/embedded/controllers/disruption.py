@@ -18,7 +18,7 @@ from phalanx_simulator.embedded.work_queue import WorkQueue
 
 
 class Disruption:
-    """Keeps the status of every budget."""
+    """Keeps the status of every PodDisruptionBudget up to date."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -100,14 +100,14 @@ def _counted(budget: Object, pods: list[Object], *, now: str) -> Object:
 
 
 def _pending(disrupted: dict[str, str], pods: list[Object], now: str) -> dict[str, str]:
-    """The evicted pods whose deletion is still to be seen."""
+    """Evicted pods whose deletion the controller has not seen yet."""
     alive = {pod["metadata"]["name"] for pod in pods if not is_deleting(pod)}
     oldest = seconds_of(now) - SIM_DISRUPTION_PENDING_S
     return {name: at for name, at in disrupted.items() if name in alive and seconds_of(at) > oldest}
 
 
 def _wanted(spec: Object, pods: list[Object]) -> tuple[int, int] | None:
-    """How many pods are expected and how many must be healthy; None where that needs a scale."""
+    """Expected pods and desired healthy ones; None where that needs the scale subresource."""
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if most is None and isinstance(least, int):
         return len(pods), least

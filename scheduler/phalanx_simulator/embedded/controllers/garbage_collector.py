@@ -1,4 +1,4 @@
-"""What happens in a cluster after a deletion: dependents of an owner go too, and a namespace is emptied."""
+"""The garbage collector and the namespace controller."""
 
 from phalanx_simulator.embedded.apiserver.objects import is_deleting, without
 from phalanx_simulator.embedded.client import Client
@@ -10,7 +10,7 @@ _FOREGROUND = "foregroundDeletion"
 
 
 class GarbageCollector:
-    """Deletes what has lost all its owners, lets go what must outlive them, and empties namespaces."""
+    """Deletes orphaned dependents, resolves deletion finalizers, and empties namespaces."""
 
     def __init__(self, client: Client, *, resources: list[str]) -> None:
         self._client = client
@@ -59,7 +59,7 @@ class GarbageCollector:
             self._client.delete(key, uid=item["metadata"]["uid"])
 
     def _finish(self, key: Key, item: Object) -> None:
-        """Do what holds a deleting object, and let it go."""
+        """Process the finalizer that holds a deleted object."""
         finalizers = item["metadata"].get("finalizers", [])
         uid = item["metadata"]["uid"]
         dependents = list(self._dependents.get(uid, {}))
@@ -74,7 +74,7 @@ class GarbageCollector:
             self._client.finalize(key, lambda found: {**found, "spec": {**found["spec"], "finalizers": []}})
 
     def _delete_all(self, keys: list[Key]) -> bool:
-        """Ask for the deletion of all of them; whether any is left."""
+        """Delete all of them; true if any is left."""
         for key in keys:
             item = self._client.get(key)
             if item is not None and not is_deleting(item):

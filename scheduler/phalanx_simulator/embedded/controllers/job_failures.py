@@ -1,4 +1,4 @@
-"""Which failed pods of a Job count against its backoffLimit, and which end it at once: podFailurePolicy."""
+"""podFailurePolicy: which failed pods count against backoffLimit, and which fail the Job."""
 
 from typing import Any
 
@@ -8,14 +8,17 @@ from phalanx_simulator.embedded.store import Object
 
 
 class Failures(Struct, frozen=True):
-    """What a Job's newly failed pods mean: how many count, and why the Job fails; empty when it does not."""
+    """Effect of a Job's newly failed pods.
+
+    `verdict`: why the Job fails, empty if it does not.
+    """
 
     counted: int
     verdict: str = ""
 
 
 def judge(job: Object, failed: list[Object]) -> Failures:
-    """Apply the Job's podFailurePolicy to pods that failed: for each the first rule that matches decides."""
+    """Apply the podFailurePolicy to failed pods: the first matching rule decides."""
     rules = (job["spec"].get("podFailurePolicy") or {}).get("rules") or []
     counted, verdict = 0, ""
     for pod in failed:
@@ -27,7 +30,7 @@ def judge(job: Object, failed: list[Object]) -> Failures:
 
 
 def _first_match(rules: list[Any], pod: Object) -> tuple[str, str]:
-    """Action of the first rule that matches, Count without one, and how the Job tells of it."""
+    """Action of the first matching rule (Count without one), and the Job's message."""
     for index, rule in enumerate(rules):
         found = _matched(rule, pod)
         if found:
@@ -36,7 +39,7 @@ def _first_match(rules: list[Any], pod: Object) -> tuple[str, str]:
 
 
 def _matched(rule: Object, pod: Object) -> str:
-    """What of the pod the rule speaks of; empty where it does not match."""
+    """The part of the pod that the rule matches; empty if it does not."""
     name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
     if rule.get("onExitCodes"):
         container, code = _exit_code(rule["onExitCodes"], pod["status"])

@@ -1,4 +1,4 @@
-"""The Job controller of the embedded cluster: makes a Job's pods, replaces failed ones, counts, completes.
+"""The Job controller of the embedded cluster.
 
 As the real one it marks its pods with a finalizer until they are counted, follows podFailurePolicy and
 podReplacementPolicy, and counts a pod that is deleted as failed unless that policy is Failed. Unlike it, a
@@ -19,7 +19,7 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 class JobController:
-    """Keeps every Job's pods as its spec says."""
+    """Creates and replaces each Job's pods, and updates its status."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -65,7 +65,7 @@ class JobController:
             self._look_at_pod(key)
 
     def _look_at_pod(self, key: Key) -> None:
-        """Pass on to the Job; a pod whose Job is going or gone is let go."""
+        """Pass on to the Job; release a pod whose Job is being deleted or gone."""
         pod = self._client.get(key)
         owner = None if pod is None else _owner(pod)
         if pod is None or owner is None:
@@ -170,7 +170,7 @@ def _condition(type_: str, reason: str, message: str, now: str) -> Object:
 
 
 def _member(job: Object, index: int | None) -> Object:
-    """A new pod of the Job; with an index it carries that in its name, a label and an annotation."""
+    """A new pod of the Job; an index goes into its name, a label and an annotation."""
     metadata, template = job["metadata"], job["spec"]["template"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "uid": metadata["uid"]}
     mark = {} if index is None else {_INDEX: str(index)}
@@ -205,7 +205,7 @@ def _has_ended(pod: Object) -> bool:
 
 
 def _is_over(job: Object, pod: Object) -> bool:
-    """Whether the pod counts as ended and is replaced: so is one that is being deleted, if the Job likes."""
+    """Whether the pod has finished and is replaced, or is being deleted where the Job replaces those."""
     waits = job["spec"].get("podReplacementPolicy") == "Failed"
     return _has_ended(pod) or (is_deleting(pod) and not waits)
 

@@ -1,4 +1,4 @@
-"""What kube-controller-manager does about nodes: lost ones become Unknown, conditions become taints.
+"""The node lifecycle controller: lost nodes become Unknown, conditions become taints.
 
 Rate limits of evictions by zone, and their stop when a whole zone is lost, are not modelled: taints come at
 once. Pods of a node whose Ready becomes Unknown are told to be not ready, as there.
@@ -100,7 +100,7 @@ class NodeLifecycle:
 
 
 def _ready(node: Object) -> str | None:
-    """The status of the condition Ready; None where nobody has told it yet."""
+    """The status of the condition Ready; None before its first report."""
     conditions = node["status"].get("conditions", [])
     return next((one["status"] for one in conditions if one["type"] == "Ready"), None)
 
@@ -113,7 +113,7 @@ def _unknown(type_: str, *, is_known: bool, now: str) -> Object:
 
 
 def _wanted_taints(node: Object, now: str) -> list[Any]:
-    """The node's taints with ours as they should be; one that stays keeps its time."""
+    """The node's taints with this controller's ones corrected; an unchanged taint keeps its time."""
     wanted, ready = _own_taints(node), _ready(node)
     kept = [
         taint

@@ -1,4 +1,4 @@
-"""A pod-by-pod scheduler in miniature: how kube-scheduler works, for the embedded demo and as a rival.
+"""A minimal pod-by-pod scheduler: a stand-in for kube-scheduler, and a competitor.
 
 It stands in for kube-scheduler there; the demo on KWOK runs the real one. One pod at a time, the highest
 priority first, then the oldest: nodes are filtered (cordon, taints, node selector, room), the rest scored by
@@ -60,7 +60,7 @@ class PodByPodScheduler:
         self._queue.close()
 
     def _on_news(self, key: Key) -> None:
-        """A pod that can be scheduled is one; anything else may make room for those that wait."""
+        """Try a schedulable pod; at any other change try the waiting ones."""
         pod = self._client.get(key) if key.resource == "pods" else None
         if pod is not None and not _is_bound_or_over(pod):
             self._try(key)
@@ -86,7 +86,7 @@ class PodByPodScheduler:
             self._queue.call_later(1 / self._rate, self._try_next)
 
     def _in_order(self) -> list[Key]:
-        """Waiting pods, the most important and oldest first."""
+        """Waiting pods, highest priority and oldest first."""
 
         def rank(key: Key) -> tuple[int, str, str]:
             pod = self._client.get(key)
@@ -110,7 +110,7 @@ class PodByPodScheduler:
         self._tell(key, pod, refusals)
 
     def _choose(self, pod: Object) -> tuple[str | None, dict[str, int]]:
-        """The node to bind to, or how many nodes refuse for which reason."""
+        """The node to bind to, or the number of nodes by reason of refusal."""
         requests = requests_of(pod)
         refusals: dict[str, int] = {}
         scores: dict[str, int] = {}
@@ -127,7 +127,7 @@ class PodByPodScheduler:
         return self._lots.choice([name for name, score in scores.items() if score == best]), refusals
 
     def _score(self, requests: Resources, node: Object, used: Resources) -> int:
-        """Percent allocated after the bind, summed over what is asked for; negative where less is better."""
+        """Percent allocated after the bind, summed over requested resources; negated for LeastAllocated."""
         offered = allocatable_of(node)
         after = add(used, requests)
         allocated = sum(after[name] * 100 // offered[name] for name in requests if offered.get(name))
@@ -149,7 +149,7 @@ def _is_bound_or_over(pod: Object) -> bool:
 
 
 def _why_not(pod: Object, requests: Resources, node: Object, used: Resources) -> str:
-    """The first reason against the node, in kube-scheduler's words; empty when there is none."""
+    """The first reason against the node, as kube-scheduler words it; empty if there is none."""
     spec = node.get("spec", {})
     if spec.get("unschedulable"):
         return "node(s) were unschedulable"

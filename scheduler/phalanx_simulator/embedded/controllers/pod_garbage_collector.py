@@ -1,4 +1,4 @@
-"""Ends the pods that nobody else would end, as kube-controller-manager's PodGC.
+"""The pod garbage collector, as kube-controller-manager's PodGC.
 
 Those are the pods of nodes that are gone, and deleted ones that never had a node but are held by a finalizer.
 

@@ -1,4 +1,4 @@
-"""Eviction of pods that do not tolerate a NoExecute taint of their node, or not for longer: as TaintEviction.
+"""Taint-based eviction, as kube-controller-manager's TaintEviction.
 
 The pod is told why by the condition DisruptionTarget and then deleted with its own grace period, so on a lost
 node it stays Terminating until the kubelet is back or the Node object is gone.
@@ -17,7 +17,10 @@ from phalanx_simulator.embedded.work_queue import WorkQueue
 
 
 class _Plan(Struct, frozen=True):
-    """An eviction to come. `since_ms` is when the first of the taints was seen: a second begins no new."""
+    """A planned eviction.
+
+    `since_ms` is when the first taint was seen; later taints do not restart it.
+    """
 
     uid: str
     since_ms: int
@@ -25,7 +28,7 @@ class _Plan(Struct, frozen=True):
 
 
 class TaintEviction:
-    """Deletes pods from nodes whose NoExecute taints they do not tolerate."""
+    """Deletes pods that do not tolerate a NoExecute taint of their node."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -86,7 +89,7 @@ class TaintEviction:
 
 
 def _patience_s(pod: Object, taints: list[Object]) -> int | None:
-    """Seconds for which the pod tolerates all the taints together; None for ever."""
+    """Seconds for which the pod tolerates all the taints; None without limit."""
     tolerations, limits = pod["spec"].get("tolerations") or [], []
     for taint in taints:
         answers = answering(taint, tolerations)

@@ -1,4 +1,4 @@
-"""Fake kubelets: every node becomes Ready, and a pod bound to it runs, ends, is rejected or is stopped.
+"""Fake kubelets: nodes become Ready; bound pods run, finish, or are rejected or stopped.
 
 A pod's annotations say what it does, all with the prefix `sim.phalanx.dev/`: see the constants. Without any
 it runs until it is deleted. A pod that does not fit on its node, or into the NUMA zones that a
@@ -75,18 +75,18 @@ class Kubelets:
         self._queue.follow(client, "nodes", "pods")
 
     def close(self) -> None:
-        """All kubelets stop where they are."""
+        """Stop all kubelets where they are."""
         self._queue.close()
 
     def lose(self, node: str) -> None:
-        """Cut a node off: its containers go on, but it hears and reports nothing. A node must exist."""
+        """Disconnect a node: its containers run on, but it receives and reports nothing."""
         machine = self._machine_of(node)
         if machine is not None and machine.lost_at is None:
             machine.lost_at = asyncio.get_running_loop().time()
             self._tell(node)
 
     def find(self, node: str, *, restarted: bool = False) -> None:
-        """A node is back: it reports Ready and what happened meanwhile, and catches up with its pods.
+        """Reconnect a node: it reports Ready, reports past events, and syncs its pods.
 
         `restarted`: the machine was rebooted, so all containers that ran have failed. That holds for a node
         that was not lost too.
@@ -105,7 +105,7 @@ class Kubelets:
             self._queue.add(key)
 
     def fail(self, pod: Key, *, exit_code: int = 1, reason: str = _FAILURE, message: str = "") -> bool:
-        """All containers of a running pod end; false where none run. Told once the node is not lost.
+        """End all containers of a running pod; false where none run.
 
         With an exit code of 0 the pod succeeds. Else it fails, or runs again where its restartPolicy says so.
         """
@@ -118,18 +118,18 @@ class Kubelets:
         return False
 
     def _now(self, node: str) -> str:
-        """By the node's clock."""
+        """The node's clock."""
         found = self._client.get(Key("nodes", "", node))
         off_s = _seconds(found, CLOCK_OFF_SECONDS) if found is not None else None
         return rfc3339((seconds_of(self._client.now()) + int(off_s or 0)) * 1000)
 
     def lost_at(self, node: str) -> float | None:
-        """The loop's time since which a node was not heard of; None for one that is there."""
+        """Loop time since which a node is disconnected; None for a connected one."""
         machine = self._machines.get(node)
         return None if machine is None else machine.lost_at
 
     def on_contact(self, listener: Callable[[str], None]) -> None:
-        """Call `listener` with the name of each node that is lost or found."""
+        """Call `listener` with the name of each node that is disconnected or reconnected."""
         self._listeners.append(listener)
 
     def _tell(self, node: str) -> None:
@@ -192,7 +192,10 @@ class Kubelets:
             self._admit(machine, key, pod, node)
 
     def _let_go(self, host: str, key: Key, pod: Object | None) -> None:
-        """Forget a guest that is none any more, once its kubelet can know; None: it has no such pod."""
+        """Forget a pod that has left, once its kubelet can know.
+
+        None: the node has no such pod.
+        """
         machine = self._machine_of(host)
         guest = None if machine is None else machine.guests.get(key)
         if machine is None or guest is None or machine.lost_at is not None:
@@ -221,7 +224,7 @@ class Kubelets:
         self._later(machine, key, guest, delay_s, _become_due)
 
     def _go_on(self, machine: Machine, key: Key, pod: Object) -> None:
-        """Tell what has happened to a guest since the last look."""
+        """Report changes of a pod since the last look."""
         guest = machine.guests[key]
         if guest.is_due:
             self._start(machine, key, pod, guest)
@@ -269,7 +272,7 @@ class Kubelets:
         delay_s: float,
         act: Callable[[AdmittedPod], None],
     ) -> None:
-        """Do something to a guest after a delay, unless this run of it is over by then."""
+        """Call `act` on a pod after a delay, unless this run of it has ended by then."""
         run = guest.run
 
         def fire() -> None:
@@ -295,7 +298,7 @@ class Kubelets:
             self._client.delete(key, uid=pod["metadata"]["uid"], grace_s=0)
 
     def _takes_time(self, machine: Machine, key: Key, pod: Object) -> bool:
-        """Whether the containers go on for a while, which begins when this is asked first."""
+        """Whether the containers run on for a while, starting at the first call."""
         guest, grace_s = machine.guests[key], pod["metadata"].get("deletionGracePeriodSeconds") or 0
         stop_s = min(_seconds(pod, STOP_SECONDS) or 0.0, grace_s)
         if stop_s > 0 and not guest.is_stopping:
@@ -312,7 +315,7 @@ class Kubelets:
 
 
 def key_host(pod: Object) -> str:
-    """The node that a bound pod is on."""
+    """The node of a bound pod."""
     host: str = pod["spec"]["nodeName"]
     return host
 
@@ -332,7 +335,7 @@ def _annotation(item: Object, name: str) -> str | None:
 
 
 def _seconds(item: Object, name: str) -> float | None:
-    """An annotation's seconds; what is no number counts as absent."""
+    """Seconds of an annotation; None for an invalid number."""
     written = _annotation(item, name)
     try:
         return None if written is None else float(written)

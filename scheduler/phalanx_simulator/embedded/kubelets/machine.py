@@ -1,4 +1,4 @@
-"""What one node runs: the pods that its kubelet has taken, what they use, and why it would take no other.
+"""Admission of pods by a kubelet: running pods, used resources, reasons of rejection.
 
 Bookkeeping without the API; kubelet.py tells the API what follows from it.
 """
@@ -18,7 +18,7 @@ _NODE_RESOURCES: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 
 
 class End(Struct, frozen=True):
-    """How all containers of a pod ended."""
+    """Termination of all containers of a pod."""
 
     exit_code: int
     reason: str
@@ -35,7 +35,7 @@ NOT_FOUND: Final = End(
 
 
 class AdmittedPod(Struct):
-    """A pod that a kubelet has taken. `run` counts its starts, so that what was planned for one ends with it.
+    """A pod that a kubelet has admitted.
 
     is_due: the time for its first start has come.
     is_stale: the API may not show it as it is, since its node was lost.
@@ -56,7 +56,10 @@ class AdmittedPod(Struct):
 
 
 class Machine:
-    """One node's guests. `node_uid` tells it from another under the same name."""
+    """The admitted pods of one node.
+
+    `node_uid` identifies its Node object.
+    """
 
     def __init__(self, node_uid: str) -> None:
         self.node_uid = node_uid
@@ -66,7 +69,7 @@ class Machine:
         self._used: dict[str, int] = {}
 
     def take(self, key: Key, pod: Object, topology: Object | None) -> AdmittedPod:
-        """Give the pod its room."""
+        """Admit the pod."""
         zones = self._zones_for(pod, topology) or ()
         guest = AdmittedPod(pod["metadata"]["uid"], requests_of(pod), zones=zones)
         self.guests[key] = guest
@@ -75,15 +78,16 @@ class Machine:
         return guest
 
     def leave(self, key: Key) -> None:
-        """Free the room of a pod that may not be here."""
+        """Release the resources of a pod, if it is here."""
         guest = self.guests.pop(key, None)
         if guest is not None:
             for name, amount in guest.requests.items():
                 self._used[name] -= amount
 
     def why_not(self, pod: Object, node: Object, topology: Object | None) -> tuple[str, str] | None:
-        """Reason and message of a rejection, in the order in which a real kubelet asks: NUMA zones, devices,
-        then the node's own resources, then selector and taints. None where the pod may run.
+        """Reason and message of a rejection, None where the pod may run.
+
+        The order is a real kubelet's: NUMA zones, devices, node resources, then selector and taints.
         """
         if self._zones_for(pod, topology) is None:
             return REJECTED
@@ -114,7 +118,10 @@ def _short(name: str, asked: int, used: int, offered: Resources) -> tuple[str, s
 
 
 def _has_affinity(pod: Object, node: Object) -> bool:
-    """Whether one of the terms that the pod requires of its node holds. Gt and Lt are taken to hold."""
+    """Whether one of the pod's required node affinity terms holds.
+
+    Gt and Lt are assumed to hold.
+    """
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if required is None:

@@ -1,4 +1,4 @@
-"""NUMA zones of a fake node: which zone each container or pod gets, and whether one is found.
+"""NUMA zones of a fake node: assignment of containers or pods, as a topology manager.
 
 Written apart from the scheduler's own counting on purpose, as `footprint.py` is. Of the policies of a
 topology manager only single-numa-node rejects here. Each gets the first zone that has room, as from a real
@@ -27,7 +27,7 @@ Taken = tuple[tuple[str, Resources], ...]
 
 
 def find_zones(pod: Object, topology: Object | None, guests: Sequence[Taken]) -> Taken | None:
-    """The zones that a pod gets beside those that others have; None where it is rejected."""
+    """The zones of a pod beside those in use; None where it is rejected."""
     settings = {one["name"]: one["value"] for one in (topology or {}).get("attributes", [])}
     if topology is None or settings.get("topologyManagerPolicy") != "single-numa-node":
         return ()

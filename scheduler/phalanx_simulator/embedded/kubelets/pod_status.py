@@ -1,4 +1,4 @@
-"""The status that a kubelet gives a pod in each part of its life, as fields to set."""
+"""Pod statuses as a kubelet writes them, for each phase of a pod."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ _ADDRESSES_PER_BLOCK = 254
 
 
 def starting_status(pod: Object, *, now: str) -> dict[str, Any]:
-    """The node has taken the pod; its containers are being made."""
+    """The pod is admitted; its containers are being created."""
     waiting = {"waiting": {"reason": "ContainerCreating"}}
     return {
         "phase": "Pending",
@@ -25,7 +25,10 @@ def starting_status(pod: Object, *, now: str) -> dict[str, Any]:
 
 
 def running_status(pod: Object, *, now: str, number: int) -> dict[str, Any]:
-    """All containers run. `number` makes the pod's address."""
+    """All containers run.
+
+    `number` determines the pod's address.
+    """
     address = _address(number)
     status = {
         "phase": "Running",
@@ -45,7 +48,7 @@ def running_status(pod: Object, *, now: str, number: int) -> dict[str, Any]:
 
 
 def ready_status(pod: Object, *, now: str) -> dict[str, Any]:
-    """A running pod is told to be ready once more."""
+    """A running pod is reported ready again."""
     return {"conditions": _conditions(pod, now, ready="True")}
 
 
@@ -89,7 +92,7 @@ def init_failed_status(pod: Object, end: End, *, now: str) -> dict[str, Any]:
 
 
 def rejected_status(reason: str, message: str) -> dict[str, Any]:
-    """The node did not take the pod; nothing of it has run."""
+    """The node rejected the pod; nothing of it has run."""
     return {"phase": "Failed", "reason": reason, "message": message}
 
 
