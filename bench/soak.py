@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from phalanx_simulator.invariants.access import unused_access
 from phalanx_simulator.invariants.coverage_points import missing
+from phalanx_simulator.invariants.writes import unused_access
 from phalanx_simulator.runs.totals import added
 
 from bench.record import record

@@ -11,12 +11,12 @@ from typing import Any, Final
 import aiohttp
 from phalanx import limits
 
-from phalanx_controlplane import binaries, components, credentials, ports
+from phalanx_controlplane import binaries, components, credentials, run_folder
 from phalanx_controlplane.binaries import Binaries
 from phalanx_controlplane.components import START_ORDER, KubeScheduler, Places, Settings
 from phalanx_controlplane.go_modules import Progress
 from phalanx_controlplane.process import ComponentFailed, Process
-from phalanx_controlplane.runfolder import RunFolder
+from phalanx_controlplane.run_folder import RunFolder
 
 _USERS: Final = {
     "admin": ("admin", credentials.ADMINS),
@@ -182,7 +182,7 @@ class ControlPlane:
 
 @asynccontextmanager
 async def _run_folder_and_ports() -> AsyncIterator[tuple[RunFolder, Places]]:
-    run, lease = RunFolder(), ports.reserve(6)
+    run, lease = RunFolder(), run_folder.reserve(6)
     etcd, peer, apiserver, controller_manager, scheduler, kwok = lease.ports
     places = Places(
         run=run.path,

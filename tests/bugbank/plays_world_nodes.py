@@ -6,8 +6,8 @@ from typing import Any
 
 from phalanx_simulator.embedded.manifests import node, pod
 from phalanx_simulator.embedded.store import Key, Object
-from phalanx_simulator.faults.conditions import KWOK, NPD, NVSENTINEL, TALK, healthy
 from phalanx_simulator.faults.edits import delete, node_key, put_condition
+from phalanx_simulator.faults.node_conditions import KWOK, NPD, NVSENTINEL, TALK, healthy
 from phalanx_simulator.runs.world import World
 
 from tests.bugbank.worlds import (

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
-from phalanx_controlplane import ports, runfolder
-from phalanx_controlplane.runfolder import RunFolder
+from phalanx_controlplane import run_folder
+from phalanx_controlplane.run_folder import RunFolder
 
 from tests.fake_objects import collection_path
 
 
 def test_two_leases_never_share_a_port() -> None:
-    first, second = ports.reserve(6), ports.reserve(6)
+    first, second = run_folder.reserve(6), run_folder.reserve(6)
     try:
         assert not set(first.ports) & set(second.ports)
     finally:

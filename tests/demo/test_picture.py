@@ -2,8 +2,7 @@
 
 import pytest
 from phalanx.model.api.phalanx import CertificateStatus
-from phalanx_simulator.demos.fabric import NodeUse, Tree
-from phalanx_simulator.demos.picture import certificate_in_words, legend, picture, racks_used
+from phalanx_simulator.demos.fabric import NodeUse, Tree, certificate_in_words, legend, picture, racks_used
 
 ROLES = ["trainer", "sampler"]
 FREE = NodeUse(gang={}, others=0)

@@ -1,8 +1,8 @@
 """Which pod holds which slot, and what is remembered of it."""
 
 import pytest
-from phalanx_simulator.demos.failure import DemoFailed
-from phalanx_simulator.demos.slots import Held, PodOnNode, SlotHistory
+from phalanx_simulator.demos.cluster import DemoFailed
+from phalanx_simulator.demos.timeline import Held, PodOnNode, SlotHistory
 
 
 def on(node: str, *names: str) -> list[PodOnNode]:

@@ -3,8 +3,17 @@
 import io
 
 import pytest
-from phalanx_simulator.demos.slots import PodOnNode, SlotHistory
-from phalanx_simulator.demos.timeline import Panel, Scale, axis, legend, letters, scale_for, side_by_side
+from phalanx_simulator.demos.timeline import (
+    Panel,
+    PodOnNode,
+    Scale,
+    SlotHistory,
+    axis,
+    legend,
+    letters,
+    scale_for,
+    side_by_side,
+)
 from rich.console import Console
 
 SECOND = Scale(seconds=1.0, columns=10)

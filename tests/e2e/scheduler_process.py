@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
-from phalanx_controlplane import ports
+from phalanx_controlplane import run_folder
 from phalanx_controlplane.controlplane import ControlPlane
 from phalanx_controlplane.process import Process
 
@@ -132,7 +132,7 @@ async def _started(
     plane: ControlPlane, kubeconfig: Path, *, log_level: str = "info"
 ) -> AsyncIterator[Scheduler]:
     """A process, ended by force when it has not ended yet; its log lies with the control plane's."""
-    lease = ports.reserve(2)
+    lease = run_folder.reserve(2)
     http, debug = lease.ports
     identity = f"phalanx-{next(_numbers)}"
     process = Scheduler(

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 from phalanx.model.api.kinds import KINDS
-from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.apiserver.requests import Request
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
@@ -34,12 +34,12 @@ def test_the_schedulers_live_and_healthy_gangs_run(seed: int) -> None:
     async def play(world: World) -> None:
         world.create(
             [
-                workloads.queue(LABEL),
-                workloads.priority_class(LABEL, 0),
-                *map(workloads.namespace, NAMESPACES),
+                manifests.queue(LABEL),
+                manifests.priority_class(LABEL, 0),
+                *map(manifests.namespace, NAMESPACES),
             ]
         )
-        world.create(workloads.node(f"{LABEL}-{n}", gpus=0, **{SAFE: "8"}) for n in range(4))
+        world.create(manifests.node(f"{LABEL}-{n}", gpus=0, **{SAFE: "8"}) for n in range(4))
         world.start()
         for number, item in enumerate(islice(spoiled(seed), OBJECTS)):
             taken[item.kind] += written(world, item)
@@ -85,9 +85,9 @@ def _as_its_author_wrote_it(body: bytes) -> bytes:
 
 def add_gang(world: World, name: str) -> None:
     """A gang that the healthy nodes have room for."""
-    world.create([workloads.pod_group(name, min_member=MEMBERS, queue=LABEL)])
+    world.create([manifests.pod_group(name, min_member=MEMBERS, queue=LABEL)])
     options = {"requests": {SAFE: "1"}, "run_s": 3600.0, "priorityClassName": LABEL}
-    world.create([workloads.job(name, members=MEMBERS, group=name, **options)])
+    world.create([manifests.job(name, members=MEMBERS, group=name, **options)])
 
 
 def running(world: World) -> int:

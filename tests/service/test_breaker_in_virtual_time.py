@@ -2,7 +2,7 @@
 
 import asyncio
 
-from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.limits import SIM_NODE_GRACE_S
 from phalanx_simulator.hosts.network import Effect, Rule
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
@@ -16,13 +16,13 @@ OLD_S = 200
 
 async def settled(world: World) -> set[str]:
     """A gang with a member on each node; its pods' UIDs."""
-    world.create([workloads.node(f"n{number}", gpus=8) for number in range(NODES)])
+    world.create([manifests.node(f"n{number}", gpus=8) for number in range(NODES)])
     world.start()
     await asyncio.sleep(OLD_S)
     recovery = {"onNodeLoss": "Replace", "gracePeriod": f"{GRACE_S}s"}
     requests = {"nvidia.com/gpu": "8"}
-    world.create([workloads.pod_group("train", min_member=NODES, recovery=recovery)])
-    world.create([workloads.job("train", members=NODES, group="train", requests=requests, run_s=3600.0)])
+    world.create([manifests.pod_group("train", min_member=NODES, recovery=recovery)])
+    world.create([manifests.job("train", members=NODES, group="train", requests=requests, run_s=3600.0)])
     await asyncio.sleep(10)
     found = staying(world)
     assert len(found) == NODES

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
@@ -17,16 +17,16 @@ BUDGET = {
 
 def test_one_pod_of_two_goes_and_the_other_stays_until_the_budget_is_gone() -> None:
     async def play(world: World) -> None:
-        world.create([workloads.node("n1", gpus=8), workloads.priority_class("urgent", 1000), BUDGET])
+        world.create([manifests.node("n1", gpus=8), manifests.priority_class("urgent", 1000), BUDGET])
         world.start()
         await asyncio.sleep(5)
         for index in range(2):
-            pod = workloads.pod(f"serve-{index}", requests={"nvidia.com/gpu": "4"})
+            pod = manifests.pod(f"serve-{index}", requests={"nvidia.com/gpu": "4"})
             pod["metadata"].setdefault("labels", {})["app"] = "serve"
             world.create([pod])
         await asyncio.sleep(60)
         for index in range(2):
-            urgent = workloads.pod(f"urgent-{index}", requests={"nvidia.com/gpu": "4"})
+            urgent = manifests.pod(f"urgent-{index}", requests={"nvidia.com/gpu": "4"})
             urgent["spec"]["priorityClassName"] = "urgent"
             world.create([urgent])
         await asyncio.sleep(300)

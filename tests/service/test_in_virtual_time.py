@@ -5,7 +5,7 @@ from typing import Any
 
 from phalanx.limits import GANG_BACKOFF_LONGEST_MS, PARTIAL_GANG_GRACE_MS
 from phalanx.model.names import API_GROUP, LABEL_POD_GROUP
-from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.hosts.network import Effect, Rule
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
@@ -28,7 +28,7 @@ def gang(size: int) -> list[Object]:
         "metadata": {"name": "train", "namespace": "default"},
         "spec": {"parallelism": size, "completions": size, "completionMode": "Indexed", "template": template},
     }
-    return [workloads.pod_group("train", min_member=size), job]
+    return [manifests.pod_group("train", min_member=size), job]
 
 
 def pods(world: World) -> list[Object]:
@@ -50,7 +50,7 @@ def refuse(world: World, path_part: str, **fields: Any) -> Rule:
 
 
 async def settled(world: World) -> None:
-    world.create([workloads.node("n1", gpus=8)])
+    world.create([manifests.node("n1", gpus=8)])
     world.start()
     await asyncio.sleep(5)
 
@@ -119,13 +119,13 @@ def test_shares_of_gpus_come_and_go_and_no_gpu_is_over_committed() -> None:
     seen: dict[str, dict[str, str]] = {}
 
     async def play(world: World) -> None:
-        world.create([workloads.node("n1", gpus=0, labels=labels), workloads.node("n2", gpus=8)])
+        world.create([manifests.node("n1", gpus=0, labels=labels), manifests.node("n2", gpus=8)])
         world.start()
         world.server.store.subscribe("pods", lambda change: note(change.entry.data))
         await asyncio.sleep(5)
         limit = {f"{API_GROUP}/gpu-share": "1500"}
         world.create(
-            [workloads.queue("default", limit=limit), share("foreign", "memory", "1Gi", nodeName="n1")]
+            [manifests.queue("default", limit=limit), share("foreign", "memory", "1Gi", nodeName="n1")]
         )
         for number in range(8):
             world.create([share(f"a{number}", "share", "500", run_s=60.0)])
@@ -151,7 +151,7 @@ def test_shares_of_gpus_come_and_go_and_no_gpu_is_over_committed() -> None:
 
 
 def share(name: str, form: str, amount: str, **fields: Any) -> Object:
-    made = workloads.pod(name, requests={"cpu": "1"}, **fields)
+    made = manifests.pod(name, requests={"cpu": "1"}, **fields)
     annotations = made["metadata"].setdefault("annotations", {})
     annotations[f"{API_GROUP}/gpu-{form}"] = amount
     return made
@@ -168,7 +168,7 @@ def test_a_pod_whose_condition_could_not_be_written_is_told_once_it_can_be() -> 
         await settled(world)
         rule = refuse(world, "/pods/")
         rule.methods = ("PATCH",)
-        world.create([workloads.pod("a", requests={"cpu": "9999"})])
+        world.create([manifests.pod("a", requests={"cpu": "9999"})])
         await asyncio.sleep(30)
         assert rule.met
         rule.times = 0

@@ -5,7 +5,7 @@ from collections import Counter
 
 from phalanx.framework.config import ActionName, ConsolidationConfig, SchedulerConfig
 from phalanx.model.decisions import MovePlan
-from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
@@ -25,9 +25,9 @@ def play(*, grouped: bool, dry_run: bool = False) -> tuple[World, dict[str, Coun
     def create(world: World, name: str, members: int, gpus: int) -> None:
         group = name if grouped else ""
         if grouped:
-            world.create([workloads.pod_group(name, min_member=members)])
+            world.create([manifests.pod_group(name, min_member=members)])
         requests = {"nvidia.com/gpu": str(gpus)}
-        world.create([workloads.job(name, members=members, group=group, requests=requests)])
+        world.create([manifests.job(name, members=members, group=group, requests=requests)])
 
     def where(world: World, prefix: str = "") -> None:
         keys = [key for key in world.client.keys("pods") if world.client.get(key) is not None]
@@ -37,7 +37,7 @@ def play(*, grouped: bool, dry_run: bool = False) -> tuple[World, dict[str, Coun
 
     async def story(world: World) -> None:
         world.listen(lambda _, result: plans.extend(result.plans))
-        world.create([workloads.node(f"n{index}", gpus=8) for index in range(2)])
+        world.create([manifests.node(f"n{index}", gpus=8) for index in range(2)])
         world.start()
         await asyncio.sleep(5)
         for name in ("stays", "gone", "also"):

@@ -6,7 +6,7 @@ from typing import Any
 
 from phalanx.limits import OPTIONAL_KIND_RETRY_S
 from phalanx.model.names import API_GROUP
-from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.kubelets.kubelet import START_SECONDS
 from phalanx_simulator.embedded.kubelets.numa_zones import TOPOLOGIES
 from phalanx_simulator.embedded.store import Object
@@ -29,7 +29,7 @@ def publish(world: World) -> None:
 
 def asking(name: str, gpus: int, *, start_s: float = 0.0, **fields: Any) -> Object:
     """A pod of which only the devices are aligned, since it is not Guaranteed."""
-    made = workloads.pod(name, requests={"cpu": "2", "nvidia.com/gpu": str(gpus)}, **fields)
+    made = manifests.pod(name, requests={"cpu": "2", "nvidia.com/gpu": str(gpus)}, **fields)
     annotations = made["metadata"].setdefault("annotations", {})
     annotations.update({START_SECONDS: str(start_s)} if start_s else {})
     return made
@@ -43,7 +43,7 @@ def ends(world: World) -> Counter[str]:
 def test_no_pod_is_rejected_while_pods_of_many_sizes_come_and_go() -> None:
     async def play(world: World) -> None:
         publish(world)
-        world.create([workloads.node("n1", cpu="64")])
+        world.create([manifests.node("n1", cpu="64")])
         world.start()
         await asyncio.sleep(5)
         for number in range(5):
@@ -61,7 +61,7 @@ def test_zones_that_are_told_later_count_from_then_on() -> None:
     """Two pods of three devices fit a node of two zones, and a third one of two devices does not."""
 
     async def play(world: World) -> None:
-        world.create([workloads.node("n1", cpu="64")])
+        world.create([manifests.node("n1", cpu="64")])
         world.start()
         await asyncio.sleep(5)
         publish(world)
@@ -71,7 +71,7 @@ def test_zones_that_are_told_later_count_from_then_on() -> None:
         world.create([asking("c", 2)])
         await asyncio.sleep(30)
         assert ends(world) == {"Running": 2, "Pending": 1}
-        world.create([workloads.node("n2", cpu="64")])
+        world.create([manifests.node("n2", cpu="64")])
         await asyncio.sleep(30)
         assert ends(world) == {"Running": 3}
 
@@ -81,13 +81,13 @@ def test_zones_that_are_told_later_count_from_then_on() -> None:
 def test_a_gang_gets_one_pod_in_each_zone() -> None:
     async def play(world: World) -> None:
         publish(world)
-        world.create([workloads.node("n1", cpu="64")])
+        world.create([manifests.node("n1", cpu="64")])
         world.start()
         await asyncio.sleep(5)
         gang = [asking(f"g{number}", 4) for number in range(2)]
         for pod in gang:
             pod["metadata"].setdefault("labels", {})[f"{API_GROUP}/pod-group"] = "g"
-        world.create([workloads.pod_group("g", min_member=2), *gang])
+        world.create([manifests.pod_group("g", min_member=2), *gang])
         await asyncio.sleep(30)
         assert ends(world) == {"Running": 2}
 

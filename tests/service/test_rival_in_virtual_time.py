@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 import pytest
-from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.controllers.pod_by_pod_scheduler import SCHEDULER_NAME, PodByPodScheduler
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
@@ -25,7 +25,7 @@ def test_gangs_start_whole_beside_a_rival_scheduler(seed: int) -> None:
     rejected = set[str]()
 
     async def play(world: World) -> None:
-        world.create(workloads.node(f"n{number}", gpus=8) for number in range(NODES))
+        world.create(manifests.node(f"n{number}", gpus=8) for number in range(NODES))
         world.start()
         rival = PodByPodScheduler(
             Client(world.server), seed=seed, rate=PER_SECOND, view_delay_s=LAG_S, strategy="MostAllocated"
@@ -33,14 +33,14 @@ def test_gangs_start_whole_beside_a_rival_scheduler(seed: int) -> None:
         world.client.subscribe("pods", lambda change: rejected.update(rejection(change.entry.data)))
         await asyncio.sleep(5)
         world.create(
-            workloads.pod(f"rival-{number}", scheduler=SCHEDULER_NAME, run_s=RUN_S)
+            manifests.pod(f"rival-{number}", scheduler=SCHEDULER_NAME, run_s=RUN_S)
             for number in range(RIVALS)
         )
         for number in range(GANGS):
             await asyncio.sleep(LAG_S / 2)
             name = f"gang-{number}"
-            world.create([workloads.pod_group(name, min_member=MEMBERS)])
-            world.create([workloads.job(name, members=MEMBERS, group=name, run_s=RUN_S)])
+            world.create([manifests.pod_group(name, min_member=MEMBERS)])
+            world.create([manifests.job(name, members=MEMBERS, group=name, run_s=RUN_S)])
         await asyncio.sleep(LONG_ENOUGH_S)
         assert [succeeded(world, f"gang-{number}") for number in range(GANGS)] == [MEMBERS] * GANGS
         assert ended(world, "rival-") == RIVALS
@@ -52,7 +52,7 @@ def test_gangs_start_whole_beside_a_rival_scheduler(seed: int) -> None:
     assert rejected, "nobody took what somebody else had taken"
 
 
-def rejection(pod: workloads.Manifest) -> list[str]:
+def rejection(pod: manifests.Manifest) -> list[str]:
     """The pod's UID, if its kubelet refused it for want of a free GPU."""
     is_refused = pod.get("status", {}).get("reason") == "UnexpectedAdmissionError"
     return [pod["metadata"]["uid"]] if is_refused else []

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from phalanx.limits import BIND_ATTEMPTS_MAX, REPORT_PERIOD_S
-from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded import manifests
 
 from tests.kube.faults import answer, applied_but_lost
 from tests.service.running import LEASES, POD_GROUPS, PODS, World, running
@@ -18,18 +18,18 @@ FORBIDDEN = answer(403, b'{"kind":"Status","code":403,"reason":"Forbidden","mess
 def gang(
     world: World, name: str, *, size: int, min_member: int | None = None, wish: Any = None, **fields: Any
 ) -> None:
-    group = workloads.pod_group(name, min_member=min_member or size)
+    group = manifests.pod_group(name, min_member=min_member or size)
     group["spec"].update({"recovery": wish} if wish else {})
     world.create(POD_GROUPS, group)
     for number in range(size):
-        made = workloads.pod(f"{name}-{number}", group=name)
+        made = manifests.pod(f"{name}-{number}", group=name)
         made["metadata"].update(fields)
         world.create(PODS, made)
 
 
 def add_node(world: World, name: str, gpus: int) -> None:
     """Admission taints every new node; the kubelet would take that off."""
-    world.create(NODES, workloads.node(name, gpus=gpus))
+    world.create(NODES, manifests.node(name, gpus=gpus))
     world.untaint(name)
 
 
@@ -177,7 +177,7 @@ async def test_a_node_that_is_healthy_again_is_used() -> None:
 async def test_a_queue_tells_what_it_holds_and_what_waits() -> None:
     async with running() as world:
         add_node(world, "n1", 4)
-        world.create(QUEUES, workloads.queue("default"))
+        world.create(QUEUES, manifests.queue("default"))
         gang(world, "train", size=3)
         gang(world, "waits", size=2)
 
@@ -198,10 +198,10 @@ async def test_a_stopped_scheduler_gives_the_lease_back() -> None:
 async def test_a_gang_that_waits_is_told_when_it_starts_and_nobody_delays_it() -> None:
     async with running() as world:
         add_node(world, "n1", 4)
-        world.create(QUEUES, workloads.queue("default", backfill="Easy"))
-        world.create(POD_GROUPS, workloads.pod_group("first", min_member=3, runtime={"max": "2h"}))
+        world.create(QUEUES, manifests.queue("default", backfill="Easy"))
+        world.create(POD_GROUPS, manifests.pod_group("first", min_member=3, runtime={"max": "2h"}))
         for number in range(3):
-            world.create(PODS, workloads.pod(f"first-{number}", group="first"))
+            world.create(PODS, manifests.pod(f"first-{number}", group="first"))
         await world.until(lambda: status(world, "first").get("phase") == "Running")
         gang(world, "big", size=4)
         await world.until(lambda: "expectedStart" in status(world, "big"))

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx_simulator.runs.durations import AT_MOST_S, added, exact_percentile, histogram, percentile
+from phalanx_simulator.runs.outcomes import AT_MOST_S, added, exact_percentile, histogram, percentile
 
 from tests.examples import holds
 

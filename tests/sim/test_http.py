@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 from phalanx.clock import SystemClock
 from phalanx.ports import Response
-from phalanx_simulator.embedded.apiserver import watch_stream as stream_module
+from phalanx_simulator.embedded.apiserver import watch_stream
 from phalanx_simulator.embedded.apiserver.http import serving
 from phalanx_simulator.embedded.apiserver.requests import Request
 from phalanx_simulator.embedded.apiserver.server import ApiServer
@@ -67,7 +67,7 @@ async def test_a_watcher_that_falls_behind_is_cut_off() -> None:
 
 
 async def test_bookmarks_come_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_module, "SIM_BOOKMARK_PERIOD_S", 0.001)
+    monkeypatch.setattr(watch_stream, "SIM_BOOKMARK_PERIOD_S", 0.001)
     server, stream = ApiServer(clock=SystemClock()), WatchStream()
     query = {"watch": "true", "resourceVersion": "10", "allowWatchBookmarks": "true"}
     opened = stream.open(server, Request("GET", "/api/v1/pods", query))

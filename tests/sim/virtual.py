@@ -9,8 +9,8 @@ from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.cluster import running_controllers
 from phalanx_simulator.embedded.kubelets.kubelet import Kubelets
 from phalanx_simulator.embedded.store import Key, Object
-from phalanx_simulator.hosts.clocks import WorldClock
 from phalanx_simulator.hosts.event_loop import VirtualLoop
+from phalanx_simulator.hosts.host import WorldClock
 
 from tests.sim.conftest import Cluster
 

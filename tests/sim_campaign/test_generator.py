@@ -25,7 +25,7 @@ from phalanx_simulator.campaigns.published_rates import (
 )
 from phalanx_simulator.embedded.manifests import tree_of_nodes
 from phalanx_simulator.faults.fault import Fault
-from phalanx_simulator.faults.injectors import INJECTORS
+from phalanx_simulator.faults.kinds import INJECTORS
 
 from tests.hash_seeds import printed
 

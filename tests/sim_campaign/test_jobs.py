@@ -21,8 +21,8 @@ from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.cluster import Controllers
 from phalanx_simulator.embedded.manifests import node, tree_of_nodes
 from phalanx_simulator.embedded.store import Key
-from phalanx_simulator.hosts.clocks import WorldClock
 from phalanx_simulator.hosts.event_loop import VirtualLoop
+from phalanx_simulator.hosts.host import WorldClock
 
 HEADER = "timestamp,duration,num_gpus,gpu_time,cluster\n"
 GOOD = HEADER + (

@@ -2,9 +2,8 @@
 
 import asyncio
 
-from phalanx_simulator.hosts.clocks import EPOCH_MS, HostClock, WorldClock
 from phalanx_simulator.hosts.event_loop import VirtualLoop
-from phalanx_simulator.hosts.host import Host
+from phalanx_simulator.hosts.host import EPOCH_MS, Host, HostClock, WorldClock
 
 from tests.sim_engine.running import in_virtual_time
 

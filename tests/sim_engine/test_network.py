@@ -9,9 +9,8 @@ import pytest
 from phalanx.clock import Random
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 from phalanx_simulator.embedded.apiserver.server import ApiServer
-from phalanx_simulator.hosts.clocks import WorldClock
 from phalanx_simulator.hosts.event_loop import VirtualLoop
-from phalanx_simulator.hosts.host import Host
+from phalanx_simulator.hosts.host import Host, WorldClock
 from phalanx_simulator.hosts.network import WATCH, Effect, Exchange, Network, Rule, SimTransport
 
 from tests.sim_engine.running import in_virtual_time

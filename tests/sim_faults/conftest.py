@@ -14,9 +14,9 @@ from phalanx_simulator.embedded.kubelets.kubelet import Kubelets
 from phalanx_simulator.embedded.manifests import node, pod
 from phalanx_simulator.embedded.store import Change, Key, Object
 from phalanx_simulator.faults.fault import Fault, FaultContext
-from phalanx_simulator.faults.injectors import inject
-from phalanx_simulator.hosts.clocks import WorldClock
+from phalanx_simulator.faults.kinds import inject
 from phalanx_simulator.hosts.event_loop import VirtualLoop
+from phalanx_simulator.hosts.host import WorldClock
 
 RESOURCES = {
     "Namespace": "namespaces",

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from phalanx_simulator.embedded.store import Change
-from phalanx_simulator.faults import conditions, xids
-from phalanx_simulator.faults.conditions import HEALTHY_STATUS, KWOK, NVSENTINEL, TALK, faulty, healthy
+from phalanx_simulator.faults import node_conditions, xids
+from phalanx_simulator.faults.node_conditions import HEALTHY_STATUS, KWOK, NVSENTINEL, TALK, faulty, healthy
 from phalanx_simulator.faults.nvsentinel import STATE_LABEL
 
 from tests.sim_faults.conftest import Play, Town
@@ -22,10 +22,10 @@ def test_the_tables_are_those_of_the_sources() -> None:
         "AggregatedNodeHealth",
         "Ready",
     }
-    assert not {*conditions.UNHEARD_OF} & {*HEALTHY_STATUS}
+    assert not {*node_conditions.UNHEARD_OF} & {*HEALTHY_STATUS}
 
 
-@pytest.mark.parametrize("type_", [*HEALTHY_STATUS, *conditions.UNHEARD_OF])
+@pytest.mark.parametrize("type_", [*HEALTHY_STATUS, *node_conditions.UNHEARD_OF])
 def test_each_condition_turns_bad_and_heals(play: Play, type_: str) -> None:
     async def story(town: Town) -> None:
         task = town.start("node-condition", "a", seconds=10, type=type_)

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from phalanx_simulator.embedded.apiserver.objects import seconds_of
 from phalanx_simulator.embedded.store import ChangeType
-from phalanx_simulator.faults.borrowed import NOTE
+from phalanx_simulator.faults.edits import NOTE
 
 from tests.sim_faults.conftest import RACK, Play, Town
 

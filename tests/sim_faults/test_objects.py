@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from phalanx.model.names import LABEL_POD_GROUP
 from phalanx_simulator.embedded.manifests import namespace, pod, pod_group, queue
-from phalanx_simulator.faults.borrowed import NOTE
+from phalanx_simulator.faults.edits import NOTE
 
 from tests.sim_faults.conftest import Play, Town
 

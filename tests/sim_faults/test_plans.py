@@ -10,10 +10,9 @@ import pytest
 from msgspec.structs import replace
 from phalanx.clock import seeded_random
 from phalanx_simulator.embedded.manifests import node, pod_group, queue, tree_of_nodes
-from phalanx_simulator.faults.conditions import HEALTHY_STATUS
 from phalanx_simulator.faults.fault import Fault
-from phalanx_simulator.faults.injectors import INJECTORS, inject
-from phalanx_simulator.faults.kinds import KINDS, REMOTE, drawn
+from phalanx_simulator.faults.kinds import INJECTORS, KINDS, REMOTE, drawn, inject
+from phalanx_simulator.faults.node_conditions import HEALTHY_STATUS
 from phalanx_simulator.faults.profiles import PROFILES, REMOTE_FAMILIES, plan
 from phalanx_simulator.faults.site import site_of
 

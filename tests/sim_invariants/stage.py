@@ -32,9 +32,8 @@ from phalanx_simulator.embedded.apiserver.lists import wire
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.store import Key, Object
-from phalanx_simulator.hosts.clocks import HostClock, WorldClock
 from phalanx_simulator.hosts.event_loop import VirtualLoop
-from phalanx_simulator.hosts.host import Host, State
+from phalanx_simulator.hosts.host import Host, HostClock, State, WorldClock
 from phalanx_simulator.hosts.network import Network, SimTransport
 from phalanx_simulator.invariants.check import Check, CheckContext, Checks, Coverage, Violation, Violations
 

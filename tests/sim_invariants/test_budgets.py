@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from phalanx.model.decisions import CycleResult, Evict, EvictionReason
 from phalanx_simulator.embedded.manifests import node, pod
-from phalanx_simulator.invariants.budgets import BUDGETS, BudgetsHold
+from phalanx_simulator.invariants.preemptions import BUDGETS, BudgetsHold
 
 from tests.sim_invariants.stage import Actor, Stage, violations
 

@@ -9,13 +9,13 @@ from phalanx.model.decisions import CycleResult
 from phalanx_simulator.embedded.manifests import node, pod
 from phalanx_simulator.hosts.host import State
 from phalanx_simulator.hosts.network import Effect, Rule
-from phalanx_simulator.invariants.access import LeastPrivilege, shipped_access, unused_access
 from phalanx_simulator.invariants.processes import (
     KnowsAllBeforeDeciding,
     NobodyExits,
     RefusedBindsRest,
     SomebodyLeads,
 )
+from phalanx_simulator.invariants.writes import LeastPrivilege, shipped_access, unused_access
 
 from tests.sim_invariants.stage import LEASE, Stage, play, violations
 

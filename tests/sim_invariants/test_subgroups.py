@@ -6,7 +6,7 @@ from phalanx.model.certificates import Certificate
 from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.names import NodeName
-from phalanx_simulator.invariants.subgroups import SubgroupsInOneDomain
+from phalanx_simulator.invariants.gangs import SubgroupsInOneDomain
 
 from tests.builders import Scenario
 from tests.sim_invariants.stage import Stage, violations

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from phalanx.actions import release
 from phalanx.actions.preemption import member_losses
-from phalanx_simulator.drills import operations as acts
+from phalanx_simulator.drills import operations
 from phalanx_simulator.drills.drill import NO_FAULT, Fault, Outcome, play
 from phalanx_simulator.drills.operations import ACTS, GANG, cluster, running
 from phalanx_simulator.embedded.kubelets.kubelet import CLOCK_OFF_SECONDS
@@ -75,7 +75,7 @@ def test_nodes_whose_clocks_are_off_make_a_gang_start_anew_once(
         return nodes
 
     async def prepare(world: World) -> None:
-        monkeypatch.setattr(acts, "cluster", cluster_with_clocks_off)
+        monkeypatch.setattr(operations, "cluster", cluster_with_clocks_off)
         await running(world, recovery={"onMemberFailure": "Restart"})
         world.client.subscribe("pods", lambda change: made.append(change.type))
 

@@ -5,9 +5,7 @@ from typing import Final
 
 import pytest
 from phalanx_simulator.drills.catalogue import OPERATION_DRILLS, plans_of
-from phalanx_simulator.drills.drill import Outcome
-from phalanx_simulator.drills.plan import Playable
-from phalanx_simulator.drills.shared_prefix import play_each
+from phalanx_simulator.drills.drill import Outcome, Playable, play_each
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 
 EVERY: Final = {"races": 10}

@@ -9,10 +9,8 @@ from phalanx.cache.events import Event
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.cycle_loop import CycleLoop
 from phalanx.service.own_objects import PhalanxObjects
-from phalanx_simulator.drills.load import LoadPlan, load_plans
-from phalanx_simulator.drills.load_faults import LoadFault, Program
-from phalanx_simulator.drills.loads import BOUNDS, Burst, Events, Load, Size
-from phalanx_simulator.drills.memory_use import holdings
+from phalanx_simulator.drills.load_faults import LoadFault, LoadPlan, Program, load_plans
+from phalanx_simulator.drills.loads import BOUNDS, Burst, Events, Load, Size, holdings
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.invariants.coverage import ProcessCoverage
 from phalanx_simulator.runs.world import World, WorldSettings, in_world

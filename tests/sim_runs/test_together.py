@@ -5,10 +5,8 @@ from itertools import islice
 import pytest
 from msgspec.structs import replace
 from phalanx_simulator.drills.catalogue import OPERATION_DRILLS
-from phalanx_simulator.drills.drill import Fault, Outcome, play
+from phalanx_simulator.drills.drill import Fault, Outcome, Plan, Playable, play, play_each, play_together
 from phalanx_simulator.drills.operations import ACTS
-from phalanx_simulator.drills.plan import Plan, Playable
-from phalanx_simulator.drills.shared_prefix import play_each, play_together
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.runs.world import World
 

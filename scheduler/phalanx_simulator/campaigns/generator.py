@@ -34,9 +34,9 @@ from phalanx_simulator.campaigns.published_rates import (
 )
 from phalanx_simulator.embedded.pod_requests import allocatable_of
 from phalanx_simulator.embedded.store import Object
-from phalanx_simulator.faults.conditions import HEALTHY_STATUS
 from phalanx_simulator.faults.fault import Fault, Setting
 from phalanx_simulator.faults.kinds import Values
+from phalanx_simulator.faults.node_conditions import HEALTHY_STATUS
 from phalanx_simulator.faults.profiles import arrivals
 from phalanx_simulator.faults.site import Site, site_of
 

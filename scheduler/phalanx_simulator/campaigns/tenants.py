@@ -18,7 +18,7 @@ from phalanx_simulator.embedded.kubelets.kubelet import STOP_SECONDS
 from phalanx_simulator.embedded.manifests import job, pod_group
 from phalanx_simulator.embedded.pod_requests import allocatable_of
 from phalanx_simulator.embedded.store import Object
-from phalanx_simulator.hosts.clocks import EPOCH_MS
+from phalanx_simulator.hosts.host import EPOCH_MS
 
 QUEUES: Final = ("vision", "language", "production", "students", "notebooks")
 """The queues that take work."""

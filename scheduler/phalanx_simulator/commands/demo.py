@@ -47,10 +47,10 @@ def demo(*, cluster: Literal["embedded", "kwok"] = "embedded", act: Literal[1, 2
     from phalanx.kube.errors import ApiError
     from phalanx.ports import OutcomeUnknown, RequestNotSent
     from phalanx_controlplane.binaries import BinariesMissing
-    from phalanx_controlplane.ports import PortsTaken
     from phalanx_controlplane.process import ComponentFailed
+    from phalanx_controlplane.run_folder import PortsTaken
 
-    from phalanx_simulator.demos.failure import DemoFailed
+    from phalanx_simulator.demos.cluster import DemoFailed
 
     if cluster == "kwok":
         _require_control_plane()
@@ -113,7 +113,7 @@ async def _perform(request: _Request) -> None:
 
 async def _play(number: int, stage: "Stage") -> None:
     from phalanx_simulator.demos import placed_gang, training_jobs, waiting_gang
-    from phalanx_simulator.demos.failure import DemoFailed
+    from phalanx_simulator.demos.cluster import DemoFailed
 
     act = dict(zip(_ACTS, (training_jobs, placed_gang, waiting_gang), strict=True))[number]
     stage.console.print(f"\n[bold reverse] Act {number} of {len(_ACTS)} [/][bold]  {act.TITLE}[/]\n")

@@ -20,8 +20,7 @@ from phalanx_simulator.commands.workers import workers
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized
 
-    from phalanx_simulator.drills.drill import Outcome
-    from phalanx_simulator.drills.plan import Playable
+    from phalanx_simulator.drills.drill import Outcome, Playable
 
 _LOOK_S: Final = 0.5
 
@@ -166,7 +165,7 @@ def _play_share(share: _Share) -> Tally:
     from phalanx.observe.logs import configure_logs
 
     from phalanx_simulator.drills.catalogue import plans_of
-    from phalanx_simulator.drills.shared_prefix import play_each
+    from phalanx_simulator.drills.drill import play_each
     from phalanx_simulator.invariants.catalogue import ALL_CHECKS
     from phalanx_simulator.runs.totals import added
 
@@ -192,7 +191,7 @@ def _play_share(share: _Share) -> Tally:
 
 def command_of(plan: "Playable", *, drill: str, seed: int, full: bool) -> str:
     """The shell command that runs exactly this plan."""
-    from phalanx_simulator.drills.plan import Plan
+    from phalanx_simulator.drills.drill import Plan
 
     act = ("--act", plan.act.name) if isinstance(plan, Plan) else ()
     size = ("--full",) if full else ()

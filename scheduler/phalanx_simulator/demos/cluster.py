@@ -19,7 +19,10 @@ from phalanx.model.events import Applied, Deleted, Relisted
 from phalanx.observe.metrics import Metrics
 from phalanx_controlplane.components import FAKE_NODE_ANNOTATION
 
-from phalanx_simulator.demos.failure import DemoFailed
+
+class DemoFailed(Exception):
+    """The demo did not show the expected result; the message says what happened instead."""
+
 
 T = TypeVar("T")
 Manifest = dict[str, Any]

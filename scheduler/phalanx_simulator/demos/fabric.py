@@ -1,4 +1,4 @@
-"""A cluster on a tree of spines and racks, partly busy, and its usage by node."""
+"""A cluster on a tree of spines and racks, partly busy: its GPU usage by node, and a drawing of it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -6,11 +6,13 @@ from typing import Final
 from msgspec import Struct
 from phalanx.clock import seeded_random
 from phalanx.model.api.core import Pod
+from phalanx.model.api.phalanx import CertificateStatus
 from phalanx.model.names import API_VERSION, LABEL_POD_GROUP, LABEL_ROLE
 from phalanx.model.resources import GPU
+from rich.text import Text
 
 from phalanx_simulator.demos.cluster import DemoCluster, Manifest
-from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.embedded import manifests
 
 GPUS: Final = 8
 """GPUs of a node."""
@@ -76,7 +78,7 @@ def _nodes(shape: Shape) -> Iterator[Manifest]:
         for rack in range(1, shape.racks + 1):
             for number in range(1, shape.nodes + 1):
                 labels = {LEVELS["spine"]: f"spine-{spine}", LEVELS["rack"]: f"rack-{spine}-{rack}"}
-                yield workloads.node(f"node-{spine}-{rack}-{number}", gpus=GPUS, labels=labels)
+                yield manifests.node(f"node-{spine}-{rack}-{number}", gpus=GPUS, labels=labels)
 
 
 def _pods_of_others(nodes: Iterable[str], *, seed: int) -> Iterator[Manifest]:
@@ -84,7 +86,7 @@ def _pods_of_others(nodes: Iterable[str], *, seed: int) -> Iterator[Manifest]:
     for name in nodes:
         gpus = lots.choice(_USUAL_LOAD)
         if gpus:
-            yield workloads.pod(
+            yield manifests.pod(
                 f"other-{name}",
                 scheduler="default-scheduler",
                 requests={GPU: str(gpus)},
@@ -121,3 +123,105 @@ def _use_of(pods: Iterable[Pod], *, gang: str) -> NodeUse:
 def _gpus(pod: Pod) -> int:
     asked = (one.resources.requests.get(GPU, 0) for one in pod.spec.containers if one.resources is not None)
     return sum(int(each) for each in asked)
+
+
+FREE: Final = "·"
+BUSY: Final = "░"
+_ROLE_STYLES: Final = ("bold black on green", "bold black on cyan", "bold black on yellow")
+
+_PROVERS: Final = {
+    "cp-sat": "CP-SAT",
+    "tree-dp": "a dynamic program on the tree",
+    "closed-form": "counting",
+    "relaxation": "a lower bound that it meets",
+}
+_DOMAINS: Final = "domains:"
+
+
+def picture(tree: Tree, *, roles: Sequence[str]) -> list[Text]:
+    """A line for each rack below its spine, with the gang's pods at its end."""
+    lines: list[Text] = []
+    for spine, racks in tree.items():
+        free = [node.free for nodes in racks.values() for node in nodes]
+        whole = _count("whole node", free.count(GPUS))
+        lines.append(Text.assemble((spine, "bold"), f"  {sum(free)} GPUs free, {whole}"))
+        lines += [_rack(rack, nodes, roles=roles) for rack, nodes in racks.items()]
+    return lines
+
+
+def legend(roles: Mapping[str, str]) -> Text:
+    """The legend; `roles` describes a pod of each role."""
+    parts: list[str | tuple[str, str]] = ["one sign is one GPU:  "]
+    for role, words in roles.items():
+        parts += [(_letter(role), _style(role, list(roles))), f" {words}   "]
+    parts += [(BUSY, "dim"), " of other jobs   ", (FREE, "dim"), " free"]
+    return Text.assemble(*parts)
+
+
+def certificate_in_words(certificate: CertificateStatus) -> str:
+    """The number of domains of each level, and whether it is proven minimal."""
+    counts = [
+        _count(term.removeprefix(_DOMAINS), value)
+        if value == bound
+        else f"{_count(term.removeprefix(_DOMAINS), value)} (at least {bound})"
+        for term, value, bound in zip(
+            certificate.terms, certificate.objective, certificate.bound, strict=True
+        )
+        if term.startswith(_DOMAINS)
+    ]
+    levels = ", ".join(counts)
+    if not is_fewest(certificate):
+        return f"{levels}: not proven to be the fewest"
+    by = certificate.by or ""
+    return f"{levels}: proven by {_PROVERS.get(by, by)}, no placement uses fewer"
+
+
+def is_fewest(certificate: CertificateStatus) -> bool:
+    """Whether no placement spans fewer domains.
+
+    Tightness and cost are not compared.
+    """
+    counted = max(
+        [at for at, term in enumerate(certificate.terms, 1) if term.startswith(_DOMAINS)], default=0
+    )
+    agree = certificate.objective[:counted] == certificate.bound[:counted]
+    return certificate.proven or (counted > 0 and agree)
+
+
+def racks_used(tree: Tree) -> Iterator[tuple[str, str]]:
+    """Spine and rack of every rack that holds a pod of the gang."""
+    for spine, racks in tree.items():
+        for rack, nodes in racks.items():
+            if any(node.gang for node in nodes):
+                yield spine, rack
+
+
+def _rack(name: str, nodes: Sequence[NodeUse], *, roles: Sequence[str]) -> Text:
+    line = Text(f"  {name:<10}", no_wrap=True, overflow="ellipsis")
+    for node in nodes:
+        line.append_text(_node(node, roles=roles)).append(" ")
+    return line.append(_share(nodes, roles=roles))
+
+
+def _node(node: NodeUse, *, roles: Sequence[str]) -> Text:
+    text = Text().append(BUSY * node.others, style="dim")
+    for role in roles:
+        text.append(_letter(role) * sum(node.gang.get(role, ())), style=_style(role, roles))
+    return text.append(FREE * node.free, style="dim")
+
+
+def _share(nodes: Sequence[NodeUse], *, roles: Sequence[str]) -> str:
+    pods = [(role, sum(len(node.gang.get(role, ())) for node in nodes)) for role in roles]
+    return ", ".join(_count(role, count) for role, count in pods if count)
+
+
+def _letter(role: str) -> str:
+    return role[:1].upper()
+
+
+def _style(role: str, roles: Sequence[str]) -> str:
+    return _ROLE_STYLES[roles.index(role) % len(_ROLE_STYLES)]
+
+
+def _count(noun: str, count: int) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

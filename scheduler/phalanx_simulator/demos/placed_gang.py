@@ -8,12 +8,21 @@ from phalanx.model.api.phalanx import CertificateStatus
 from phalanx.model.resources import GPU
 from rich.console import Group
 
-from phalanx_simulator.demos.cluster import DemoCluster, Manifest
+from phalanx_simulator.demos.cluster import DemoCluster, DemoFailed, Manifest
 from phalanx_simulator.demos.environment import Stage
-from phalanx_simulator.demos.fabric import TOPOLOGY, Shape, Tree, create_fabric, tree_of
-from phalanx_simulator.demos.failure import DemoFailed
-from phalanx_simulator.demos.picture import certificate_in_words, is_fewest, legend, picture, racks_used
-from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.demos.fabric import (
+    TOPOLOGY,
+    Shape,
+    Tree,
+    certificate_in_words,
+    create_fabric,
+    is_fewest,
+    legend,
+    picture,
+    racks_used,
+    tree_of,
+)
+from phalanx_simulator.embedded import manifests
 
 TITLE: Final = "A gang of 64 GPUs and two roles on a busy tree"
 
@@ -49,12 +58,12 @@ async def play(stage: Stage) -> str:
 def _pod_group() -> Manifest:
     roles = [{"name": role, "count": count} for role, (count, _) in _ROLES.items()]
     wish = {"name": TOPOLOGY, "required": "spine", "preferred": "rack"}
-    return workloads.pod_group(_GANG, min_member=_PODS, roles=roles, topology=wish)
+    return manifests.pod_group(_GANG, min_member=_PODS, roles=roles, topology=wish)
 
 
 def _pods() -> Iterator[Manifest]:
     for role, (count, gpus) in _ROLES.items():
-        yield from workloads.gang(_GANG, {role: count}, requests={GPU: str(gpus)})
+        yield from manifests.gang(_GANG, {role: count}, requests={GPU: str(gpus)})
 
 
 def _placed(cluster: DemoCluster) -> PodGroup | None:

@@ -14,12 +14,18 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from phalanx_simulator.demos.cluster import DemoCluster
+from phalanx_simulator.demos.cluster import DemoCluster, DemoFailed
 from phalanx_simulator.demos.environment import Stage
-from phalanx_simulator.demos.fabric import TOPOLOGY, Shape, create_fabric, tree_of
-from phalanx_simulator.demos.failure import DemoFailed
-from phalanx_simulator.demos.picture import legend, picture, racks_used
-from phalanx_simulator.embedded import manifests as workloads
+from phalanx_simulator.demos.fabric import (
+    TOPOLOGY,
+    Shape,
+    create_fabric,
+    legend,
+    picture,
+    racks_used,
+    tree_of,
+)
+from phalanx_simulator.embedded import manifests
 
 TITLE: Final = "A gang that cannot fit, and what would make it fit"
 
@@ -43,8 +49,8 @@ async def play(stage: Stage) -> str:
     cluster, console = stage.phalanx, stage.console
     console.print(_STORY, end="\n\n")
     await create_fabric(cluster, _SHAPE)
-    group = workloads.pod_group(_GANG, min_member=_PODS, topology={"name": TOPOLOGY, "required": "rack"})
-    await cluster.create(group, *workloads.gang(_GANG, {_ROLE: _PODS}, requests={GPU: "8"}))
+    group = manifests.pod_group(_GANG, min_member=_PODS, topology={"name": TOPOLOGY, "required": "rack"})
+    await cluster.create(group, *manifests.gang(_GANG, {_ROLE: _PODS}, requests={GPU: "8"}))
     verdict = await cluster.until(lambda: _verdict(cluster), what=f"the status of {_GANG} says why it waits")
     _draw(cluster, console)
     _show_status(verdict, console)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from phalanx_simulator.drills.crashes import crash_plans
-from phalanx_simulator.drills.load import FULL, TENTH, load_plans
+from phalanx_simulator.drills.drill import Playable
+from phalanx_simulator.drills.load_faults import FULL, TENTH, load_plans
 from phalanx_simulator.drills.operations import ACTS, Act
-from phalanx_simulator.drills.plan import Playable
 from phalanx_simulator.drills.preemption_operations import PREEMPTION_OPERATIONS
 from phalanx_simulator.drills.races import race_plans
 from phalanx_simulator.drills.replies import reply_plans

@@ -6,9 +6,8 @@ It dies, freezes for longer than its Lease lasts, or is cut off for as long.
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from phalanx_simulator.drills.drill import Fault, Strike, play
+from phalanx_simulator.drills.drill import Fault, Plan, Strike, play
 from phalanx_simulator.drills.operations import Act
-from phalanx_simulator.drills.plan import Plan
 from phalanx_simulator.hosts.replica import Process, Replica
 from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.runs.world import World

@@ -4,14 +4,19 @@ Each is a program that runs beside the load from its beginning.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from phalanx_simulator.drills.loads import Load
+from phalanx_simulator.drills.drill import Fault, Outcome, play
+from phalanx_simulator.drills.loads import Burst, Events, Listing, Load, Size
+from phalanx_simulator.drills.operations import Act
 from phalanx_simulator.hosts.network import WATCH, Effect, Exchange, Network, Rule
 from phalanx_simulator.hosts.replica import Process
+from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.runs.world import World
 
 _LOOK_S: Final = 0.005
@@ -271,3 +276,61 @@ RACK_GANG_FAULTS: Final = (
         "unknown-bind-read-back-bound",
     ),
 )
+
+
+TENTH: Final = Size(nodes=500, burst=1_000, events_per_s=200, seconds=60.0)
+"""A tenth of F13 in numbers and rate, for a tenth of the time: what `phalanx drill` plays."""
+
+FULL: Final = Size(nodes=5_000, burst=10_000, events_per_s=2_000, seconds=600.0)
+"""F13: 5,000 nodes with 50,000 pods, 2,000 changes a second for ten minutes, 10,000 pods at once."""
+
+_WITHIN_S: Final = 300.0
+"""Simulated seconds after its last change until a load must be done."""
+
+
+class LoadPlan(Struct, frozen=True):
+    """One load with one fault; see Plan.
+
+    `make` gets the longest allowed wait of a pod.
+    """
+
+    name: str
+    seed: int
+    make: Callable[[float], Load]
+    fault: LoadFault
+
+    def outcome(self, checks: tuple[type[Check], ...]) -> Outcome:
+        """Run it once.
+
+        A fault without effect is an error too: the plan has shown nothing.
+        """
+        load = self.make(self.fault.max_wait_s)
+        within_s = load.size.seconds + _WITHIN_S
+        act = Act(self.name, load.prepare, load.begin, within_s, afterwards=load.afterwards)
+
+        def strike(world: World) -> None:
+            load.meet(world.go(self.fault.program(world, load)))
+
+        outcome = play(act, seed=self.seed, fault=Fault(strike), checks=checks)
+        if outcome.problem is None and checks and self.fault.mark not in ("", *outcome.marks):
+            return replace(outcome, problem=f"the fault has missed: {self.fault.mark} was not reached")
+        return outcome
+
+
+def load_plans(*, seed: int, size: Size) -> Iterator[LoadPlan]:
+    """Each load with each of its faults."""
+    in_blocks = partial(Burst, size, members=100, level="block")
+    in_racks = partial(Burst, size, members=10, level="rack")
+    for name, make, wrong in (
+        ("list", partial(Listing, size), LIST_FAULTS),
+        ("events", partial(Events, size), EVENT_FAULTS),
+        ("burst of one gang", partial(Burst, size), ONE_GANG_FAULTS),
+        ("burst of gangs in blocks", in_blocks, BLOCK_GANG_FAULTS),
+        ("burst of gangs in racks", in_racks, RACK_GANG_FAULTS),
+    ):
+        for fault in wrong:
+            yield LoadPlan(f"{name}: {fault.name}", seed, _maker(make), fault)
+
+
+def _maker(make: Callable[..., Load]) -> Callable[[float], Load]:
+    return lambda max_wait_s: make(max_wait_s=max_wait_s)

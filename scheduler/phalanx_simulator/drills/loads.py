@@ -1,14 +1,17 @@
-"""The three loads of F13: a full cluster is listed, constant changes, a burst of pods.
+"""Memory use of a process: sizes of all containers reachable from its scheduler.
 
-Each is played once, in a world of its own. While it lasts, and after it, the drill looks at what the
-schedulers keep; docs/simulation.md says what that can show.
+They are found by walking, so that a container added later is found without a list.
+
+So that nothing of ours grows unseen: a queue that somebody adds tomorrow is found without naming it here.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from msgspec import Struct
+from phalanx.deciders.inline import InlineDecider
 from phalanx.limits import (
     AVOIDED_GANGS_MAX,
     AVOIDED_NODES_MAX,
@@ -18,8 +21,8 @@ from phalanx.limits import (
     STATUS_SENT_KEPT,
     STATUS_WAITING_MAX,
 )
+from phalanx.model.memory import Memory
 
-from phalanx_simulator.drills.memory_use import holdings
 from phalanx_simulator.drills.saturation import (
     HOSTS_PER_RACK,
     ChangeLoad,
@@ -29,9 +32,63 @@ from phalanx_simulator.drills.saturation import (
     nodes_of,
 )
 from phalanx_simulator.embedded.store import Change, ChangeType, Object
+from phalanx_simulator.hosts.event_loop import VirtualLoop
 from phalanx_simulator.hosts.replica import Process
 from phalanx_simulator.runs.simulation import delete_everything
 from phalanx_simulator.runs.world import World
+
+_CONTAINERS: Final = (dict, list, set, frozenset, tuple, deque)
+_ALSO_OURS: Final = (asyncio.Queue, Memory, InlineDecider)
+_NOT_OURS: Final = ("phalanx_simulator", "phalanx.clock")
+"""The simulated world around a scheduler, which a walk must not enter."""
+
+
+def holdings(process: Process, loop: VirtualLoop, *, into_elements: bool) -> dict[str, int]:
+    """Sum of the sizes of the containers at each path.
+
+    A path names attributes from the Scheduler on; [] stands for all elements of a container, `timers` for
+    what was put off until later. Immutable data of the model counts as one thing. Without `into_elements` it
+    is a quick look: only at containers that are attributes themselves.
+    """
+    found = {"timers": loop.timers_of(process.host)}
+    seen: set[int] = set()
+    todo: deque[tuple[str, object]] = deque([("", process.scheduler)])
+    while todo:
+        path, item = todo.popleft()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, asyncio.Queue):
+            found[path] = found.get(path, 0) + item.qsize()
+        elif isinstance(item, _CONTAINERS):
+            found[path] = found.get(path, 0) + len(item)
+            if into_elements:
+                todo.extend((f"{path}[]", one) for one in _elements(item) if _may_hold(one))
+        else:
+            todo.extend((f"{path}.{name}", value) for name, value in _attributes(item) if _may_hold(value))
+    return found
+
+
+def _elements(container: Any) -> Iterable[object]:
+    found: Iterable[object] = container.values() if isinstance(container, dict) else container
+    return found
+
+
+def _may_hold(item: object) -> bool:
+    if isinstance(item, (*_CONTAINERS, *_ALSO_OURS)):
+        return True
+    kind = type(item)
+    if not kind.__module__.startswith("phalanx.") or kind.__module__.startswith(_NOT_OURS):
+        return False
+    return not (isinstance(item, Struct) and item.__struct_config__.frozen)
+
+
+def _attributes(item: object) -> Iterator[tuple[str, object]]:
+    if isinstance(item, Struct):
+        yield from ((name, getattr(item, name)) for name in item.__struct_fields__)
+    else:
+        yield from getattr(item, "__dict__", {}).items()
+
 
 _LABELS: Final = 128
 """Label sets of one metric: all are closed, the most are those of eleven kinds by failure."""

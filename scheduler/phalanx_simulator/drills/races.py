@@ -10,9 +10,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from phalanx_simulator.drills.drill import Fault, Missed, Strike, play
+from phalanx_simulator.drills.drill import Fault, Missed, Plan, Strike, play
 from phalanx_simulator.drills.operations import Act
-from phalanx_simulator.drills.plan import Plan
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.hosts.host import State
 from phalanx_simulator.hosts.network import Effect, Exchange, Rule

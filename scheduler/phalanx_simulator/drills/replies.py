@@ -7,9 +7,8 @@ from typing import Final
 from msgspec import Struct
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
 
-from phalanx_simulator.drills.drill import Fault, Strike, play
+from phalanx_simulator.drills.drill import Fault, Plan, Strike, play
 from phalanx_simulator.drills.operations import Act
-from phalanx_simulator.drills.plan import Plan
 from phalanx_simulator.hosts.network import WATCH, Effect, Rule
 from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.runs.world import World

@@ -10,9 +10,8 @@ from typing import Final
 
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
 
-from phalanx_simulator.drills.drill import Fault, Strike
+from phalanx_simulator.drills.drill import Fault, Plan, Strike
 from phalanx_simulator.drills.operations import Act
-from phalanx_simulator.drills.plan import Plan
 from phalanx_simulator.hosts.network import Network
 from phalanx_simulator.runs.world import World
 

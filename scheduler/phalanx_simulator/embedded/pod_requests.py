@@ -1,10 +1,10 @@
-"""Resource requests of pods and capacity of nodes, as a kubelet counts them.
+"""Resource requests, tolerations and node capacity, as a kubelet reads them.
 
-Written apart from the scheduler's own counting on purpose: the fake kubelets judge the scheduler, so they
+This code does not share the scheduler's own counting: the fake kubelets and the checks judge the scheduler, so they
 must not share its mistakes.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from phalanx.model.quantities import capacity_amount, request_amount
 from phalanx.model.resources import GPU, PODS, Resources, add
@@ -83,3 +83,19 @@ def _amounts(quantities: Object) -> Resources:
 
 def _larger(left: Resources, right: Resources) -> Resources:
     return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
+
+
+def is_tolerated(taint: Object, tolerations: list[Any]) -> bool:
+    """Whether a toleration matches the taint."""
+    return bool(answering(taint, tolerations))
+
+
+def answering(taint: Object, tolerations: list[Any]) -> list[Object]:
+    """The tolerations that match the taint."""
+    return [
+        toleration
+        for toleration in tolerations
+        if toleration.get("key", "") in ("", taint["key"])
+        and toleration.get("effect", "") in ("", taint["effect"])
+        and (toleration.get("operator") == "Exists" or toleration.get("value", "") == taint.get("value", ""))
+    ]

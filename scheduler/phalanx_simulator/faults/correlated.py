@@ -10,10 +10,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from phalanx_simulator.faults import health, nodes, nvsentinel
+from phalanx_simulator.faults import node_conditions, nodes, nvsentinel
 from phalanx_simulator.faults.fault import Fault, FaultContext, Injector
 
-_SINGLE: Final[Mapping[str, Injector]] = {**nodes.INJECTORS, **health.INJECTORS, **nvsentinel.INJECTORS}
+_SINGLE: Final[Mapping[str, Injector]] = {
+    **nodes.INJECTORS,
+    **node_conditions.INJECTORS,
+    **nvsentinel.INJECTORS,
+}
 _WITHIN_S: Final = 60
 
 

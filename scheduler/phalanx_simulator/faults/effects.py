@@ -14,7 +14,7 @@ from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.store import Key
 from phalanx_simulator.faults.edits import node_key
 from phalanx_simulator.faults.fault import Kubelets
-from phalanx_simulator.hosts.clocks import WorldClock
+from phalanx_simulator.hosts.host import WorldClock
 
 AFTERMATH_S: Final = 60.0
 """Simulated seconds after its end for which a fault is still behind what is lost: pods end within 30."""

@@ -28,8 +28,18 @@ from typing import Final
 from msgspec import Struct
 from phalanx.clock import Random
 
-from phalanx_simulator.faults import conditions, nodes, nvsentinel, xids
-from phalanx_simulator.faults.fault import Fault, Setting
+from phalanx_simulator.faults import (
+    competing_work,
+    correlated,
+    foreign_pods,
+    node_conditions,
+    nodes,
+    nvsentinel,
+    objects,
+    pods,
+    xids,
+)
+from phalanx_simulator.faults.fault import Fault, FaultContext, Injector, Setting
 from phalanx_simulator.faults.site import Site
 
 Values = Sequence[Setting]
@@ -187,17 +197,20 @@ _NODES: Final[Mapping[str, Kind]] = {
         "F6",
         (10, 20 * _MINUTES),
         a_node,
-        {"type": (*conditions.HEALTHY_STATUS, *conditions.UNHEARD_OF), "status": ("", "", "", "Unknown")},
+        {
+            "type": (*node_conditions.HEALTHY_STATUS, *node_conditions.UNHEARD_OF),
+            "status": ("", "", "", "Unknown"),
+        },
     ),
     "node-heartbeat": Kind(
-        "F6", (10, 60), a_node, {"type": tuple(conditions.HEALTHY_STATUS), "times": (1, 10)}
+        "F6", (10, 60), a_node, {"type": tuple(node_conditions.HEALTHY_STATUS), "times": (1, 10)}
     ),
     "nvsentinel": Kind(
         "F6",
         (2 * _MINUTES, 60 * _MINUTES),
         a_node,
         {
-            "type": conditions.NVSENTINEL,
+            "type": node_conditions.NVSENTINEL,
             "drain": nvsentinel.DRAIN_MODES,
             "ends": nvsentinel.ENDS,
             "taint": ("", "", "nvidia.com/gpu-error"),
@@ -232,7 +245,7 @@ _CORRELATED: Final[Mapping[str, Kind]] = {
         "F7",
         (60, 10 * _MINUTES),
         a_share(30, 60, 100),
-        {"type": tuple(conditions.HEALTHY_STATUS), "within_s": (1, 60)},
+        {"type": tuple(node_conditions.HEALTHY_STATUS), "within_s": (1, 60)},
     ),
 }
 
@@ -314,3 +327,28 @@ KINDS: Final[Mapping[str, Kind]] = {
 def kinds_of(*families: str) -> tuple[str, ...]:
     """The kinds of these families."""
     return tuple(name for name, kind in KINDS.items() if kind.family in families)
+
+
+INJECTORS: Final[Mapping[str, Injector]] = {
+    **nodes.INJECTORS,
+    **node_conditions.INJECTORS,
+    **nvsentinel.INJECTORS,
+    **xids.INJECTORS,
+    **correlated.INJECTORS,
+    **pods.INJECTORS,
+    **objects.INJECTORS,
+    **foreign_pods.INJECTORS,
+    **competing_work.INJECTORS,
+}
+"""By kind. The kinds of F3 to F5 (network, API, watches, leaders) are not here: kinds.py names them."""
+
+
+async def inject(fault: Fault, context: FaultContext) -> None:
+    """Inject a fault: wait until it is detectable (`detect_s`), do it, wait, undo it.
+
+    It does not wait for `at_s`. Raises KeyError for a kind that is not in INJECTORS.
+    """
+    injector = INJECTORS[fault.kind]
+    if fault.number("detect_s"):
+        await context.sleep(fault.number("detect_s"))
+    await injector(fault, context)

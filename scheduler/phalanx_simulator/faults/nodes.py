@@ -7,19 +7,20 @@ from phalanx.model.resources import GPU
 
 from phalanx_simulator.embedded.kubelets.kubelet import CLOCK_OFF_SECONDS
 from phalanx_simulator.embedded.store import Object
-from phalanx_simulator.faults.borrowed import relabel, true_labels
 from phalanx_simulator.faults.edits import (
     create,
     delete,
     edit,
     node_key,
+    relabel,
     same,
+    true_labels,
     uid_of,
     with_metadata,
     with_spec,
 )
 from phalanx_simulator.faults.fault import Fault, FaultContext, Injector, Undo, lasting, nothing, pause
-from phalanx_simulator.faults.health import raise_condition
+from phalanx_simulator.faults.node_conditions import raise_condition
 
 REMOVED: Final = "removed"
 ANOTHER: Final = "another"

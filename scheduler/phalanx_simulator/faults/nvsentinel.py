@@ -15,7 +15,7 @@ from msgspec import Struct
 from phalanx_simulator.embedded.store import Object
 from phalanx_simulator.faults.edits import condition_of, delete, edit, live_pods, node_key, with_metadata
 from phalanx_simulator.faults.fault import Fault, FaultContext, Injector, Undo, nothing, pause
-from phalanx_simulator.faults.health import raise_condition
+from phalanx_simulator.faults.node_conditions import raise_condition
 from phalanx_simulator.faults.nodes import cordoned, tainted
 
 STATE_LABEL: Final = "dgxc.nvidia.com/nvsentinel-state"

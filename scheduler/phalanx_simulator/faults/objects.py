@@ -11,16 +11,18 @@ from phalanx.model.names import LABEL_POD_GROUP
 from phalanx.model.resources import GPU
 
 from phalanx_simulator.embedded.store import Key, Object
-from phalanx_simulator.faults.borrowed import anew, relabel, respec
 from phalanx_simulator.faults.edits import (
     POD_GROUPS,
     PRIORITY_CLASSES,
     QUEUES,
+    anew,
     create,
     delete,
     drawn_objects,
     drawn_pods,
     group_of,
+    relabel,
+    respec,
 )
 from phalanx_simulator.faults.fault import Fault, FaultContext, Injector, Undo, nothing
 from phalanx_simulator.faults.moments import in_mid_cycle

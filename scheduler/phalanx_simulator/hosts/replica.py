@@ -15,9 +15,8 @@ from phalanx.observe.metrics import Metrics
 from phalanx.service.scheduler import Identity, Scheduler, SchedulerDependencies
 
 from phalanx_simulator.embedded.apiserver.server import ApiServer
-from phalanx_simulator.hosts.clocks import HostClock, WorldClock
 from phalanx_simulator.hosts.event_loop import VirtualLoop
-from phalanx_simulator.hosts.host import Host, State
+from phalanx_simulator.hosts.host import Host, HostClock, State, WorldClock
 from phalanx_simulator.hosts.network import Network, Observer, SimTransport
 
 RESTART_FIRST_S = 1.0

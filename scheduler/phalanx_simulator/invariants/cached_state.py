@@ -4,21 +4,25 @@ These checks look into the caches of live processes, since the belief itself is 
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, QueueName
-from phalanx.model.queues import DEFAULT
+from phalanx.model.nodes import Node
+from phalanx.model.numa import is_numa_resource
+from phalanx.model.queues import DEFAULT, Queue
+from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
 
-from phalanx_simulator.embedded.store import Change, ChangeType, Key
+from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
 from phalanx_simulator.faults.edits import PRIORITY_CLASSES
 from phalanx_simulator.hosts.host import State
 from phalanx_simulator.hosts.replica import Process
-from phalanx_simulator.invariants import cached_objects as beliefs
 from phalanx_simulator.invariants.bounds import CACHE_PERIOD_S, CONVERGED_S, HEALED_S
 from phalanx_simulator.invariants.check import Check, CheckContext
-from phalanx_simulator.invariants.facts import GangKey, GroupFact
+from phalanx_simulator.invariants.facts import GangKey, GroupFact, NodeFact
+from phalanx_simulator.invariants.oracle import amounts_of
 from phalanx_simulator.invariants.truth import QUEUES, Truth
 
 
@@ -83,11 +87,11 @@ class CacheMatchesApi(Check):
                 continue
             if node is None or state is None:
                 yield f"node {name} is {'unknown to it' if state is None else 'gone, and it does not know'}"
-            elif wrong := beliefs.of_node(state.node, node):
+            elif wrong := of_node(state.node, node):
                 yield f"node {name} {wrong}, and it does not know"
             elif name not in assumed and not self._is_busy(name, before):
                 used = self.truth.used.get(name, {})
-                if beliefs.differ(state.used, used):
+                if differ(state.used, used):
                     yield f"node {name} uses {used}, it believes {dict(state.used)}"
 
     def _is_busy(self, node: str, before: int) -> bool:
@@ -124,7 +128,7 @@ class CacheMatchesApi(Check):
             if gang.kind is not GangKind.POD_GROUP or len(self.truth.groups_since(key, before)) > 1:
                 continue
             group = self.truth.group_of(key)
-            wrong = beliefs.of_gang(gang, group)
+            wrong = of_gang(gang, group)
             if wrong:
                 yield f"gang {gang} {wrong}"
             elif group is not None:
@@ -143,9 +147,7 @@ class CacheMatchesApi(Check):
                 continue
             if spec is None and queue is not None and queue != DEFAULT:
                 yield f"queue {name} is gone, and it does not know"
-            elif spec is not None and (
-                wrong := beliefs.of_queue(queue, spec) if queue else "is unknown to it"
-            ):
+            elif spec is not None and (wrong := of_queue(queue, spec) if queue else "is unknown to it"):
                 yield f"queue {name} {wrong}"
 
     def _changed(self, key: Key, before: int) -> bool:
@@ -179,3 +181,73 @@ class NothingIsLeaked(Check):
 
 def _snapshot_of(process: Process) -> Snapshot:
     return process.cache.snapshot(now=0, seed=0, memory=Memory())
+
+
+_OPEN: Final = "Open"
+_MISSING: Final = "missing:"
+
+
+def of_node(node: Node, true: NodeFact) -> str:
+    """Difference of a node in health, constraints or capacity."""
+    taints = {(taint.key, taint.value, taint.effect) for taint in node.taints}
+    if node.uid != true.uid:
+        return "is another one"
+    if node.unschedulable != true.is_cordoned:
+        return f"is {'' if true.is_cordoned else 'not '}cordoned"
+    if taints != {(one.get("key", ""), one.get("value", ""), one.get("effect", "")) for one in true.taints}:
+        return "has other taints"
+    if dict(node.labels) != dict(true.labels):
+        return "has other labels"
+    if dict(node.conditions) != dict(true.conditions):
+        return "has other conditions"
+    return "" if node.problems or not differ(node.allocatable, true.allocatable) else "offers other amounts"
+
+
+def of_gang(gang: Gang, true: GroupFact | None) -> str:
+    """Difference of a gang from its PodGroup; `true` is None where there is none."""
+    if true is None:
+        return "" if gang.id.startswith(_MISSING) else "has lost its PodGroup"
+    if gang.id != true.uid:
+        return "has another PodGroup" if not gang.id.startswith(_MISSING) else "has a PodGroup"
+    wish = true.spec.get("topology") or {}
+    believed = (
+        gang.min_member,
+        gang.reserves,
+        gang.topology.topology,
+        gang.topology.required or "",
+        gang.topology.preferred or "",
+        tuple((part.name, part.parent) for part in gang.subgroups),
+    )
+    is_so = (
+        true.min_member,
+        true.reserves,
+        true.topology,
+        true.required,
+        wish.get("preferred") or "",
+        tuple((part.name, part.parent) for part in true.subgroups),
+    )
+    if true.queue and gang.queue != true.queue:
+        return f"is of queue {true.queue}, it believes {gang.queue}"
+    return "" if believed == is_so else f"is {is_so}, it believes {believed}"
+
+
+def of_queue(queue: Queue, true: Object) -> str:
+    """Difference of a queue from its spec.
+
+    A missing or circular parent counts as none.
+    """
+    if queue.parent != (true.get("parent") or None) and not (queue.parent is None and queue.problems):
+        return f"is below {true.get('parent')}, it believes {queue.parent}"
+    for name, amounts in (("guarantee", queue.guarantee), ("limit", queue.limit)):
+        written = amounts_of(true.get(name) or {})
+        if differ(amounts, written):
+            return f"has the {name} {written}, it believes {dict(amounts)}"
+    believed = (queue.weight, queue.priority, queue.state.value)
+    is_so = (max(true.get("weight", 1), 1), true.get("priority") or 0, true.get("state") or _OPEN)
+    return "" if believed == is_so else f"is {is_so}, it believes {believed}"
+
+
+def differ(believed: Resources, true: Resources) -> bool:
+    """Whether the amounts differ; NUMA zone pseudo-resources are ignored."""
+    names = [name for name in believed.keys() | true.keys() if not is_numa_resource(name)]
+    return any(believed.get(name, 0) != true.get(name, 0) for name in names)

@@ -2,10 +2,8 @@
 
 from typing import Final
 
-from phalanx_simulator.invariants.access import LeastPrivilege
 from phalanx_simulator.invariants.anti_affinity import AntiAffinityHolds
 from phalanx_simulator.invariants.binds import NodeMayTakePod, OneBindPerPod, RoomOnNodes
-from phalanx_simulator.invariants.budgets import BudgetsHold
 from phalanx_simulator.invariants.cached_state import CacheMatchesApi, NothingIsLeaked
 from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.invariants.coverage import (
@@ -22,7 +20,7 @@ from phalanx_simulator.invariants.evictions import (
     FailedNodesAvoided,
     LostMembersGo,
 )
-from phalanx_simulator.invariants.gangs import OneDomain, OwnMembersOnly, WholeGangs
+from phalanx_simulator.invariants.gangs import OneDomain, OwnMembersOnly, SubgroupsInOneDomain, WholeGangs
 from phalanx_simulator.invariants.held_capacity import HeldCapacityIsRespected
 from phalanx_simulator.invariants.liveness import (
     FeasibleGangsRun,
@@ -30,7 +28,7 @@ from phalanx_simulator.invariants.liveness import (
     NoEndlessEvictions,
     WaitingIsExplained,
 )
-from phalanx_simulator.invariants.preemptions import PreemptionsAreValid
+from phalanx_simulator.invariants.preemptions import BudgetsHold, PreemptionsAreValid
 from phalanx_simulator.invariants.processes import (
     KnowsAllBeforeDeciding,
     NobodyExits,
@@ -39,8 +37,7 @@ from phalanx_simulator.invariants.processes import (
 )
 from phalanx_simulator.invariants.restarts import RestartsComplete
 from phalanx_simulator.invariants.statuses import QueuesAddUp, StatusIsTrue
-from phalanx_simulator.invariants.subgroups import SubgroupsInOneDomain
-from phalanx_simulator.invariants.writes import Fencing, Preconditions
+from phalanx_simulator.invariants.writes import Fencing, LeastPrivilege, Preconditions
 
 ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     OneBindPerPod,

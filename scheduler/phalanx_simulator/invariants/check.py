@@ -9,7 +9,7 @@ from phalanx.model.snapshot import Snapshot
 
 from phalanx_simulator.embedded.limits import SIM_VIOLATIONS_KEPT
 from phalanx_simulator.embedded.store import Change, Store
-from phalanx_simulator.hosts.clocks import WorldClock
+from phalanx_simulator.hosts.host import WorldClock
 from phalanx_simulator.hosts.network import Exchange
 from phalanx_simulator.hosts.replica import Replica
 from phalanx_simulator.invariants.bounds import OPEN_CALLS_MAX

@@ -9,9 +9,9 @@ from phalanx.model.names import NodeName
 from phalanx.model.snapshot import Snapshot
 
 from phalanx_simulator.embedded.apiserver.objects import seconds_of
+from phalanx_simulator.embedded.pod_requests import is_tolerated
 from phalanx_simulator.embedded.store import Change, ChangeType, Entry, Key, Object
-from phalanx_simulator.embedded.tolerations import is_tolerated
-from phalanx_simulator.hosts.clocks import EPOCH_MS
+from phalanx_simulator.hosts.host import EPOCH_MS
 from phalanx_simulator.invariants.bounds import (
     AVOID_S,
     BREAKER_OPEN_S,
@@ -30,7 +30,7 @@ from phalanx_simulator.invariants.bounds import (
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
 from phalanx_simulator.invariants.facts import GangKey, NodeFact, PodFact
-from phalanx_simulator.invariants.held_nodes import HeldNodes
+from phalanx_simulator.invariants.held_capacity import HeldNodes
 from phalanx_simulator.invariants.liveness import any_claim
 from phalanx_simulator.invariants.oracle import Oracle
 from phalanx_simulator.invariants.restarts import is_told_to_restart

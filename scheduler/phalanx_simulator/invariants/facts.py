@@ -5,7 +5,7 @@ Invalid fields are read as absent, invalid amounts as None.
 Objects may be hostile: what makes no sense is read as absent, and amounts that cannot be read as None.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
@@ -24,12 +24,12 @@ from phalanx_simulator.embedded.pod_requests import (
     allocatable_of,
     device_of,
     devices_of,
+    is_tolerated,
     requests_of,
     share_of,
 )
 from phalanx_simulator.embedded.store import Object
-from phalanx_simulator.embedded.tolerations import is_tolerated
-from phalanx_simulator.faults.conditions import HEALTHY_STATUS, faulty
+from phalanx_simulator.faults.node_conditions import HEALTHY_STATUS, faulty
 
 FINISHED: Final = ("Succeeded", "Failed")
 TOPOLOGY_UNKNOWN: Final = "NodeNotInNWTopologyCM"
@@ -310,3 +310,61 @@ def _allocatable(node: Object) -> Resources:
         return allocatable_of(node)
     except (InvalidQuantity, AttributeError, TypeError):
         return {}
+
+
+def short_of(group: GroupFact, members: Sequence[str]) -> str:
+    """What these members lack for a start; empty if they are enough.
+
+    Roles are not checked.
+    """
+    outer = _outer(group)
+    short = _short(group, members)
+    names = [part.name for part in group.subgroups if not part.parent]
+    whole = [name for name in names if not any(outer[one] == name for one in short)]
+    needed = group.min_subgroups or len(names)
+    if len(whole) < needed:
+        return f"{len(whole)} of {needed} subgroups"
+    inside = [one for one in members if not group.min_subgroups or outer.get(one, "") in (*whole, "")]
+    missing = len(inside) < group.min_member
+    return f"{len(inside)} of {group.min_member} members" if missing else ""
+
+
+def begun_in_part(group: GroupFact, planned: Sequence[str], there: Iterable[str]) -> str:
+    """A subgroup that gets its first members but not its minimum.
+
+    Only for gangs that need some of their subgroups.
+    """
+    outer = _outer(group)
+    begun = {outer.get(one, "") for one in there}
+    for name in dict.fromkeys(outer.get(one, "") for one in planned) if group.min_subgroups else ():
+        if name and name not in begun:
+            for inner, lacking in _short(group, planned).items():
+                if outer[inner] == name:
+                    return f"subgroup {inner} begins with {lacking} members too few"
+    return ""
+
+
+def _outer(group: GroupFact) -> Mapping[str, str]:
+    """Per subgroup the outermost around it."""
+    return {name: around[-1] for name, around in _around(group).items()}
+
+
+def _around(group: GroupFact) -> dict[str, list[str]]:
+    parents = {part.name: part.parent for part in group.subgroups}
+    found = {}
+    for name in parents:
+        around = [name]
+        while parents.get(around[-1], "") in parents and parents[around[-1]] not in around:
+            around.append(parents[around[-1]])
+        found[name] = around
+    return found
+
+
+def _short(group: GroupFact, members: Iterable[str]) -> dict[str, int]:
+    """How many members each subgroup lacks, those that lack some only."""
+    around = _around(group)
+    missing = {part.name: part.min_member for part in group.subgroups}
+    for one in members:
+        for name in around.get(one, ()):
+            missing[name] -= 1
+    return {name: count for name, count in missing.items() if count > 0}

@@ -24,7 +24,7 @@ from phalanx_simulator.invariants.bounds import (
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
 from phalanx_simulator.invariants.facts import GangKey, GroupFact, PodFact, node_fact
-from phalanx_simulator.invariants.held_nodes import HeldNodes
+from phalanx_simulator.invariants.held_capacity import HeldNodes
 from phalanx_simulator.invariants.oracle import Oracle
 from phalanx_simulator.invariants.truth import GROUPS, NODES, GangFact, Truth
 

@@ -10,8 +10,7 @@ from phalanx.model.api.meta import ListMeta
 from phalanx.model.resources import Resources, subtract
 
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Store
-from phalanx_simulator.hosts.clocks import WorldClock
-from phalanx_simulator.hosts.host import State
+from phalanx_simulator.hosts.host import State, WorldClock
 from phalanx_simulator.hosts.replica import Process, Replica
 from phalanx_simulator.invariants.bounds import BREAKER_OPEN_S, CONVERGED_S, GONE_KEPT_S, HEARD_MARGIN_S
 from phalanx_simulator.invariants.calls import Call
@@ -23,8 +22,8 @@ from phalanx_simulator.invariants.facts import (
     group_fact,
     node_fact,
     pod_fact,
+    short_of,
 )
-from phalanx_simulator.invariants.gang_minimums import short_of
 from phalanx_simulator.invariants.history import UNKNOWN, History, Unknown
 from phalanx_simulator.invariants.topology import Trees
 

@@ -11,11 +11,11 @@ from phalanx.model.names import LABEL_SUBGROUP
 from phalanx.model.resources import GPU
 
 from phalanx_simulator.campaigns import queue_tree, tenants
-from phalanx_simulator.campaigns.gangs import gang_jobs
 from phalanx_simulator.campaigns.generator import campaign
 from phalanx_simulator.campaigns.jobs import (
     TraceJob,
     fitted,
+    gang_jobs,
     manifests,
     priority_classes,
     queues,

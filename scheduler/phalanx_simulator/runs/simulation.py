@@ -16,7 +16,7 @@ from phalanx.model.decisions import CycleResult
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.effects import FaultClient, FaultKubelets, InjectedEffects
 from phalanx_simulator.faults.fault import Fault, FaultContext
-from phalanx_simulator.faults.injectors import inject
+from phalanx_simulator.faults.kinds import inject
 from phalanx_simulator.faults.schedulers import REMOTE_INJECTORS
 from phalanx_simulator.invariants.check import Check, Violation
 from phalanx_simulator.runs.outcomes import Cost, Outcomes, OutcomeTracker, cost_of

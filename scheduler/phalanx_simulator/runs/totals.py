@@ -6,9 +6,8 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx_simulator.embedded.limits import SIM_VIOLATIONS_KEPT
-from phalanx_simulator.runs import durations
-from phalanx_simulator.runs.durations import Histogram
-from phalanx_simulator.runs.outcomes import Outcomes, per_fault
+from phalanx_simulator.runs.outcomes import Histogram, Outcomes, per_fault, percentile
+from phalanx_simulator.runs.outcomes import added as added_histograms
 from phalanx_simulator.runs.simulation import Summary
 
 
@@ -28,7 +27,7 @@ class Totals(Struct, frozen=True, rename="camel"):
     Outcomes have the same meaning as those of one run.
 
     violations: the first of each seed that had any, of the first seeds only; `violation_count` is of all.
-    Percentiles are upper bounds of `durations.AT_MOST_S`, whose counts are those of all seeds.
+    Percentiles are upper bounds of `AT_MOST_S`, whose counts are those of all seeds.
     """
 
     seeds: int
@@ -115,8 +114,8 @@ class Adder:
         outcomes = [run.outcomes for run in runs]
         held = sum(one.gpu_hours_held for one in outcomes)
         lost = sum(one.gpu_hours_lost for one in outcomes)
-        after_fault = durations.added(one.whole_after_fault for one in outcomes)
-        after_loss = durations.added(one.whole_again for one in outcomes)
+        after_fault = added_histograms(one.whole_after_fault for one in outcomes)
+        after_loss = added_histograms(one.whole_again for one in outcomes)
         counts = {name: sum(getattr(one, name) for one in outcomes) for name in _COUNTS}
         return Totals(
             seeds=len(runs),
@@ -128,10 +127,10 @@ class Adder:
             marks=added(run.marks for run in runs),
             **counts,
             restarts_per_fault=per_fault(counts["restarts"], counts["faults_met"]),
-            whole_after_fault_p50_s=durations.percentile(after_fault, 50),
-            whole_after_fault_p99_s=durations.percentile(after_fault, 99),
-            whole_again_p50_s=durations.percentile(after_loss, 50),
-            whole_again_p99_s=durations.percentile(after_loss, 99),
+            whole_after_fault_p50_s=percentile(after_fault, 50),
+            whole_after_fault_p99_s=percentile(after_fault, 99),
+            whole_again_p50_s=percentile(after_loss, 50),
+            whole_again_p99_s=percentile(after_loss, 99),
             whole_after_fault=after_fault,
             whole_again=after_loss,
             gpu_hours_held=round(held, 3),

@@ -18,8 +18,8 @@ from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.cluster import Controllers
 from phalanx_simulator.embedded.limits import SIM_HISTORY_CHANGES
 from phalanx_simulator.embedded.store import Object
-from phalanx_simulator.hosts.clocks import WorldClock
 from phalanx_simulator.hosts.event_loop import VirtualLoop
+from phalanx_simulator.hosts.host import WorldClock
 from phalanx_simulator.hosts.network import Exchange
 from phalanx_simulator.hosts.replica import Replica, ReplicaEnvironment
 from phalanx_simulator.invariants.check import Check, CheckContext, Checks, Coverage, Violations

@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from phalanx_simulator.embedded.apiserver import errors
-from phalanx_simulator.embedded.apiserver.admission import admit_create
+from phalanx_simulator.embedded.apiserver.admission import admit_create, conformed
 from phalanx_simulator.embedded.apiserver.disruption_budgets import (
     budget_of,
     may_ignore,
@@ -29,7 +29,6 @@ from phalanx_simulator.embedded.apiserver.objects import (
 )
 from phalanx_simulator.embedded.apiserver.pods import PodRules, bound, check_binding, failed_precondition
 from phalanx_simulator.embedded.apiserver.requests import Target
-from phalanx_simulator.embedded.apiserver.schemas import conformed
 from phalanx_simulator.embedded.apiserver.validation import check_shape
 from phalanx_simulator.embedded.limits import SIM_NAME_ATTEMPTS
 from phalanx_simulator.embedded.store import Entry, Key, Object, Store

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from phalanx_simulator.embedded.apiserver.objects import disruption_target, is_deleting
 from phalanx_simulator.embedded.client import Client
+from phalanx_simulator.embedded.pod_requests import answering
 from phalanx_simulator.embedded.store import Key, Object
-from phalanx_simulator.embedded.tolerations import answering
 from phalanx_simulator.embedded.work_queue import WorkQueue
 
 

@@ -10,9 +10,8 @@ from phalanx.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resour
 
 from phalanx_simulator.embedded.apiserver.selectors import label_selector
 from phalanx_simulator.embedded.kubelets.numa_zones import REJECTED, Taken, find_zones
-from phalanx_simulator.embedded.pod_requests import allocatable_of, requests_of
+from phalanx_simulator.embedded.pod_requests import allocatable_of, is_tolerated, requests_of
 from phalanx_simulator.embedded.store import Key, Object
-from phalanx_simulator.embedded.tolerations import is_tolerated
 
 _NODE_RESOURCES: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 
