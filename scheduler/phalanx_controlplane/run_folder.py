@@ -1,8 +1,9 @@
 """The folder and the loopback ports of one running control plane.
 
-The folder holds certificates, configuration, etcd's data and the logs. Its owner holds a lock on a file in it. When
-the owner dies without cleaning up, the lock goes with it, and the next start of anybody removes the folder. A port is
-held by a lock on a file named after it, and is also probed in case another program listens there.
+The folder holds certificates, configuration, etcd's data and the logs. Its owner holds a lock on a file in
+it. When the owner dies without cleaning up, the lock goes with it, and the next start of anybody removes the
+folder. A port is held by a lock on a file named after it, and is also probed in case another program listens
+there.
 """
 
 import fcntl

@@ -22,7 +22,7 @@ def test_the_folder_of_a_dead_owner_is_removed_and_that_of_a_living_one_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = tmp_path / "base"
-    monkeypatch.setattr(runfolder, "_base", lambda: base)
+    monkeypatch.setattr(run_folder, "_base", lambda: base)
     living, dead = RunFolder(), RunFolder()
     assert dead._lock is not None
     dead._lock.close()  # what the kernel does when a process dies

@@ -27,11 +27,11 @@ async def nothing(world: World, load: Load) -> None:
     """No fault."""
 
 
-def problem_of_racks(program: Program = nothing, *, patience_s: float = 60.0, mark: str = "") -> str:
+def problem_of_racks(program: Program = nothing, *, max_wait_s: float = 60.0, mark: str = "") -> str:
     """What the drill says of ten gangs that come at once, with one fault and hardly any check."""
     make = partial(Burst, SMALLEST, members=10, level="rack")
-    fault = LoadFault("by hand", program, patience_s, mark)
-    plan = LoadPlan("racks", 1, lambda patience: make(patience_s=patience), fault)
+    fault = LoadFault("by hand", program, max_wait_s, mark)
+    plan = LoadPlan("racks", 1, lambda patience: make(max_wait_s=patience), fault)
     return plan.outcome((ProcessCoverage,)).problem or ""
 
 
@@ -81,7 +81,7 @@ def test_a_pod_that_is_lost_is_found() -> None:
 
 
 def test_a_pod_that_starves_is_found() -> None:
-    assert problem_of_racks(patience_s=0.01).startswith("a pod waited")
+    assert problem_of_racks(max_wait_s=0.01).startswith("a pod waited")
 
 
 def test_cycles_that_wait_for_silence_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_cycles_that_wait_for_silence_are_found(monkeypatch: pytest.MonkeyPatch)
             await asyncio.sleep(1.0)
 
     monkeypatch.setattr(CycleLoop, "_wait_for_a_reason", wait_for_silence)
-    plan = LoadPlan("events", 1, lambda s: Events(SMALL, patience_s=s), LoadFault("none", nothing, 5.0))
+    plan = LoadPlan("events", 1, lambda s: Events(SMALL, max_wait_s=s), LoadFault("none", nothing, 5.0))
     assert (plan.outcome(()).problem or "").startswith("a pod waited")
 
 

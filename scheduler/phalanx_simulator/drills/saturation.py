@@ -78,7 +78,7 @@ def gang_of_jobs(name: str, members: int, *, level: str = "", run_s: float | Non
 
 
 class ChangeLoad:
-    """A stream of changes: half pod statuses, 30 % node heartbeats, the rest foreign pods that come and go."""
+    """A stream of changes: pod statuses (half), node heartbeats (30 %), foreign pods that come and go."""
 
     def __init__(self, world: World, *, per_s: int) -> None:
         self._client = world.client

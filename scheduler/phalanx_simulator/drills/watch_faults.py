@@ -36,7 +36,9 @@ _EVENTS_TWICE: Final = tuple(product(("",), _BEGINS_S, _LASTS_S))
 
 
 def view_plans(act: Act, *, seed: int) -> Iterator[Plan]:
-    """A plan for each pattern, each kind that operations change, each start and length; one for each other kind.
+    """A plan for each pattern, kind, start and length.
+
+    Kinds that no operation changes get one plan each.
 
     Events that come twice do so for all kinds at once.
     """

@@ -1,7 +1,7 @@
 """Resource requests, tolerations and node capacity, as a kubelet reads them.
 
-This code does not share the scheduler's own counting: the fake kubelets and the checks judge the scheduler, so they
-must not share its mistakes.
+This code does not share the scheduler's own counting: the fake kubelets and the checks judge the scheduler,
+so they must not share its mistakes.
 """
 
 from typing import Any, Final

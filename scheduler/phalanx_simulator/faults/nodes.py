@@ -1,4 +1,4 @@
-"""F6, nodes: not ready, lost, flapping, deleted, recreated, cordoned, tainted, shrunk, relabelled, wrong clock."""
+"""F6, nodes: readiness, loss, flapping, deletion, cordon, taints, capacity, labels, clocks."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,7 +1,7 @@
 """Capacity held by the leader: nodes where others may have to wait, and S25.
 
-A hold counts only as long as it can be valid: each kind of hold has a time limit, and a beneficiary that does not
-exist needs no capacity.
+A hold counts only as long as it can be valid: each kind of hold has a time limit, and a beneficiary that does
+not exist needs no capacity.
 """
 
 from collections.abc import Callable, Iterator, Mapping

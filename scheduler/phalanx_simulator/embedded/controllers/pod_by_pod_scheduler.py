@@ -1,8 +1,9 @@
 """A minimal pod-by-pod scheduler: a stand-in for kube-scheduler in the demo, and a competitor in tests.
 
-It takes one pod at a time, highest priority first, then the oldest. It filters nodes (cordon, taints, node selector,
-free capacity), scores the rest by allocated share, draws among equals with a seeded generator, and binds. A pod that
-fits nowhere waits until something changes. It has no notion of gangs, which is what the demo shows.
+It takes one pod at a time, highest priority first, then the oldest. It filters nodes (cordon, taints, node
+selector, free capacity), scores the rest by allocated share, draws among equals with a seeded generator, and
+binds. A pod that fits nowhere waits until something changes. It has no notion of gangs, which is what the
+demo shows.
 """
 
 from collections import deque
