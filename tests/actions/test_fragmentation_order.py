@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.actions.nodes import fragmentation_order as fragments_module
 from phalanx.actions.nodes import typical as typical_module
-from phalanx.actions.nodes.fragmentation_order import FragmentationOrders
+from phalanx.actions.nodes.fragmentation_order import FragmentationOrders, Typical, typical
 from phalanx.actions.nodes.fullness import Fullness
-from phalanx.actions.nodes.typical import Typical, typical
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit

@@ -1,7 +1,8 @@
 """The next step: which changes are offered, in which words."""
 
 from msgspec.structs import replace
-from phalanx.actions.demands.demand import Demand, demands_of
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.explanations import next_steps as advice
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
