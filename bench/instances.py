@@ -7,7 +7,7 @@ load of daemons: 45 % are free, the others have 0 to 7 GPUs left.
 import random
 from collections.abc import Sequence
 
-from phalanx.actions.nodes.room import capacity_in_pods, pod_weights
+from phalanx.actions.nodes.pod_capacity import capacity_in_pods, pod_weights
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Rule
 from phalanx.solver.arrays import rows_of

@@ -6,9 +6,8 @@ import weakref
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from phalanx.actions.nodes.class_tables import ClassTableCache, is_cacheable
 from phalanx.actions.nodes.gang_constraints import constraints_of
-from phalanx.actions.nodes.node_classes import ClassTable, NodeClassSpec
+from phalanx.actions.nodes.node_classes import ClassTable, ClassTableCache, NodeClassSpec, is_cacheable
 from phalanx.actions.nodes.node_order import NodeOrders
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.config import SchedulerConfig
@@ -153,11 +152,11 @@ def class_spec(session: Session, name: str) -> NodeClassSpec:
     batches = demand(session, name).batches
     gang = session.gangs[GangId(f"gang-{name}")]
     pods = tuple(batch.pods[0] for batch in batches)
-    return NodeClassSpec(pods=pods, at_most=(1,) * len(pods), frame=constraints_of(session, gang))
+    return NodeClassSpec(pods=pods, at_most=(1,) * len(pods), constraints=constraints_of(session, gang))
 
 
 def taken(kept: ClassTableCache, session: Session, seen: NodeClassSpec) -> ClassTable:
-    order = NodeOrders(session).order(seen.ties, seen.frame.topology, seen.pods)
+    order = NodeOrders(session).order(seen.ties, seen.constraints.topology, seen.pods)
     return kept.take(session, seen, order)
 
 

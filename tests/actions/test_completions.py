@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from phalanx.actions.demands.demand import demands_of
+from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.explanations.completions import CompletionSearch
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.session import Session

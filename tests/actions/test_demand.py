@@ -1,7 +1,8 @@
 """What a gang needs placed: which members make up its minimum, and what is surplus."""
 
 import pytest
-from phalanx.actions.demands.demand import Demand, Stage, demands_of
+from phalanx.actions.demands.demand import Demand, Stage
+from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang

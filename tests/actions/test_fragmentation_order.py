@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.actions.nodes import fragmentation_order as fragments_module
-from phalanx.actions.nodes import typical as typical_module
-from phalanx.actions.nodes.fragmentation_order import FragmentationOrders
+from phalanx.actions.nodes import fragmentation_order as fragmentation
+from phalanx.actions.nodes.fragmentation_order import FragmentationOrders, Typical, typical
 from phalanx.actions.nodes.fullness import Fullness
-from phalanx.actions.nodes.typical import Typical, typical
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit
@@ -76,7 +74,7 @@ def test_the_order_in_which_things_were_read_does_not_matter() -> None:
 
 
 def test_the_rarest_shapes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(typical_module, "TYPICAL_SHAPES_MAX", 2)
+    monkeypatch.setattr(fragmentation, "TYPICAL_SHAPES_MAX", 2)
     scenario = Scenario().nodes("a", 3, gpu=8)
     scenario.gang("few", 1, gpu=1).gang("many", 5, gpu=2).gang("some", 3, gpu=4)
     assert [(pods.gpus, pods.count) for pods in typical_of(scenario).pods] == [(2, 5), (4, 3)]
@@ -84,7 +82,7 @@ def test_the_rarest_shapes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(("bound", "most"), [("TYPICAL_WISHES_MAX", 2), ("NODE_KINDS_MAX", 2)])
 def test_the_rarest_wishes_are_left_out(monkeypatch: pytest.MonkeyPatch, bound: str, most: int) -> None:
-    monkeypatch.setattr(typical_module, bound, most)
+    monkeypatch.setattr(fragmentation, bound, most)
     scenario = Scenario().nodes("a", gpu=8).nodes("b", gpu=8).nodes("c", gpu=8)
     for count, group in ((5, ""), (4, "a"), (3, "b")):
         scenario.gang(f"g{count}", count, gpu=1, selector={"group": group} if group else {})
@@ -94,7 +92,7 @@ def test_the_rarest_wishes_are_left_out(monkeypatch: pytest.MonkeyPatch, bound: 
 
 
 def test_of_many_pods_their_parts_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(typical_module, "TYPICAL_WEIGHT_MAX", 10)
+    monkeypatch.setattr(fragmentation, "TYPICAL_WEIGHT_MAX", 10)
     scenario = Scenario().nodes("a", 3, gpu=8).gang("many", 30, gpu=1).gang("few", 1, gpu=2)
     assert [pods.count for pods in typical_of(scenario).pods] == [9, 1]
 
@@ -138,8 +136,8 @@ def test_costs_are_computed_for_changed_nodes_only(monkeypatch: pytest.MonkeyPat
     session = session_of(scenario)
     (gang,), nodes = session.gangs.values(), list(session.nodes)
     computed: list[int] = []
-    rows = fragments_module.NodeRows
-    monkeypatch.setattr(fragments_module, "NodeRows", lambda *of: computed.append(len(of[0])) or rows(*of))
+    rows = fragmentation.NodeRows
+    monkeypatch.setattr(fragmentation, "NodeRows", lambda *of: computed.append(len(of[0])) or rows(*of))
     order = FragmentationOrders(session, Fullness(session)).order(gang.members[0])
     for node, pod in zip(nodes[:3], gang.members, strict=False):
         order.of(node)

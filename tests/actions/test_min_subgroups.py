@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
-from phalanx.actions.demands.demand import Demand, Stage, demands_of, start_demand
+from phalanx.actions.demands.demand import Demand, Stage
+from phalanx.actions.demands.gang_demands import demands_of, start_demand
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied
 from phalanx.model.gangs import Gang, SubgroupSpec
@@ -87,9 +88,7 @@ def test_members_in_no_subgroup_count_and_come_before_another_subgroup() -> None
 def test_too_few_complete_subgroups_wait_and_say_so() -> None:
     found = demands_of(gang({"a": 2, "b": 1, "c": 1}, minMember=5, minSubGroups=2, subGroups=THREE))
     assert isinstance(found, Objection)
-    assert found.message == (
-        "1 of at least 2 subgroups have their members; subgroup b needs 3 more, and 1 wait"
-    )
+    assert found.message == ("1 of 2 required subgroups are complete; subgroup b needs 3 more pods, 1 exist")
     assert "lower minSubGroups" in found.next_step
 
 
@@ -122,7 +121,7 @@ def test_a_begun_subgroup_gets_back_what_it_lost_and_a_lost_one_comes_whole() ->
 def test_pods_of_a_subgroup_that_is_not_complete_wait_and_say_so() -> None:
     found = demands_of(gang({"c": 1}, bound={"a": 2, "b": 3}, minMember=4, minSubGroups=2, subGroups=THREE))
     assert isinstance(found, Objection)
-    assert found.message == "subgroup c needs 2 more, and 1 wait"
+    assert found.message == "subgroup c needs 2 more pods, 1 exist"
 
 
 def test_members_of_half_a_subgroup_start_nothing() -> None:

@@ -1,8 +1,9 @@
 """The next step: which changes are offered, in which words."""
 
 from msgspec.structs import replace
-from phalanx.actions.demands.demand import Demand, demands_of
-from phalanx.actions.explanations import next_steps as advice
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.demands.gang_demands import demands_of
+from phalanx.actions.explanations import next_steps
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId, NodeName
@@ -48,7 +49,7 @@ def waiting(*relaxations: Relaxation) -> str:
     scenario = Scenario().gang("g", 4)
     for name in "abcd":
         scenario.nodes(name, 1)
-    return advice.while_waiting(demand(scenario), NOTHING, facts(*relaxations), session_of(scenario))
+    return next_steps.while_waiting(demand(scenario), NOTHING, facts(*relaxations), session_of(scenario))
 
 
 def test_room_is_told_with_its_nodes_while_they_are_few() -> None:
@@ -82,7 +83,7 @@ def test_a_node_that_is_not_there_is_not_waited_for() -> None:
 def test_nothing_known_is_no_reason_to_say_nothing() -> None:
     assert waiting() == "Wait for work to end"
     scenario = Scenario().gang("g", 4)
-    text = advice.when_impossible(demand(scenario), NOTHING, facts(), session_of(scenario))
+    text = next_steps.when_impossible(demand(scenario), NOTHING, facts(), session_of(scenario))
     assert text == "Make the gang smaller, or add nodes"
 
 
@@ -90,7 +91,7 @@ def test_a_smaller_minimum_is_offered_to_whole_gangs_of_one_shape_only() -> None
     lower = Relaxation(RelaxationKind.LOWER_MINIMUM, minimums=(3,))
 
     def told(scenario: Scenario) -> str:
-        return advice.when_impossible(demand(scenario), NOTHING, facts(lower), session_of(scenario))
+        return next_steps.when_impossible(demand(scenario), NOTHING, facts(lower), session_of(scenario))
 
     assert told(Scenario().gang("g", 4)) == "Lower minMember to 3"
     assert "minMember" not in told(Scenario().gang("g", 2, min=4).role("g", 2, cpu=2))

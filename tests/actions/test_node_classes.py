@@ -4,7 +4,8 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from phalanx.actions.demands.demand import Demand, demands_of
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from phalanx.actions.nodes.numa import zone_projection
+from phalanx.actions.nodes.resource_projection import zone_projection
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit

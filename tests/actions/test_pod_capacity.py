@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.actions.nodes.room import capacity_in_pods, pod_weights
+from phalanx.actions.nodes.pod_capacity import capacity_in_pods, pod_weights
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.model.queues import Objective
 from phalanx.model.resources import GPU

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.actions import joint_admission as admit
-from phalanx.actions.demands.demand import demands_of
-from phalanx.actions.problems.devices import with_devices
+from phalanx.actions.demands.gang_demands import demands_of
+from phalanx.actions.problems.joint_problem import with_devices
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session

@@ -8,7 +8,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="binds are sent before a whole placement exists",
         issues=("Volcano #6010", "Volcano #2462", "scheduler-plugins #930"),
-        module="phalanx.actions.demands.demand",
+        module="phalanx.actions.demands.gang_demands",
         edits={"START, batches_of(chosen, whole=True)": "START, batches_of(chosen, whole=False)"},
         caught_by=Played("named:scheduler_plugins_930"),
     ),
@@ -22,7 +22,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a gang begins before all of its minimum exists",
         issues=("scheduler-plugins #930", "Volcano #2462"),
-        module="phalanx.actions.demands.demand",
+        module="phalanx.actions.demands.gang_demands",
         edits={
             "    missing = needed.members - len(chosen)\n    if missing > 0:": (
                 "    missing = 0\n    if missing > 0:"
@@ -33,7 +33,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a later subgroup begins with some of its pods",
         issues=("KAI-Scheduler design min-subgroups",),
-        module="phalanx.actions.demands.demand",
+        module="phalanx.actions.demands.gang_demands",
         edits={
             "stage, cause, batches_of(chosen, whole=True)": "stage, cause, batches_of(chosen, whole=False)"
         },
@@ -116,7 +116,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a lone member that is made again never meets the minimum",
         issues=("scheduler-plugins #358", "Volcano #5805"),
-        module="phalanx.actions.demands.demand",
+        module="phalanx.actions.demands.gang_demands",
         edits={
             "    started = gang.started or gang.minimum.has_started_with(counted)\n": "    started = False\n",
             "    missing = needed.members - len(chosen)\n": "    missing = gang.min_member - len(chosen)\n",
@@ -126,7 +126,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a gang that lost members waits behind others of its priority",
         issues=("Volcano #5805",),
-        module="phalanx.actions.demands.demand",
+        module="phalanx.actions.demands.gang_demands",
         edits={'Demand(gang, Stage.REPAIR, "replace"': 'Demand(gang, Stage.SURPLUS, "replace"'},
         caught_by=Played("named:volcano_5805"),
     ),

@@ -171,7 +171,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="pods behind a gate are bound",
         issues=("Kueue #14118",),
-        module="phalanx.actions.demands.demand",
+        module="phalanx.actions.demands.gang_demands",
         edits={"if pod.is_waiting and not pod.gated]": "if pod.is_waiting]"},
         caught_by=Played("plays_world_queues:gates_hold_pods_back"),
     ),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from phalanx import cycle
 from phalanx.actions import allocate
-from phalanx.actions.nodes.class_tables import ClassTableCache
+from phalanx.actions.nodes.node_classes import ClassTableCache
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session_cache import SessionCache
 from phalanx.model.decisions import CycleResult

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.actions.demands.demand import demands_of
+from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session

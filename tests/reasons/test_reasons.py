@@ -85,14 +85,14 @@ def test_gates_are_not_to_blame_where_their_pods_would_not_help() -> None:
 def test_members_missing() -> None:
     found = verdict(roomy().gang("g", 3, min=4))
     assert found.reason is Reason.MEMBERS_MISSING
-    assert found.message == "3 of at least 4 members exist, 1 is missing"
+    assert found.message == "3 of 4 required pods exist, 1 missing"
 
 
 def test_members_missing_of_a_role() -> None:
     scenario = roomy().gang("g", 1, min=3, role="ps").role("g", 2, min=2, role="worker")
     found = verdict(scenario.role("g", 0, min=1, role="chief"))
     assert found.reason is Reason.MEMBERS_MISSING
-    assert found.message == "role chief needs 1 more, and 0 wait"
+    assert found.message == "role chief needs 1 more pod, 0 exist"
 
 
 def test_queue_not_found() -> None:

@@ -13,10 +13,11 @@ from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
 from phalanx.actions.enqueue import HELD_DESPITE
 from phalanx.actions.explanations.refusals import Refusals
 from phalanx.actions.node_failures import NodeFailures
-from phalanx.actions.nodes.class_tables import TABLES
+from phalanx.actions.nodes.node_classes import TABLES
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.actions.preemption.nominations import Nominations
-from phalanx.actions.problems.placement import DemandPlacement, apply_placement, assign_pods
+from phalanx.actions.problems.placement import DemandPlacement, apply_placement
+from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import KeyedProblem, ProblemBuilder
 from phalanx.actions.queue_gates import QueueGates
 from phalanx.actions.reservations import capacity_holds as claims
@@ -100,7 +101,7 @@ class _Attempts:
     def is_held_back(self, demand: Demand) -> bool:
         """Whether the gang's minimum failed. That one subgroup finds no room keeps no other one waiting."""
         failure = self.outcome.failures.get(demand.gang.id)
-        if demand.part and failure is not None:
+        if demand.outer_subgroup and failure is not None:
             return failure.demand.stage < demand.stage
         return failure is not None
 
@@ -156,7 +157,7 @@ class _Attempts:
             rest = self._place(rest, avoiding) if rest is not None else None
         if rest is None:
             return
-        if demand.candidates and self.outcome.is_exhausted:
+        if demand.subgroup_choices and self.outcome.is_exhausted:
             self._fail(Failure(rest, tried=False))
         elif not self._starts_with_others(demand):
             self._fail(Failure(rest, blocked_by=self._kept_for(rest)))

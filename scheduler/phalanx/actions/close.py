@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from phalanx.actions.consolidate import Consolidated
 from phalanx.actions.demands.demand_queue import rank_changes_at
-from phalanx.actions.explanations import start_messages as deadlines
+from phalanx.actions.explanations import start_messages
 from phalanx.actions.limits import EVICTION_CHECK_MS
 from phalanx.actions.node_failures import NodeFailures
 from phalanx.actions.outcome import Outcome
@@ -51,7 +51,7 @@ def execute(
         consolidated.wake_at,
         claims.wake_at,
         session.health.wake_at,
-        deadlines.next_missed(session),
+        start_messages.next_missed(session),
         *starts,
         *(rank_changes_at(gang, session) for gang in outcome.blocked_gangs),
     )
@@ -61,7 +61,7 @@ def execute(
         evictions=session.evictions,
         nominations=preempted.nominated,
         plans=consolidated.plans,
-        verdicts=deadlines.verdicts_of(session, outcome),
+        verdicts=start_messages.verdicts_of(session, outcome),
         queues=_reports(session, told),
         memory=Memory(
             cycle=session.cycle,

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from phalanx.actions import formatting
 from phalanx.actions.consolidation.moves import Moves
-from phalanx.actions.demands.demand import Demand, Stage, demands_of
+from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.actions.demands.demand_queue import DemandQueue
+from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.preemption.member_losses import MemberLosses, pending_restart
 from phalanx.actions.preemption.nominations import Nominations
 from phalanx.actions.reservations import capacity_holds as claims_of
@@ -47,7 +48,7 @@ def execute(
         session.retry_key.append(nominations.content())
     if moves.open:
         session.retry_key.append(moves.content())
-    return DemandQueue(session, demands, ahead=nominations.open, then=moves.open)
+    return DemandQueue(session, demands, nominated=nominations.open, moved=moves.open)
 
 
 def _demands(session: Session, member_losses: MemberLosses, claims: CapacityHolds) -> Iterator[Demand]:

@@ -3,13 +3,11 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from phalanx.actions.demands.demand import Demand
-from phalanx.actions.nodes.numa import is_place
-from phalanx.actions.nodes.shares import PIECES
+from phalanx.actions.nodes.resource_projection import PIECES, is_place
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, is_device
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.quantities import format_amount, format_bytes
-from phalanx.model.resources import PODS, Resources, add, scale
+from phalanx.model.resources import PODS, Resources
 
 
 def amount(resource: str, number: int) -> str:
@@ -86,11 +84,3 @@ def duration(seconds: int) -> str:
 def listed(items: Iterable[str]) -> str:
     """Joined by commas."""
     return ", ".join(items)
-
-
-def need(demand: Demand) -> Resources:
-    """What the demand's pods request together."""
-    total: Resources = {}
-    for batch in demand.batches:
-        total = add(total, scale(batch.pods[0].shape.requests, len(batch.pods)))
-    return total

@@ -17,9 +17,16 @@ from phalanx.actions.error_isolation import isolate_errors
 from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT, CYCLE_VALUE_QUEUES_MAX
 from phalanx.actions.node_failures import NodeFailures
 from phalanx.actions.outcome import Failure, Outcome
-from phalanx.actions.problems.devices import has_shares, have_compatible_shares, with_devices
-from phalanx.actions.problems.joint_problem import Question, together, topology_of
-from phalanx.actions.problems.placement import DemandPlacement, apply_placement, assign_pods
+from phalanx.actions.problems.joint_problem import (
+    Question,
+    has_shares,
+    have_compatible_shares,
+    together,
+    topology_of,
+    with_devices,
+)
+from phalanx.actions.problems.placement import DemandPlacement, apply_placement
+from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement

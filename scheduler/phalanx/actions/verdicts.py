@@ -11,12 +11,12 @@ from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.enqueue import verdict_of
 from phalanx.actions.error_isolation import isolate_errors
+from phalanx.actions.explanations import start_messages
 from phalanx.actions.explanations.diagnoses import Diagnosis
 from phalanx.actions.explanations.explainer import Explainer
 from phalanx.actions.explanations.refusals import Refusals
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.actions.outcome import Failure, Outcome
-from phalanx.actions.reservations import starts
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
@@ -53,7 +53,7 @@ def execute(
     for failure in outcome.failures.values():
         gang = failure.demand.gang
         if failure.blocked_by is not None:
-            verdict = starts.would_delay(gang, failure.blocked_by, session.snapshot.now)
+            verdict = start_messages.would_delay(gang, failure.blocked_by, session.snapshot.now)
         else:
             refusal = _with_evidence(judged[gang.id], _spared(failure, protected.get(gang.id)))
             verdict = refusal.verdict
@@ -61,7 +61,7 @@ def execute(
                 refusals[gang.id] = refusal
         if gang.id not in session.verdicts:
             noted = replace(verdict, evidence=(*verdict.evidence, *notes.get(gang.id, ())))
-            session.refuse(gang, starts.with_start(noted, reserved_starts.get(gang.id)))
+            session.refuse(gang, start_messages.with_start(noted, reserved_starts.get(gang.id)))
     complete = all(_is_settled(failure, refusals) for failure in outcome.failures.values())
     return Explained(refusals=refusals, is_complete=complete and not _is_passable(outcome, refusals))
 
@@ -166,7 +166,9 @@ def _explained(demand: Demand, finding: Diagnosis) -> Verdict:
         gang=demand.gang.id,
         group=str(demand.gang),
         reason=finding.reason,
-        message=f"subgroup {demand.part}: {finding.message}" if demand.part else finding.message,
+        message=f"subgroup {demand.outer_subgroup}: {finding.message}"
+        if demand.outer_subgroup
+        else finding.message,
         evidence=(*finding.evidence, *_absent(demand)),
         next_step=finding.next_step,
     )

@@ -11,12 +11,11 @@ from msgspec import Struct
 
 from phalanx.actions.consolidation.movable_gangs import Movable
 from phalanx.actions.demands.demand import Batch, Demand
-from phalanx.actions.nodes.gang_constraints import constraints_of
+from phalanx.actions.nodes.gang_constraints import allowed_domains, constraints_of
 from phalanx.actions.nodes.node_classes import asked_for, request_vectors
 from phalanx.actions.preemption.victim_problem import vector_of
-from phalanx.actions.problems.placement import assign_pods
+from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.actions.problems.prospects import allowed_domains
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Statement, Usage, total_requests
 from phalanx.model.names import NodeName, QueueName

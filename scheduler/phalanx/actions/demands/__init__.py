@@ -1,1 +1,1 @@
-"""What gangs want now, and in which order it is tried."""
+"""The demands of gangs, and the order in which a cycle tries them."""

@@ -1,77 +1,91 @@
-"""The order in which demands are tried, recomputed as shares change.
+"""The order in which a cycle tries demands; it follows the shares as placements change them.
 
-Within a queue, unless its ordering is another (`lines.py`): rank, then stage (repairs, starts, surplus), then
-the order of gangs. Between queues: those whose next demand is a repair of the highest rank first, so that no
-filler takes the room of a gang that lost a member, and no repair that of more important work; surplus waits
-for every queue whose next minimum is of equal or higher rank; among the rest the tree of queues decides,
-level by level.
+Inside a queue, unless the queue has another ordering: rank, then stage (repairs, starts, surplus), then the
+order of gangs. Between queues:
+
+1. Queues whose next demand is a repair of the highest rank. So no filler takes the capacity of a gang that
+   lost a member, and no repair takes the capacity of more important work.
+2. Surplus waits for every queue whose next minimum has equal or higher rank.
+3. Otherwise the queue tree decides, level by level.
 """
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
+from fractions import Fraction
+from typing import Any, Protocol
 
 from phalanx.actions.demands.demand import Demand, Stage
-from phalanx.actions.demands.lines import Entry, Key, Line, line_of
+from phalanx.framework.queues.division import IGNORED
+from phalanx.framework.queues.water_filling import dominant_share
 from phalanx.framework.session import Session
+from phalanx.framework.statement import total_requests
+from phalanx.framework.states import PodState
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, QueueName
-from phalanx.model.queues import Ordering
+from phalanx.model.queues import Ordering, Queue
+from phalanx.model.resources import NONE, Resources, add
+
+Key = tuple[Any, ...]
+"""Compared element by element; smaller goes first: rank, stage, order of gangs."""
+
+Entry = tuple[Key, Demand]
 
 
 class DemandQueue:
-    """Iterate over it once; whatever is placed between two steps is reflected in the next."""
+    """All demands of a cycle in order. Iterate over it once, and place each demand before the next step."""
 
     def __init__(
         self,
         session: Session,
         demands: Iterable[Demand],
         *,
-        ahead: Collection[GangId] = (),
-        then: Collection[GangId] = (),
+        nominated: Collection[GangId] = (),
+        moved: Collection[GangId] = (),
     ) -> None:
-        """`ahead`: gangs that come first, next those of `then`; each after higher ranks of its queue."""
+        """`nominated` gangs come first, then `moved` ones, each after higher ranks of its queue."""
         self._session = session
-        self._waiting: dict[QueueName, Line] = {}
+        self._waiting: dict[QueueName, _QueueOrder] = {}
         self._queue_keys: dict[QueueName, Key] = {}
-        lines: dict[QueueName, list[Entry]] = {}
+        by_queue: dict[QueueName, list[Entry]] = {}
         for demand in demands:
-            lines.setdefault(demand.gang.queue, []).append((_order(demand, session), demand))
-        self._ahead: list[Demand] = []
-        for queue in sorted(lines):
-            known = session.queues.get(queue)
-            is_strict = known is not None and known.ordering is Ordering.STRICT_FIFO
-            first, rest = _split(lines[queue], (*ahead, *then), is_strict=is_strict)
-            self._ahead += [demand for _, demand in sorted(first, key=lambda entry: entry[0])]
+            by_queue.setdefault(demand.gang.queue, []).append((_order(demand, session), demand))
+        self._first: list[Demand] = []
+        for name in sorted(by_queue):
+            queue = session.queues.get(name)
+            is_strict = queue is not None and queue.ordering is Ordering.STRICT_FIFO
+            first, rest = _split(by_queue[name], (*nominated, *moved), is_strict=is_strict)
+            self._first += [demand for _, demand in sorted(first, key=lambda entry: entry[0])]
             if rest:
-                self._waiting[queue] = line_of(known, rest, session)
-        self._ahead.sort(key=lambda demand: demand.gang.id in then)
+                self._waiting[name] = _order_inside(queue, rest, session)
+        self._first.sort(key=lambda demand: demand.gang.id in moved)
 
     @property
     def first(self) -> tuple[Demand, ...]:
-        """Those that come first, with whatever of their queues is of higher rank."""
-        return tuple(self._ahead)
+        """Demands of nominated and moved gangs, and those of higher rank in their queues."""
+        return tuple(self._first)
 
     def __iter__(self) -> Iterator[Demand]:
-        yield from self._ahead
+        yield from self._first
         self._queue_keys.clear()
         while self._waiting:
-            queue = self._next_queue()
-            demand = self._waiting[queue].pop()
-            if not self._waiting[queue]:
-                del self._waiting[queue]
+            name = self._next_queue()
+            demand = self._waiting[name].pop()
+            if not self._waiting[name]:
+                del self._waiting[name]
             yield demand
-            for each in self._session.queues.path(queue):
-                self._queue_keys.pop(each.name, None)
+            for queue in self._session.queues.path(name):
+                self._queue_keys.pop(queue.name, None)
 
     def _next_queue(self) -> QueueName:
         if len(self._waiting) == 1:
             return next(iter(self._waiting))
-        heads = {queue: line.head() for queue, line in self._waiting.items()}
+        heads = {queue: order.head() for queue, order in self._waiting.items()}
         candidates = _repairs(heads) or _no_premature_surplus(heads)
         return min(candidates, key=lambda queue: (self._path_key(queue), heads[queue][0]))
 
-    def _path_key(self, queue: QueueName) -> Key:
-        """The keys of the queue and its ancestors, from the root down: comparing them descends the tree."""
-        return tuple(self._queue_key(each.name) for each in reversed(self._session.queues.path(queue)))
+    def _path_key(self, name: QueueName) -> Key:
+        """The keys of the queue and its ancestors from the root down, so that comparing descends the tree."""
+        return tuple(self._queue_key(queue.name) for queue in reversed(self._session.queues.path(name)))
 
     def _queue_key(self, name: QueueName) -> Key:
         key = self._queue_keys.get(name)
@@ -83,29 +97,32 @@ class DemandQueue:
         return key or ()
 
 
+# --- order between queues ---------------------------------------------------------------------------------
+
+
 def _split(
-    entries: list[Entry], ahead: Collection[GangId], *, is_strict: bool
+    entries: list[Entry], prioritized: Collection[GangId], *, is_strict: bool
 ) -> tuple[list[Entry], list[Entry]]:
-    """Those ahead and whatever is of higher rank than some of them; and the others."""
-    named = [key[0] for key, demand in entries if _is_ahead(demand, ahead)]
-    if not named:
+    """Part the entries: prioritized gangs with those of higher rank than one of them, and the others."""
+    ranks = [key[0] for key, demand in entries if _is_prioritized(demand, prioritized)]
+    if not ranks:
         return [], entries
-    lowest = max(named)
+    lowest = max(ranks)
     first = [
         entry
         for entry in entries
-        if _is_ahead(entry[1], ahead)
+        if _is_prioritized(entry[1], prioritized)
         or (not is_strict and entry[0][0] < lowest and entry[1].stage is not Stage.SURPLUS)
     ]
     return first, [entry for entry in entries if entry not in first]
 
 
-def _is_ahead(demand: Demand, ahead: Collection[GangId]) -> bool:
-    return demand.gang.id in ahead and demand.stage is not Stage.SURPLUS
+def _is_prioritized(demand: Demand, prioritized: Collection[GangId]) -> bool:
+    return demand.gang.id in prioritized and demand.stage is not Stage.SURPLUS
 
 
 def _repairs(heads: dict[QueueName, Entry]) -> list[QueueName]:
-    """Queues whose next demand is a repair, if no queue's is of a higher rank."""
+    """Queues whose next demand is a repair of the highest rank among all queues."""
     best = min(key[0] for key, _ in heads.values())
     return [
         queue for queue, (key, demand) in heads.items() if demand.stage is Stage.REPAIR and key[0] == best
@@ -113,7 +130,7 @@ def _repairs(heads: dict[QueueName, Entry]) -> list[QueueName]:
 
 
 def _no_premature_surplus(heads: dict[QueueName, Entry]) -> list[QueueName]:
-    """Queues without those whose surplus would pass a minimum of equal or higher rank."""
+    """All queues but those whose surplus would pass a minimum of equal or higher rank."""
     minimums = [key[0] for key, demand in heads.values() if demand.stage is not Stage.SURPLUS]
     if not minimums:
         return list(heads)
@@ -123,18 +140,126 @@ def _no_premature_surplus(heads: dict[QueueName, Entry]) -> list[QueueName]:
     ]
 
 
+# --- order inside a queue ---------------------------------------------------------------------------------
+
+
+class _QueueOrder(Protocol):
+    """The waiting demands of one queue. `head` and `pop` need at least one."""
+
+    def head(self) -> Entry:
+        """The next entry, given all placements so far."""
+
+    def pop(self) -> Demand:
+        """Remove the next demand and return it."""
+
+    def __len__(self) -> int: ...
+
+
+def _order_inside(queue: Queue | None, entries: Iterable[Entry], session: Session) -> _QueueOrder:
+    """The order that the queue asks for; by rank for an unknown queue."""
+    if queue is not None and queue.ordering is Ordering.FAIR_USERS:
+        return _FairUsersOrder(queue, entries, session)
+    if queue is not None and queue.ordering is Ordering.STRICT_FIFO:
+        return _FixedOrder(sorted(entries, key=lambda entry: entry[0][1:]))
+    return _FixedOrder(sorted(entries, key=lambda entry: entry[0]))
+
+
+class _FixedOrder:
+    """An order that placements do not change."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = deque(entries)
+
+    def head(self) -> Entry:
+        return self._entries[0]
+
+    def pop(self) -> Demand:
+        return self._entries.popleft()[1]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+class _FairUsersOrder:
+    """Users take turns: repairs first, surplus last, otherwise the smallest dominant share in the queue.
+
+    The dominant share is that of DRF (Ghodsi et al., NSDI 2011).
+    """
+
+    def __init__(self, queue: Queue, entries: Iterable[Entry], session: Session) -> None:
+        self._label = queue.user_label
+        self._session = session
+        self._entries: dict[str, deque[Entry]] = {}
+        for entry in sorted(entries, key=lambda entry: entry[0]):
+            self._entries.setdefault(_user_of(entry[1].gang, self._label), deque()).append(entry)
+        self._used = _used_by_users(queue.name, self._label, session)
+        self._last: Demand | None = None
+
+    def head(self) -> Entry:
+        return self._entries[self._next_user()][0]
+
+    def pop(self) -> Demand:
+        user = self._next_user()
+        _, demand = self._entries[user].popleft()
+        if not self._entries[user]:
+            del self._entries[user]
+        self._last = demand
+        return demand
+
+    def __len__(self) -> int:
+        return sum(len(entries) for entries in self._entries.values())
+
+    def _next_user(self) -> str:
+        self._count_last()
+        return min(self._entries, key=lambda user: self._user_key(user, *self._entries[user][0]))
+
+    def _user_key(self, user: str, key: Key, demand: Demand) -> tuple[Stage, Fraction, Key]:
+        capacity = self._session.fair_shares.capacity
+        used = {name: amount for name, amount in self._used.get(user, NONE).items() if name not in IGNORED}
+        return demand.stage, dominant_share(used, capacity), key
+
+    def _count_last(self) -> None:
+        """Count the placed pods of the last demand as used by its user."""
+        if self._last is None:
+            return
+        pods = [pod for batch in self._last.batches for pod in batch.pods]
+        placed = [pod for pod in pods if self._session.pod_state(pod) is PodState.ALLOCATED]
+        user = _user_of(self._last.gang, self._label)
+        self._used[user] = add(self._used.get(user, NONE), total_requests(placed))
+        self._last = None
+
+
+def _user_of(gang: Gang, label: str) -> str:
+    """The value of the label on the first member that has it; gangs without it share one user."""
+    values = (value for pod in gang.members for key, value in pod.all_labels if key == label)
+    return next(values, "")
+
+
+def _used_by_users(queue: QueueName, label: str, session: Session) -> dict[str, Resources]:
+    used: dict[str, Resources] = {}
+    for gang in session.gangs.values():
+        if gang.queue == queue:
+            user = _user_of(gang, label)
+            requests = total_requests([pod for pod in gang.members if pod.holds_node])
+            used[user] = add(used.get(user, NONE), requests)
+    return used
+
+
+# --- keys of gangs ----------------------------------------------------------------------------------------
+
+
 def _order(demand: Demand, session: Session) -> Key:
     gang = demand.gang
     return (rank_of(gang, session), demand.stage, _gang_key(gang, session), gang.id)
 
 
 def rank_of(gang: Gang, session: Session) -> Key:
-    """What all plugins say of the gang's rank; smaller is served first."""
+    """The rank of the gang by all plugins; smaller goes first."""
     return tuple(plugin.gang_rank(gang) for plugin in session.plugins.ranks)
 
 
 def rank_changes_at(gang: Gang, session: Session) -> int | None:
-    """When (ms) time alone changes the gang's rank."""
+    """When (ms) time alone changes the rank of the gang."""
     changes = (plugin.rank_changes_at(gang) for plugin in session.plugins.rank_changes)
     return min((at for at in changes if at is not None), default=None)
 

@@ -1,8 +1,9 @@
-"""Other subgroups than the first ones, for a gang that may start with some of them."""
+"""Search for a start with other subgroups than the first ones: depth-first search with backtracking."""
 
 from collections.abc import Callable
 
-from phalanx.actions.demands.demand import Demand, start_demand
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.demands.gang_demands import start_demand
 from phalanx.actions.limits import SUBGROUP_CHOICES_MAX
 from phalanx.solver.problem import Placed
 
@@ -10,28 +11,28 @@ from phalanx.solver.problem import Placed
 def start_with_other_subgroups(
     demand: Demand, fits: Callable[[Demand], Placed | None]
 ) -> tuple[Demand, Placed] | None:
-    """A start of subgroups that fit together, and where.
+    """A start with subgroups that fit together, and its placement; None if none is found.
 
-    One after the other, without those that find no room; where that is not enough, without the last one that
-    did, and so on back: what does not fit does not fit with more either. Goes through all that may be tried,
-    though the cycle be exhausted by that: a gang that is cut short again and again would never come to the
-    last ones, and nobody behind it to anything.
+    The search adds one subgroup after the other and skips those that do not fit; if too few remain, it
+    drops the last one and goes on. That is complete, since a set that does not fit has no superset that fits.
+    It uses all of its attempts even if that exhausts the cycle: a gang whose search is cut short in each
+    cycle would never reach its last subgroups, and would block the gangs behind it.
     """
-    names, least = demand.candidates, demand.gang.min_subgroups
-    kept: list[int] = []
-    index = tried = 0
-    while tried < SUBGROUP_CHOICES_MAX:
-        if len(kept) + len(names) - index < least or index == len(names):
-            if not kept:
+    names, least = demand.subgroup_choices, demand.gang.min_subgroups
+    chosen: list[int] = []
+    index = attempts = 0
+    while attempts < SUBGROUP_CHOICES_MAX:
+        if len(chosen) + len(names) - index < least or index == len(names):
+            if not chosen:
                 return None
-            index = kept.pop() + 1
+            index = chosen.pop() + 1
             continue
-        tried += 1
-        trial, is_enough = start_demand(demand.gang, [names[each] for each in (*kept, index)])
+        attempts += 1
+        trial, is_enough = start_demand(demand.gang, [names[number] for number in (*chosen, index)])
         answer = fits(trial) if trial.batches else None
         if answer is not None and is_enough:
             return trial, answer
         if answer is not None or not trial.batches:
-            kept.append(index)
+            chosen.append(index)
         index += 1
     return None

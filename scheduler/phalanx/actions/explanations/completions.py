@@ -12,6 +12,7 @@ from itertools import combinations, islice
 from typing import Final
 
 from phalanx.actions.demands.demand import Demand
+from phalanx.actions.explanations.completion_bounds import CompletionBounds
 from phalanx.actions.limits import (
     ENDING_DOMAINS_MAX,
     ENDING_PAIRED_MAX,
@@ -23,7 +24,6 @@ from phalanx.actions.limits import (
 )
 from phalanx.actions.problems.capacity_holders import CapacityHolder, Cost, find_capacity_holders
 from phalanx.actions.problems.problem_builder import ProblemBuilder
-from phalanx.actions.problems.prospects import CompletionBounds
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId, NodeName

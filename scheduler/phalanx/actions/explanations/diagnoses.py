@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.actions import formatting
-from phalanx.actions.demands.demand import Batch, Demand
+from phalanx.actions.demands.demand import Batch, Demand, requested
 from phalanx.actions.explanations import evidence
 from phalanx.actions.explanations import next_steps as advice
 from phalanx.actions.explanations.completions import Completions
@@ -88,7 +88,7 @@ def no_eligible_node(demand: Demand, batch: Batch, session: Session) -> Diagnosi
 def above_cluster(case: Case) -> Diagnosis:
     """Too large for the cluster even when nothing runs on it."""
     too_large = _larger_than_any_node(case)
-    gang = f"{formatting.pods(case.demand.count)} with {formatting.amounts(formatting.need(case.demand))}"
+    gang = f"{formatting.pods(case.demand.count)} with {formatting.amounts(requested(case.demand))}"
     fails = "are not certain of NUMA zones in" if _may_mix_zones(case) else "do not fit"
     message = (
         too_large or f"{gang} {fails} this cluster even when nothing else runs: it has room for {case.fit}"
@@ -114,7 +114,7 @@ def insufficient(case: Case) -> Diagnosis:
     missing = evidence.shortages(demand, free)
     lack = f"enough is free in total, but not together on single {_holders(demand, session)}"
     if missing:
-        needed = formatting.amounts(formatting.need(demand))
+        needed = formatting.amounts(requested(demand))
         lack = f"{needed} are needed and {formatting.amounts(missing)} are missing"
     return Diagnosis(
         reason=Reason.INSUFFICIENT_CAPACITY,
@@ -364,7 +364,7 @@ def _larger_than_any_node(case: Case) -> str:
 
 def _limited(demand: Demand, rule: Budget) -> dict[str, int]:
     """What the demand needs of the resources that the budget limits."""
-    needed = sorted(formatting.need(demand).items())
+    needed = sorted(requested(demand).items())
     return {name: amount for name, amount in needed if amount > 0 and name in rule.remaining}
 
 

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from msgspec import Struct
 
 from phalanx.actions import formatting
-from phalanx.actions.demands.demand import Batch, Demand
+from phalanx.actions.demands.demand import Batch, Demand, requested
 from phalanx.actions.explanations.completions import Completions
-from phalanx.actions.nodes.numa import places_left
+from phalanx.actions.nodes.resource_projection import places_left
 from phalanx.framework.session import Session
 from phalanx.model.gpu_shares import free_devices, free_share, requests_share, share_on_node
 from phalanx.model.names import NodeName
@@ -93,7 +93,7 @@ def of_amounts(demand: Demand, free: Resources) -> tuple[Evidence, ...]:
             finding=f"{formatting.amount(name, needed)} needed, "
             f"{formatting.amount(name, free.get(name, 0))} free",
         )
-        for name, needed in sorted(formatting.need(demand).items())
+        for name, needed in sorted(requested(demand).items())
         if needed > 0 and name != PODS
     )
 
@@ -108,13 +108,13 @@ def of_endings(ending: Completions) -> tuple[Evidence, ...]:
 
 def shortages(demand: Demand, free: Resources) -> Resources:
     """Per resource of which less is free than needed, how much is missing."""
-    needed = formatting.need(demand)
+    needed = requested(demand)
     return {name: number - free.get(name, 0) for name, number in needed.items() if number > free.get(name, 0)}
 
 
 def free_amounts(demand: Demand, session: Session) -> Resources:
     """What is free, of all that the demand needs, on all nodes that some batch may use."""
-    total = dict.fromkeys(formatting.need(demand), 0)
+    total = dict.fromkeys(requested(demand), 0)
     sharing = any(requests_share(batch.pods[0].shape.requests) for batch in demand.batches)
     for node in eligible_nodes(demand, session):
         free = session.free(node)

@@ -65,7 +65,7 @@ class Explainer:
         """
         wanted = smallest(demand)
         spared = self._own_room(demand)
-        key = (self._problems.key(wanted), spared, wanted.candidates and wanted.gang.id)
+        key = (self._problems.key(wanted), spared, wanted.subgroup_choices and wanted.gang.id)
         if key not in self._known and may_think:
             self.count += 1
             self._known[key] = self._find(wanted, spared)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Batch, Demand, without_affinity_terms
-from phalanx.actions.explanations.ideal import EmptyCluster
+from phalanx.actions.explanations.relaxed_clusters import EmptyCluster
 from phalanx.actions.nodes.fullness import Fullness
 from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
 from phalanx.actions.nodes.node_classes import StaticPart, asked_for, request_vectors, static_parts
@@ -71,7 +71,7 @@ class Questions:
     def _classes(
         self,
         demand: Demand,
-        frame: GangConstraints,
+        constraints: GangConstraints,
         ideal: Session,
         room: "_Room",
         projection: ResourceProjection,
@@ -79,10 +79,12 @@ class Questions:
         """Each class now and on the empty cluster. It lists no more nodes than can matter."""
         groups: dict[_Key, list[tuple[Vector, NodeName]]] = {}
         free, vacant = projection.free(self._session), projection.free(ideal)
-        parts = static_parts(self._session, self._judged(demand.batches), frame)
+        parts = static_parts(self._session, self._judged(demand.batches), constraints)
         lonely = tuple(map(without_affinity_terms, demand.batches))
         ideal_parts = (
-            static_parts(self._session, self._judged(lonely), frame) if lonely != demand.batches else parts
+            static_parts(self._session, self._judged(lonely), constraints)
+            if lonely != demand.batches
+            else parts
         )
         for node, part in parts.items():
             amounts = room.useful(free(node), vacant(node))

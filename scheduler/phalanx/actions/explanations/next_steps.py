@@ -8,7 +8,7 @@ from msgspec import Struct
 from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.explanations.completions import Completions
-from phalanx.actions.nodes.numa import is_place
+from phalanx.actions.nodes.resource_projection import is_place
 from phalanx.framework.session import Session
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.resources import PODS, Resources, add

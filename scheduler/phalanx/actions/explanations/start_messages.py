@@ -6,9 +6,11 @@ from msgspec.structs import replace
 
 from phalanx.actions import formatting
 from phalanx.actions.outcome import Outcome
+from phalanx.actions.reservations.reservations import BlockingReservations, EndingGang, Forecast, Reservation
+from phalanx.actions.reservations.run_times import Method
 from phalanx.framework.session import Session
-from phalanx.model.gangs import Gang
-from phalanx.model.reasons import Evidence, Verdict
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict
 
 _SUBJECT: Final = "spec.startBy"
 
@@ -47,3 +49,74 @@ def _told(verdict: Verdict, gang: Gang, start: int | None, now: int) -> Verdict:
         message=f"{verdict.message}; {message}",
         evidence=(*verdict.evidence, Evidence(_SUBJECT, finding)),
     )
+
+
+_SECOND: Final = 1000
+
+_HOW: Final = {
+    Method.MAXIMUM: "by its maximum run time",
+    Method.ESTIMATE: "by an estimate",
+    Method.OBSERVED: "as earlier gangs did",
+    Method.ASSUMED: "if it runs as long as is assumed",
+}
+
+
+def with_start(verdict: Verdict, reserved: Reservation | None) -> Verdict:
+    """The verdict on a gang whose start is reserved tells when, how sure that is, and who ends first."""
+    if reserved is None:
+        return verdict
+    forecast = reserved.forecast
+    message = f"{verdict.message}; expected to start at {formatting.moment(reserved.start)}"
+    if forecast is None:
+        return replace(verdict, message=message)
+    start = ExpectedStart(
+        at=reserved.start, earliest=forecast.earliest, latest=forecast.latest, method=forecast.method.value
+    )
+    return replace(
+        verdict,
+        start=start,
+        message=f"{message}{_between(forecast)} ({forecast.method})",
+        evidence=(*verdict.evidence, *(_leaves(each) for each in forecast.leaving)),
+    )
+
+
+def _between(forecast: Forecast) -> str:
+    if forecast.earliest == forecast.latest:
+        return ""
+    return f", between {formatting.moment(forecast.earliest)} and {formatting.moment(forecast.latest)}"
+
+
+def _leaves(leaving: EndingGang) -> Evidence:
+    how = _HOW[leaving.end.method]
+    return Evidence(leaving.name, f"ends before, at {formatting.moment(leaving.end.at)} {how}")
+
+
+def would_delay(gang: Gang, blocked_by: BlockingReservations, now: int) -> Verdict:
+    """The verdict on a gang that would find room, were it not for reserved starts."""
+    names = formatting.listed(each.name for each in blocked_by.delayed)
+    left = blocked_by.free_until - now
+    found = f"there is room, but it is kept for {names}"
+    if left > 0:
+        until = formatting.moment(blocked_by.free_until)
+        found = f"there is room until {until}, but to use it longer would delay {names}"
+    return Verdict(
+        gang=gang.id,
+        group=str(gang),
+        reason=Reason.WOULD_DELAY_RESERVATION,
+        message=found,
+        evidence=tuple(_is_to_start(each) for each in blocked_by.delayed),
+        next_step="Wait until that has started" + _or_end_before(gang, left),
+    )
+
+
+def _is_to_start(reserved: Reservation) -> Evidence:
+    count = len(reserved.seats)
+    nodes = "1 node" if count == 1 else f"{count} nodes"
+    return Evidence(reserved.name, f"is to start at {formatting.moment(reserved.start)} on {nodes}")
+
+
+def _or_end_before(gang: Gang, left: int) -> str:
+    """What would let it go first. Nobody is let in front of a start that is late for saying so."""
+    if left < _SECOND or gang.kind is not GangKind.POD_GROUP:
+        return ""
+    return f", or set spec.runtime.max to at most {formatting.duration(left // _SECOND)}, if it ends by then"

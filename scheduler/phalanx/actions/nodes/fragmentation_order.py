@@ -1,23 +1,193 @@
-"""The order of nodes for single pods that are to leave as little fragmentation as they can.
+"""Which pods are typical of the cluster, and where they could run: by them fragmentation is measured.
 
-The scoring itself is `solver/fragmentation.py`; here the session's nodes and pods become its arrays. Costs
-are kept per shape of pod and node, and computed anew for the nodes that changed.
+Typical are the most frequent shapes among all pods that wait, are bound or run, whatever their queue, if an
+empty node could take them. Nodes on which the same of them may run are of one kind.
 """
 
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
-from phalanx.actions.limits import FRAGMENT_CORES_MAX, FRAGMENT_DEVICES_MAX
+from phalanx.actions.limits import (
+    FRAGMENT_CORES_MAX,
+    FRAGMENT_DEVICES_MAX,
+    TYPICAL_SHAPES_MAX,
+    TYPICAL_WEIGHT_MAX,
+    TYPICAL_WISHES_MAX,
+)
 from phalanx.actions.nodes.fullness import Fullness, Vector
-from phalanx.actions.nodes.typical import typical
 from phalanx.framework.session import Session
-from phalanx.model.gpu_shares import WHOLE_DEVICE, device_count, free_devices, requests_share, share_on_node
+from phalanx.limits import NODE_KINDS_MAX
+from phalanx.model.gpu_shares import (
+    GPU_MEMORY,
+    GPU_SHARE,
+    WHOLE_DEVICE,
+    device_count,
+    free_devices,
+    requests_share,
+    share_on_node,
+)
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Device, Pod
 from phalanx.model.resources import CPU, GPU, Resources
-from phalanx.solver.fragmentation import Forecast, Integers, NodeRows, PodRows, TrialPlacement
+from phalanx.solver.fragmentation import (
+    Flags,
+    Forecast,
+    Integers,
+    NodeRows,
+    PodRows,
+    TrialPlacement,
+    TypicalPods,
+)
+
+
+class Typical(Struct, frozen=True):
+    """Arrays by [node] are in the order of the session's nodes; `takes` by [typical pods, node].
+
+    `kind` is the number of the kind of each node, below `kinds`; `gpus` how many devices it has; `takes`
+    whether the pods fit there when it is empty.
+    """
+
+    pods: tuple[TypicalPods, ...]
+    takes: Flags
+    gpus: Integers
+    kind: Integers
+    kinds: int
+
+
+class _Group(Struct):
+    """Pods of one shape, by one of them."""
+
+    pod: Pod
+    count: int
+
+
+def typical(session: Session) -> Typical:
+    """The typical pods of this session; none where no pod is known."""
+    groups = _most_frequent(session)
+    able, kind = _able(session, groups)
+    kinds = {wish: tuple(np.unique(kind[flags]).tolist()) for wish, flags in able.items()}
+    columns = _Columns(session)
+    pods: list[TypicalPods] = []
+    takes: list[Flags] = []
+    scale = max(TYPICAL_WEIGHT_MAX, sum(group.count for group in groups))
+    for group in groups:
+        wish = _wish(group.pod)
+        if wish not in able:
+            continue
+        room = able[wish] & columns.enough_for(group.pod)
+        if room.any():
+            takes.append(room)
+            pods.append(_typical_pods(session, group, room, kinds[wish], scale))
+    return Typical(
+        pods=tuple(pods),
+        takes=np.array(takes, dtype=np.bool_).reshape(len(takes), len(kind)),
+        gpus=np.array([_devices(session, node) for node in session.nodes], dtype=np.int64),
+        kind=kind,
+        kinds=int(kind.max(initial=0)) + 1,
+    )
+
+
+def _most_frequent(session: Session) -> list[_Group]:
+    groups: dict[ShapeKey, _Group] = {}
+    for gang in session.gangs.values():
+        for pod in gang.members:
+            if pod.is_finished or pod.deleting:
+                continue
+            group = groups.get(pod.shape.key)
+            if group is None:
+                groups[pod.shape.key] = _Group(pod, 1)
+            else:
+                group.count += 1
+    ordered = sorted(groups.items(), key=lambda item: (-item[1].count, item[0]))
+    return [group for _, group in ordered[:TYPICAL_SHAPES_MAX]]
+
+
+def _wish(pod: Pod) -> Hashable:
+    """All of a pod that decides where it may run, sizes aside: equal ones are asked about once."""
+    shape = pod.shape
+    asked = (GPU in shape.requests, GPU_SHARE in shape.requests, shape.requests.get(GPU_MEMORY))
+    claims = (pod.namespace, shape.claims) if shape.claims else None
+    return (shape.node_selector, shape.required_affinity, shape.tolerations, claims, asked)
+
+
+def _able(session: Session, groups: Sequence[_Group]) -> tuple[dict[Hashable, Flags], Integers]:
+    """For the wishes of most pods, by [node], whether one may run there; and the kinds of nodes that follow.
+
+    A wish that would make too many kinds is left out, and with it its pods.
+    """
+    count: dict[Hashable, int] = {}
+    first: dict[Hashable, Pod] = {}
+    for group in groups:
+        wish = _wish(group.pod)
+        first.setdefault(wish, group.pod)
+        count[wish] = count.get(wish, 0) + group.count
+    number = {node: index for index, node in enumerate(session.nodes)}
+    kind: Integers = np.zeros(len(number), dtype=np.int64)
+    able: dict[Hashable, Flags] = {}
+    for wish in sorted(count, key=lambda wish: -count[wish])[:TYPICAL_WISHES_MAX]:
+        flags = _flags(session, first[wish], number)
+        found, finer = np.unique(2 * kind + flags, return_inverse=True)
+        if len(found) <= NODE_KINDS_MAX:
+            able[wish], kind = flags, finer.astype(np.int64)
+    return able, kind
+
+
+def _flags(session: Session, pod: Pod, number: dict[NodeName, int]) -> Flags:
+    rejected = [number[node] for node in session.eligibility(pod).rejected if node in number]
+    flags: Flags = np.ones(len(number), dtype=np.bool_)
+    flags[rejected] = False
+    if GPU in pod.shape.requests:
+        flags &= [GPU in state.node.allocatable for state in session.nodes.values()]
+    return flags
+
+
+class _Columns:
+    """What the empty nodes have of each resource, as arrays that are made when first asked for."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._columns: dict[str, Integers] = {}
+
+    def enough_for(self, pod: Pod) -> Flags:
+        """By [node], whether the pod finds as much as it asks for."""
+        enough: Flags = np.ones(len(self._session.nodes), dtype=np.bool_)
+        for name, need in pod.shape.requests.items():
+            enough &= self._of(name) >= need
+        return enough
+
+    def _of(self, name: str) -> Integers:
+        if name not in self._columns:
+            amounts = [state.node.allocatable.get(name, 0) for state in self._session.nodes.values()]
+            self._columns[name] = np.array(amounts, dtype=np.int64)
+        return self._columns[name]
+
+
+def _typical_pods(
+    session: Session, group: _Group, room: Flags, kinds: tuple[int, ...], scale: int
+) -> TypicalPods:
+    """A share in bytes is as much of a device as of the smallest that could be meant."""
+    requests = group.pod.shape.requests
+    gpus, milli = min(FRAGMENT_DEVICES_MAX, requests.get(GPU, 0)), WHOLE_DEVICE
+    if requests_share(requests):
+        nodes = [node for node, able in zip(session.nodes.values(), room.tolist(), strict=True) if able]
+        gpus, milli = 1, max(share_on_node(requests, state.node.allocatable) for state in nodes)
+    return TypicalPods(
+        cpu=min(FRAGMENT_CORES_MAX, requests.get(CPU, 0)),
+        gpus=gpus,
+        milli=milli if gpus else 0,
+        kinds=kinds,
+        count=max(1, group.count * TYPICAL_WEIGHT_MAX // scale),
+    )
+
+
+def _devices(session: Session, node: NodeName) -> int:
+    allocatable = session.nodes[node].node.allocatable
+    return device_count(allocatable) or min(FRAGMENT_DEVICES_MAX, allocatable.get(GPU, 0))
+
 
 _NEVER = np.iinfo(np.int64).max
 

@@ -71,6 +71,22 @@ def constraints_of(session: Session, gang: Gang) -> GangConstraints:
     )
 
 
+def allowed_domains(session: Session, constraints: GangConstraints) -> dict[NodeName, Path]:
+    """The domain of the required level in which each node lies; those that cannot be used are not there."""
+    wanted = [
+        constraints.levels.index(rule.level) + 1 for rule in constraints.rules if isinstance(rule, SameDomain)
+    ]
+    depth = max(wanted, default=0)
+    if not depth or constraints.topology is None:
+        return dict.fromkeys(session.nodes, ())
+    paths = session.topologies.paths(constraints.topology)
+    return {
+        node: path[:depth]
+        for node, path in paths.items()
+        if len(path) >= depth and all(anchor[:depth] == path[:depth] for anchor in constraints.anchors)
+    }
+
+
 def nodes_of_members(session: Session, gang: Gang) -> list[NodeName]:
     """The nodes of members that stay, be they bound or assumed before or placed in this cycle."""
     stay = [pod.node for pod in gang.members if pod.node is not None and pod.holds_node and not pod.deleting]

@@ -13,17 +13,24 @@ they were are seated anew.
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from operator import itemgetter
+from typing import Final
 
 from msgspec import Struct
 
-from phalanx.actions.limits import CLASS_TABLE_CHANGES_PART
+from phalanx.actions.limits import CLASS_TABLE_CHANGES_PART, CLASS_TABLES_KEPT
 from phalanx.actions.nodes.gang_constraints import GangConstraints
 from phalanx.actions.nodes.node_order import NodeOrder
-from phalanx.actions.nodes.pod_capacity import Vector, pods_that_fit, relevant_amounts
+from phalanx.actions.nodes.pod_capacity import (
+    Vector,
+    Weights,
+    capacity_in_pods,
+    pod_weights,
+    pods_that_fit,
+    relevant_amounts,
+)
 from phalanx.actions.nodes.resource_projection import projection_for
-from phalanx.actions.nodes.room import Weights, capacity_in_pods, pod_weights
 from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.nodes.affinity import label_value
 from phalanx.framework.nodes.topology import Path
@@ -48,7 +55,7 @@ class NodeClassSpec(Struct, frozen=True):
 
     pods: tuple[Pod, ...]
     at_most: Vector
-    frame: GangConstraints
+    constraints: GangConstraints
     avoided: frozenset[NodeName] = frozenset()
     ties: Objective = Objective.PACK
     spread: int = 0
@@ -58,15 +65,15 @@ class NodeClassSpec(Struct, frozen=True):
     def key(self) -> tuple[object, ...]:
         """Equal for lenses that see the same."""
         shapes: tuple[ShapeKey, ...] = tuple(pod.shape.key for pod in self.pods)
-        topology = self.frame.topology.name if self.frame.topology else None
-        frame = (topology, len(self.frame.levels), self.frame.scopes, self.frame.keys)
+        topology = self.constraints.topology.name if self.constraints.topology else None
+        constraints = (topology, len(self.constraints.levels), self.constraints.scopes, self.constraints.keys)
         means = (self.is_tight, self.ties, self.spread)
-        return (shapes, self.at_most, *frame, self.avoided, *means, self.stamps)
+        return (shapes, self.at_most, *constraints, self.avoided, *means, self.stamps)
 
     @property
     def is_tight(self) -> bool:
         """Whether domains with little room are preferred, so that large holes stay whole."""
-        return self.ties is not Objective.LEAST_FRAGMENTATION and self.frame.is_about_whole_gang
+        return self.ties is not Objective.LEAST_FRAGMENTATION and self.constraints.is_about_whole_gang
 
 
 def asked_for(requests: Iterable[Resources]) -> tuple[str, ...]:
@@ -129,7 +136,7 @@ class ClassTable:
         self._tells_order = class_spec.ties is not Objective.PACK
         self._spread = class_spec.spread
         self._at_most = class_spec.at_most
-        self._levels = len(class_spec.frame.levels)
+        self._levels = len(class_spec.constraints.levels)
         self._useful = relevant_amounts(self.resources, self.requests, class_spec.at_most)
         self._open_room(session, class_spec)
         judged = [session.eligibility(pod) for pod in class_spec.pods]
@@ -147,10 +154,10 @@ class ClassTable:
         self, session: Session, judged: Sequence[Eligibility], class_spec: NodeClassSpec
     ) -> None:
         """Work out what placing does not change, unless it is what it was in the session before."""
-        follows_from = (session.facts, tuple(judged), class_spec.frame.topology)
+        follows_from = (session.facts, tuple(judged), class_spec.constraints.topology)
         if self._follows_from == follows_from:
             return
-        parts, avoided = static_parts(session, judged, class_spec.frame), class_spec.avoided
+        parts, avoided = static_parts(session, judged, class_spec.constraints), class_spec.avoided
         self._static = {node: part for node, part in parts.items() if True in part[1] and node not in avoided}
         self._follows_from = follows_from
 
@@ -305,27 +312,29 @@ def spread_out(members: Iterable[Entry], most: int, levels: int) -> list[Entry]:
 
 
 def static_parts(
-    session: Session, judged: Sequence[Eligibility], frame: GangConstraints
+    session: Session, judged: Sequence[Eligibility], constraints: GangConstraints
 ) -> dict[NodeName, StaticPart]:
     """The part of each node's key that placing does not change.
 
     Path, eligibility, price, budgets, and the labels by which pods are near or apart.
     """
-    paths = session.topologies.paths(frame.topology) if frame.topology and frame.levels else {}
-    scoped = [(index, nodes) for index, nodes in enumerate(frame.scopes) if nodes is not None]
-    everywhere = tuple(index for index, nodes in enumerate(frame.scopes) if nodes is None)
+    paths = (
+        session.topologies.paths(constraints.topology) if constraints.topology and constraints.levels else {}
+    )
+    scoped = [(index, nodes) for index, nodes in enumerate(constraints.scopes) if nodes is not None]
+    everywhere = tuple(index for index, nodes in enumerate(constraints.scopes) if nodes is None)
     special = {node for each in judged for marked in (each.rejected, each.cost) for node in marked}
     plain = (tuple([True] * len(judged)), tuple([0] * len(judged)))
-    keys = frame.keys
+    keys = constraints.keys
     if not (special or scoped or keys):
         alike = (*plain, everywhere, ())
-        return {node: (paths.get(node, ())[: len(frame.levels)], *alike) for node in session.nodes}
+        return {node: (paths.get(node, ())[: len(constraints.levels)], *alike) for node in session.nodes}
     parts: dict[NodeName, StaticPart] = {}
     for node, state in session.nodes.items():
         label_values = tuple([label_value(state.node.labels, key) for key in keys]) if keys else ()
         eligible, cost = plain if node not in special else _judgement(node, judged)
         budgets = _sorted(everywhere, [index for index, nodes in scoped if node in nodes])
-        parts[node] = (paths.get(node, ())[: len(frame.levels)], eligible, cost, budgets, label_values)
+        parts[node] = (paths.get(node, ())[: len(constraints.levels)], eligible, cost, budgets, label_values)
     return parts
 
 
@@ -336,3 +345,42 @@ def _judgement(node: NodeName, judged: Sequence[Eligibility]) -> tuple[tuple[boo
 
 def _sorted(left: Vector, right: Sequence[int]) -> Vector:
     return tuple(sorted([*left, *right])) if right else left
+
+
+class ClassTableCache:
+    """The tables that were given back last. Who takes one has it alone; one that is never given back is lost.
+
+    So an error in the middle of a change costs a table and spoils none.
+    """
+
+    def __init__(self, kept: int = CLASS_TABLES_KEPT) -> None:
+        self._kept = kept
+        self._known: dict[Hashable, ClassTable] = {}
+
+    def take(self, session: Session, class_spec: NodeClassSpec, node_order: NodeOrder) -> ClassTable:
+        """The table of a session through a lens that `is_cacheable`."""
+        table = self._known.pop(class_spec.key, None)
+        if table is None:
+            return ClassTable(session, class_spec, node_order)
+        table.take_up(session, class_spec, node_order)
+        return table
+
+    def give_back(self, class_spec: NodeClassSpec, table: ClassTable) -> None:
+        """Nobody uses it any more in this session, which it forgets."""
+        table.leave()
+        self._known[class_spec.key] = table
+        if len(self._known) > self._kept:
+            del self._known[next(iter(self._known))]
+
+
+def is_cacheable(session: Session, class_spec: NodeClassSpec) -> bool:
+    """Whether another session can take up a table through this lens."""
+    return (
+        class_spec.ties is Objective.PACK
+        and not class_spec.stamps
+        and projection_for(session, class_spec.pods).are_plain
+    )
+
+
+TABLES: Final = ClassTableCache()
+"""Those of this process."""

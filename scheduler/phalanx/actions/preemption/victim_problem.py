@@ -9,12 +9,11 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand, has_affinity_terms
-from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
+from phalanx.actions.nodes.gang_constraints import GangConstraints, allowed_domains, constraints_of
 from phalanx.actions.nodes.node_classes import asked_for, request_vectors
 from phalanx.actions.preemption.eviction_limits import Counted
 from phalanx.actions.preemption.victims import Victim
 from phalanx.actions.problems.capacity_holders import total_of
-from phalanx.actions.problems.prospects import allowed_domains
 from phalanx.framework.evictions import QueueEvictionLimit
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId, NodeName
@@ -53,7 +52,7 @@ def problem_of(
 
     `parts`: nodes count that pods may use once those are gone from whom they must be apart, whoever goes.
     """
-    frame = constraints_of(session, demand.gang)
+    constraints = constraints_of(session, demand.gang)
     asked = [batch.pods[0].shape.requests for batch in demand.batches]
     resources = asked_for(asked)
     wants = tuple(
@@ -62,7 +61,7 @@ def problem_of(
     )
     back = _given_back(victims, resources)
     rejected = _rejected(session, demand, victims if parts else ())
-    places, names = _places(session, frame, wants, resources, back, rejected)
+    places, names = _places(session, constraints, wants, resources, back, rejected)
     index = {name: position for position, name in enumerate(names)}
     needs = _needs(victims)
     units = tuple(
@@ -83,7 +82,7 @@ def problem_of(
         wants=wants,
         places=places,
         units=units,
-        allowances=_allowances(session, frame, victims, resources),
+        allowances=_allowances(session, constraints, victims, resources),
         floors=(*floors_of(session, bounds.floors, victims), *map(_floor, firm)),
         wishes=tuple(SoftEvictionLimit(each.most, each.takes) for each in soft),
         breach=1 + sum(victim.cost for victim in victims),
@@ -109,14 +108,14 @@ def _given_back(victims: Sequence[Victim], resources: Sequence[str]) -> dict[Nod
 
 def _places(
     session: Session,
-    frame: GangConstraints,
+    constraints: GangConstraints,
     wants: Sequence[PodDemand],
     resources: Sequence[str],
     back: Mapping[NodeName, Sequence[int]],
     rejected: Sequence[Collection[NodeName]],
 ) -> tuple[tuple[TargetNode, ...], list[NodeName]]:
     """The nodes on which at least one pod would fit if all victims were gone."""
-    homes = allowed_domains(session, frame)
+    homes = allowed_domains(session, constraints)
     domains = {home: number for number, home in enumerate(sorted(set(homes.values())))}
     places: list[TargetNode] = []
     names: list[NodeName] = []
@@ -191,10 +190,10 @@ def _needs(victims: Sequence[Victim]) -> dict[int, tuple[int, ...]]:
 
 
 def _allowances(
-    session: Session, frame: GangConstraints, victims: Sequence[Victim], resources: Sequence[str]
+    session: Session, constraints: GangConstraints, victims: Sequence[Victim], resources: Sequence[str]
 ) -> tuple[QuotaLimit, ...]:
     found = []
-    for rule in frame.rules:
+    for rule in constraints.rules:
         if not isinstance(rule, Budget) or rule.nodes is not None:
             continue
         limited = [position for position, name in enumerate(resources) if name in rule.remaining]

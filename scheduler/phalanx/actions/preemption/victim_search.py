@@ -24,7 +24,7 @@ from phalanx.actions.limits import (
 from phalanx.actions.preemption.eviction_limits import EvictionLimits
 from phalanx.actions.preemption.victim_problem import Bounds, problem_of
 from phalanx.actions.preemption.victims import Victim
-from phalanx.actions.problems.placement import assign_pods
+from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import Reservation, hold
 from phalanx.framework.evictions import QueueEvictionLimit

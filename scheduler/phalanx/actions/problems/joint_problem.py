@@ -13,9 +13,10 @@ from phalanx.actions.nodes.node_classes import ClassTable, NodeClassSpec
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
-from phalanx.framework.statement import total_requests
-from phalanx.model.names import GangId, NodeName, ShapeKey
-from phalanx.model.pods import Pod
+from phalanx.framework.statement import DoesNotFit, total_requests
+from phalanx.model.gpu_shares import NO_DEVICES, Devices, Share, incompatible_shares, requests_share, share_of
+from phalanx.model.names import GangId, NodeName, PodUid, ShapeKey
+from phalanx.model.pods import Device, Pod
 from phalanx.model.resources import Resources, add
 from phalanx.solver.joint.problem import GangDemand, GangRole, JointAssignment, JointProblem, PodClass
 from phalanx.solver.problem import Assignment
@@ -46,7 +47,7 @@ def together(
     demands = [*(placing.demand for placing in placed), *others]
     frames = [constraints_of(session, demand.gang) for demand in demands]
     kinds = _kinds(demands)
-    deepest = max(frames, key=lambda frame: len(frame.levels))
+    deepest = max(frames, key=lambda constraints: len(constraints.levels))
     table = _table(session, problems, demands, kinds, deepest)
     number = {shape: index for index, shape in enumerate(kinds)}
     total = _allocatable(session)
@@ -57,15 +58,15 @@ def together(
                 GangRole(
                     kind=number[batch.pods[0].shape.key],
                     count=len(batch.pods),
-                    subgroups=frame.ancestor_chains.get(batch.subgroup, ()),
+                    subgroups=constraints.ancestor_chains.get(batch.subgroup, ()),
                 )
                 for batch in demand.batches
             ),
-            rules=frame.rules,
+            rules=constraints.rules,
             value=_value(demand, total) * (len(demands) + 1) + (index < len(placed)),
             must_admit=index < len(placed) and demand.gang.id not in optional,
         )
-        for index, (demand, frame) in enumerate(zip(demands, frames, strict=True))
+        for index, (demand, constraints) in enumerate(zip(demands, frames, strict=True))
     )
     problem = JointProblem(
         resources=table.resources,
@@ -82,8 +83,8 @@ def together(
 
 def topology_of(session: Session, demand: Demand) -> str | None:
     """The topology whose levels matter to the demand; None when none do."""
-    frame = constraints_of(session, demand.gang)
-    return frame.topology.name if frame.topology is not None and frame.levels else None
+    constraints = constraints_of(session, demand.gang)
+    return constraints.topology.name if constraints.topology is not None and constraints.levels else None
 
 
 def _kinds(demands: Iterable[Demand]) -> dict[ShapeKey, Pod]:
@@ -110,7 +111,7 @@ def _table(
     class_spec = NodeClassSpec(
         pods=tuple(kinds.values()),
         at_most=tuple(min(counts[shape], problems.most_on_one_node(pod)) for shape, pod in kinds.items()),
-        frame=replace(deepest, rules=(), anchors=()),
+        constraints=replace(deepest, rules=(), anchors=()),
     )
     return ClassTable(session, class_spec, Fullness(session))
 
@@ -137,3 +138,40 @@ def _value(demand: Demand, total: Resources) -> int:
     used = total_requests(pods)
     shares = [amount * _MILLION // total[name] for name, amount in used.items() if total.get(name, 0) > 0]
     return max(1, *shares) if shares else 1
+
+
+def has_shares(demand: Demand) -> bool:
+    """Whether some pod asks for a share."""
+    return any(requests_share(batch.pods[0].shape.requests) for batch in demand.batches)
+
+
+def have_compatible_shares(demands: Iterable[Demand]) -> list[bool]:
+    """Per demand, whether its shares go together with those of the ones before of which this is so."""
+    known: set[Share] = set()
+    add_up = []
+    for demand in demands:
+        asked = (share_of(batch.pods[0].shape.requests) for batch in demand.batches)
+        own = {share for share in asked if share is not None}
+        add_up.append(incompatible_shares(known | own) is None)
+        known |= own if add_up[-1] else set()
+    return add_up
+
+
+def with_devices(session: Session, placings: Sequence[DemandPlacement]) -> list[DemandPlacement] | None:
+    """The same placings, the shares of all of them on one node dealt together; None where that cannot be.
+
+    The session is without them. One gang after the other would not do: small shares could take what larger
+    ones need.
+    """
+    seats = [seat for placing in placings for seat in placing.seats]
+    try:
+        with session.statement() as statement:
+            devices = statement.deal(seats, NO_DEVICES)
+    except DoesNotFit:
+        return None
+    return [replace(each, devices=_own(each, devices)) for each in placings]
+
+
+def _own(placing: DemandPlacement, devices: Devices) -> dict[PodUid, Device]:
+    uids = [pod.uid for _, pods in placing.seats for pod in pods]
+    return {uid: devices[uid] for uid in uids if uid in devices}

@@ -1,19 +1,15 @@
 """What an answer means for the session: which pods get which nodes, as a statement that can be taken back."""
 
-from collections.abc import Sequence
-from itertools import islice
-
 from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.nodes.domains import required_labels, subgroup_domain_labels, tightest_domain
-from phalanx.actions.problems.pod_assignment import Role, in_rank_order
+from phalanx.actions.nodes.gang_constraints import nodes_of_members
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Statement
 from phalanx.model.certificates import Certificate
+from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.gpu_shares import NO_DEVICES, Devices
 from phalanx.model.names import NodeName
-from phalanx.solver.problem import Assignment
 
 
 class DemandPlacement(Struct, frozen=True):
@@ -26,22 +22,6 @@ class DemandPlacement(Struct, frozen=True):
     seats: Seats
     certificate: Certificate | None = None
     devices: Devices = NO_DEVICES
-
-
-def assign_pods(session: Session, demand: Demand, assignments: Sequence[Assignment]) -> Seats:
-    """Each batch's pods, in the order of their ranks, on nodes in the order of the network.
-
-    So neighbours in rank are neighbours in the network, as far as nodes and domains have room.
-    """
-    topology = session.topologies.of(demand.gang) if len(assignments) > 1 else None
-    paths = session.topologies.paths(topology) if topology is not None else {}
-    along = sorted(assignments, key=lambda each: (each.role, paths.get(each.node, ()), each.node))
-    places: list[list[NodeName]] = [[] for _ in demand.batches]
-    for each in along:
-        places[each.role] += [each.node] * each.count
-    roles = [Role(batch.pods, nodes) for batch, nodes in zip(demand.batches, places, strict=True)]
-    pods = [iter(ordered) for ordered in in_rank_order(roles, paths)]
-    return [(each.node, tuple(islice(pods[each.role], each.count))) for each in along]
 
 
 def _only(seats: Seats, *, placeholders: bool) -> Seats:
@@ -78,3 +58,47 @@ def apply_placement(session: Session, placing: DemandPlacement) -> Statement:
             devices=devices,
         )
     return statement
+
+
+def tightest_domain(session: Session, gang: Gang, seats: Seats) -> tuple[str, str]:
+    """Level and full path of the tightest domain that holds these seats and the members that already run."""
+    topology = session.topologies.of(gang)
+    if topology is None:
+        return "", ""
+    nodes: list[NodeName] = [node for node, _ in seats]
+    nodes.extend(nodes_of_members(session, gang))
+    common, *others = (session.topologies.path(node, topology) for node in dict.fromkeys(nodes))
+    for path in others:
+        shared = [left == right for left, right in zip(common, path, strict=False)]
+        common = common[: [*shared, False].index(False)]
+    return (topology.levels[len(common) - 1].name, "/".join(common)) if common else ("", "")
+
+
+def required_labels(session: Session, gang: Gang, seats: Seats) -> dict[str, str]:
+    """The labels that tell the domain which the gang requires, as the node of the first seat has them."""
+    if gang.topology.required is None:
+        return {}
+    return _labels_down_to(session, gang, gang.topology.required, seats[0][0])
+
+
+def subgroup_domain_labels(session: Session, gang: Gang, seats: Seats) -> dict[NodeName, dict[str, str]]:
+    """Per node, the labels down to the deepest level that a subgroup of the pods there requires."""
+    required = {part.name: part.required for part in gang.subgroups if part.required is not None}
+    around = ancestor_chains(gang.subgroups)
+    homes: dict[NodeName, dict[str, str]] = {}
+    for node, pods in seats if required else ():
+        named = dict.fromkeys(name for pod in pods for name in around.get(pod.subgroup, ()))
+        labels = [_labels_down_to(session, gang, required[name], node) for name in named if name in required]
+        if labels:
+            homes[node] = max(labels, key=len)
+    return homes
+
+
+def _labels_down_to(session: Session, gang: Gang, level: str, node: NodeName) -> dict[str, str]:
+    """The labels of a node that tell in which domain of the level it lies."""
+    topology = session.topologies.of(gang)
+    if topology is None:
+        return {}
+    depth = [each.name for each in topology.levels].index(level) + 1
+    keys = [each.node_label for each in topology.levels]
+    return dict(zip(keys[:depth], session.topologies.path(node, topology), strict=False))

@@ -6,9 +6,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.nodes.class_tables import ClassTableCache, is_cacheable
 from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
-from phalanx.actions.nodes.node_classes import ClassTable, NodeClassSpec
+from phalanx.actions.nodes.node_classes import ClassTable, ClassTableCache, NodeClassSpec, is_cacheable
 from phalanx.actions.nodes.node_order import NodeOrders, objective_of
 from phalanx.actions.nodes.pod_capacity import Vector
 from phalanx.framework.nodes.topology import Path
@@ -53,22 +52,22 @@ class ProblemBuilder:
 
     def build_problem(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> KeyedProblem:
         """The problem of placing this demand now, without the nodes to avoid."""
-        frame = constraints_of(self._session, demand.gang)
-        class_spec = self._lens(demand, frame, avoiding)
+        constraints = constraints_of(self._session, demand.gang)
+        class_spec = self._lens(demand, constraints, avoiding)
         table = self._table(class_spec)
         within = _only_domain(demand, class_spec, table)
         classes = table.classes(demand.count, within=within)
         problem = PlacementProblem(
             resources=table.resources,
-            levels=frame.levels,
-            roles=roles_of(demand, table.requests, frame),
+            levels=constraints.levels,
+            roles=roles_of(demand, table.requests, constraints),
             classes=classes,
-            rules=narrowed(frame.rules, classes),
-            anchors=frame.anchors,
-            subgroup_anchors=frame.subgroup_anchors,
+            rules=narrowed(constraints.rules, classes),
+            anchors=constraints.anchors,
+            subgroup_anchors=constraints.subgroup_anchors,
             seed=self._session.snapshot.seed,
             ties=class_spec.ties,
-            keys=frame.keys,
+            keys=constraints.keys,
             spread=class_spec.spread,
         )
         return KeyedProblem(problem=problem, key=_key(demand, class_spec))
@@ -77,7 +76,9 @@ class ProblemBuilder:
         """The key of the problem, without posing it."""
         return _key(demand, self._lens(demand, constraints_of(self._session, demand.gang), avoiding))
 
-    def _lens(self, demand: Demand, frame: GangConstraints, avoided: frozenset[NodeName]) -> NodeClassSpec:
+    def _lens(
+        self, demand: Demand, constraints: GangConstraints, avoided: frozenset[NodeName]
+    ) -> NodeClassSpec:
         at_most = tuple([self._at_most(batch.pods) for batch in demand.batches])
         pods = tuple(batch.pods[0] for batch in demand.batches)
         stamps = tuple(map(self._session.stamp, pods))
@@ -85,10 +86,10 @@ class ProblemBuilder:
         return NodeClassSpec(
             pods=pods,
             at_most=at_most,
-            frame=frame,
+            constraints=constraints,
             avoided=avoided,
             ties=ties,
-            spread=_levels_to_spread_over(demand, frame) if ties is Objective.SPREAD else 0,
+            spread=_levels_to_spread_over(demand, constraints) if ties is Objective.SPREAD else 0,
             stamps=stamps if any(stamps) else (),
         )
 
@@ -100,7 +101,7 @@ class ProblemBuilder:
         table = self._tables.get(class_spec.key)
         if table is None:
             order = self._orders.order(
-                class_spec.ties, class_spec.frame.topology, class_spec.pods, spread=class_spec.spread
+                class_spec.ties, class_spec.constraints.topology, class_spec.pods, spread=class_spec.spread
             )
             if self._kept is not None and is_cacheable(self._session, class_spec):
                 table = self._kept.take(self._session, class_spec, order)
@@ -132,9 +133,9 @@ class ProblemBuilder:
         return max(1, min((largest.get(name, 0) // need for name, need in needs if need > 0), default=1))
 
 
-def _levels_to_spread_over(demand: Demand, frame: GangConstraints) -> int:
+def _levels_to_spread_over(demand: Demand, constraints: GangConstraints) -> int:
     """All levels of the topology that the gang means; a single pod just goes to the emptiest node."""
-    return len(frame.topology.levels) if frame.topology is not None and demand.count > 1 else 0
+    return len(constraints.topology.levels) if constraints.topology is not None and demand.count > 1 else 0
 
 
 def _only_domain(demand: Demand, class_spec: NodeClassSpec, table: ClassTable) -> Path | None:
@@ -146,37 +147,39 @@ def _only_domain(demand: Demand, class_spec: NodeClassSpec, table: ClassTable) -
     """
     if class_spec.ties is Objective.LEAST_FRAGMENTATION:
         return None
-    if len(demand.batches) != 1 or table.has_costs or not _is_alike_to_rules(class_spec.frame):
+    if len(demand.batches) != 1 or table.has_costs or not _is_alike_to_rules(class_spec.constraints):
         return None
     (batch,) = demand.batches
-    deepest = class_spec.frame.levels[-1]
+    deepest = class_spec.constraints.levels[-1]
     must_share = any(
-        isinstance(rule, SameDomain) and rule.level == deepest for rule in class_spec.frame.rules
+        isinstance(rule, SameDomain) and rule.level == deepest for rule in class_spec.constraints.rules
     )
     least = max(1, batch.minimum) if must_share else len(batch.pods)
     return table.tightest(least=least, most=len(batch.pods))
 
 
-def _is_alike_to_rules(frame: GangConstraints) -> bool:
+def _is_alike_to_rules(constraints: GangConstraints) -> bool:
     """Whether rules and members that run tell no domains apart, but ask for few."""
-    others = [rule for rule in frame.rules if not isinstance(rule, Budget)]
+    others = [rule for rule in constraints.rules if not isinstance(rule, Budget)]
     asks_for_few = (
-        bool(frame.levels)
+        bool(constraints.levels)
         and bool(others)
         and all(isinstance(rule, SameDomain | FewestDomains) for rule in others)
     )
-    return asks_for_few and not frame.anchors and all(nodes is None for nodes in frame.scopes)
+    return asks_for_few and not constraints.anchors and all(nodes is None for nodes in constraints.scopes)
 
 
 def _key(demand: Demand, class_spec: NodeClassSpec) -> Hashable:
     counts = tuple((batch.minimum, len(batch.pods)) for batch in demand.batches)
-    gang, frame = demand.gang, class_spec.frame
-    parts = (gang.subgroups, tuple(batch.subgroup for batch in demand.batches), frame.subgroup_anchors)
-    company = tuple(rule for rule in frame.rules if isinstance(rule, AffinityRule))
-    return (class_spec.key, counts, gang.queue, gang.topology, frame.anchors, parts, company)
+    gang, constraints = demand.gang, class_spec.constraints
+    parts = (gang.subgroups, tuple(batch.subgroup for batch in demand.batches), constraints.subgroup_anchors)
+    company = tuple(rule for rule in constraints.rules if isinstance(rule, AffinityRule))
+    return (class_spec.key, counts, gang.queue, gang.topology, constraints.anchors, parts, company)
 
 
-def roles_of(demand: Demand, requests: Sequence[Vector], frame: GangConstraints) -> tuple[RoleDemand, ...]:
+def roles_of(
+    demand: Demand, requests: Sequence[Vector], constraints: GangConstraints
+) -> tuple[RoleDemand, ...]:
     """One role per batch."""
     return tuple(
         RoleDemand(
@@ -184,8 +187,8 @@ def roles_of(demand: Demand, requests: Sequence[Vector], frame: GangConstraints)
             request=request,
             minimum=batch.minimum,
             maximum=len(batch.pods),
-            subgroups=frame.ancestor_chains.get(batch.subgroup, ()),
-            shape=batch.pods[0].shape.key if frame.has_affinity_terms else "",
+            subgroups=constraints.ancestor_chains.get(batch.subgroup, ()),
+            shape=batch.pods[0].shape.key if constraints.has_affinity_terms else "",
         )
         for batch, request in zip(demand.batches, requests, strict=True)
     )

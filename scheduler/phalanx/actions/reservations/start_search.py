@@ -11,12 +11,11 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from phalanx.actions import formatting
-from phalanx.actions.demands.demand import Demand
+from phalanx.actions.demands.demand import Demand, requested
 from phalanx.actions.limits import RESERVATION_ENDS_SHOWN_MAX, RESERVATION_GAPS_MAX, RESERVATION_SOLVES_MAX
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.problems.capacity_holders import charged, total_of
-from phalanx.actions.problems.placement import assign_pods
+from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import (
     CapacityDelta,
@@ -127,7 +126,7 @@ class _Search:
             for node in seats
             for each in judged
         )
-        if is_out or total_of(charged(seats)) != formatting.need(self._demand):
+        if is_out or total_of(charged(seats)) != requested(self._demand):
             return None
         times = moments(self._leaving, self._reserved, now=self._session.snapshot.now)
         index = bisect_left(times, True, key=lambda at: self._are_free(seats, at))

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
+from phalanx.actions.nodes.gang_constraints import GangConstraints, allowed_domains, constraints_of
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add
-from phalanx.model.rules import Budget, SameDomain
+from phalanx.model.rules import Budget
 
 THOUSAND: Final = 1000
 
@@ -26,12 +26,12 @@ class CompletionBounds:
     """
 
     def __init__(self, session: Session, demand: Demand) -> None:
-        frame = constraints_of(session, demand.gang)
+        constraints = constraints_of(session, demand.gang)
         self._session = session
         self._minimums: Counts = tuple(batch.minimum for batch in demand.batches)
         self._needs = [_needs(batch.pods[0]) for batch in demand.batches]
         self._judged = [session.eligibility(batch.pods[0]) for batch in demand.batches]
-        self._homes = allowed_domains(session, frame)
+        self._homes = allowed_domains(session, constraints)
         self._leftover: list[dict[str, int]] = [{} for _ in self._needs]
         self._fit: dict[NodeName, Counts] = {}
         self._lacks: dict[NodeName, list[tuple[str, int]]] = {}
@@ -48,7 +48,7 @@ class CompletionBounds:
             min((max(0, least - total[index]) for total in self._totals.values()), default=0)
             for index, least in enumerate(self._minimums)
         )
-        self._over = _over_budget(frame, demand)
+        self._over = _over_budget(constraints, demand)
         self._queues = frozenset(queue.name for queue in session.queues.path(demand.gang.queue))
 
     @property
@@ -182,27 +182,13 @@ def _needs(pod: Pod) -> tuple[tuple[str, int], ...]:
     return tuple((name, need) for name, need in pod.shape.requests.items() if need > 0)
 
 
-def allowed_domains(session: Session, frame: GangConstraints) -> dict[NodeName, Path]:
-    """The domain of the required level in which each node lies; those that cannot be used are not there."""
-    wanted = [frame.levels.index(rule.level) + 1 for rule in frame.rules if isinstance(rule, SameDomain)]
-    depth = max(wanted, default=0)
-    if not depth or frame.topology is None:
-        return dict.fromkeys(session.nodes, ())
-    paths = session.topologies.paths(frame.topology)
-    return {
-        node: path[:depth]
-        for node, path in paths.items()
-        if len(path) >= depth and all(anchor[:depth] == path[:depth] for anchor in frame.anchors)
-    }
-
-
-def _over_budget(frame: GangConstraints, demand: Demand) -> Resources:
+def _over_budget(constraints: GangConstraints, demand: Demand) -> Resources:
     over: dict[str, int] = {}
     asked: Resources = {}
     for batch in demand.batches:
         for name, need in _needs(batch.pods[0]):
             asked = add(asked, {name: need * batch.minimum})
-    for rule in frame.rules:
+    for rule in constraints.rules:
         if isinstance(rule, Budget) and rule.nodes is None:
             for name, left in rule.remaining.items():
                 if asked.get(name, 0) > max(0, left):
