@@ -19,8 +19,7 @@ from phalanx.kube.client import Client
 from phalanx.kube.connect import connect
 from phalanx.kube.fence import Unfenced
 from phalanx.limits import WRITE_CONCURRENCY, WRITE_TIMEOUT_S
-from phalanx.model.certificates import Certificate
-from phalanx.model.decisions import Bind, Placement
+from phalanx.model.decisions import Bind, Certificate, Placement
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.observe.logs import configure_logs
 from phalanx.observe.metrics import Metrics

@@ -12,18 +12,19 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec.structs import replace
-from phalanx.cache.changes import ChangeLog
+from phalanx.cache.events import ChangeLog
 from phalanx.cache.placed_pods import PlacedPodIndex, View
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import AMOUNT_MAX
+from phalanx.model.api.pod_groups import RESERVED, PodGroupSpec, TopologyRequest
 from phalanx.model.decisions import Bind, CycleResult, Placement
-from phalanx.model.disruption_budgets import DisruptionBudget
-from phalanx.model.gangs import Gang, GangKind, RoleSpec, TopologyRequest
+from phalanx.model.gangs import Gang, GangKind, RoleSpec
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, pod_usage, shared_devices
 from phalanx.model.memory import Memory
 from phalanx.model.names import NODE_GPU_SHARING, GangId, NodeName, PodUid, QueueName, ShapeKey
@@ -42,7 +43,7 @@ from phalanx.model.pods import (
 from phalanx.model.queues import Flavor, Queue
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.model.resources import CPU, GPU, MEMORY, PODS, Resources, add, fits, subtract
-from phalanx.model.snapshot import Level, Snapshot, Topology, VolumeClaim
+from phalanx.model.snapshot import DisruptionBudget, Level, Snapshot, Topology, VolumeClaim
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -170,7 +171,7 @@ class Scenario:
             priority=fields.pop("priority", 0),
             created=fields.pop("created", len(self._gangs)),
             members=tuple(pods),
-            topology=fields.pop("wish", wish),
+            spec=_spec(PodGroupSpec(wanted, topology=fields.pop("wish", wish)), fields),
             started=fields.pop("started", bound >= wanted),
             **fields,
         )
@@ -195,8 +196,9 @@ class Scenario:
         return self._gangs[gang].members
 
     def change(self, gang: str, **fields: Any) -> Self:
-        """Replace fields of a gang."""
-        self._gangs[gang] = replace(self._gangs[gang], **fields)
+        """Replace fields of a gang or of its spec."""
+        old = self._gangs[gang]
+        self._gangs[gang] = replace(old, spec=_spec(old.spec, fields), **fields)
         return self
 
     def lose(self, gang: str, count: int = 1) -> Self:
@@ -383,6 +385,22 @@ class Decided:
     def evicted(self) -> list[str]:
         """Names of evicted pods."""
         return [each.name for each in self.result.evictions]
+
+
+_SPEC_FIELDS = ("topology", "recovery", "disruption", "runtime")
+
+
+def _spec(spec: PodGroupSpec, fields: dict[str, Any]) -> PodGroupSpec:
+    """The spec with those of the fields that belong to it, which are taken out; `start_by` in ms."""
+    changed = {name: fields.pop(name) for name in _SPEC_FIELDS if name in fields}
+    if "reserves" in fields:
+        changed["start_when"] = RESERVED if fields.pop("reserves") else None
+    if "min_subgroups" in fields:
+        changed["min_sub_groups"] = fields.pop("min_subgroups") or None
+    if "start_by" in fields:
+        at = fields.pop("start_by")
+        changed["start_by"] = None if at is None else datetime.fromtimestamp(at // 1000, UTC).isoformat()
+    return replace(spec, **changed)
 
 
 def term(key: str = "kubernetes.io/hostname", namespace: str = "team", **labels: str) -> AffinityTerm:

@@ -8,8 +8,7 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 from msgspec import Struct
-from phalanx.model.quantities import request_amount
-from phalanx.model.resources import GPU
+from phalanx.model.resources import GPU, request_amount
 from phalanx_controlplane.components import DEFAULT_STAGES
 
 from bench.harness.gangs import LEVELS, NAMESPACE, PODS_PATH, UNOBSERVED_LABEL, Dialect, Gang, Manifest, pods

@@ -8,8 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct
-from phalanx.model.quantities import request_amount
-from phalanx.model.resources import CPU, GPU
+from phalanx.model.resources import CPU, GPU, request_amount
 
 from bench.harness.gangs import Gang, pods
 from bench.harness.observation import Observation, PodTimes

@@ -13,8 +13,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 import yaml
 from msgspec import Meta, Struct
-from phalanx.model.quantities import InvalidQuantity, request_amount
-from phalanx.model.resources import CPU, GPU, MEMORY
+from phalanx.model.resources import CPU, GPU, MEMORY, InvalidQuantity, request_amount
 
 from bench.harness.gangs import Gang, Role
 

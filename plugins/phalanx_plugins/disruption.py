@@ -19,7 +19,7 @@ class DisruptionWishes:
 
     def protected_until(self, victim: Gang, beneficiary: Gang, session: Session) -> int:
         """When the gang may be evicted at the earliest."""
-        if not victim.disruption.preemptible:
+        if not victim.disruption.is_preemptible:
             return NEVER
         runtime = victim.disruption.min_runtime_ms
         if victim.queue != beneficiary.queue:

@@ -14,8 +14,8 @@ from msgspec import Struct
 from phalanx.framework.evictions import PodEvictionLimit
 from phalanx.framework.session import Session
 from phalanx.limits import BUDGET_RECOUNT_MS
-from phalanx.model.disruption_budgets import DisruptionBudget
 from phalanx.model.pods import Pod, PodPhase
+from phalanx.model.snapshot import DisruptionBudget
 
 
 class Enforcement(StrEnum):

@@ -37,7 +37,7 @@ class NotPreemptible:
 
     def rules(self, gang: Gang, session: Session) -> tuple[Rule, ...]:
         """What is left of each guarantee for such gangs now; negative where they hold more than that."""
-        if gang.disruption.preemptible or _gets_members_back(gang, session):
+        if gang.disruption.is_preemptible or _gets_members_back(gang, session):
             return ()
         path = session.queues.path(gang.queue)
         if not any(queue.guarantee or any(each.guarantee for each in queue.flavors) for queue in path):
@@ -88,7 +88,7 @@ def _booked(before: Booked, uses: Iterable[Use], session: Session) -> Booked:
 def _held(gangs: Iterable[Gang]) -> Iterator[Use]:
     """What pods hold that had nodes before this cycle."""
     for gang in gangs:
-        for pod in gang.members if not gang.disruption.preemptible else ():
+        for pod in gang.members if not gang.disruption.is_preemptible else ():
             if pod.node is not None and pod.holds_node:
                 yield gang.queue, pod.node, total_requests([pod])
 
@@ -97,11 +97,11 @@ def _taken(session: Session) -> Iterator[Use]:
     """What this cycle placed, and what it keeps for lost members."""
     for placement in session.placements:
         gang = session.gangs[placement.gang]
-        pods = {} if gang.disruption.preemptible else {pod.uid: pod for pod in gang.members}
+        pods = {} if gang.disruption.is_preemptible else {pod.uid: pod for pod in gang.members}
         for bind in placement.binds if pods else ():
             yield gang.queue, bind.node, total_requests([pods[bind.pod]])
     for kept in session.kept:
-        for node, placeholders in kept.seats if not kept.gang.disruption.preemptible else ():
+        for node, placeholders in kept.seats if not kept.gang.disruption.is_preemptible else ():
             yield kept.gang.queue, node, total_requests(placeholders)
 
 
@@ -112,7 +112,7 @@ def _nominated(gang: Gang, session: Session) -> Iterator[Use]:
         return
     for gang_id, each in nominations.items():
         other = session.gangs.get(gang_id)
-        if other is None or other.disruption.preemptible or session.assigned_nodes(other):
+        if other is None or other.disruption.is_preemptible or session.assigned_nodes(other):
             continue
         for node, amounts in each.seats.items() if other.priority >= gang.priority else ():
             yield other.queue, node, amounts

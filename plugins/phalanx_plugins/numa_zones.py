@@ -11,7 +11,7 @@ from phalanx.framework.session import Session
 from phalanx.model.nodes import Node
 from phalanx.model.numa import capacity_when_empty, largest_zone_request
 from phalanx.model.pods import Pod
-from phalanx.model.quantities import format_amounts
+from phalanx.model.resources import format_amounts
 
 
 class NumaZones:

@@ -36,7 +36,7 @@ class TopologyLevels:
             return None
         topology = session.topologies.of(gang)
         if topology is None:
-            name = wish.topology or session.config.default_topology or ""
+            name = wish.name or session.config.default_topology or ""
             return _unknown(f"there is no topology {name}", "topologies", session.topologies.names())
         known = tuple(level.name for level in topology.levels)
         for level in wanted:

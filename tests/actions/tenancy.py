@@ -13,7 +13,8 @@ from hypothesis import note
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
-from phalanx.model.gangs import Disruption, Gang
+from phalanx.model.api.pod_groups import Disruption
+from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Backfill, Queue
@@ -94,7 +95,7 @@ def _gang(
     queue, priority = draw(st.sampled_from(leaves)), draw(st.integers(0, 2))
     wish = Disruption(
         preemptible=draw(st.sampled_from([True, True, True, False])),
-        min_runtime_ms=draw(st.sampled_from([0, 0, 3])) * MINUTE,
+        min_runtime=draw(st.sampled_from(["0m", "0m", "3m"])),
     )
     policy = draw(st.sampled_from([None, None, None, "Never"]))
     scenario.gang(
@@ -198,14 +199,14 @@ class Tenancy:
         return all(
             self.used(queue.name) - freed.get(queue.name, 0) + asked <= queue.limit.get(GPU, asked + 10**6)
             for queue in self.path(gang.queue)
-        ) and (gang.disruption.preemptible or self._is_promised(gang, asked))
+        ) and (gang.disruption.is_preemptible or self._is_promised(gang, asked))
 
     def _is_promised(self, gang: Gang, asked: int) -> bool:
         for queue in self.path(gang.queue):
             firm = sum(
                 pod.shape.requests[GPU]
                 for other in self.snapshot.gangs.values()
-                if not other.disruption.preemptible
+                if not other.disruption.is_preemptible
                 and any(each.name == queue.name for each in self.path(other.queue))
                 for pod in other.members
                 if pod.node is not None
@@ -233,7 +234,7 @@ class Tenancy:
             is_spared = (
                 not held
                 or gang.queue == beneficiary.queue
-                or not gang.disruption.preemptible
+                or not gang.disruption.is_preemptible
                 or self.preempted.get(beneficiary.id) == gang.id
                 or self._began(held) + self._runtime(gang) > self.snapshot.now
             )

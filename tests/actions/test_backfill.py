@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from phalanx.framework.config import BackfillConfig, SchedulerConfig
-from phalanx.model.gangs import Runtime
+from phalanx.model.api.pod_groups import Runtime
 from phalanx.model.names import GangId
 from phalanx.model.pods import PodPhase
 from phalanx.model.queues import Backfill
@@ -59,7 +59,7 @@ def test_beside_the_reserved_room_anybody_passes() -> None:
 def test_a_repair_passes() -> None:
     timeline = Timeline(1, 8, EASY).add(Work("torn", 2, 4, arrives=-10, max=60, on=("n-0", "n-0")))
     timeline.add(Work("big", 1, 8)).step()
-    timeline.scenario.change("torn", runtime=Runtime(max_ms=600 * MINUTE)).lose("torn")
+    timeline.scenario.change("torn", runtime=Runtime(max="600m")).lose("torn")
     assert timeline.step().placed() == ["torn"]
 
 
@@ -316,7 +316,7 @@ def test_a_queue_has_the_mode_of_its_parent() -> None:
 def test_shares_of_devices_are_reserved_too() -> None:
     """Their sum would leave 200 thousandths, but no single device does."""
     scenario = Scenario().nodes("n", 1, shared=2).queue("q", backfill=EASY)
-    scenario.gang("run", 2, share=400, runtime=Runtime(max_ms=MINUTE)).gang("big", 2, share=900, queue="q")
+    scenario.gang("run", 2, share=400, runtime=Runtime(max="1m")).gang("big", 2, share=900, queue="q")
     scenario.gang("wide", 1, share=200, queue="q").gang("thin", 1, share=100, queue="q")
     decided = scenario.decide()
     assert decided.placed() == ["run", "thin"]

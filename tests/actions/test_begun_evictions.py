@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 from phalanx.actions.limits import EVICTION_CHECK_MS
+from phalanx.model.api.pod_groups import Disruption, DisruptionMode
 from phalanx.model.decisions import EvictionReason
-from phalanx.model.gangs import Disruption, DisruptionMode
 from phalanx.model.names import GangId
 from phalanx.model.pods import PodPhase
 from phalanx.model.reasons import Reason

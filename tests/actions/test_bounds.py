@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from phalanx.actions import allocate, outcome
 from phalanx.actions.limits import FRESH_VICTIMS_MS
 from phalanx.actions.outcome import EXACT_BACKEND
-from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.reasons import Reason
 from phalanx.solver.counting.exact import BY

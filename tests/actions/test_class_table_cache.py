@@ -13,7 +13,7 @@ from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.session_cache import SessionCache
-from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import NodeScore
 from phalanx.model.names import GangId, NodeName

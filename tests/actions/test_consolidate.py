@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 from phalanx.actions.limits import EVICTION_CHECK_MS, NOMINATION_MS
 from phalanx.framework.config import ActionName, ConsolidationConfig, PluginConfig, SchedulerConfig
-from phalanx.model.gangs import Disruption, GangKind
+from phalanx.model.api.pod_groups import Disruption
+from phalanx.model.gangs import GangKind
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.queues import Ordering
 from phalanx.model.reasons import Reason
@@ -204,7 +205,7 @@ def test_the_only_one_that_may_be_moved_is() -> None:
         {"priority": 6},
         {"controller": None},
         {"disruption": Disruption(preemptible=False)},
-        {"disruption": Disruption(min_runtime_ms=3 * HOUR_MS)},
+        {"disruption": Disruption(min_runtime="3h")},
         {"claims": ["gone"]},
         {"assumed": True},
     ],

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.limits import BUDGET_RECOUNT_MS
-from phalanx.model.gangs import Disruption, DisruptionMode
+from phalanx.model.api.pod_groups import Disruption, DisruptionMode
 from phalanx.model.pods import PodPhase
 from phalanx.model.reasons import Reason
 
@@ -173,7 +173,11 @@ def _sets(scenario: Scenario) -> list[list[str]]:
     for name, gang in scenario._gangs.items():
         names = [pod.name for pod in gang.members]
         if name not in ("rest", "high"):
-            units += [[each] for each in names] if gang.disruption.mode is DisruptionMode.SINGLE else [names]
+            units += (
+                [[each] for each in names]
+                if gang.disruption.eviction_mode is DisruptionMode.SINGLE
+                else [names]
+            )
     chosen = [each for count in range(len(units) + 1) for each in combinations(units, count)]
     return [[name for unit in some for name in unit] for some in chosen]
 

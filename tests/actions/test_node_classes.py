@@ -9,7 +9,7 @@ from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
-from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Taint

@@ -11,7 +11,7 @@ from phalanx.actions.nodes.resource_projection import zone_projection
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit
-from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import Certificate
 from phalanx.model.names import NodeName
 from phalanx.model.numa import as_running_resource, numa_request, zone_capacity
 from phalanx.model.reasons import Reason

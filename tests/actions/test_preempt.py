@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from phalanx.actions.limits import EVICTION_CHECK_MS, NOMINATION_MS
 from phalanx.framework.config import ActionName, SchedulerConfig
-from phalanx.model.gangs import Disruption, DisruptionMode
+from phalanx.model.api.pod_groups import Disruption, DisruptionMode
 from phalanx.model.memory import Memory, Nomination
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Controller
@@ -159,7 +159,7 @@ def test_what_is_not_preemptible_stays() -> None:
 
 
 def test_a_gang_is_safe_until_it_ran_for_its_time() -> None:
-    scenario = _full(disruption=Disruption(min_runtime_ms=60_000))
+    scenario = _full(disruption=Disruption(min_runtime="1m"))
     for name in ("low-0", "low-1"):
         members = tuple(replace(pod, running_since=scenario.now // 1000) for pod in scenario.members(name))
         scenario.change(name, members=members)

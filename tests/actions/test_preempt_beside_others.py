@@ -10,7 +10,8 @@ from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
-from phalanx.model.gangs import Minimum, Recovery, RecoveryMode, RoleSpec, Runtime
+from phalanx.model.api.pod_groups import Recovery, RecoveryMode, Runtime
+from phalanx.model.gangs import Minimum, RoleSpec
 from phalanx.model.memory import Memory, Nomination
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
@@ -91,7 +92,7 @@ def test_who_is_kept_from_reserved_room_stands_in_line_all_the_same() -> None:
     scenario = Scenario().nodes("n", 1, gpu=4)
     scenario.queue("strict", ordering=Ordering.STRICT_FIFO, backfill=Backfill.EASY)
     scenario.queue("q", backfill=Backfill.EASY)
-    scenario.gang("run", 1, gpu=2, on=["n-0"], queue="q", runtime=Runtime(max_ms=600_000))
+    scenario.gang("run", 1, gpu=2, on=["n-0"], queue="q", runtime=Runtime(max="10m"))
     scenario.gang("wide", 1, gpu=4, queue="q", created=1)
     scenario.take(scenario.decide())
     scenario.gang("first", 1, gpu=2, queue="strict", created=2)
@@ -104,7 +105,7 @@ def test_who_is_kept_from_reserved_room_stands_in_line_all_the_same() -> None:
 def test_nobody_goes_for_room_that_is_reserved(mode: Backfill) -> None:
     scenario = Scenario().queue("q", backfill=mode).nodes("n", 2, gpu=8).nodes("m", 1, gpu=8)
     scenario.now = 60_000_000_000
-    scenario.gang("x", 1, gpu=8, on=["n-1"], queue="q", priority=20, runtime=Runtime(max_ms=600_000))
+    scenario.gang("x", 1, gpu=8, on=["n-1"], queue="q", priority=20, runtime=Runtime(max="10m"))
     runs = tuple(replace(pod, running_since=scenario.now // 1000) for pod in scenario.members("x"))
     scenario.change("x", members=runs)
     scenario.gang("v", 1, gpu=8, on=["m-0"], queue="q", priority=0)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from phalanx.actions.limits import EVICTION_CHECK_MS, VICTIM_SEARCH_PERIOD_MS
-from phalanx.model.gangs import Disruption
+from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU

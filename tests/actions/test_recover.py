@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from phalanx.actions.limits import EVICTION_CHECK_MS
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import NODE_LOSS_GRACE_MS
+from phalanx.model.api.pod_groups import Recovery, RecoveryMode
 from phalanx.model.decisions import EvictionReason
-from phalanx.model.gangs import Recovery, RecoveryMode
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.nodes import Taint
 from phalanx.model.pods import Pod, PodFailure, PodPhase, Toleration
@@ -77,9 +77,9 @@ def test_nothing_is_evicted_unless_the_gang_asks_for_it() -> None:
 
 
 def test_the_gangs_own_grace_counts() -> None:
-    scenario = lose_node(cluster(Recovery(on_node_loss=REPLACE, grace_ms=500)))
-    assert after(scenario, 500) == ["g-1"]
-    assert lose_node(cluster(Recovery(on_node_loss=REPLACE, grace_ms=0))).decide().evicted() == ["g-1"]
+    scenario = lose_node(cluster(Recovery(on_node_loss=REPLACE, grace_period="1s")))
+    assert after(scenario, 1000) == ["g-1"]
+    assert lose_node(cluster(Recovery(on_node_loss=REPLACE, grace_period="0s"))).decide().evicted() == ["g-1"]
 
 
 def test_a_node_that_comes_back_in_time_keeps_its_member() -> None:
@@ -96,7 +96,7 @@ def test_a_node_that_comes_back_in_time_keeps_its_member() -> None:
 
 @pytest.mark.parametrize("how", ["gone", "taint", "not ready"])
 def test_a_node_is_lost_in_several_ways(how: str) -> None:
-    scenario = cluster(Recovery(on_node_loss=REPLACE, grace_ms=0))
+    scenario = cluster(Recovery(on_node_loss=REPLACE, grace_period="0s"))
     name = NodeName("n-1")
     if how == "gone":
         del scenario._nodes[name]
@@ -109,7 +109,7 @@ def test_a_node_is_lost_in_several_ways(how: str) -> None:
 
 def test_a_taint_that_is_tolerated_or_only_keeps_away_loses_nobody() -> None:
     scenario = cluster(
-        Recovery(on_node_loss=REPLACE, grace_ms=0), tolerations=(Toleration("dead", "Exists"),)
+        Recovery(on_node_loss=REPLACE, grace_period="0s"), tolerations=(Toleration("dead", "Exists"),)
     )
     taints = (Taint("dead", "NoExecute"), Taint("busy", "NoSchedule"))
     scenario._nodes[NodeName("n-1")] = replace(scenario._nodes[NodeName("n-1")], taints=taints)
@@ -144,9 +144,9 @@ def test_a_gang_in_restart_gets_no_nodes_before_all_members_are_on_their_way_out
 
 
 def test_a_restart_whose_cause_is_gone_goes_on() -> None:
-    scenario = fail(cluster(Recovery(on_member_failure=RESTART, grace_ms=100), started=True))
+    scenario = fail(cluster(Recovery(on_member_failure=RESTART, grace_period="1s"), started=True))
     scenario.memory = scenario.decide().result.memory
-    scenario.now += 100
+    scenario.now += 1000
     members = scenario.members("g")
     scenario.change("g", members=(members[0], fresh(members[1])))
     assert scenario.decide().evicted() == ["g-0"]
@@ -155,7 +155,7 @@ def test_a_restart_whose_cause_is_gone_goes_on() -> None:
 @pytest.mark.parametrize("cause", ["failed", "stuck"])
 def test_a_gang_that_was_restarted_is_not_restarted_again(cause: str) -> None:
     """Not even by a scheduler that has just started and remembers nothing."""
-    modes = Recovery(on_node_loss=RESTART, on_member_failure=RESTART, grace_ms=0)
+    modes = Recovery(on_node_loss=RESTART, on_member_failure=RESTART, grace_period="0s")
     scenario = fail(cluster(modes, started=True))
     old = scenario.members("g")[1]
     if cause == "stuck":
@@ -174,7 +174,7 @@ def test_a_gang_that_was_restarted_is_not_restarted_again(cause: str) -> None:
 
 def test_members_made_before_the_last_old_one_was_deleted_are_young_enough() -> None:
     """The last one hangs on a lost node, which the leader of before did not get to."""
-    scenario = lose_node(cluster(Recovery(on_node_loss=RESTART, grace_ms=0), started=True))
+    scenario = lose_node(cluster(Recovery(on_node_loss=RESTART, grace_period="0s"), started=True))
     first, stuck = scenario.members("g")
     stuck = replace(stuck, deleting=True, ended=NOW_S + 20)
     scenario.memory = scenario.decide().result.memory
@@ -189,7 +189,7 @@ def test_members_made_before_the_last_old_one_was_deleted_are_young_enough() -> 
 
 def test_a_second_restart_names_its_own_cause() -> None:
     """Not the pod that failed before the first one, which a Job keeps."""
-    scenario = fail(cluster(Recovery(on_member_failure=RESTART, grace_ms=0), started=True))
+    scenario = fail(cluster(Recovery(on_member_failure=RESTART, grace_period="0s"), started=True))
     first, old = scenario.members("g")
     again = fresh(first, node=NodeName("n-0"), phase=PodPhase.FAILED, ended=NOW_S + 10)
     again = replace(again, failure=PodFailure.CONTAINER)
@@ -207,7 +207,7 @@ def test_a_gang_that_lost_everything_starts_whole_or_not_at_all() -> None:
 
 
 def test_without_a_controller_nobody_is_deleted() -> None:
-    scenario = lose_node(cluster(Recovery(on_node_loss=REPLACE, grace_ms=0), controller=None))
+    scenario = lose_node(cluster(Recovery(on_node_loss=REPLACE, grace_period="0s"), controller=None))
     decided = scenario.decide()
     assert decided.evicted() == []
     assert decided.verdict("g").reason is Reason.BACKOFF_AFTER_FAILURE
@@ -222,7 +222,7 @@ def test_without_a_controller_nobody_is_deleted() -> None:
 
 def running(*created: int) -> Scenario:
     """The gang of two, of which both members were created then; it is restarted at once."""
-    scenario = cluster(Recovery(on_member_failure=RESTART, grace_ms=0), started=True)
+    scenario = cluster(Recovery(on_member_failure=RESTART, grace_period="0s"), started=True)
     for index, at in enumerate(created):
         edit(scenario, index, created=at)
     return scenario
@@ -277,7 +277,7 @@ def told(scenario: Scenario, *indices: int, **fields: object) -> Scenario:
 @pytest.mark.parametrize("which", [(0,), (0, 1)])
 def test_a_restart_that_was_told_is_finished_by_the_next_leader(which: tuple[int, ...]) -> None:
     """At once, be the grace ever so long: it has passed."""
-    recovery = Recovery(on_member_failure=RESTART, grace_ms=60_000)
+    recovery = Recovery(on_member_failure=RESTART, grace_period="1m")
     decided = told(cluster(recovery, started=True), *which).decide()
     assert decided.evicted() == ["g-0", "g-1"]
     assert "a restart of it was begun" in decided.result.evictions[0].message
@@ -356,14 +356,14 @@ def test_other_reasons_to_go_are_no_restart(reason: str) -> None:
 
 @pytest.mark.parametrize("started", [True, False])
 def test_a_finishing_gang_is_left_alone(*, started: bool) -> None:
-    modes = Recovery(on_node_loss=RESTART, on_member_failure=RESTART, grace_ms=0)
+    modes = Recovery(on_node_loss=RESTART, on_member_failure=RESTART, grace_period="0s")
     scenario = lose_node(cluster(modes, min=3, started=started))
     edit(scenario, 0, phase=PodPhase.SUCCEEDED)
     assert after(scenario, 10 * NODE_LOSS_GRACE_MS) == []
 
 
 def test_the_action_can_be_switched_off() -> None:
-    scenario = lose_node(cluster(Recovery(on_node_loss=REPLACE, grace_ms=0)))
+    scenario = lose_node(cluster(Recovery(on_node_loss=REPLACE, grace_period="0s")))
     assert scenario.decide(SchedulerConfig(actions=())).evicted() == []
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 from phalanx.framework.config import PluginConfig, SchedulerConfig
-from phalanx.model.gangs import TopologyRequest
+from phalanx.model.api.pod_groups import TopologyRequest
 from phalanx.model.resources import GPU
 
 from tests.builders import Scenario

@@ -10,7 +10,8 @@ from phalanx.actions.reservations.run_times import End, Method, RunTimeForecast,
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
-from phalanx.model.gangs import GangKind, Runtime
+from phalanx.model.api.pod_groups import Runtime
+from phalanx.model.gangs import GangKind
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.pods import Controller, Pod, PodPhase
 
@@ -36,9 +37,12 @@ CELL = (NODE, "gpu")
     ],
 )
 def test_ends_of_a_run_that_began_at_0(estimate: int | None, maximum: int | None, now: int, end: End) -> None:
-    expected = declared(Runtime(estimate, maximum))
+    """All in seconds."""
+    runtime = Runtime(f"{estimate}s" if estimate else None, f"{maximum}s" if maximum else None)
+    expected = declared(runtime)
     assert expected is not None
-    assert end_of_run(expected, begun=0, now=now) == end
+    found = end_of_run(expected, begun=0, now=now * 1000)
+    assert found == End(end.at * 1000, end.likely * 1000, end.latest * 1000, end.method)
 
 
 def test_who_says_nothing_never_ends() -> None:
@@ -46,7 +50,7 @@ def test_who_says_nothing_never_ends() -> None:
 
 
 def test_a_gang_runs_since_its_first_member_that_is_left_does() -> None:
-    scenario = Scenario().nodes("n", 1).gang("g", 3, bound=3, runtime=Runtime(max_ms=60_000))
+    scenario = Scenario().nodes("n", 1).gang("g", 3, bound=3, runtime=Runtime(max="1m"))
     pods = scenario.members("g")
     assert seen(scenario, now=500_000) == 560_000, "none runs yet"
     scenario.change("g", members=tuple(replace(pod, running_since=490 + pod.index) for pod in pods))
@@ -90,7 +94,7 @@ def expected_of(scenario: Scenario, name: str = "train-x9", **fields: Any) -> En
 def test_who_says_nothing_is_expected_to_run_as_long_as_others_did() -> None:
     end = End(at=10_090_000, likely=10_060_000, latest=10_180_000, method=Method.OBSERVED)
     assert expected_of(after(80, 60, 90)) == end
-    assert expected_of(after(80, 60, 90), runtime=Runtime(estimate_ms=1000)) != end
+    assert expected_of(after(80, 60, 90), runtime=Runtime(estimate="1s")) != end
 
 
 def test_only_the_last_runs_count() -> None:

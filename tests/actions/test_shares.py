@@ -14,8 +14,8 @@ from phalanx.actions.problems.joint_problem import with_devices
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
-from phalanx.model.certificates import Certificate
 from phalanx.model.conversion.shapes import shape_of_requests
+from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import RoleSpec
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, UNKNOWN_DEVICE, device_name, free_devices
 from phalanx.model.names import NodeName

@@ -6,7 +6,7 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig
-from phalanx.model.gangs import Runtime
+from phalanx.model.api.pod_groups import Runtime
 from phalanx.model.memory import ReservedStart
 from phalanx.model.names import GangId
 from phalanx.model.queues import Backfill
@@ -97,8 +97,8 @@ class Timeline:
 
     def _arrive(self, work: Work) -> None:
         told = Runtime(
-            estimate_ms=work.estimate * MINUTE if work.estimate else None,
-            max_ms=work.max * MINUTE if work.max else None,
+            estimate=f"{work.estimate}m" if work.estimate else None,
+            max=f"{work.max}m" if work.max else None,
         )
         self.scenario.gang(
             work.name,

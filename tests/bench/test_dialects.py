@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from phalanx.model.api.phalanx import PodGroupSpec
+from phalanx.model.api.pod_groups import PodGroupSpec
 
 from bench.harness.arrivals import due_after, pods_in_order
 from bench.harness.contenders import ALL, BARE, PHALANX

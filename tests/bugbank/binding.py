@@ -68,7 +68,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="assumed pods use nothing of their queue",
         issues=("Kueue #10518",),
-        module="phalanx.cache.queue_usage",
+        module="phalanx.cache.usage",
         edits={
             "                if pod.node is not None and pod.scheduler_name": (
                 "                if pod.node is not None and not pod.assumed and pod.scheduler_name"
@@ -125,7 +125,9 @@ BINDING: Final[tuple[Mutant, ...]] = (
         name="nothing wakes a cycle when a held pod's time is over",
         issues=("kubernetes #87850", "KAI #847"),
         module="phalanx.actions.close",
-        edits={"if pod.hold is not None and pod.hold.until > now]": "if False and pod.hold]"},
+        edits={
+            "pod.bind_backoff is not None and pod.bind_backoff.until > now": "False and pod.bind_backoff"
+        },
         caught_by=Played("named:kai_2075"),
     ),
     Mutant(

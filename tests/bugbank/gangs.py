@@ -56,7 +56,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a PodGroup made anew under its name is the old gang",
         issues=("Volcano #6010", "Kueue #13612"),
-        module="phalanx.model.conversion.membership",
+        module="phalanx.model.conversion.pod_groups",
         edits={"GangId(group.uid if group is not None else f": "GangId(key.name if group is not None else f"},
         caught_by=Played("plays_binding:recreated_group"),
     ),
@@ -152,7 +152,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="a gang that lost all members starts anew in parts",
         issues=("Volcano #2462", "scheduler-plugins #358"),
         module="phalanx.model.conversion.gangs",
-        edits={"return _Start.ANEW if is_lost else _Start.STARTED": "return _Start.STARTED"},
+        edits={"return _Start.OVER if is_lost else _Start.STARTED": "return _Start.STARTED"},
         caught_by=Played("plays_views:gang_is_lost_whole"),
     ),
     Mutant(

@@ -6,7 +6,7 @@ from typing import Any
 
 from phalanx.clock import SystemClock
 from phalanx.model.names import GangId
-from phalanx.model.quantities import request_amount
+from phalanx.model.resources import request_amount
 from phalanx.observe.metrics import Metrics
 from phalanx.service import pod_group_status
 from phalanx.service.pod_group_status import GangReport

@@ -33,7 +33,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="what a queue used is never taken back",
         issues=("KAI #1217", "Kueue #13612"),
-        module="phalanx.cache.queue_usage",
+        module="phalanx.cache.usage",
         edits={
             "                self._remove(queue, node, scale(requests, count))\n": "                pass\n"
         },

@@ -8,7 +8,7 @@ INPUT: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a negative request is a credit",
         issues=("Kueue #12715", "Volcano #5621"),
-        module="phalanx.model.quantities",
+        module="phalanx.model.resources",
         edits={"    if numerator < 0:\n": "    if numerator < -(1 << 63):\n"},
         caught_by=Played("plays_world_input:a_negative_request_is_no_credit"),
     ),
@@ -23,13 +23,17 @@ INPUT: Final[tuple[Mutant, ...]] = (
         name="amounts wrap at 32 bits",
         issues=("Kueue #11137", "Kueue #11139", "Kueue #14108"),
         module="phalanx.model.conversion.requests",
-        edits={"min(amount, POD_REQUEST_MAX)": "min(amount, POD_REQUEST_MAX) % (1 << 32)"},
+        edits={
+            "{name: min(amount, POD_REQUEST_MAX) for name, amount in sorted(": (
+                "{name: min(amount, POD_REQUEST_MAX) % (1 << 32) for name, amount in sorted("
+            )
+        },
         caught_by=Played("plays_world_input:a_huge_request_does_not_wrap"),
     ),
     Mutant(
         name="amounts wrap at 64 bits",
         issues=("Kueue #12897", "Kueue #12909", "Kueue #14112"),
-        module="phalanx.model.quantities",
+        module="phalanx.model.resources",
         edits={
             "return min(-(-_not_negative(numerator, quantity) // denominator), AMOUNT_MAX)": (
                 "return -(-_not_negative(numerator, quantity) // denominator) % (1 << 64)"
@@ -42,7 +46,7 @@ INPUT: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #10478", "Kueue #6501"),
         module="phalanx.model.conversion.pod_groups",
         edits={
-            "max(spec.min_member, 1)": "spec.min_member",
+            "max(self.spec.min_member, 1)": "self.spec.min_member",
             "    if spec.min_member < 1:\n": "    if spec.min_member < -9:\n",
         },
         caught_by=Played("plays_world_input:a_group_of_nobody_is_refused"),
@@ -71,14 +75,14 @@ INPUT: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a pod joins the group of another owner by its name",
         issues=("Kueue #14617",),
-        module="phalanx.model.conversion.membership",
+        module="phalanx.model.conversion.pod_groups",
         edits={"group.controller is None or group.controller.uid in pod.owners": "bool(group.uid)"},
         caught_by=Played("plays_world_input:a_stranger_names_a_group"),
     ),
     Mutant(
         name="a pod joins a group of another namespace by its name",
         issues=("Kueue #14617", "KAI: PodGang with pods of other namespaces (changelog)"),
-        module="phalanx.model.conversion.membership",
+        module="phalanx.model.conversion.pod_groups",
         edits={
             "GangKey(GangKind.POD_GROUP, pod.namespace, pod.group)": (
                 'GangKey(GangKind.POD_GROUP, "default", pod.group)'

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Deleted, Event, Forgotten, Relisted
+from phalanx.model.api.core import NodeResourceTopology
 from phalanx.model.api.kinds import KubeObject
-from phalanx.model.api.node_topology import NodeResourceTopology
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import BindBackoff, Device

@@ -7,7 +7,7 @@ import aiohttp
 import msgspec
 import pytest
 import pytest_asyncio
-from phalanx.model.api import phalanx as wire
+from phalanx.model.api import pod_groups, queues
 from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.crds import api
@@ -66,7 +66,7 @@ async def test_definitions_have_no_complaints(session: aiohttp.ClientSession) ->
 async def test_columns_of_a_pod_group(session: aiohttp.ClientSession) -> None:
     document = example("podgroup-every-field", rename="crds-columns")
     await api.apply(session, without_status(document))
-    await api.patch_status(session, document, msgspec.convert(document["status"], wire.PodGroupStatus))
+    await api.patch_status(session, document, msgspec.convert(document["status"], pod_groups.PodGroupStatus))
     priorities, cells = await api.table(session, document)
     assert [name for name, priority in priorities.items() if priority == 0] == [
         "Name", "Queue", "Phase", "Min", "Bound", "Running", "Reason", "Age",
@@ -91,7 +91,7 @@ async def test_columns_of_a_pod_group(session: aiohttp.ClientSession) -> None:
 async def test_columns_of_a_queue(session: aiohttp.ClientSession) -> None:
     document = example("queue-every-field", rename="crds-columns")
     await api.apply(session, without_status(document))
-    await api.patch_status(session, document, msgspec.convert(document["status"], wire.QueueStatus))
+    await api.patch_status(session, document, msgspec.convert(document["status"], queues.QueueStatus))
     priorities, cells = await api.table(session, document)
     async with session.delete(f"{api.collection(document)}/crds-columns", raise_for_status=True):
         pass
@@ -131,9 +131,9 @@ async def test_columns_of_a_topology(session: aiohttp.ClientSession) -> None:
 async def test_a_merge_patch_replaces_the_whole_status(session: aiohttp.ClientSession) -> None:
     document = example("podgroup-every-field", rename="crds-replaced")
     await api.apply(session, without_status(document))
-    long = msgspec.convert(document["status"], wire.PodGroupStatus)
+    long = msgspec.convert(document["status"], pod_groups.PodGroupStatus)
     assert await api.patch_status(session, document, long) == document["status"]
-    short = wire.PodGroupStatus(phase="Pending", placement=wire.PlacementStatus(domain="zone-b"))
+    short = pod_groups.PodGroupStatus(phase="Pending", placement=pod_groups.PlacementStatus(domain="zone-b"))
     assert await api.patch_status(session, document, short) == {
         "phase": "Pending",
         "conditions": [],

@@ -6,16 +6,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from phalanx.model.api import not_implemented
-from phalanx.model.api import phalanx as wire
-from phalanx.model.api.objects import PodGroup, Queue, Topology
+from phalanx.model.api import pod_groups, queues
+from phalanx.model.api.pod_groups import PodGroup
+from phalanx.model.api.queues import Queue, Topology
+from phalanx.model.conversion.pod_groups import unsupported_combinations
 
 from tests.crds.files import FOLDER, INVALID, VALID, Document, definitions, documents, ours, schema
 
 STRUCTS: dict[str, dict[str, type[msgspec.Struct]]] = {
-    "PodGroup": {"spec": wire.PodGroupSpec, "status": wire.PodGroupStatus},
-    "Queue": {"spec": wire.QueueSpec, "status": wire.QueueStatus},
-    "Topology": {"spec": wire.TopologySpec},
+    "PodGroup": {"spec": pod_groups.PodGroupSpec, "status": pod_groups.PodGroupStatus},
+    "Queue": {"spec": queues.QueueSpec, "status": queues.QueueStatus},
+    "Topology": {"spec": queues.TopologySpec},
 }
 OBJECTS: dict[str, type[msgspec.Struct]] = {"PodGroup": PodGroup, "Queue": Queue, "Topology": Topology}
 
@@ -74,8 +75,8 @@ def test_the_long_examples_use_every_field(kind: str, name: str) -> None:
 
 
 def test_a_pod_group_names_each_of_its_fields_that_are_refused() -> None:
-    spec = msgspec.convert(example("podgroup-every-field.yaml")["spec"], wire.PodGroupSpec)
-    assert not_implemented.of_pod_group(spec) == (
+    spec = msgspec.convert(example("podgroup-every-field.yaml")["spec"], pod_groups.PodGroupSpec)
+    assert tuple(unsupported_combinations(spec)) == (
         "spec.startWhen: Reserved beside spec.subGroups",
         "spec.subGroups[decode-left].topology.name",
     )
@@ -86,14 +87,16 @@ def test_a_pod_group_names_each_of_its_fields_that_are_refused() -> None:
 )
 def test_what_is_implemented_is_not_refused(name: str) -> None:
     (document,) = ours(FOLDER / "examples" / "valid" / f"{name}.yaml")
-    assert not_implemented.of_pod_group(msgspec.convert(document["spec"], wire.PodGroupSpec)) == ()
+    assert tuple(unsupported_combinations(msgspec.convert(document["spec"], pod_groups.PodGroupSpec))) == ()
 
 
 def test_values_that_ask_for_what_happens_anyway_are_not_refused() -> None:
-    assert not_implemented.of_pod_group(wire.PodGroupSpec(min_member=1, start_when="Arrived")) == ()
+    assert tuple(unsupported_combinations(pod_groups.PodGroupSpec(min_member=1, start_when="Arrived"))) == ()
 
 
-@pytest.mark.parametrize(("kind", "struct"), [("PodGroup", wire.PodGroupStatus), ("Queue", wire.QueueStatus)])
+@pytest.mark.parametrize(
+    ("kind", "struct"), [("PodGroup", pod_groups.PodGroupStatus), ("Queue", queues.QueueStatus)]
+)
 def test_a_status_is_written_whole(kind: str, struct: type[msgspec.Struct]) -> None:
     assert json.loads(msgspec.json.encode(struct())).keys() == schema(kind, "status")["properties"].keys()
 

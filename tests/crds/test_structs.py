@@ -5,16 +5,16 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 from msgspec import inspect
-from phalanx.model.api import phalanx as wire
+from phalanx.model.api import pod_groups, queues
 
 from tests.crds.files import Document, schema
 
 PAIRS = [
-    ("PodGroup", "spec", wire.PodGroupSpec),
-    ("PodGroup", "status", wire.PodGroupStatus),
-    ("Queue", "spec", wire.QueueSpec),
-    ("Queue", "status", wire.QueueStatus),
-    ("Topology", "spec", wire.TopologySpec),
+    ("PodGroup", "spec", pod_groups.PodGroupSpec),
+    ("PodGroup", "status", pod_groups.PodGroupStatus),
+    ("Queue", "spec", queues.QueueSpec),
+    ("Queue", "status", queues.QueueStatus),
+    ("Topology", "spec", queues.TopologySpec),
 ]
 JSON_TYPES = {inspect.StrType: "string", inspect.IntType: "integer", inspect.BoolType: "boolean"}
 

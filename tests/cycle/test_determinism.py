@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
-from phalanx.model.gangs import Disruption
+from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId
 from phalanx.model.nodes import Taint
@@ -42,7 +42,7 @@ def busy() -> Scenario:
         scenario.gang(f"p{index}", 4, gpu=2, priority=index % 2, queue=queue, preferred="rack")
     scenario.queue("kept", guarantee={GPU: 5})
     for index in range(3):
-        stays = {"disruption": Disruption(preemptible=False), "start_by": scenario.now + index - 1}
+        stays = {"disruption": Disruption(preemptible=False), "start_by": scenario.now + (index - 1) * 1000}
         scenario.gang(f"stays{index}", 2, gpu=2, queue="kept", **stays)
     return scenario.gang("huge", 999, gpu=1).gang("lost", 1, queue="nowhere")
 

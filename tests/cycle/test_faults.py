@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig, ToleranceConfig
+from phalanx.model.api.pod_groups import Recovery, RecoveryMode
 from phalanx.model.decisions import CycleResult
-from phalanx.model.gangs import Recovery, RecoveryMode
 from phalanx.model.memory import Memory
 from phalanx.model.pods import Pod, PodFailure, PodPhase
 

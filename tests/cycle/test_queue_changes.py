@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
+from phalanx.model.api.pod_groups import Disruption, DisruptionMode
 from phalanx.model.conversion.queues import queue_tree
-from phalanx.model.gangs import Disruption, DisruptionMode
 from phalanx.model.names import QueueName
 from phalanx.model.pods import Requirement, Term
 from phalanx.model.queues import Flavor, Queue, QueueState

@@ -12,7 +12,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
-from phalanx.model.api.objects import PodGroup
+from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.memory import Memory
 from phalanx.model.snapshot import Level, Topology
 

@@ -1,7 +1,7 @@
 """The tree of racks, and the certificate in words."""
 
 import pytest
-from phalanx.model.api.phalanx import CertificateStatus
+from phalanx.model.api.pod_groups import CertificateStatus
 from phalanx_simulator.demos.fabric import NodeUse, Tree, certificate_in_words, legend, picture, racks_used
 
 ROLES = ["trainer", "sampler"]

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig, ToleranceConfig
 from phalanx.framework.nodes.health import reported_transitions, watch
 from phalanx.framework.plugin import Plugins
-from phalanx.model.gangs import Recovery, RecoveryMode
+from phalanx.model.api.pod_groups import Recovery, RecoveryMode
 from phalanx.model.memory import Memory, NodeRecord
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
@@ -53,7 +53,7 @@ def test_nodes_that_were_bad_before_or_join_bad_do_not_count() -> None:
 
 def test_nothing_is_evicted_while_it_is_open() -> None:
     scenario = cluster(5, 6, conditions={"Ready": "Unknown"})
-    wish = Recovery(on_node_loss=RecoveryMode.REPLACE, grace_ms=0)
+    wish = Recovery(on_node_loss=RecoveryMode.REPLACE, grace_period="0s")
     scenario.gang("lost", 1, gpu=8, on=("b-0",), recovery=wish)
     scenario.gang("torn", 1, min=2, gpu=8, on=("g-0",), started=False)
     first = step(scenario)

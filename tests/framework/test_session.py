@@ -5,7 +5,7 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit, Statement
 from phalanx.framework.states import GANG_TRANSITIONS, POD_TRANSITIONS, GangState, IllegalTransition, PodState
-from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import GPU_SHARE, device_name
 from phalanx.model.names import GangId, NodeName, QueueName

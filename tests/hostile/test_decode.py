@@ -11,7 +11,7 @@ from phalanx.limits import RETRY_AFTER_MAX_S
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.meta import Status, StatusDetails
-from phalanx.model.conversion.metadata import seconds
+from phalanx.model.api.values import seconds
 from phalanx.model.events import Applied, Deleted
 from phalanx.ports import Response
 

@@ -14,8 +14,7 @@ from phalanx.kube.bind_plan import PodGroupRef
 from phalanx.kube.binder import Binder
 from phalanx.kube.client import Client
 from phalanx.limits import BIND_ATTEMPTS_MAX
-from phalanx.model.certificates import Certificate
-from phalanx.model.decisions import Bind, Placement
+from phalanx.model.decisions import Bind, Certificate, Placement
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Device
 

@@ -12,8 +12,9 @@ from phalanx.kube.background_writer import BackgroundWriter, Bounds
 from phalanx.kube.client import Client, Patch
 from phalanx.kube.pace import RateLimiter
 from phalanx.kube.status import StatusWriter
-from phalanx.model.api.objects import PodGroup, Queue
-from phalanx.model.api.phalanx import Condition, Counts, PlacementStatus, PodGroupStatus, QueueStatus
+from phalanx.model.api.meta import Condition
+from phalanx.model.api.pod_groups import Counts, PlacementStatus, PodGroup, PodGroupStatus
+from phalanx.model.api.queues import Queue, QueueStatus
 from phalanx.model.names import PodUid, ShapeKey
 from phalanx.model.pods import Pod, PodShape, Scheduled
 

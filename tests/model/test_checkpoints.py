@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.cache.events import Applied
-from phalanx.model.api.meta import Annotations
-from phalanx.model.api.objects import PodGroup
-from phalanx.model.conversion.checkpoints import read_checkpoint
+from phalanx.model.api.pod_groups import PodGroup
+from phalanx.model.conversion.metadata import read_checkpoint
 from phalanx.model.names import ANNOTATION_LAST_CHECKPOINT
 
 from tests.cache.world import new_cache, take_snapshot
@@ -27,14 +26,14 @@ SECONDS = int(datetime(2026, 11, 1, 10, tzinfo=UTC).timestamp())
     ],
 )
 def test_a_time_is_read(text: str, expected: int) -> None:
-    assert read_checkpoint(Annotations(last_checkpoint=text)) == (expected, "")
+    assert read_checkpoint({ANNOTATION_LAST_CHECKPOINT: text}) == (expected, "")
 
 
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "2026-11-01", "2026-11-01T10:00:00", "1793527200", "x" * 9999]
 )
 def test_what_is_no_time_is_named_and_counts_for_nothing(text: str) -> None:
-    at, fault = read_checkpoint(Annotations(last_checkpoint=text))
+    at, fault = read_checkpoint({ANNOTATION_LAST_CHECKPOINT: text})
     assert at == 0
     assert fault.startswith(f"metadata.annotations[{ANNOTATION_LAST_CHECKPOINT}]: ")
     assert len(fault) < 300
@@ -42,7 +41,7 @@ def test_what_is_no_time_is_named_and_counts_for_nothing(text: str) -> None:
 
 @given(st.text())
 def test_nothing_that_is_written_there_breaks_anything(text: str) -> None:
-    at, fault = read_checkpoint(Annotations(last_checkpoint=text))
+    at, fault = read_checkpoint({ANNOTATION_LAST_CHECKPOINT: text})
     assert at >= 0
     assert not (at and fault)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from phalanx.model.api import core
+from phalanx.model.conversion.cluster_objects import PriorityLevel
 from phalanx.model.conversion.pods import read_pod
-from phalanx.model.conversion.priorities import PriorityLevel
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.pods import Controller, Pod, PodPhase, Scheduled
 from phalanx.model.reasons import Reason

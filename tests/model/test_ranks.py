@@ -1,7 +1,7 @@
 """Ranks from the labels of workload controllers."""
 
 import pytest
-from phalanx.model.conversion.ranks import read_rank
+from phalanx.model.conversion.metadata import read_rank
 
 JOB = "batch.kubernetes.io/job-completion-index"
 SET = "apps.kubernetes.io/pod-index"

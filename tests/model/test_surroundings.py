@@ -6,15 +6,22 @@ import msgspec
 import pytest
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
 from phalanx.model.api.meta import ObjectList, WatchEvent
-from phalanx.model.conversion.disruption_budgets import read_disruption_budget
+from phalanx.model.conversion.cluster_objects import (
+    PriorityLevel,
+    all_topologies,
+    binds_late,
+    read_claim,
+    read_disruption_budget,
+    read_priority_class,
+    read_topology,
+    read_volume,
+    resolve,
+    resolve_claim,
+)
 from phalanx.model.conversion.nodes import read_node
-from phalanx.model.conversion.priorities import PriorityLevel, read_priority_class, resolve
-from phalanx.model.conversion.topology import all_topologies, read_topology
-from phalanx.model.conversion.volumes import binds_late, read_claim, read_volume, resolve_claim
-from phalanx.model.disruption_budgets import DisruptionBudget
 from phalanx.model.nodes import Node, Taint
 from phalanx.model.pods import Requirement, Term
-from phalanx.model.snapshot import Level, VolumeClaim
+from phalanx.model.snapshot import DisruptionBudget, Level, VolumeClaim
 
 from tests.model.written import named, node, written
 

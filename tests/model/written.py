@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
-from phalanx.model.api import core, objects
+from phalanx.model.api import core, pod_groups
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.names import API_GROUP
 
@@ -68,11 +68,11 @@ def node(
     return written(core.Node, document)
 
 
-def pod_group(name: str = "g", *, uid: str = "", owner: str = "", **spec: Any) -> objects.PodGroup:
+def pod_group(name: str = "g", *, uid: str = "", owner: str = "", **spec: Any) -> pod_groups.PodGroup:
     """A PodGroup in namespace `team`."""
     owners = [{"kind": "Job", "name": f"job-{owner}", "uid": owner, "controller": True}] if owner else []
     meta = {"name": name, "namespace": "team", "uid": uid or f"uid-{name}", "ownerReferences": owners}
-    return written(objects.PodGroup, {"metadata": meta, "spec": {"minMember": 1, **spec}})
+    return written(pod_groups.PodGroup, {"metadata": meta, "spec": {"minMember": 1, **spec}})
 
 
 def named(kind: str, name: str, **rest: Any) -> Any:

@@ -1,7 +1,6 @@
 """Metrics show what was reported."""
 
-from phalanx.model.certificates import Certificate
-from phalanx.model.decisions import Bind, CycleResult, CycleStats, Placement, QueueReport
+from phalanx.model.decisions import Bind, Certificate, CycleResult, CycleStats, Placement, QueueReport
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.observe.metrics import Metrics

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.framework.config import PluginConfig, SchedulerConfig
-from phalanx.model.gangs import Disruption
+from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.memory import Memory, Nomination
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.queues import Flavor

@@ -8,16 +8,9 @@ import pytest
 from msgspec.structs import replace
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.limits import CAPACITY_HOLD_MS, PARTIAL_GANG_GRACE_MS
+from phalanx.model.api.pod_groups import Disruption, Recovery, RecoveryMode, Runtime, TopologyRequest
 from phalanx.model.conversion.shapes import shape_of_requests
-from phalanx.model.gangs import (
-    Disruption,
-    Recovery,
-    RecoveryMode,
-    RoleSpec,
-    Runtime,
-    SubgroupSpec,
-    TopologyRequest,
-)
+from phalanx.model.gangs import RoleSpec, SubgroupSpec
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
 from phalanx.model.pods import PodPhase, Requirement, Term
 from phalanx.model.queues import Backfill, Cell, Flavor, Ordering, QueueState
@@ -151,7 +144,7 @@ def test_topology_not_found() -> None:
     found = verdict(roomy().gang("g", 2, required="spine"))
     assert found.reason is Reason.TOPOLOGY_NOT_FOUND
     assert "zone, rack" in found.message
-    found = verdict(roomy().gang("g", 2, wish=TopologyRequest(topology="fabric", required="rack")))
+    found = verdict(roomy().gang("g", 2, wish=TopologyRequest(name="fabric", required="rack")))
     assert found.reason is Reason.TOPOLOGY_NOT_FOUND
     assert "fabric" in found.message
 
@@ -427,7 +420,7 @@ def test_cells_reserved() -> None:
 
 def test_would_delay_reservation() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8).queue("default", backfill=Backfill.EASY)
-    scenario.gang("run", 1, gpu=8, bound=1, runtime=Runtime(max_ms=60_000)).gang("big", 2, gpu=8)
+    scenario.gang("run", 1, gpu=8, bound=1, runtime=Runtime(max="1m")).gang("big", 2, gpu=8)
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.WOULD_DELAY_RESERVATION
     assert "to use it longer would delay gang team/big" in found.message

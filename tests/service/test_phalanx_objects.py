@@ -2,7 +2,8 @@
 
 from msgspec import convert
 from phalanx.cache.events import Applied, Deleted, Relisted
-from phalanx.model.api.objects import PodGroup, Queue
+from phalanx.model.api.pod_groups import PodGroup
+from phalanx.model.api.queues import Queue
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import DEFAULT_QUEUE, GangId
 from phalanx.service.own_objects import PhalanxObjects

@@ -8,7 +8,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Deleted
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
-from phalanx.model.api.node_topology import NodeResourceTopology
+from phalanx.model.api.core import NodeResourceTopology
 from phalanx.model.memory import Memory
 from phalanx.model.pods import Device
 from phalanx.model.snapshot import Level, Topology

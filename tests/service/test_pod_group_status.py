@@ -2,9 +2,8 @@
 
 import msgspec
 import pytest
-from phalanx.model.api.phalanx import Counts, PodGroupStatus, StartStatus
-from phalanx.model.certificates import Certificate
-from phalanx.model.decisions import Placement
+from phalanx.model.api.pod_groups import RESERVED, Counts, PodGroupSpec, PodGroupStatus, StartStatus
+from phalanx.model.decisions import Certificate, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict
 from phalanx.service.pod_group_status import GangReport, status_of, status_without_members
@@ -22,6 +21,7 @@ from tests.service.members import (
 )
 
 NOW_MS = 1_790_000_000_000
+RESERVING = PodGroupSpec(min_member=2, start_when=RESERVED)
 NOW = "2026-09-21T14:13:20Z"
 REFUSED = Verdict(
     gang=GANG,
@@ -162,7 +162,7 @@ def test_a_gang_that_begins_anew_has_not_started_for_the_next_leader_either() ->
 def test_a_gang_that_reserves_has_started_with_its_first_member() -> None:
     half = gang(RUNNING)
     assert status(half).started_at is None
-    reserving = msgspec.structs.replace(half, reserves=True)
+    reserving = msgspec.structs.replace(half, spec=RESERVING)
     started = status(reserving)
     [condition] = started.conditions
     assert (started.phase, started.started_at, condition.status) == ("Running", NOW, "True")
@@ -173,7 +173,7 @@ def test_a_gang_that_reserves_has_started_with_its_first_member() -> None:
 
 def test_it_tells_that_its_reservation_ended_until_its_members_have_come() -> None:
     ended = msgspec.structs.replace(REFUSED, reason=Reason.RESERVATION_EXPIRED)
-    reserving = msgspec.structs.replace(gang(RUNNING), reserves=True)
+    reserving = msgspec.structs.replace(gang(RUNNING), spec=RESERVING)
     told = status(reserving, GangReport(verdict=ended))
     [condition] = told.conditions
     assert (told.reason, told.message, condition.status) == ("ReservationExpired", ended.message, "True")

@@ -18,13 +18,12 @@ import msgspec
 from phalanx.cache.cache import Cache
 from phalanx.kube.decode import KindDecoder
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
-from phalanx.model.certificates import Certificate
-from phalanx.model.decisions import Bind, CycleResult, Placement
+from phalanx.model.decisions import Bind, Certificate, CycleResult, Placement
 from phalanx.model.events import Relisted
+from phalanx.model.gangs import MemberCount
 from phalanx.model.memory import GangComposition, Memory
 from phalanx.model.names import API_GROUP, GangId, NodeName, ShapeKey
 from phalanx.model.nodes import Node, NodeState
-from phalanx.model.parts import MemberCount
 from phalanx.model.pods import PodShape
 from phalanx.model.snapshot import Snapshot
 from phalanx.ports import OutcomeUnknown, RequestNotSent

@@ -1,9 +1,7 @@
 """S25 can fail, and does not when it only looks like it."""
 
-from phalanx.model.certificates import Certificate
-from phalanx.model.decisions import Bind, CycleResult, Placement
-from phalanx.model.memory import Memory, Nomination
-from phalanx.model.moves import Move
+from phalanx.model.decisions import Bind, Certificate, CycleResult, Placement
+from phalanx.model.memory import Memory, Move, Nomination
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import GPU
 from phalanx_simulator.invariants.held_capacity import HeldCapacityIsRespected

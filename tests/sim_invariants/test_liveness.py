@@ -4,10 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from phalanx.model.certificates import Certificate
-from phalanx.model.decisions import CycleResult, Evict, EvictionReason, Placement
-from phalanx.model.memory import GangComposition, Memory, Nomination
-from phalanx.model.moves import Move
+from phalanx.model.decisions import Certificate, CycleResult, Evict, EvictionReason, Placement
+from phalanx.model.memory import GangComposition, Memory, Move, Nomination
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.resources import GPU
 from phalanx_simulator.embedded.manifests import gang, node, pod, pod_group, priority_class, queue

@@ -5,10 +5,9 @@ from typing import Final
 
 import pytest
 from msgspec.structs import replace
+from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.decisions import CycleResult, Evict, EvictionReason, QueueReport
-from phalanx.model.gangs import Disruption
-from phalanx.model.memory import Memory, Nomination
-from phalanx.model.moves import Move
+from phalanx.model.memory import Memory, Move, Nomination
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import PodPhase
 from phalanx.model.resources import GPU

@@ -2,8 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from phalanx.model.certificates import Certificate
-from phalanx.model.decisions import Bind, CycleResult, Placement
+from phalanx.model.decisions import Bind, Certificate, CycleResult, Placement
 from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.names import NodeName
 from phalanx_simulator.invariants.gangs import SubgroupsInOneDomain

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
-from phalanx.model.quantities import request_amount
-from phalanx.model.resources import CPU
+from phalanx.model.resources import CPU, request_amount
 
 from bench.harness.dialects import pod_group, with_scheduler
 from bench.harness.gangs import LEVELS, Gang, Manifest, role_of

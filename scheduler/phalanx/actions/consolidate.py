@@ -36,8 +36,7 @@ from phalanx.framework.statement import total_requests
 from phalanx.limits import MOVE_DETERMINISTIC_LIMIT
 from phalanx.model.decisions import EvictionReason, Nominate
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.memory import Nomination
-from phalanx.model.moves import Move, MovedGang, MovePlan
+from phalanx.model.memory import Move, MovedGang, MovePlan, Nomination
 from phalanx.model.names import GangId, NodeName, ShapeKey
 from phalanx.model.reasons import Evidence, Reason, Verdict
 

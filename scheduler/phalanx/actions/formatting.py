@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from phalanx.actions.nodes.resource_projection import PIECES, is_place
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, is_device
 from phalanx.model.numa import is_numa_resource
-from phalanx.model.quantities import format_amount, format_bytes
-from phalanx.model.resources import PODS, Resources
+from phalanx.model.resources import PODS, Resources, format_amount, format_bytes
 
 
 def amount(resource: str, number: int) -> str:

@@ -14,8 +14,9 @@ from msgspec import Struct
 from phalanx.actions import formatting
 from phalanx.actions.preemption.member_losses import MemberLoss, MemberLosses
 from phalanx.framework.session import Session
+from phalanx.model.api.pod_groups import RecoveryMode
 from phalanx.model.decisions import EvictionReason
-from phalanx.model.gangs import Gang, RecoveryMode
+from phalanx.model.gangs import Gang
 from phalanx.model.memory import LossKind
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod

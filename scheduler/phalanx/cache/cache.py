@@ -8,16 +8,14 @@ the same objects always give the same snapshot.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from phalanx.cache.changes import ChangeLog
-from phalanx.cache.claims import ClaimTables
-from phalanx.cache.cluster_objects import ClusterObjects
-from phalanx.cache.events import Applied, Assumed, Changes, Deleted, Event, Relisted
-from phalanx.cache.foreign import ForeignUsage
+from phalanx.cache.cluster_objects import ClaimTables, ClusterObjects
+from phalanx.cache.events import Applied, Assumed, ChangeLog, Changes, Deleted, Event, Relisted
 from phalanx.cache.gangs import GangTable
 from phalanx.cache.nodes import NodeTable
 from phalanx.cache.placed_pods import PlacedPodIndex
 from phalanx.cache.pods import PodTable
 from phalanx.cache.table import ObjectStore, key_of, relist
+from phalanx.cache.usage import ForeignUsage
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Memory
@@ -35,16 +33,29 @@ class Cache:
     Kinds that no decision looks at (leases) are accepted and not kept.
     """
 
-    def __init__(self, *, scheduler_name: str) -> None:
+    def __init__(
+        self,
+        *,
+        scheduler_name: str,
+        pod_annotations: Iterable[str] = (),
+        node_annotations: Iterable[str] = (),
+    ) -> None:
+        """`pod_annotations`, `node_annotations`: keys of the annotations to keep; all others are dropped."""
         self._version = 0
-        self._nodes = NodeTable()
+        self._pod_annotations = tuple(sorted(set(pod_annotations)))
+        self._node_annotations = tuple(sorted(set(node_annotations)))
+        self._nodes = NodeTable(annotation_keys=self._node_annotations)
         self._gangs = GangTable(scheduler_name=scheduler_name)
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
         self._claims = ClaimTables()
         self._surroundings = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed, class_changed=self._class_changed
         )
-        self._pods = PodTable(changed=self._pod_changed, classes=self._surroundings.classes.by_name)
+        self._pods = PodTable(
+            changed=self._pod_changed,
+            classes=self._surroundings.classes.by_name,
+            annotation_keys=self._pod_annotations,
+        )
         self._standing = PlacedPodIndex(scheduler_name=scheduler_name, pods=self._pods.values)
         self._kinds: Mapping[str, ObjectStore[Any]] = {
             "Pod": self._pods,
@@ -145,6 +156,8 @@ class Cache:
             memory=memory,
             pod_affinity_terms=pod_affinity_terms,
             placed_pods=placed_pods,
+            pod_annotations=self._pod_annotations,
+            node_annotations=self._node_annotations,
             disruption_budgets=self._surroundings.disruption_budgets(),
         )
 

@@ -4,18 +4,29 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from phalanx.cache.changes import ChangeLog
+from phalanx.cache.events import ChangeLog
 from phalanx.cache.table import Key, Table
-from phalanx.model.api import core, objects
-from phalanx.model.conversion.disruption_budgets import read_disruption_budget
-from phalanx.model.conversion.priorities import PriorityLevel, read_priority_class
+from phalanx.model.api import core
+from phalanx.model.api.queues import Queue as ApiQueue
+from phalanx.model.api.queues import Topology as ApiTopology
+from phalanx.model.conversion.cluster_objects import (
+    ClaimSource,
+    PriorityLevel,
+    VolumeSource,
+    all_topologies,
+    binds_late,
+    read_claim,
+    read_disruption_budget,
+    read_priority_class,
+    read_topology,
+    read_volume,
+    resolve_claim,
+)
 from phalanx.model.conversion.queues import queue_tree, read_queue
-from phalanx.model.conversion.topology import all_topologies, read_topology
-from phalanx.model.disruption_budgets import DisruptionBudget
 from phalanx.model.names import LABEL_QUEUE, QueueName
 from phalanx.model.nodes import Node
 from phalanx.model.queues import Queue
-from phalanx.model.snapshot import Topology
+from phalanx.model.snapshot import DisruptionBudget, Topology, VolumeClaim
 
 Labels = Mapping[str, str]
 Named = Callable[[str, ChangeLog], None]
@@ -27,8 +38,8 @@ class ClusterObjects:
     def __init__(self, *, namespace_changed: Named, class_changed: Named) -> None:
         self._namespace_changed = namespace_changed
         self._class_changed = class_changed
-        self.queues: Table[objects.Queue, Queue] = Table(read=read_queue, changed=_on_queue)
-        self.topologies: Table[objects.Topology, Topology] = Table(read=read_topology, changed=_may_fit_more)
+        self.queues: Table[ApiQueue, Queue] = Table(read=read_queue, changed=_on_queue)
+        self.topologies: Table[ApiTopology, Topology] = Table(read=read_topology, changed=_may_fit_more)
         self.namespaces: Table[core.Namespace, Labels] = Table(read=_labels, changed=self._on_namespace)
         self.classes: Table[core.PriorityClass, PriorityLevel] = Table(
             read=read_priority_class, changed=self._on_class
@@ -97,3 +108,72 @@ def _on_queue(key: Key, old: Queue | None, new: Queue | None, log: ChangeLog) ->
 def _may_fit_more(_key: Key, _old: object, _new: object, log: ChangeLog) -> None:
     """A limit may be higher, a domain wider: whoever was refused is tried again."""
     log.grew()
+
+
+class ClaimTables:
+    """The three kinds, and what each claim means now."""
+
+    def __init__(self) -> None:
+        self.claims: Table[core.PersistentVolumeClaim, ClaimSource] = Table(
+            read=read_claim, changed=self._claim_changed
+        )
+        self.volumes: Table[core.PersistentVolume, VolumeSource] = Table(
+            read=read_volume, changed=self._volume_changed
+        )
+        self.classes: Table[core.StorageClass, bool] = Table(read=binds_late, changed=self._class_changed)
+        self._by_volume: dict[str, dict[Key, None]] = {}
+        self._resolved: dict[Key, VolumeClaim] = {}
+        self._view: Mapping[str, VolumeClaim] | None = None
+
+    def view(self) -> Mapping[str, VolumeClaim]:
+        """All claims by "namespace/name", sorted; the same mapping until something changes."""
+        if self._view is None:
+            self._view = {"/".join(key): self._resolved[key] for key in sorted(self._resolved)}
+        return self._view
+
+    def _claim_changed(
+        self, key: Key, old: ClaimSource | None, new: ClaimSource | None, log: ChangeLog
+    ) -> None:
+        if old is not None:
+            users = self._by_volume[old.volume]
+            del users[key]
+            if not users:
+                del self._by_volume[old.volume]
+        if new is not None:
+            self._by_volume.setdefault(new.volume, {})[key] = None
+        self._resolve(key, log)
+
+    def _volume_changed(
+        self, key: Key, _old: VolumeSource | None, _new: VolumeSource | None, log: ChangeLog
+    ) -> None:
+        for claim in self._by_volume.get(key[1], ()):
+            self._resolve(claim, log)
+
+    def _class_changed(self, _key: Key, _old: bool | None, _new: bool | None, log: ChangeLog) -> None:
+        """Only claims without a volume look at their class."""
+        for claim in self._by_volume.get("", ()):
+            self._resolve(claim, log)
+
+    def _resolve(self, key: Key, log: ChangeLog) -> None:
+        source = self.claims.get(key)
+        if source is None:
+            self._resolved.pop(key, None)
+            self._view = None
+            return
+        resolved = resolve_claim(
+            source, volume=self.volumes.get(("", source.volume)), binds_late=self._binds_late(source)
+        )
+        if self._resolved.get(key) != resolved:
+            self._resolved[key] = resolved
+            self._view = None
+            log.grew()
+
+    def _binds_late(self, source: ClaimSource) -> bool:
+        return self.classes.get(("", source.storage_class)) or False
+
+    def check(self) -> None:
+        """Assert that nothing is kept for claims that are gone."""
+        keys = set(self.claims.keys())
+        assert self._resolved.keys() == keys, "a deleted claim left something behind"
+        assert {key for users in self._by_volume.values() for key in users} == keys
+        assert all(self._by_volume.values()), "an empty entry by volume"

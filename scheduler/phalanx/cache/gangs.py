@@ -6,14 +6,13 @@ from typing import Final
 
 from msgspec import structs
 
-from phalanx.cache.changes import ChangeLog
-from phalanx.cache.queue_usage import QueueUsage
+from phalanx.cache.events import ChangeLog
 from phalanx.cache.table import Key, Table
-from phalanx.model.api.objects import PodGroup as WirePodGroup
+from phalanx.cache.usage import QueueUsage
+from phalanx.model.api.pod_groups import PodGroup as WirePodGroup
+from phalanx.model.conversion.cluster_objects import PriorityLevel
 from phalanx.model.conversion.gangs import GangContext, read_gangs
-from phalanx.model.conversion.membership import GangKey, gang_id, gang_key
-from phalanx.model.conversion.pod_groups import PodGroup, read_pod_group
-from phalanx.model.conversion.priorities import PriorityLevel
+from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, gang_key, read_pod_group
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
@@ -107,7 +106,7 @@ class GangTable:
         if key.kind is GangKind.LABEL:
             return count < (new.min_member or 1)
         group = self._group(key)
-        return group is None or not (group.started or group.reserves or count >= group.min_member)
+        return group is None or not (group.started or group.spec.reserves or count >= group.min_member)
 
     def _kept_under(self, pod: Pod | None, key: GangKey | None) -> GangKey | None:
         if pod is None or key is None:
@@ -219,12 +218,12 @@ class GangTable:
 
 
 def _queue_of(group: PodGroup | None) -> str | None:
-    return group.queue if group is not None else None
+    return group.spec.queue or None if group is not None else None
 
 
 def _worth(group: PodGroup | None) -> object:
     """By what it is decided whether its pods may be evicted for others, and which guarantee they count on."""
-    return (group.priority_class, group.disruption) if group is not None else None
+    return (group.priority_class, group.spec.disruption) if group is not None else None
 
 
 def _moved_what_it_holds(old: Pod, new: Pod, changes_gang: bool) -> bool:

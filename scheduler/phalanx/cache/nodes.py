@@ -10,11 +10,11 @@ from typing import Any, Final
 from msgspec import structs
 from msgspec.msgpack import Encoder
 
-from phalanx.cache.changes import ChangeLog
+from phalanx.cache.events import ChangeLog
 from phalanx.cache.table import Key, Table
 from phalanx.cache.usage import Ledger
 from phalanx.model.api import core
-from phalanx.model.api.node_topology import NodeResourceTopology
+from phalanx.model.api.core import NodeResourceTopology
 from phalanx.model.conversion.nodes import read_node
 from phalanx.model.conversion.numa import NumaReport, read_zones
 from phalanx.model.gpu_shares import pod_usage
@@ -29,8 +29,9 @@ _encode: Final = Encoder().encode
 class NodeTable:
     """All nodes with their usage; a node state is made anew only when its node or its usage changed."""
 
-    def __init__(self) -> None:
-        self._nodes: Table[core.Node, Node] = Table(read=read_node, changed=self._changed)
+    def __init__(self, *, annotation_keys: tuple[str, ...] = ()) -> None:
+        self._annotation_keys = annotation_keys
+        self._nodes: Table[core.Node, Node] = Table(read=self._read, changed=self._changed)
         self.zones: Table[NodeResourceTopology, NumaReport] = Table(
             read=read_zones, changed=self._zones_changed
         )
@@ -45,7 +46,7 @@ class NodeTable:
     def apply(self, written: core.Node, log: ChangeLog) -> None:
         """A node was added or modified. Most modifications are heartbeats: they end here."""
         key = ("", written.metadata.name)
-        relevant = _encode(_what_matters(written))
+        relevant = _encode(_relevant_fields(written, self._annotation_keys))
         if self._written.get(key) != relevant:
             self._written[key] = relevant
             self._nodes.apply(written, log)
@@ -127,6 +128,9 @@ class NodeTable:
         """The nodes alone, by name; the same mapping until one of them, not its usage, changes."""
         return self._nodes.by_name()
 
+    def _read(self, written: core.Node) -> Node:
+        return read_node(written, self._annotation_keys)
+
     def _refresh(self, name: NodeName) -> None:
         node = self._nodes.get(("", name))
         if node is None:
@@ -150,7 +154,7 @@ class NodeTable:
         assert self.view().keys() == {key[1] for key in self._nodes.keys()}  # noqa: SIM118
 
 
-def _what_matters(written: core.Node) -> tuple[Any, ...]:
+def _relevant_fields(written: core.Node, annotation_keys: tuple[str, ...]) -> tuple[Any, ...]:
     """Everything of a node that `read_node` looks at."""
     meta, status = written.metadata, written.status
     return (
@@ -159,6 +163,7 @@ def _what_matters(written: core.Node) -> tuple[Any, ...]:
         written.spec,
         status.allocatable or status.capacity,
         status.conditions,
+        [meta.annotations.get(key) for key in annotation_keys],
     )
 
 
@@ -189,6 +194,7 @@ def _only_took_away(old: Node, new: Node) -> bool:
     """Whether a pod that did not fit on the node before certainly does not fit now."""
     return (
         old.labels == new.labels
+        and old.annotations == new.annotations
         and old.unschedulable <= new.unschedulable
         and all(taint in new.taints for taint in old.taints)
         and all(amount <= old.allocatable.get(name, 0) for name, amount in new.allocatable.items())

@@ -7,8 +7,8 @@ labels that differ from pod to pod cost nothing until a term looks at one.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from phalanx.cache.changes import ChangeLog
-from phalanx.model.conversion.affinity_terms import keys_of
+from phalanx.cache.events import ChangeLog
+from phalanx.model.conversion.selectors import keys_of
 from phalanx.model.names import NodeName
 from phalanx.model.pods import AffinityTerms, Pod
 from phalanx.model.selectors import affinity_term_matches, required_label_pairs

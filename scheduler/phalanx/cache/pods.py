@@ -5,12 +5,11 @@ from typing import Final
 
 from msgspec import structs
 
-from phalanx.cache.changes import ChangeLog
-from phalanx.cache.events import Assumed, Forgotten
+from phalanx.cache.events import Assumed, ChangeLog, Forgotten
 from phalanx.cache.table import Key
 from phalanx.model.api import core
+from phalanx.model.conversion.cluster_objects import PriorityLevel
 from phalanx.model.conversion.pods import read_pod
-from phalanx.model.conversion.priorities import PriorityLevel
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.names import PodUid
 from phalanx.model.pods import BindBackoff, Pod
@@ -30,7 +29,9 @@ class PodTable:
         *,
         changed: Callable[[Pod | None, Pod | None, ChangeLog], None],
         classes: Callable[[], Mapping[str, PriorityLevel]],
+        annotation_keys: tuple[str, ...] = (),
     ) -> None:
+        self._annotation_keys = annotation_keys
         self._changed = changed
         self._classes = classes
         self._shapes = ShapeCache()
@@ -45,7 +46,7 @@ class PodTable:
 
     def apply(self, written: core.Pod, log: ChangeLog) -> None:
         """A pod was added or modified. A version older than the one known is a late echo and is ignored."""
-        pod = read_pod(written, shapes=self._shapes, classes=self._classes())
+        pod = self._read(written)
         key = (pod.namespace, pod.name)
         if self._is_late(key, written.metadata.resource_version):
             return
@@ -88,7 +89,15 @@ class PodTable:
     def classes_changed(self, log: ChangeLog) -> None:
         """Read again the pods whose priority no API server has filled in."""
         for written in tuple(self._without_priority.values()):
-            self._put(read_pod(written, shapes=self._shapes, classes=self._classes()), log)
+            self._put(self._read(written), log)
+
+    def _read(self, written: core.Pod) -> Pod:
+        return read_pod(
+            written,
+            shapes=self._shapes,
+            classes=self._classes(),
+            annotation_keys=self._annotation_keys,
+        )
 
     def _make_way(self, key: Key, uid: PodUid, log: ChangeLog) -> None:
         """A name has one pod and a UID one name: the newer word counts."""

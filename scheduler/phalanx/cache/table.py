@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
-from phalanx.cache.changes import ChangeLog
-from phalanx.cache.events import Relisted
+from phalanx.cache.events import ChangeLog, Relisted
 from phalanx.model.api.kinds import KINDS, KubeObject
 from phalanx.model.conversion.metadata import identity
 

@@ -1,10 +1,15 @@
 """What is used per key, kept by adding and removing; it can be recomputed from what was added."""
 
-from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Generic, TypeVar
 
 from phalanx.limits import AMOUNT_MAX
-from phalanx.model.resources import NONE, Resources
+from phalanx.model.conversion.pod_groups import GangKey, gang_key
+from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.gpu_shares import pod_usage
+from phalanx.model.names import NodeName, QueueName, ShapeKey
+from phalanx.model.pods import Pod
+from phalanx.model.resources import NONE, Resources, scale
 
 K = TypeVar("K", bound=str)
 
@@ -66,3 +71,124 @@ def _shown(amounts: Resources) -> Resources:
     if max(amounts.values(), default=0) <= AMOUNT_MAX:
         return amounts
     return {name: min(amount, AMOUNT_MAX) for name, amount in amounts.items()}
+
+
+Held = dict[tuple[QueueName, NodeName, ShapeKey], tuple[int, Resources]]
+"""How many pods of one shape are on a node for a queue, and what one of them requests."""
+
+
+class QueueUsage:
+    """A ledger per queue. Only members that name our scheduler count: others are foreign pods of the node."""
+
+    def __init__(self, *, scheduler_name: str) -> None:
+        self._scheduler_name = scheduler_name
+        self._ledgers: dict[QueueName, Ledger[NodeName]] = {}
+        self._views: dict[QueueName, Mapping[NodeName, Resources]] = {}
+        self._held: dict[GangKey, Held] = {}
+
+    def replace(self, key: GangKey, gangs: Iterable[Gang]) -> None:
+        """Count what the gangs of this key hold now, in place of what they held before."""
+        before = self._held.pop(key, {})
+        held = self._count(gangs)
+        if held:
+            self._held[key] = held
+        for (queue, node, shape), (count, requests) in before.items():
+            if held.get((queue, node, shape)) != (count, requests):
+                self._remove(queue, node, scale(requests, count))
+        for (queue, node, shape), (count, requests) in held.items():
+            if before.get((queue, node, shape)) != (count, requests):
+                self._add(queue, node, scale(requests, count))
+
+    def view(self) -> Mapping[QueueName, Mapping[NodeName, Resources]]:
+        """Per queue and node, sorted; queues that use nothing are not there."""
+        for queue, ledger in self._ledgers.items():
+            if queue not in self._views:
+                self._views[queue] = ledger.view()
+        return {queue: self._views[queue] for queue in sorted(self._ledgers)}
+
+    def _count(self, gangs: Iterable[Gang]) -> Held:
+        held: Held = {}
+        for gang in gangs:
+            for pod in gang.members:
+                if pod.node is not None and pod.scheduler_name == self._scheduler_name and pod.holds_node:
+                    at = (gang.queue, pod.node, pod.shape.key)
+                    count, requests = held.get(at, (0, pod.shape.requests))
+                    held[at] = (count + 1, requests)
+        return held
+
+    def _add(self, queue: QueueName, node: NodeName, amounts: Resources) -> None:
+        self._ledgers.setdefault(queue, Ledger()).add(node, amounts)
+        self._views.pop(queue, None)
+
+    def _remove(self, queue: QueueName, node: NodeName, amounts: Resources) -> None:
+        self._ledgers[queue].remove(node, amounts)
+        self._views.pop(queue, None)
+        if not self._ledgers[queue]:
+            del self._ledgers[queue]
+
+
+OF_NODES: Final = ("DaemonSet", "Node")
+"""Controllers whose pods stay as long as their node does."""
+
+
+class ForeignUsage:
+    """A ledger per owner: a controller, or a pod without one. Pods in a group are left to the gangs."""
+
+    def __init__(self, *, scheduler_name: str) -> None:
+        self._scheduler_name = scheduler_name
+        self._ledgers: dict[str, Ledger[NodeName]] = {}
+        self._views: dict[str, Mapping[NodeName, Resources]] = {}
+        self._view: Mapping[str, Mapping[NodeName, Resources]] | None = {}
+
+    def replace(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod came, changed or went."""
+        before, after = self._held(old), self._held(new)
+        if before == after:
+            return
+        if before is not None:
+            owner, node, amounts = before
+            self._ledgers[owner].remove(node, amounts)
+            if not self._ledgers[owner]:
+                del self._ledgers[owner]
+            self._forget_view(owner)
+        if after is not None:
+            owner, node, amounts = after
+            self._ledgers.setdefault(owner, Ledger()).add(node, amounts)
+            self._forget_view(owner)
+
+    def view(self) -> Mapping[str, Mapping[NodeName, Resources]]:
+        """Per owner and node, sorted; the same mapping until something changes."""
+        if self._view is None:
+            for owner, ledger in self._ledgers.items():
+                if owner not in self._views:
+                    self._views[owner] = ledger.view()
+            self._view = {owner: self._views[owner] for owner in sorted(self._ledgers)}
+        return self._view
+
+    def check(self, pods: Iterable[Pod]) -> None:
+        """Assert that it is what these pods, all there are, use."""
+        recomputed = ForeignUsage(scheduler_name=self._scheduler_name)
+        for pod in pods:
+            recomputed.replace(None, pod)
+        assert recomputed.view() == self.view(), "foreign work differs from the sum of its pods"
+
+    def _forget_view(self, owner: str) -> None:
+        self._views.pop(owner, None)
+        self._view = None
+
+    def _held(self, pod: Pod | None) -> tuple[str, NodeName, Resources] | None:
+        if (
+            pod is None
+            or pod.node is None
+            or not pod.holds_node
+            or pod.scheduler_name == self._scheduler_name
+        ):
+            return None
+        if gang_key(pod).kind is not GangKind.POD:
+            return None
+        made_by = pod.controller
+        if made_by is None:
+            return f"pod {pod}", pod.node, pod_usage(pod)
+        if made_by.kind in OF_NODES:
+            return None
+        return f"{made_by.kind} {pod.namespace}/{made_by.name}", pod.node, pod_usage(pod)

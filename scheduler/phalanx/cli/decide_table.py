@@ -8,8 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from phalanx.limits import SHOWN_NODES
-from phalanx.model.certificates import Certificate
-from phalanx.model.decisions import CycleResult, Placement
+from phalanx.model.decisions import Certificate, CycleResult, Placement
 from phalanx.model.reasons import Verdict
 
 

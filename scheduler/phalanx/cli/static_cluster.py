@@ -11,12 +11,12 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import DECIDE_CYCLES_MAX
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KubeObject
-from phalanx.model.api.meta import Annotations
 from phalanx.model.decisions import Bind, CycleResult, Evict
 from phalanx.model.events import Applied, Deleted
+from phalanx.model.gpu_shares import device_annotations
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
-from phalanx.model.pods import Device, PodPhase
+from phalanx.model.pods import PodPhase
 from phalanx.model.snapshot import Snapshot
 
 
@@ -60,7 +60,9 @@ class StaticCluster:
     def _run(self, bind: Bind) -> None:
         pod = self._pods[bind.pod]
         spec = replace(pod.spec, node_name=bind.node)
-        metadata = replace(pod.metadata, annotations=_with_device(pod.metadata.annotations, bind.device))
+        metadata = replace(
+            pod.metadata, annotations={**pod.metadata.annotations, **device_annotations(bind.device)}
+        )
         status = replace(pod.status, phase=str(PodPhase.RUNNING))
         running = replace(pod, metadata=metadata, spec=spec, status=status)
         self._pods[bind.pod] = running
@@ -69,12 +71,6 @@ class StaticCluster:
     def _delete(self, evict: Evict) -> None:
         del self._pods[evict.pod]
         self._cache.apply(Deleted(kind="Pod", namespace=evict.namespace, name=evict.name, uid=evict.pod))
-
-
-def _with_device(annotations: Annotations, device: Device | None) -> Annotations:
-    if device is None:
-        return annotations
-    return replace(annotations, gpu_index=str(device.index), gpu_taken=str(device.taken))
 
 
 def run_until_stable(cluster: StaticCluster, config: SchedulerConfig) -> tuple[tuple[CycleResult, ...], bool]:

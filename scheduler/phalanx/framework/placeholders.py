@@ -12,14 +12,15 @@ from itertools import islice
 from phalanx.limits import PLACEHOLDERS_MAX
 from phalanx.model.gangs import (
     Gang,
+    MemberCount,
     ancestor_chains,
     complete_subgroups,
+    kind_of,
     missing_by_role,
     missing_by_subgroup,
     outer_subgroups,
 )
 from phalanx.model.names import PodUid
-from phalanx.model.parts import MemberCount, kind_of
 from phalanx.model.pods import Pod, plain
 
 Wish = tuple[str, str]

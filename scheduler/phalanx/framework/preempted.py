@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from phalanx.model.api.pod_groups import DisruptionMode
 from phalanx.model.decisions import EvictionReason
-from phalanx.model.gangs import DisruptionMode, Gang
+from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
 
@@ -30,7 +31,7 @@ def is_told(pod: Pod) -> bool:
 def stays_whole(gang: Gang) -> bool:
     """Whether enough of its members are not told that they go."""
     stay = [pod for pod in gang.members if pod.counts_for_gang and not is_told(pod)]
-    return gang.disruption.mode is DisruptionMode.SINGLE or gang.minimum.is_reached(stay)
+    return gang.disruption.eviction_mode is DisruptionMode.SINGLE or gang.minimum.is_reached(stay)
 
 
 def _is_told(gang: Gang, scheduler_name: str) -> bool:

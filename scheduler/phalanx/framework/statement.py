@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
-from phalanx.model.certificates import Certificate
-from phalanx.model.decisions import Bind, Evict, EvictionReason, Placement
+from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import (
     NO_DEVICES,

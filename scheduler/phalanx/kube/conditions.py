@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from phalanx.model.api.phalanx import Condition
+from phalanx.model.api.meta import Condition
 
 
 def merged(seen: Iterable[Condition], ours: Iterable[Condition]) -> tuple[Condition, ...]:

@@ -9,13 +9,13 @@ from phalanx.kube.errors import ApiError, error_of_status
 from phalanx.kube.mend import decode_leniently
 from phalanx.model.api.kinds import Kind, KubeObject
 from phalanx.model.api.meta import (
+    ApiStruct,
     BookmarkObject,
     ListMeta,
     ObjectList,
     Status,
     WatchEvent,
     WatchEventType,
-    Wire,
 )
 from phalanx.model.events import Applied, Deleted
 
@@ -60,7 +60,7 @@ class Unreadable(Struct, frozen=True):
 WatchLine = ObjectEvent | Bookmark | WatchFailed | Unreadable
 
 
-class Name(Wire, frozen=True):
+class Name(ApiStruct, frozen=True):
     """Which object, at which version."""
 
     name: str = ""
@@ -69,7 +69,7 @@ class Name(Wire, frozen=True):
     resource_version: str = ""
 
 
-class PartialObject(Wire, frozen=True):
+class PartialObject(ApiStruct, frozen=True):
     """Any object, as far as it takes to name it."""
 
     metadata: Name = Name()
@@ -83,20 +83,20 @@ class Page(Struct, frozen=True):
     version: str
 
 
-class _RawList(Wire, frozen=True):
+class _RawList(ApiStruct, frozen=True):
     metadata: ListMeta = ListMeta()
     items: list[msgspec.Raw] | None = None
 
 
-class _ErrorEvent(Wire, frozen=True):
+class _ErrorEvent(ApiStruct, frozen=True):
     object: Status
 
 
-class _BookmarkEvent(Wire, frozen=True):
+class _BookmarkEvent(ApiStruct, frozen=True):
     object: BookmarkObject
 
 
-class _NamedEvent(Wire, frozen=True):
+class _NamedEvent(ApiStruct, frozen=True):
     object: PartialObject
 
 

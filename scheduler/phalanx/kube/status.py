@@ -24,8 +24,8 @@ from phalanx.kube.timestamps import format_time
 from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES, STATUS_ECHO_S, STATUS_SENT_KEPT
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.meta import ObjectMeta
-from phalanx.model.api.objects import PodGroup, Queue
-from phalanx.model.api.phalanx import PodGroupStatus, QueueStatus
+from phalanx.model.api.pod_groups import PodGroup, PodGroupStatus
+from phalanx.model.api.queues import Queue, QueueStatus
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, Scheduled
 

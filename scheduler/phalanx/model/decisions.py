@@ -1,17 +1,30 @@
-"""What a cycle wants done. Every decision carries the cycle that took it and the cause."""
+"""How good a placement is: the objective reached, the bound proven, and who proved it."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
 
-from phalanx.model.certificates import Certificate
-from phalanx.model.memory import Memory
-from phalanx.model.moves import MovePlan
+from phalanx.model.memory import Memory, MovePlan
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Device
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Objection, Verdict
+
+
+class Certificate(Struct, frozen=True):
+    """Objective and bound per term of a lexicographic objective, in the order of `terms`; smaller is better.
+
+    `proven` only when the objective of the placement that was split onto nodes and checked equals the bound.
+    `by` names the backend that gave the bound; `fingerprint` identifies the problem that was solved.
+    """
+
+    terms: tuple[str, ...]
+    objective: tuple[int, ...]
+    bound: tuple[int, ...]
+    proven: bool
+    by: str
+    fingerprint: str = ""
 
 
 class Bind(Struct, frozen=True, gc=False):

@@ -1,15 +1,48 @@
-"""A gang: the pods that start together or not at all."""
+"""What a set of members consists of, when pods of one kind are counted instead of listed."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from functools import cached_property
+from typing import Final
 
 from msgspec import Struct
 
-from phalanx.model.names import GangId, NodeName, QueueName
-from phalanx.model.parts import MemberCount, count_members
-from phalanx.model.pods import Pod, PodPhase, PodShape
+from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, Recovery, Runtime, TopologyRequest
+from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey
+from phalanx.model.pods import Pod, PodPhase, PodShape, plain
 from phalanx.model.reasons import Objection
+
+Kind = tuple[str, str, ShapeKey]
+"""Role, subgroup and shape: what makes two members alike."""
+
+
+class MemberCount(Struct, frozen=True):
+    """So many members of one role, subgroup and shape."""
+
+    role: str
+    shape: PodShape
+    count: int
+    subgroup: str = ""
+
+
+def kind_of(pod: Pod) -> Kind:
+    """The kind of a member, whatever company it asks for."""
+    return (pod.role, pod.subgroup, plain(pod.shape).key)
+
+
+def count_members(pods: Iterable[Pod]) -> tuple[MemberCount, ...]:
+    """What these members consist of, in the order of their kinds."""
+    shapes: dict[Kind, PodShape] = {}
+    counts: Counter[Kind] = Counter()
+    for pod in pods:
+        kind = kind_of(pod)
+        counts[kind] += 1
+        shapes[kind] = plain(pod.shape)
+    return tuple(
+        MemberCount(role=kind[0], subgroup=kind[1], shape=shapes[kind], count=counts[kind])
+        for kind in sorted(counts)
+    )
 
 
 class GangKind(StrEnum):
@@ -18,14 +51,6 @@ class GangKind(StrEnum):
     POD_GROUP = "PodGroup"
     LABEL = "Label"
     POD = "Pod"
-
-
-class TopologyRequest(Struct, frozen=True):
-    """Levels by name. `required`: all members in one domain of it. `preferred`: fewest domains down to it."""
-
-    topology: str = ""
-    required: str | None = None
-    preferred: str | None = None
 
 
 class RoleSpec(Struct, frozen=True):
@@ -88,46 +113,10 @@ class Minimum(Struct, frozen=True):
         return len(counted) >= self.members and not missing_by_role(counted, self.roles)
 
 
-class RecoveryMode(StrEnum):
-    """What happens to a started gang that loses members.
-
-    REPLACE: members on lost nodes are evicted, so that they are made anew. RESTART: the whole gang is. WAIT:
-    nobody is evicted. In any case what is made anew is placed beside the members that stay.
-    """
-
-    REPLACE = "Replace"
-    RESTART = "Restart"
-    WAIT = "Wait"
-
-
-class Recovery(Struct, frozen=True, gc=False):
-    """What a gang wishes when a member, or a member's node, is lost. `grace_ms` None: the usual grace."""
-
-    on_member_failure: RecoveryMode = RecoveryMode.WAIT
-    on_node_loss: RecoveryMode = RecoveryMode.WAIT
-    grace_ms: int | None = None
-
-
-class DisruptionMode(StrEnum):
-    """ALL: the members of the minimum are evicted together or not at all. SINGLE: members may go alone."""
-
-    ALL = "All"
-    SINGLE = "Single"
-
-
-class Disruption(Struct, frozen=True, gc=False):
-    """What holds when others want the room of a gang. It is safe for so long (ms) after it began to run."""
-
-    mode: DisruptionMode = DisruptionMode.ALL
-    preemptible: bool = True
-    min_runtime_ms: int = 0
-
-
-class Runtime(Struct, frozen=True, gc=False):
-    """How long a gang is expected to run, and at most, in milliseconds, more than 0; None: not told."""
-
-    estimate_ms: int | None = None
-    max_ms: int | None = None
+_NO_TOPOLOGY: Final = TopologyRequest()
+_NO_RECOVERY: Final = Recovery()
+_NO_DISRUPTION: Final = Disruption()
+_NO_RUNTIME: Final = Runtime()
 
 
 class Gang(Struct, frozen=True, dict=True):
@@ -157,22 +146,46 @@ class Gang(Struct, frozen=True, dict=True):
     priority: int
     created: int
     members: tuple[Pod, ...]
+    spec: PodGroupSpec = PodGroupSpec(min_member=1)
     roles: tuple[RoleSpec, ...] = ()
     subgroups: tuple[SubgroupSpec, ...] = ()
-    min_subgroups: int = 0
-    topology: TopologyRequest = TopologyRequest()
     started: bool = False
     starts_over: bool = False
-    reserves: bool = False
-    recovery: Recovery = Recovery()
-    disruption: Disruption = Disruption()
-    runtime: Runtime = Runtime()
-    start_by: int | None = None
     preemption_policy: str = "PreemptLowerPriority"
     resource_version: str = ""
     problems: tuple[Objection, ...] = ()
     checkpointed: int = 0
     ignored: tuple[str, ...] = ()
+
+    @property
+    def topology(self) -> TopologyRequest:
+        """Levels that it requests."""
+        return self.spec.topology or _NO_TOPOLOGY
+
+    @property
+    def recovery(self) -> Recovery:
+        """Reaction to lost members."""
+        return self.spec.recovery or _NO_RECOVERY
+
+    @property
+    def disruption(self) -> Disruption:
+        """How it may be evicted."""
+        return self.spec.disruption or _NO_DISRUPTION
+
+    @property
+    def runtime(self) -> Runtime:
+        """Expected and maximum run time."""
+        return self.spec.runtime or _NO_RUNTIME
+
+    @property
+    def reserves(self) -> bool:
+        """Whether capacity is reserved for members that do not exist when it starts."""
+        return self.spec.reserves
+
+    @property
+    def min_subgroups(self) -> int:
+        """How many outer subgroups must start together, 0 for all of them."""
+        return self.spec.required_subgroups
 
     @property
     def may_preempt(self) -> bool:
@@ -197,7 +210,7 @@ class Gang(Struct, frozen=True, dict=True):
     @property
     def deadline(self) -> int | None:
         """The time by which a gang that has never started should start, in milliseconds; else None."""
-        return None if self.started or self.starts_over else self.start_by
+        return None if self.started or self.starts_over else self.spec.start_by_ms
 
     @cached_property
     def has_waiting(self) -> bool:

@@ -85,6 +85,8 @@ class Node(Struct, frozen=True, dict=True):
     conditions: Mapping[str, str] = {}
     numa: Numa | None = None
     turned: Mapping[str, int] = {}
+    annotations: Mapping[str, str] = {}
+    """Those that an enabled plugin reads."""
 
     @property
     def is_ready(self) -> bool:

@@ -231,6 +231,9 @@ class Pod(Struct, frozen=True, gc=False):
     problems: tuple[Objection, ...] = ()
     labels: PodLabels = NO_LABELS
     per_pod_labels: PodLabels = NO_LABELS
+    annotations: tuple[tuple[str, str], ...] = ()
+    """Those that an enabled plugin reads, as (key, value), sorted."""
+
     checkpointed: int = 0
     ignored: str = ""
     restarts_always: bool = False

@@ -5,8 +5,11 @@ every extended resource in whole devices; for parts of devices see `shares.py`. 
 counts as zero. Mappings are never changed in place.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
+
+from phalanx.limits import AMOUNT_MAX, QUANTITY_EXPONENT_MAX, QUANTITY_LENGTH_MAX
 
 Resources = Mapping[str, int]
 
@@ -68,3 +71,113 @@ def how_many_fit(request: Resources, free: Resources) -> int | None:
     """How many pods with this request fit side by side; None when the request is empty (no bound)."""
     counts = [free.get(name, 0) // amount for name, amount in request.items() if amount > 0]
     return max(0, min(counts)) if counts else None
+
+
+_FORM: Final = re.compile(
+    r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([numkMGTPE])|([KMGTPE])i|[eE]([+-]?[0-9]+))?", re.ASCII
+)
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY: Final = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
+_MILLI: Final = 3
+_SHOWN_UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
+_BYTES: Final = (MEMORY, EPHEMERAL_STORAGE)
+
+EXPECTED: Final = 'a quantity such as 2, "500m", "1.5", "64Gi", "10G" or "1e3"'
+
+
+class InvalidQuantity(ValueError):
+    """`written` is not a quantity, or not one that makes sense here; `expected` says what would be."""
+
+    def __init__(self, written: object, expected: str = EXPECTED) -> None:
+        super().__init__(f"{_shown(written)} is not valid, expected {expected}")
+        self.expected = expected
+
+
+def request_amount(resource: str, quantity: int | float | str) -> int:
+    """What a request of this resource amounts to: rounded up to its unit, capped at AMOUNT_MAX.
+
+    Raises InvalidQuantity, also for a negative amount.
+    """
+    numerator, denominator = _fraction(quantity, _unit_exponent(resource))
+    return min(-(-_not_negative(numerator, quantity) // denominator), AMOUNT_MAX)
+
+
+def capacity_amount(resource: str, quantity: int | float | str) -> int:
+    """What a node or a limit offers of this resource: rounded down to its unit, capped at AMOUNT_MAX.
+
+    Raises InvalidQuantity, also for a negative amount.
+    """
+    numerator, denominator = _fraction(quantity, _unit_exponent(resource))
+    return min(_not_negative(numerator, quantity) // denominator, AMOUNT_MAX)
+
+
+def _unit_exponent(resource: str) -> int:
+    """Power of ten by which a written amount becomes one in the resource's unit."""
+    return _MILLI if resource == CPU else 0
+
+
+def _not_negative(numerator: int, quantity: object) -> int:
+    if numerator < 0:
+        raise InvalidQuantity(quantity, "an amount that is not negative")
+    return numerator
+
+
+def _fraction(quantity: int | float | str, exponent: int) -> tuple[int, int]:
+    """The quantity times 10**exponent as (numerator, denominator), exactly. Spaces around it are fine."""
+    text = quantity.strip() if isinstance(quantity, str) else _shown(quantity)
+    form = _FORM.fullmatch(text) if len(text) <= QUANTITY_LENGTH_MAX else None
+    if form is None:
+        raise InvalidQuantity(quantity)
+    sign, whole, decimals, decimal, binary, written_exponent = form.groups(default="")
+    digits = whole + decimals
+    if not digits:
+        raise InvalidQuantity(quantity)
+    exponent += _exponent(written_exponent, quantity) + _DECIMAL.get(decimal, 0) - len(decimals)
+    mantissa = int(sign + digits) << _BINARY.get(binary, 0)
+    return (mantissa * 10**exponent, 1) if exponent >= 0 else (mantissa, 10**-exponent)
+
+
+def _exponent(written: str, quantity: object) -> int:
+    exponent = int(written or "0")
+    if abs(exponent) > QUANTITY_EXPONENT_MAX:
+        raise InvalidQuantity(
+            quantity, f"an exponent between -{QUANTITY_EXPONENT_MAX} and {QUANTITY_EXPONENT_MAX}"
+        )
+    return exponent
+
+
+def _shown(written: object) -> str:
+    """As Python shows it, but Python refuses to print integers of thousands of digits."""
+    if isinstance(written, int) and written.bit_length() > QUANTITY_LENGTH_MAX * 4:
+        return "a number of too many digits"
+    shown = repr(written)
+    return shown if len(shown) <= QUANTITY_LENGTH_MAX else f"{shown[:QUANTITY_LENGTH_MAX]}..."
+
+
+def format_amount(resource: str, number: int) -> str:
+    """Such as "8 nvidia.com/gpu", "1500m cpu", "12.5Gi memory"; tenths are rounded down."""
+    if resource == CPU:
+        whole, thousandths = divmod(number, 1000)
+        return f"{number}m cpu" if thousandths else f"{whole} cpu"
+    if resource in _BYTES or resource.startswith("hugepages-"):
+        return f"{format_bytes(number)} {resource}"
+    return f"{number} {resource}"
+
+
+def format_amounts(amounts: Resources) -> str:
+    """Such as "4 nvidia.com/gpu, 32 cpu and 64Gi memory": devices first."""
+    *most, last = [
+        format_amount(name, amounts[name])
+        for name in sorted(amounts, key=lambda each: ("/" not in each, each))
+    ]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def format_bytes(number: int) -> str:
+    """Such as "64Gi"."""
+    for suffix, unit in _SHOWN_UNITS:
+        if number >= unit:
+            whole, rest = divmod(number, unit)
+            tenth = rest * 10 // unit
+            return f"{whole}.{tenth}{suffix}" if tenth else f"{whole}{suffix}"
+    return str(number)

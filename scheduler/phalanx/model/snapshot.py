@@ -1,10 +1,9 @@
-"""Everything one cycle may know, immutable. It shares structure with the cache that made it."""
+"""PodDisruptionBudgets: how many of which pods may be evicted now."""
 
 from collections.abc import Mapping
 
 from msgspec import Struct
 
-from phalanx.model.disruption_budgets import DisruptionBudget
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, QueueName
@@ -12,6 +11,30 @@ from phalanx.model.nodes import NodeState
 from phalanx.model.pods import AffinityTerms, Term
 from phalanx.model.queues import Queue
 from phalanx.model.resources import Resources
+from phalanx.model.selectors import labels_match
+
+
+class DisruptionBudget(Struct, frozen=True, gc=False):
+    """One budget. `selector` None means no pod, one without requirements every pod of the namespace.
+
+    `allowed`: evictions that its status allows; 0 while nobody has counted its pods since its last change.
+    `fault` says what is wrong with the selector: then it protects every pod of its namespace.
+    """
+
+    namespace: str
+    name: str
+    selector: Term | None = None
+    allowed: int = 0
+    fault: str = ""
+
+    def protects(self, labels: Mapping[str, str]) -> bool:
+        """Whether it is about a pod of its namespace with these labels."""
+        if self.fault:
+            return True
+        return self.selector is not None and labels_match(labels, self.selector)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
 
 
 class Level(Struct, frozen=True):
@@ -81,3 +104,8 @@ class Snapshot(Struct, frozen=True):
     pod_affinity_terms: tuple[AffinityTerms, ...] = ()
     placed_pods: tuple[PlacedPods, ...] = ()
     disruption_budgets: tuple[DisruptionBudget, ...] = ()
+    pod_annotations: tuple[str, ...] | None = None
+    """Keys of the annotations that were kept on pods; None for all."""
+
+    node_annotations: tuple[str, ...] | None = None
+    """Keys of the annotations that were kept on nodes; None for all."""

@@ -6,8 +6,7 @@ import structlog
 
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Changes, Deleted, Event, Relisted
-from phalanx.model.api.core import Node
-from phalanx.model.api.node_topology import NodeResourceTopology
+from phalanx.model.api.core import Node, NodeResourceTopology
 from phalanx.model.names import NodeName
 from phalanx.model.reasons import Objection
 

@@ -5,7 +5,8 @@ The cache keeps what decisions need of them, which is not their status.
 
 from phalanx.cache.events import Applied, Deleted, Event, Relisted
 from phalanx.model.api.kinds import KubeObject
-from phalanx.model.api.objects import PodGroup, Queue
+from phalanx.model.api.pod_groups import PodGroup
+from phalanx.model.api.queues import Queue
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
 

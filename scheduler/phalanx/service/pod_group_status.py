@@ -9,9 +9,9 @@ from msgspec import Struct
 from phalanx.kube.text import shortened
 from phalanx.kube.timestamps import format_time
 from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES
-from phalanx.model.api.phalanx import (
+from phalanx.model.api.meta import Condition
+from phalanx.model.api.pod_groups import (
     CertificateStatus,
-    Condition,
     Counts,
     PlacementStatus,
     PodGroupStatus,

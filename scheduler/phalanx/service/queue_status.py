@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from phalanx.kube.timestamps import format_time
-from phalanx.model.api.phalanx import Condition, QueueStatus
+from phalanx.model.api.meta import Condition
+from phalanx.model.api.queues import QueueStatus
 from phalanx.model.decisions import QueueReport
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Objection

@@ -28,7 +28,7 @@ from phalanx.limits import (
     STATUS_RETRY_S,
     STATUS_WAITING_MAX,
 )
-from phalanx.model.api.phalanx import Counts
+from phalanx.model.api.pod_groups import Counts
 from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, QueueReport
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, PodUid

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import Certificate
 from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import Assignment, Placed, PlacementProblem
 

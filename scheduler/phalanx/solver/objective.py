@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
 
-from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import Certificate
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
 from phalanx.solver.problem import Assignment, NodeClass, PlacementProblem

@@ -6,7 +6,7 @@ from operator import attrgetter
 from msgspec import Struct
 
 from phalanx.limits import SOLVE_DETERMINISTIC_LIMIT
-from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import Certificate
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
 from phalanx.model.rules import Rule

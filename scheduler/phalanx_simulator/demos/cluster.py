@@ -14,7 +14,7 @@ from phalanx.kube.reflector import Reflector
 from phalanx.limits import DEMO_POLL_S, DEMO_STEP_TIMEOUT_S, WRITE_TIMEOUT_S
 from phalanx.model.api.core import Node, Pod
 from phalanx.model.api.kinds import KINDS, KubeObject
-from phalanx.model.api.objects import PodGroup
+from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.events import Applied, Deleted, Relisted
 from phalanx.observe.metrics import Metrics
 from phalanx_controlplane.components import FAKE_NODE_ANNOTATION

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 from phalanx.clock import seeded_random
 from phalanx.model.api.core import Pod
-from phalanx.model.api.phalanx import CertificateStatus
+from phalanx.model.api.pod_groups import CertificateStatus
 from phalanx.model.names import API_VERSION, LABEL_POD_GROUP, LABEL_ROLE
 from phalanx.model.resources import GPU
 from rich.text import Text

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from phalanx.model.api.objects import PodGroup
-from phalanx.model.api.phalanx import CertificateStatus
+from phalanx.model.api.pod_groups import CertificateStatus, PodGroup
 from phalanx.model.resources import GPU
 from rich.console import Group
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from phalanx.model.api.phalanx import PodGroupStatus
+from phalanx.model.api.pod_groups import PodGroupStatus
 from phalanx.model.resources import GPU
 from rich.console import Console, Group
 from rich.padding import Padding

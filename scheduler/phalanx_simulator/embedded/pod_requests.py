@@ -6,8 +6,7 @@ so they must not share its mistakes.
 
 from typing import Any, Final
 
-from phalanx.model.quantities import capacity_amount, request_amount
-from phalanx.model.resources import GPU, PODS, Resources, add
+from phalanx.model.resources import GPU, PODS, Resources, add, capacity_amount, request_amount
 
 from phalanx_simulator.embedded.store import Object
 

@@ -213,7 +213,7 @@ def of_gang(gang: Gang, true: GroupFact | None) -> str:
     believed = (
         gang.min_member,
         gang.reserves,
-        gang.topology.topology,
+        gang.topology.name or "",
         gang.topology.required or "",
         gang.topology.preferred or "",
         tuple((part.name, part.parent) for part in gang.subgroups),

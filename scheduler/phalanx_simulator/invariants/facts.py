@@ -17,8 +17,7 @@ from phalanx.model.names import (
     LABEL_ROLE,
     LABEL_SUBGROUP,
 )
-from phalanx.model.quantities import InvalidQuantity
-from phalanx.model.resources import Resources
+from phalanx.model.resources import InvalidQuantity, Resources
 
 from phalanx_simulator.embedded.pod_requests import (
     allocatable_of,

@@ -363,7 +363,7 @@ def _lying(
 def _domain(snapshot: Snapshot, gang: Gang, part: SubgroupSpec, node: NodeName) -> Domain | None:
     """The domain by the node's labels, empty names for missing ones; None for a missing node."""
     state = snapshot.nodes.get(node)
-    levels = snapshot.topologies[gang.topology.topology or ""].levels
+    levels = snapshot.topologies[gang.topology.name or ""].levels
     names = [level.name for level in levels]
     if state is None or part.required not in names:
         return None

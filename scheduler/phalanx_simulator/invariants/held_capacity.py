@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from phalanx.model.decisions import CycleResult, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
-from phalanx.model.memory import Memory, Nomination
-from phalanx.model.moves import Move
+from phalanx.model.memory import Memory, Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.resources import NONE, Resources, add, subtract

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE
-from phalanx.model.quantities import InvalidQuantity, capacity_amount
-from phalanx.model.resources import Resources
+from phalanx.model.resources import InvalidQuantity, Resources, capacity_amount
 
 from phalanx_simulator.embedded.store import Key, Object, Store
 from phalanx_simulator.invariants.facts import TOPOLOGY_UNKNOWN, GroupFact, NodeFact, PodFact

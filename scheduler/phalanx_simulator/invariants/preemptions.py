@@ -9,8 +9,7 @@ from phalanx.framework.statement import total_requests
 from phalanx.model.decisions import CycleResult, Evict
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
-from phalanx.model.memory import Nomination
-from phalanx.model.moves import Move
+from phalanx.model.memory import Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Pod
@@ -77,7 +76,7 @@ class PreemptionsAreValid(Check):
             self.violated(eviction.name, f"evicted for {eviction.beneficiary}, and one of them is not there")
             return
         was_told = any(pod.uid == eviction.pod and is_told(pod) for pod in victim.members)
-        if not was_told and (not victim.disruption.preemptible or victim.is_finishing):
+        if not was_told and (not victim.disruption.is_preemptible or victim.is_finishing):
             self.violated(eviction.name, f"evicted although {victim} is finishing or not preemptible")
         allows = _may_move if eviction.reason == MOVED else _may_evict
         moving = {*snapshot.memory.moves, *result.memory.moves}
@@ -89,7 +88,7 @@ class PreemptionsAreValid(Check):
     def _check_rest(self, gang: Gang, gone: set[PodUid]) -> None:
         stay = [pod for pod in gang.members if pod.counts_for_gang and pod.uid not in gone]
         holds = any(pod.holds_node for pod in stay)
-        if holds and not gang.minimum.is_reached(stay) and gang.disruption.mode == "All":
+        if holds and not gang.minimum.is_reached(stay) and gang.disruption.eviction_mode == "All":
             self.violated(str(gang), f"{len(stay)} members stay, which are no minimum")
 
     def _check_room(self, snapshot: Snapshot, result: CycleResult, gone: set[PodUid]) -> None:

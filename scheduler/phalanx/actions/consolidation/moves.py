@@ -18,8 +18,7 @@ from phalanx.actions.problems.capacity_holders import AssignedPod, assigned_pods
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.memory import Nomination
-from phalanx.model.moves import Move
+from phalanx.model.memory import Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod, plain
 from phalanx.model.resources import NONE, Resources, subtract

@@ -15,9 +15,8 @@ from phalanx.model.names import NodeName
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.numa import largest_zone_request
 from phalanx.model.pods import Pod
-from phalanx.model.quantities import format_amounts
 from phalanx.model.reasons import NODES, Evidence
-from phalanx.model.resources import PODS, Resources, how_many_fit
+from phalanx.model.resources import PODS, Resources, format_amounts, how_many_fit
 
 
 class Lacking(Struct, frozen=True):

@@ -78,7 +78,7 @@ class CandidateQueueFinder:
         """Per queue the first gang that holds a node and may ever be evicted."""
         found: dict[QueueName, Gang] = {}
         for gang in self._session.gangs.values():
-            if gang.queue not in found and gang.disruption.preemptible and gang.nodes:
+            if gang.queue not in found and gang.disruption.is_preemptible and gang.nodes:
                 found[gang.queue] = gang
         return dict(sorted(found.items()))
 

@@ -17,8 +17,9 @@ from msgspec import Struct
 from phalanx.framework.lost import is_on_lost_node
 from phalanx.framework.session import Session
 from phalanx.limits import MEMBER_FAILURE_GRACE_MS, NODE_LOSS_GRACE_MS
+from phalanx.model.api.pod_groups import RecoveryMode
 from phalanx.model.decisions import EvictionReason
-from phalanx.model.gangs import Gang, RecoveryMode
+from phalanx.model.gangs import Gang
 from phalanx.model.memory import LossKind, Memory
 from phalanx.model.names import GangId
 from phalanx.model.pods import Pod, PodFailure, PodPhase
@@ -58,7 +59,7 @@ def pending_restart(member_losses: MemberLosses, gang: Gang) -> MemberLoss | Non
 
 def _asks_for_help(gang: Gang) -> bool:
     wish = gang.recovery
-    return wish.on_node_loss is not RecoveryMode.WAIT or wish.on_member_failure is RecoveryMode.RESTART
+    return wish.node_loss_mode is not RecoveryMode.WAIT or wish.member_failure_mode is RecoveryMode.RESTART
 
 
 def _of(gang: Gang, session: Session) -> Iterable[MemberLoss]:
@@ -94,11 +95,11 @@ def _causes(gang: Gang, holders: list[Pod], session: Session) -> Mapping[LossKin
 def _wishes(gang: Gang) -> Iterable[tuple[LossKind, RecoveryMode, int]]:
     """What the gang asks for in each kind of trouble, and the grace (ms), which a restart has had already."""
     wish = gang.recovery
-    if RecoveryMode.RESTART in (wish.on_member_failure, wish.on_node_loss):
+    if RecoveryMode.RESTART in (wish.member_failure_mode, wish.node_loss_mode):
         yield LossKind.RESTART, RecoveryMode.RESTART, 0
     for kind, mode, usual in (
-        (LossKind.MEMBER_FAILURE, wish.on_member_failure, MEMBER_FAILURE_GRACE_MS),
-        (LossKind.NODE_LOSS, wish.on_node_loss, NODE_LOSS_GRACE_MS),
+        (LossKind.MEMBER_FAILURE, wish.member_failure_mode, MEMBER_FAILURE_GRACE_MS),
+        (LossKind.NODE_LOSS, wish.node_loss_mode, NODE_LOSS_GRACE_MS),
     ):
         yield kind, mode, usual if wish.grace_ms is None else wish.grace_ms
 

@@ -24,7 +24,8 @@ from phalanx.framework.plugin import NEVER
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.framework.states import PodState
-from phalanx.model.gangs import DisruptionMode, Gang, GangKind
+from phalanx.model.api.pod_groups import DisruptionMode
+from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import GangId, PodUid, QueueName
 from phalanx.model.pods import Pod
@@ -170,7 +171,7 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
     holders = [pod for pod in gang.members if pod.holds_node and not _is_going(pod, session)]
     if not holders or any(pod.assumed or not _is_ours(pod, session) for pod in holders):
         return
-    is_single = gang.disruption.mode is DisruptionMode.SINGLE
+    is_single = gang.disruption.eviction_mode is DisruptionMode.SINGLE
     alone = [[pod] for pod in holders] if is_single else _surplus(gang, holders, session)
     names = {pod.uid for part in alone for pod in part}
     together = [pod for pod in holders if pod.uid not in names]

@@ -6,7 +6,7 @@ from phalanx.actions.demands.demand import Demand
 from phalanx.actions.nodes.gang_constraints import nodes_of_members
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Seats, Statement
-from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.gpu_shares import NO_DEVICES, Devices
 from phalanx.model.names import NodeName

@@ -21,10 +21,9 @@ from phalanx.actions.reservations.held_assignments import room_of
 from phalanx.framework.placeholders import placeholders
 from phalanx.framework.session import Session
 from phalanx.limits import CAPACITY_HOLD_MS, CAPACITY_HOLD_WITHOUT_MEMBERS_MS
-from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.gangs import Gang, GangKind, MemberCount, count_members
 from phalanx.model.memory import GangComposition
 from phalanx.model.names import GangId
-from phalanx.model.parts import MemberCount, count_members
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
 

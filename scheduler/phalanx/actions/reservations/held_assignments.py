@@ -16,11 +16,10 @@ from phalanx.actions.reservations.reservations import CapacityKey, capacity_delt
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Kept, Seats, Usage
-from phalanx.model.gangs import Gang
+from phalanx.model.gangs import Gang, MemberCount, count_members
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.memory import GangComposition
 from phalanx.model.names import GangId, NodeName
-from phalanx.model.parts import MemberCount, count_members
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add, fits, subtract
 from phalanx.model.rules import Budget

@@ -24,7 +24,8 @@ from phalanx.actions.limits import (
     OBSERVED_RUNS_MIN,
 )
 from phalanx.framework.session import Session
-from phalanx.model.gangs import Gang, GangKind, Runtime
+from phalanx.model.api.pod_groups import Runtime
+from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import QueueName
 from phalanx.model.pods import Pod
 

@@ -17,9 +17,9 @@ from phalanx.cli.manifests.findings import Finding
 from phalanx.model.api.core import Namespace, Node, NodeStatus, Pod, PodStatus, PriorityClass
 from phalanx.model.api.kinds import KINDS, KubeObject
 from phalanx.model.api.meta import ObjectMeta
-from phalanx.model.api.objects import PodGroup
+from phalanx.model.api.pod_groups import PodGroup
+from phalanx.model.conversion.cluster_objects import BUILT_IN, PriorityLevel, read_priority_class, resolve
 from phalanx.model.conversion.metadata import identity
-from phalanx.model.conversion.priorities import BUILT_IN, PriorityLevel, read_priority_class, resolve
 from phalanx.model.pods import PodPhase
 from phalanx.model.resources import PODS
 

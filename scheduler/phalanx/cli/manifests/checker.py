@@ -10,8 +10,7 @@ from typing import Any, Final
 from phalanx.cli.manifests.crd_rules import RULES as RULES_BY_MESSAGE
 from phalanx.cli.manifests.findings import Finding, inside, shown
 from phalanx.cli.manifests.schemas import OPEN, QUANTITY, RULES, Schema
-from phalanx.model.quantities import InvalidQuantity, request_amount
-from phalanx.model.resources import CPU
+from phalanx.model.resources import CPU, InvalidQuantity, request_amount
 
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "object": (dict,),

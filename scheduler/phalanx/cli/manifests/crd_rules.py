@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from phalanx.model.quantities import InvalidQuantity, capacity_amount
-from phalanx.model.resources import CPU
+from phalanx.model.resources import CPU, InvalidQuantity, capacity_amount
 
 _NAME_MAX: Final = 63
 _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")

@@ -12,8 +12,8 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.model.conversion.affinity_terms import keys_of
-from phalanx.model.conversion.ranks import OWN_LABELS
+from phalanx.model.conversion.metadata import PER_POD_LABELS
+from phalanx.model.conversion.selectors import keys_of
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import NO_LABELS, AffinityTerms, Company, Pod, PodLabels, PodShape, Term
@@ -57,7 +57,7 @@ class AffinityIndex:
         self._index = _indexed(self.terms, snapshot.namespace_labels)
         self._known: dict[tuple[str, PodLabels, PodLabels], tuple[int, ...]] = {}
         watched = {key for terms in self.terms for key in keys_of(terms)}
-        self._tells_members_apart = not watched.isdisjoint(OWN_LABELS)
+        self._tells_members_apart = not watched.isdisjoint(PER_POD_LABELS)
         self._serial = itertools.count(1)
         self._unique: dict[str, bool] = {}
         self._shapes: dict[Company, PodShape] = {}

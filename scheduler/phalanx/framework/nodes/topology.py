@@ -28,7 +28,7 @@ class Topologies:
 
     def of(self, gang: Gang) -> Topology | None:
         """What the gang's wish refers to; None when it names a topology that does not exist."""
-        return self.named(gang.topology.topology)
+        return self.named(gang.topology.name or "")
 
     def named(self, name: str) -> Topology | None:
         """The topology of this name, without one the default; None where it does not exist."""

@@ -7,7 +7,7 @@ they were written (`Quantity`); `phalanx.model.quantities` turns them into integ
 from collections.abc import Mapping
 from datetime import datetime
 
-from phalanx.model.api.meta import Int32, Int64, LabelSelector, ObjectMeta, Wire
+from phalanx.model.api.meta import ApiStruct, Int32, Int64, LabelSelector, ObjectMeta
 
 Quantity = Int64 | float | str
 """An amount as it was written. The API server always sends strings; YAML makes numbers of 8 and 0.5."""
@@ -15,25 +15,25 @@ Quantity = Int64 | float | str
 # --- Pod ----------------------------------------------------------------------------------------------------
 
 
-class Present(Wire, frozen=True):
+class Present(ApiStruct, frozen=True):
     """Something whose presence matters and whose content does not."""
 
 
-class ResourceRequirements(Wire, frozen=True):
+class ResourceRequirements(ApiStruct, frozen=True):
     """Requests and limits of a container or of a whole pod."""
 
     requests: Mapping[str, Quantity] = {}
     limits: Mapping[str, Quantity] = {}
 
 
-class ContainerPort(Wire, frozen=True):
+class ContainerPort(ApiStruct, frozen=True):
     """A port that a container opens, on the node when `host_port` is not 0."""
 
     container_port: Int32 = 0
     host_port: Int32 = 0
 
 
-class Container(Wire, frozen=True):
+class Container(ApiStruct, frozen=True):
     """A container or init container; `restart_policy` Always makes a sidecar of an init container."""
 
     name: str = ""
@@ -42,7 +42,7 @@ class Container(Wire, frozen=True):
     ports: tuple[ContainerPort, ...] = ()
 
 
-class NodeSelectorRequirement(Wire, frozen=True):
+class NodeSelectorRequirement(ApiStruct, frozen=True):
     """One expression over a node's labels or fields: In, NotIn, Exists, DoesNotExist, Gt or Lt."""
 
     key: str
@@ -50,34 +50,34 @@ class NodeSelectorRequirement(Wire, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class NodeSelectorTerm(Wire, frozen=True):
+class NodeSelectorTerm(ApiStruct, frozen=True):
     """All expressions hold; a term without any matches no node."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
-class NodeSelector(Wire, frozen=True):
+class NodeSelector(ApiStruct, frozen=True):
     """At least one term holds."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class PreferredSchedulingTerm(Wire, frozen=True):
+class PreferredSchedulingTerm(ApiStruct, frozen=True):
     """A wish with its weight, 1 to 100."""
 
     weight: Int32
     preference: NodeSelectorTerm
 
 
-class NodeAffinity(Wire, frozen=True):
+class NodeAffinity(ApiStruct, frozen=True):
     """Which nodes a pod may and would like to run on."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
 
 
-class PodAffinityTerm(Wire, frozen=True):
+class PodAffinityTerm(ApiStruct, frozen=True):
     """Pods by label and namespace, and the node label by which a node is near them or not."""
 
     topology_key: str = ""
@@ -88,14 +88,14 @@ class PodAffinityTerm(Wire, frozen=True):
     mismatch_label_keys: tuple[str, ...] = ()
 
 
-class PodAffinity(Wire, frozen=True):
+class PodAffinity(ApiStruct, frozen=True):
     """Affinity or anti-affinity to other pods; of preferences only whether there is any."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[Present, ...] = ()
 
 
-class Affinity(Wire, frozen=True):
+class Affinity(ApiStruct, frozen=True):
     """All affinities of a pod."""
 
     node_affinity: NodeAffinity | None = None
@@ -103,7 +103,7 @@ class Affinity(Wire, frozen=True):
     pod_anti_affinity: PodAffinity | None = None
 
 
-class Toleration(Wire, frozen=True):
+class Toleration(ApiStruct, frozen=True):
     """One toleration; an empty operator means Equal."""
 
     key: str = ""
@@ -112,19 +112,19 @@ class Toleration(Wire, frozen=True):
     effect: str = ""
 
 
-class SchedulingGate(Wire, frozen=True):
+class SchedulingGate(ApiStruct, frozen=True):
     """A gate that holds the pod back until its owner removes it."""
 
     name: str = ""
 
 
-class ClaimSource(Wire, frozen=True):
+class ClaimSource(ApiStruct, frozen=True):
     """The PersistentVolumeClaim that a volume mounts."""
 
     claim_name: str = ""
 
 
-class Volume(Wire, frozen=True):
+class Volume(ApiStruct, frozen=True):
     """A volume. Other sources than these two do not matter to placement and are not decoded."""
 
     name: str = ""
@@ -132,7 +132,7 @@ class Volume(Wire, frozen=True):
     ephemeral: Present | None = None
 
 
-class PodSpec(Wire, frozen=True):
+class PodSpec(ApiStruct, frozen=True):
     """What a pod asks for."""
 
     scheduler_name: str = ""
@@ -156,7 +156,7 @@ class PodSpec(Wire, frozen=True):
     restart_policy: str = ""
 
 
-class PodCondition(Wire, frozen=True):
+class PodCondition(ApiStruct, frozen=True):
     """One condition of a pod."""
 
     type: str
@@ -166,7 +166,7 @@ class PodCondition(Wire, frozen=True):
     last_transition_time: datetime | None = None
 
 
-class Terminated(Wire, frozen=True):
+class Terminated(ApiStruct, frozen=True):
     """How a container ended."""
 
     exit_code: Int32 = 0
@@ -174,13 +174,13 @@ class Terminated(Wire, frozen=True):
     finished_at: datetime | None = None
 
 
-class ContainerState(Wire, frozen=True):
+class ContainerState(ApiStruct, frozen=True):
     """Set for a container that has ended."""
 
     terminated: Terminated | None = None
 
 
-class ContainerStatus(Wire, frozen=True):
+class ContainerStatus(ApiStruct, frozen=True):
     """What the kubelet has given a container: differs from the spec while a resize is under way."""
 
     name: str = ""
@@ -189,7 +189,7 @@ class ContainerStatus(Wire, frozen=True):
     allocated_resources: Mapping[str, Quantity] | None = None
 
 
-class PodStatus(Wire, frozen=True):
+class PodStatus(ApiStruct, frozen=True):
     """How a pod stands."""
 
     phase: str = ""
@@ -203,7 +203,7 @@ class PodStatus(Wire, frozen=True):
     allocated_resources: Mapping[str, Quantity] | None = None
 
 
-class Pod(Wire, frozen=True):
+class Pod(ApiStruct, frozen=True):
     """A pod."""
 
     metadata: ObjectMeta
@@ -214,7 +214,7 @@ class Pod(Wire, frozen=True):
 # --- Node ---------------------------------------------------------------------------------------------------
 
 
-class Taint(Wire, frozen=True):
+class Taint(ApiStruct, frozen=True):
     """One taint."""
 
     key: str
@@ -222,14 +222,14 @@ class Taint(Wire, frozen=True):
     value: str = ""
 
 
-class NodeSpec(Wire, frozen=True):
+class NodeSpec(ApiStruct, frozen=True):
     """Cordon and taints."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
-class NodeCondition(Wire, frozen=True):
+class NodeCondition(ApiStruct, frozen=True):
     """One condition of a node, without what its heartbeats change."""
 
     type: str
@@ -237,7 +237,7 @@ class NodeCondition(Wire, frozen=True):
     last_transition_time: datetime | None = None
 
 
-class NodeStatus(Wire, frozen=True):
+class NodeStatus(ApiStruct, frozen=True):
     """What pods may use. Kubelets report `allocatable`; a manifest may have `capacity` alone."""
 
     allocatable: Mapping[str, Quantity] = {}
@@ -245,7 +245,7 @@ class NodeStatus(Wire, frozen=True):
     conditions: tuple[NodeCondition, ...] = ()
 
 
-class Node(Wire, frozen=True):
+class Node(ApiStruct, frozen=True):
     """A node."""
 
     metadata: ObjectMeta
@@ -256,13 +256,13 @@ class Node(Wire, frozen=True):
 # --- what surrounds them ------------------------------------------------------------------------------------
 
 
-class Namespace(Wire, frozen=True):
+class Namespace(ApiStruct, frozen=True):
     """A namespace, for its labels."""
 
     metadata: ObjectMeta
 
 
-class PriorityClass(Wire, frozen=True):
+class PriorityClass(ApiStruct, frozen=True):
     """A named priority."""
 
     metadata: ObjectMeta
@@ -271,7 +271,7 @@ class PriorityClass(Wire, frozen=True):
     preemption_policy: str | None = None
 
 
-class PodDisruptionBudgetSpec(Wire, frozen=True):
+class PodDisruptionBudgetSpec(ApiStruct, frozen=True):
     """Which pods a budget protects, and how many of them must stay."""
 
     selector: LabelSelector | None = None
@@ -279,14 +279,14 @@ class PodDisruptionBudgetSpec(Wire, frozen=True):
     max_unavailable: Int32 | str | None = None
 
 
-class PodDisruptionBudgetStatus(Wire, frozen=True):
+class PodDisruptionBudgetStatus(ApiStruct, frozen=True):
     """How many evictions the budget allows now, and for which generation of its spec that was counted."""
 
     disruptions_allowed: Int32 = 0
     observed_generation: Int64 = 0
 
 
-class PodDisruptionBudget(Wire, frozen=True):
+class PodDisruptionBudget(ApiStruct, frozen=True):
     """A budget for voluntary evictions."""
 
     metadata: ObjectMeta
@@ -294,20 +294,20 @@ class PodDisruptionBudget(Wire, frozen=True):
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
 
-class PersistentVolumeClaimSpec(Wire, frozen=True):
+class PersistentVolumeClaimSpec(ApiStruct, frozen=True):
     """Which volume and class a claim names."""
 
     volume_name: str = ""
     storage_class_name: str | None = None
 
 
-class Phase(Wire, frozen=True):
+class Phase(ApiStruct, frozen=True):
     """A status of which only the phase matters."""
 
     phase: str = ""
 
 
-class PersistentVolumeClaim(Wire, frozen=True):
+class PersistentVolumeClaim(ApiStruct, frozen=True):
     """A claim on a volume."""
 
     metadata: ObjectMeta
@@ -315,19 +315,19 @@ class PersistentVolumeClaim(Wire, frozen=True):
     status: Phase = Phase()
 
 
-class VolumeNodeAffinity(Wire, frozen=True):
+class VolumeNodeAffinity(ApiStruct, frozen=True):
     """Where a volume can be mounted."""
 
     required: NodeSelector | None = None
 
 
-class PersistentVolumeSpec(Wire, frozen=True):
+class PersistentVolumeSpec(ApiStruct, frozen=True):
     """Where a volume can be mounted."""
 
     node_affinity: VolumeNodeAffinity | None = None
 
 
-class PersistentVolume(Wire, frozen=True):
+class PersistentVolume(ApiStruct, frozen=True):
     """A volume."""
 
     metadata: ObjectMeta
@@ -335,14 +335,14 @@ class PersistentVolume(Wire, frozen=True):
     status: Phase = Phase()
 
 
-class StorageClass(Wire, frozen=True):
+class StorageClass(ApiStruct, frozen=True):
     """How volumes of a class are bound: Immediate or WaitForFirstConsumer."""
 
     metadata: ObjectMeta
     volume_binding_mode: str | None = None
 
 
-class LeaseSpec(Wire, frozen=True):
+class LeaseSpec(ApiStruct, frozen=True):
     """Who leads. Times are RFC 3339 with exactly six digits of a second, as Go's MicroTime insists."""
 
     holder_identity: str | None = None
@@ -352,8 +352,41 @@ class LeaseSpec(Wire, frozen=True):
     lease_transitions: Int32 | None = None
 
 
-class Lease(Wire, frozen=True):
+class Lease(ApiStruct, frozen=True):
     """A Lease of coordination.k8s.io/v1, read and written."""
 
     metadata: ObjectMeta
     spec: LeaseSpec = LeaseSpec()
+
+
+class Attribute(ApiStruct, frozen=True):
+    """One setting of the node's kubelet, such as topologyManagerPolicy."""
+
+    name: str = ""
+    value: str = ""
+
+
+class ZoneResource(ApiStruct, frozen=True):
+    """How much of one resource a zone has, what pods may use of it, and what none of them uses."""
+
+    name: str = ""
+    capacity: Quantity | None = None
+    allocatable: Quantity | None = None
+    available: Quantity | None = None
+
+
+class Zone(ApiStruct, frozen=True):
+    """One part of the machine; those of the type Node are NUMA nodes."""
+
+    name: str = ""
+    type: str = ""
+    resources: tuple[ZoneResource, ...] = ()
+
+
+class NodeResourceTopology(ApiStruct, frozen=True):
+    """The zones of the node of the same name. `topology_policies` is how older exporters tell the policy."""
+
+    metadata: ObjectMeta
+    topology_policies: tuple[str, ...] = ()
+    zones: tuple[Zone, ...] = ()
+    attributes: tuple[Attribute, ...] = ()

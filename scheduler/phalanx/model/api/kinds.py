@@ -5,8 +5,9 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.model.api import core
-from phalanx.model.api.node_topology import NodeResourceTopology
-from phalanx.model.api.objects import PodGroup, Queue, Topology
+from phalanx.model.api.core import NodeResourceTopology
+from phalanx.model.api.pod_groups import PodGroup
+from phalanx.model.api.queues import Queue, Topology
 from phalanx.model.names import API_VERSION
 
 KubeObject = (

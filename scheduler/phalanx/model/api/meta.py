@@ -6,8 +6,6 @@ from typing import Annotated, Generic, TypeVar
 
 from msgspec import Meta, Struct, field
 
-from phalanx.model import names
-
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 """Kubernetes' int32. A larger number makes an object unreadable, as it does for every client in Go."""
 
@@ -15,11 +13,26 @@ Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """Kubernetes' int64: what is larger could not be sent on or recorded."""
 
 
-class Wire(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+WrittenQuantity = Int64 | str
+"""An amount as users write it: 8, "8", "500m" or "64Gi"."""
+
+
+class ApiStruct(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """What the structs of `meta.py` and `core.py` share: camelCase names, defaults left out, no cycles."""
 
 
-class OwnerReference(Wire, frozen=True):
+class Condition(ApiStruct, frozen=True):
+    """One condition, as in every Kubernetes API. `status` is "True", "False" or "Unknown"."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_transition_time: str
+    observed_generation: Int64 | None = None
+
+
+class OwnerReference(ApiStruct, frozen=True):
     """One owner; at most one of an object's owners is its controller."""
 
     kind: str
@@ -28,17 +41,7 @@ class OwnerReference(Wire, frozen=True):
     controller: bool | None = None
 
 
-class Annotations(Wire, frozen=True):
-    """Our own annotations of pods and PodGroups. All others are left out: memory."""
-
-    gpu_share: str | None = field(name=names.ANNOTATION_GPU_SHARE, default=None)
-    gpu_memory: str | None = field(name=names.ANNOTATION_GPU_MEMORY, default=None)
-    gpu_index: str | None = field(name=names.ANNOTATION_GPU_INDEX, default=None)
-    gpu_taken: str | None = field(name=names.ANNOTATION_GPU_TAKEN, default=None)
-    last_checkpoint: str | None = field(name=names.ANNOTATION_LAST_CHECKPOINT, default=None)
-
-
-class ObjectMeta(Wire, frozen=True):
+class ObjectMeta(ApiStruct, frozen=True):
     """The metadata that the scheduler looks at."""
 
     name: str = ""
@@ -51,10 +54,11 @@ class ObjectMeta(Wire, frozen=True):
     deletion_timestamp: datetime | None = None
     deletion_grace_period_seconds: Int64 | None = None
     owner_references: tuple[OwnerReference, ...] = ()
-    annotations: Annotations = Annotations()
+    annotations: Mapping[str, str] = {}
+    """All of them; the model keeps those that Phalanx or an enabled plugin reads."""
 
 
-class ListMeta(Wire, frozen=True):
+class ListMeta(ApiStruct, frozen=True):
     """`continue_token` is set while pages are missing."""
 
     resource_version: str = ""
@@ -64,40 +68,40 @@ class ListMeta(Wire, frozen=True):
 T = TypeVar("T")
 
 
-class ObjectList(Wire, Generic[T], frozen=True):
+class ObjectList(ApiStruct, Generic[T], frozen=True):
     """An answer to a list request. Go encodes an empty list as null at times."""
 
     metadata: ListMeta = ListMeta()
     items: tuple[T, ...] | None = None
 
 
-class WatchEvent(Wire, Generic[T], frozen=True):
+class WatchEvent(ApiStruct, Generic[T], frozen=True):
     """One line of a watch. `type` is ADDED, MODIFIED or DELETED; `object` is the kind that is watched."""
 
     type: str
     object: T
 
 
-class WatchEventType(Wire, frozen=True):
+class WatchEventType(ApiStruct, frozen=True):
     """The envelope alone: which of the five types a line is, whatever its object looks like."""
 
     type: str
 
 
-class BookmarkMeta(Wire, frozen=True):
+class BookmarkMeta(ApiStruct, frozen=True):
     """A bookmark's metadata; annotation `k8s.io/initial-events-end` ends the initial list of a WatchList."""
 
     resource_version: str = ""
     annotations: Mapping[str, str] = {}
 
 
-class BookmarkObject(Wire, frozen=True):
+class BookmarkObject(ApiStruct, frozen=True):
     """The object of a BOOKMARK event: of the kind that is watched, with nothing but a resource version."""
 
     metadata: BookmarkMeta
 
 
-class StatusCause(Wire, frozen=True):
+class StatusCause(ApiStruct, frozen=True):
     """One detail of a refusal: which field, and why."""
 
     reason: str = ""
@@ -105,7 +109,7 @@ class StatusCause(Wire, frozen=True):
     field_path: str = field(name="field", default="")
 
 
-class StatusDetails(Wire, frozen=True):
+class StatusDetails(ApiStruct, frozen=True):
     """What a refusal is about. `retry_after_seconds` is set on 429 and some 5xx."""
 
     name: str = ""
@@ -115,7 +119,7 @@ class StatusDetails(Wire, frozen=True):
     retry_after_seconds: Int32 = 0
 
 
-class Status(Wire, frozen=True):
+class Status(ApiStruct, frozen=True):
     """The API server's own word on a request: body of an error, object of an ERROR event."""
 
     status: str = ""
@@ -125,7 +129,7 @@ class Status(Wire, frozen=True):
     details: StatusDetails | None = None
 
 
-class LabelSelectorRequirement(Wire, frozen=True):
+class LabelSelectorRequirement(ApiStruct, frozen=True):
     """One expression of a label selector: In, NotIn, Exists or DoesNotExist."""
 
     key: str
@@ -133,7 +137,7 @@ class LabelSelectorRequirement(Wire, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class LabelSelector(Wire, frozen=True):
+class LabelSelector(ApiStruct, frozen=True):
     """All of `match_labels` and `match_expressions` hold. An empty one selects everything."""
 
     match_labels: Mapping[str, str] = {}

@@ -10,11 +10,11 @@ from enum import Enum
 from msgspec import Struct, structs
 
 from phalanx.limits import IGNORED_HINTS_SHOWN, PARTIAL_GANG_RELEASED_S
-from phalanx.model.conversion.contradictions import gang_problems
-from phalanx.model.conversion.membership import GangKey, gang_id, is_member
-from phalanx.model.conversion.pod_groups import PodGroup
-from phalanx.model.conversion.priorities import PriorityLevel, resolve
-from phalanx.model.gangs import Disruption, Gang, GangKind, Minimum, Recovery, Runtime, TopologyRequest
+from phalanx.model.api.pod_groups import PodGroupSpec
+from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
+from phalanx.model.conversion.gang_problems import gang_problems
+from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, is_member
+from phalanx.model.gangs import Gang, GangKind, Minimum
 from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE, GangId, QueueName
 from phalanx.model.pods import Pod, PodFailure, PodPhase
 from phalanx.model.reasons import Objection, Reason
@@ -25,7 +25,7 @@ class _Start(Enum):
 
     NOT_YET = "not yet"
     STARTED = "started"
-    ANEW = "anew"
+    OVER = "over"
 
 
 class GangContext(Struct, frozen=True):
@@ -67,7 +67,9 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
     min_member = _min_member(key, members, group)
     minimum = Minimum(min_member)
     if group is not None:
-        minimum = Minimum(min_member, group.roles, group.subgroups, group.min_subgroups, group.reserves)
+        minimum = Minimum(
+            min_member, group.roles, group.subgroups, group.spec.required_subgroups, group.spec.reserves
+        )
     start = _start(members, minimum, group, context.before.get(identity))
     return Gang(
         id=identity,
@@ -80,17 +82,11 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         preemption_policy=level.preemption_policy,
         created=group.created if group is not None else min([pod.created for pod in members]),
         members=members,
+        spec=group.spec if group is not None else PodGroupSpec(min_member=min_member),
         roles=minimum.roles,
         subgroups=minimum.subgroups,
-        min_subgroups=minimum.of_subgroups,
-        topology=group.topology if group is not None else TopologyRequest(),
         started=start is _Start.STARTED,
-        starts_over=start is _Start.ANEW,
-        reserves=minimum.reserves,
-        recovery=group.recovery if group is not None else Recovery(),
-        disruption=group.disruption if group is not None else Disruption(),
-        runtime=group.runtime if group is not None else Runtime(),
-        start_by=group.start_by if group is not None else None,
+        starts_over=start is _Start.OVER,
         resource_version=group.resource_version if group is not None else "",
         checkpointed=group.checkpointed if group is not None else 0,
         ignored=_ignored(members, group),
@@ -145,15 +141,15 @@ def _priority(members: tuple[Pod, ...], context: GangContext) -> PriorityLevel:
         return level
     if group.priority_class:
         level = resolve(group.priority_class, context.classes) or PriorityLevel()
-    if group.preemption_policy is None:
+    if group.spec.preemption_policy is None:
         return level
-    return PriorityLevel(value=level.value, preemption_policy=group.preemption_policy)
+    return PriorityLevel(value=level.value, preemption_policy=group.spec.preemption_policy)
 
 
 def _queue(members: tuple[Pod, ...], context: GangContext) -> QueueName:
     """The PodGroup's, else the label of the first member with one, else the namespace's, else `default`."""
-    if context.group is not None and context.group.queue is not None:
-        return QueueName(context.group.queue)
+    if context.group is not None and context.group.spec.queue:
+        return QueueName(context.group.spec.queue)
     for pod in members:
         if pod.queue is not None:
             return QueueName(pod.queue)
@@ -169,12 +165,12 @@ def _start(members: tuple[Pod, ...], minimum: Minimum, group: PodGroup | None, b
     if minimum.has_started_with(counted):
         return _Start.STARTED
     if before is not None and before.starts_over:
-        return _Start.ANEW
+        return _Start.OVER
     known = (before is not None and before.started) or (group is not None and group.started)
     if not known and not (group is None and _has_lost_members(members, minimum.members)):
         return _Start.NOT_YET
     is_lost = not counted and any(pod.is_waiting for pod in members)
-    return _Start.ANEW if is_lost else _Start.STARTED
+    return _Start.OVER if is_lost else _Start.STARTED
 
 
 def _has_lost_members(members: tuple[Pod, ...], min_member: int) -> bool:

@@ -1,39 +1,33 @@
-"""Metadata and labels: identity, age, owners, and numbers that users write as label values."""
+"""Metadata of API objects: identity, owners, the rank of a pod, and the checkpoint annotation."""
 
-from datetime import datetime, timezone
-from typing import Annotated, Final
-
-import msgspec
-from msgspec import Meta
+from collections.abc import Mapping
+from typing import Final
 
 from phalanx.model.api.meta import ObjectMeta, OwnerReference
-from phalanx.model.pods import Controller
+from phalanx.model.api.values import count, time_s
+from phalanx.model.names import ANNOTATION_LAST_CHECKPOINT
+from phalanx.model.pods import GROUP_INDEX_STRIDE, Controller
 
-_COUNT_DIGITS: Final = 9
+_SHOWN_CHARACTERS: Final = 64
 
-_LAST_SECOND: Final = 253_402_300_799
-"""Of the year 9999: later times cannot be told."""
+_GROUP_INDICES: Final = ("jobset.sigs.k8s.io/job-global-index", "leaderworkerset.sigs.k8s.io/group-index")
+"""Labels with the index of a group of pods inside a workload: a replicated job, a leader with its workers."""
+
+_POD_INDICES: Final = (
+    "leaderworkerset.sigs.k8s.io/worker-index",
+    "batch.kubernetes.io/job-completion-index",
+    "training.kubeflow.org/replica-index",
+    "apps.kubernetes.io/pod-index",
+)
+"""Labels with the index of a pod inside its group. The last one counts groups on a leader's StatefulSet."""
+
+PER_POD_LABELS: Final = frozenset((*_GROUP_INDICES, *_POD_INDICES, "statefulset.kubernetes.io/pod-name"))
+"""Labels that workload controllers set to a different value on each pod, or on each few pods."""
 
 
 def identity(kind: str, meta: ObjectMeta) -> str:
-    """The object's UID; a manifest that never saw an API server is known by kind, namespace and name."""
+    """The UID; kind, namespace and name for a manifest that no API server has stored."""
     return meta.uid or f"{kind}/{meta.namespace}/{meta.name}"
-
-
-def seconds(timestamp: datetime | None) -> int:
-    """Seconds since the epoch, 0 when there is no timestamp. One without a time zone is in UTC."""
-    if timestamp is None:
-        return 0
-    return int((timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=timezone.utc)).timestamp())  # noqa: UP017 mypy checks for 3.11, where both exist
-
-
-def seconds_at(written: str) -> int | None:
-    """Since the epoch; None for what is no RFC 3339 time with a time zone since then."""
-    try:
-        at = seconds(msgspec.convert(written, Annotated[datetime, Meta(tz=True)]))
-    except msgspec.ValidationError:
-        return None
-    return at if 0 <= at <= _LAST_SECOND else None
 
 
 def controller_of(owners: tuple[OwnerReference, ...]) -> Controller | None:
@@ -44,8 +38,31 @@ def controller_of(owners: tuple[OwnerReference, ...]) -> Controller | None:
     return None
 
 
-def count(label: str | None) -> int | None:
-    """A label value as a number of at most nine plain digits, else None."""
-    if label is None or len(label) > _COUNT_DIGITS or not (label.isascii() and label.isdigit()):
-        return None
-    return int(label)
+def read_rank(labels: Mapping[str, str]) -> int | None:
+    """Rank of a pod in its workload, group by group; None without an index label. Ranks may have gaps.
+
+    Labels as of Job, StatefulSet, JobSet, LeaderWorkerSet and the Kubeflow training operator.
+    """
+    group, inside = _first_number(labels, _GROUP_INDICES), _first_number(labels, _POD_INDICES)
+    if group is None:
+        return inside
+    return group * GROUP_INDEX_STRIDE + (inside or 0)
+
+
+def _first_number(labels: Mapping[str, str], keys: tuple[str, ...]) -> int | None:
+    for key in keys:
+        if key in labels and (number := count(labels[key])) is not None:
+            return number
+    return None
+
+
+def read_checkpoint(annotations: Mapping[str, str]) -> tuple[int, str]:
+    """Time of the last checkpoint (seconds since the epoch, 0 for none), and an error or an empty text."""
+    text = annotations.get(ANNOTATION_LAST_CHECKPOINT)
+    if text is None:
+        return 0, ""
+    at = time_s(text)
+    if at is not None:
+        return at, ""
+    path = f"metadata.annotations[{ANNOTATION_LAST_CHECKPOINT}]"
+    return 0, f"{path}: {text[:_SHOWN_CHARACTERS]!r} is no time such as 2026-11-01T10:00:00Z"

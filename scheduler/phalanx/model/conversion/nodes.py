@@ -4,15 +4,16 @@ from collections.abc import Iterable, Mapping
 
 from phalanx.limits import NODE_JOIN_GRACE_S
 from phalanx.model.api import core
-from phalanx.model.conversion.metadata import identity, seconds
-from phalanx.model.conversion.shares import add_shared_devices
+from phalanx.model.api.values import seconds
+from phalanx.model.conversion.metadata import identity
+from phalanx.model.conversion.requests import add_shared_devices
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, Taint
-from phalanx.model.quantities import InvalidQuantity, capacity_amount
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.resources import InvalidQuantity, capacity_amount
 
 
-def read_node(written: core.Node) -> Node:
+def read_node(written: core.Node, annotation_keys: tuple[str, ...] = ()) -> Node:
     """A node. Without allocatable its capacity counts, as the API server defaults it."""
     meta, status = written.metadata, written.status
     field = "allocatable" if status.allocatable else "capacity"
@@ -29,6 +30,7 @@ def read_node(written: core.Node) -> Node:
         problems=tuple(problems),
         conditions={each.type: each.status for each in conditions},
         turned=_turned(conditions, joined=seconds(meta.creation_timestamp)),
+        annotations={key: meta.annotations[key] for key in annotation_keys if key in meta.annotations},
     )
 
 

@@ -14,13 +14,11 @@ from phalanx.limits import (
     POD_REQUEST_MAX,
 )
 from phalanx.model.api import core
-from phalanx.model.api import node_topology as wire
 from phalanx.model.conversion.requests import aggregate, read_amounts, with_defaults
 from phalanx.model.nodes import Amounts, Numa, ZoneLayout
 from phalanx.model.numa import NumaRequest, numa_resource
-from phalanx.model.quantities import InvalidQuantity, capacity_amount
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.resources import CPU, MEMORY, Resources, sum_of
+from phalanx.model.resources import CPU, MEMORY, InvalidQuantity, Resources, capacity_amount, sum_of
 
 _POLICY: Final = "topologyManagerPolicy"
 _SCOPE: Final = "topologyManagerScope"
@@ -60,7 +58,7 @@ class NumaReport(Struct, frozen=True, gc=False):
     problems: tuple[Objection, ...] = ()
 
 
-def read_zones(written: wire.NodeResourceTopology) -> NumaReport:
+def read_zones(written: core.NodeResourceTopology) -> NumaReport:
     """One NodeResourceTopology. What makes no sense is named, and counts as not there.
 
     So an amount that cannot be read is one that the zone does not have, and an unknown policy is none.
@@ -83,7 +81,7 @@ def read_zones(written: wire.NodeResourceTopology) -> NumaReport:
     return NumaReport(numa, tuple(problems))
 
 
-def _policy(written: wire.NodeResourceTopology, wrong: list[str]) -> tuple[str, str]:
+def _policy(written: core.NodeResourceTopology, wrong: list[str]) -> tuple[str, str]:
     """Policy and scope: of the attributes where they tell, else of the older field."""
     policy, scope = "none", _CONTAINER
     for old in written.topology_policies[:1]:
@@ -118,7 +116,7 @@ class _Zone(Struct, frozen=True):
     largest: Resources
 
 
-def _zones(written: wire.NodeResourceTopology, wrong: list[str]) -> list[_Zone]:
+def _zones(written: core.NodeResourceTopology, wrong: list[str]) -> list[_Zone]:
     """The zones that are NUMA nodes."""
     zones: dict[str, _Zone] = {}
     for place, zone in enumerate(written.zones):
@@ -134,7 +132,7 @@ def _zones(written: wire.NodeResourceTopology, wrong: list[str]) -> list[_Zone]:
     return list(zones.values())
 
 
-def _zone(zone: wire.Zone, path: str, wrong: list[str]) -> _Zone:
+def _zone(zone: core.Zone, path: str, wrong: list[str]) -> _Zone:
     """A zone that does not tell what is available has nothing left, as far as it is published."""
     offered: dict[str, int] = {}
     available: dict[str, int] = {}

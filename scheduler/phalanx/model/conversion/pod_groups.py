@@ -1,99 +1,85 @@
-"""PodGroups: what a gang's object asks for, and what is wrong with it in itself."""
+"""PodGroups: from the API object to the model, its errors, and which pods are its members."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from phalanx.limits import PLACEHOLDERS_MAX
-from phalanx.model.api import not_implemented
-from phalanx.model.api import phalanx as wire
-from phalanx.model.api.objects import PodGroup as WirePodGroup
-from phalanx.model.api.phalanx import PodGroupSpec, Role, SubGroup
-from phalanx.model.conversion.checkpoints import read_checkpoint
-from phalanx.model.conversion.durations import milliseconds
-from phalanx.model.conversion.metadata import controller_of, identity, seconds, seconds_at
-from phalanx.model.conversion.requests import read_amounts, too_many
-from phalanx.model.conversion.shapes import shape_of_requests
-from phalanx.model.gangs import (
+from phalanx.model.api.pod_groups import (
+    RESERVED,
+    START_MODES,
     Disruption,
     DisruptionMode,
+    PodGroupSpec,
     Recovery,
     RecoveryMode,
-    RoleSpec,
+    Role,
     Runtime,
-    SubgroupSpec,
-    TopologyRequest,
-    ancestor_chains,
+    SubGroup,
 )
+from phalanx.model.api.pod_groups import PodGroup as ApiPodGroup
+from phalanx.model.api.values import duration_ms, seconds, time_s
+from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint
+from phalanx.model.conversion.requests import read_amounts, too_many
+from phalanx.model.conversion.shapes import shape_of_requests
+from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec, ancestor_chains
 from phalanx.model.gpu_shares import requests_share
-from phalanx.model.pods import Controller
+from phalanx.model.names import GangId
+from phalanx.model.pods import Controller, Pod
 from phalanx.model.reasons import Objection, Reason
-
-_MODES: Final = {mode.value: mode for mode in RecoveryMode}
-_DISRUPTIONS: Final = {mode.value: mode for mode in DisruptionMode}
-_RESERVED: Final = "Reserved"
-_STARTS: Final = ("Arrived", _RESERVED)
 
 
 class PodGroup(Struct, frozen=True, gc=False):
-    """A PodGroup without its members. `started`: its status says that minMember was reached once.
-
-    `checkpointed` and `ignored`: see Pod.
-    """
+    """A PodGroup without its members: its spec as it is, and what follows from it."""
 
     uid: str
     namespace: str
     name: str
     created: int
-    min_member: int
-    queue: str | None = None
-    priority_class: str = ""
-    preemption_policy: str | None = None
+    """Seconds since the epoch."""
+
+    spec: PodGroupSpec
     roles: tuple[RoleSpec, ...] = ()
     subgroups: tuple[SubgroupSpec, ...] = ()
-    min_subgroups: int = 0
-    reserves: bool = False
-    topology: TopologyRequest = TopologyRequest()
     controller: Controller | None = None
     started: bool = False
-    recovery: Recovery = Recovery()
-    disruption: Disruption = Disruption()
-    runtime: Runtime = Runtime()
-    start_by: int | None = None
+    """Whether its status says that minMember was reached once."""
+
     resource_version: str = ""
     checkpointed: int = 0
+    """See Pod."""
+
     ignored: str = ""
+    """See Pod."""
+
     problems: tuple[Objection, ...] = ()
 
+    @property
+    def min_member(self) -> int:
+        """At least 1, whatever was written."""
+        return max(self.spec.min_member, 1)
 
-def read_pod_group(written: WirePodGroup) -> PodGroup:
-    """One PodGroup."""
+    @property
+    def priority_class(self) -> str:
+        """Name of its PriorityClass, empty for none."""
+        return self.spec.priority_class_name or ""
+
+
+def read_pod_group(written: ApiPodGroup) -> PodGroup:
+    """Convert one PodGroup."""
     meta, spec = written.metadata, written.spec
-    wish = spec.topology
     checkpointed, ignored = read_checkpoint(meta.annotations)
     return PodGroup(
         uid=identity("PodGroup", meta),
         namespace=meta.namespace,
         name=meta.name,
         created=seconds(meta.creation_timestamp),
-        min_member=max(spec.min_member, 1),
-        queue=spec.queue or None,
-        priority_class=spec.priority_class_name or "",
-        preemption_policy=spec.preemption_policy,
+        spec=spec,
         roles=tuple(_role(role) for role in spec.roles),
         subgroups=tuple(_subgroup(part) for part in spec.sub_groups),
-        min_subgroups=max(spec.min_sub_groups or 0, 0),
-        reserves=spec.start_when == _RESERVED,
-        topology=TopologyRequest(wish.name or "", wish.required, wish.preferred)
-        if wish
-        else TopologyRequest(),
         controller=controller_of(meta.owner_references),
         started=written.status.started_at is not None,
-        recovery=_recovery(spec.recovery),
-        disruption=_disruption(spec.disruption),
-        runtime=_runtime(spec.runtime),
-        start_by=_moment(spec.start_by),
         resource_version=meta.resource_version,
         checkpointed=checkpointed,
         ignored=ignored,
@@ -101,83 +87,7 @@ def read_pod_group(written: WirePodGroup) -> PodGroup:
     )
 
 
-def _recovery(written: wire.Recovery | None) -> Recovery:
-    """What makes no sense counts as unset, and is a problem of its own."""
-    if written is None:
-        return Recovery()
-    return Recovery(
-        on_member_failure=_MODES.get(written.on_member_failure or "", RecoveryMode.WAIT),
-        on_node_loss=_MODES.get(written.on_node_loss or "", RecoveryMode.WAIT),
-        grace_ms=milliseconds(written.grace_period) if written.grace_period is not None else None,
-    )
-
-
-def _recovery_faults(written: wire.Recovery | None) -> Iterator[str]:
-    if written is None:
-        return
-    modes = (("onMemberFailure", written.on_member_failure), ("onNodeLoss", written.on_node_loss))
-    for name, mode in modes:
-        if mode is not None and mode not in _MODES:
-            yield f"spec.recovery.{name}: expected one of {', '.join(_MODES)}"
-    if written.grace_period is not None and milliseconds(written.grace_period) is None:
-        yield "spec.recovery.gracePeriod: expected a duration such as 1m30s"
-
-
-def _disruption(written: wire.Disruption | None) -> Disruption:
-    """What makes no sense counts as unset, and is a problem of its own."""
-    if written is None:
-        return Disruption()
-    return Disruption(
-        mode=_DISRUPTIONS.get(written.mode or "", DisruptionMode.ALL),
-        preemptible=written.preemptible is not False,
-        min_runtime_ms=milliseconds(written.min_runtime or "") or 0,
-    )
-
-
-def _disruption_faults(written: wire.Disruption | None) -> Iterator[str]:
-    if written is None:
-        return
-    if written.mode is not None and written.mode not in _DISRUPTIONS:
-        yield f"spec.disruption.mode: expected one of {', '.join(_DISRUPTIONS)}"
-    if written.min_runtime is not None and milliseconds(written.min_runtime) is None:
-        yield "spec.disruption.minRuntime: expected a duration such as 1h30m"
-
-
-def _runtime(written: wire.Runtime | None) -> Runtime:
-    """What makes no sense counts as unset, and is a problem of its own."""
-    if written is None:
-        return Runtime()
-    return Runtime(
-        estimate_ms=(milliseconds(written.estimate) or None) if written.estimate is not None else None,
-        max_ms=(milliseconds(written.max) or None) if written.max is not None else None,
-    )
-
-
-def _runtime_faults(written: wire.Runtime | None) -> Iterator[str]:
-    if written is None:
-        return
-    for name, text in (("estimate", written.estimate), ("max", written.max)):
-        if text is not None and not milliseconds(text):
-            yield f"spec.runtime.{name}: expected a duration of more than 0s, such as 1h30m"
-    read = _runtime(written)
-    if read.estimate_ms and read.max_ms and read.estimate_ms > read.max_ms:
-        yield f"spec.runtime.estimate: {written.estimate} is longer than spec.runtime.max, {written.max}"
-
-
-def _moment(written: str | None) -> int | None:
-    """In milliseconds since the epoch."""
-    at = seconds_at(written) if written is not None else None
-    return None if at is None else at * 1000
-
-
-def _start_faults(written: str | None) -> Iterator[str]:
-    """One that is no time counts as unset, and is a problem of its own."""
-    if written is not None and seconds_at(written) is None:
-        yield "spec.startBy: expected a time such as 2026-12-24T18:00:00Z"
-
-
 def _role(role: Role) -> RoleSpec:
-    """Requests that make no sense are a problem of their own."""
     return RoleSpec(
         name=role.name,
         count=max(role.count, 0),
@@ -186,13 +96,60 @@ def _role(role: Role) -> RoleSpec:
     )
 
 
-def _reservation_faults(spec: PodGroupSpec) -> Iterator[str]:
+def _recovery_errors(recovery: Recovery | None) -> Iterator[str]:
+    if recovery is None:
+        return
+    modes = (("onMemberFailure", recovery.on_member_failure), ("onNodeLoss", recovery.on_node_loss))
+    known = [mode.value for mode in RecoveryMode]
+    for name, mode in modes:
+        if mode is not None and mode not in known:
+            yield f"spec.recovery.{name}: expected one of {', '.join(known)}"
+    if recovery.grace_period is not None and duration_ms(recovery.grace_period) is None:
+        yield "spec.recovery.gracePeriod: expected a duration such as 1m30s"
+
+
+def _disruption_errors(disruption: Disruption | None) -> Iterator[str]:
+    if disruption is None:
+        return
+    known = [mode.value for mode in DisruptionMode]
+    if disruption.mode is not None and disruption.mode not in known:
+        yield f"spec.disruption.mode: expected one of {', '.join(known)}"
+    if disruption.min_runtime is not None and duration_ms(disruption.min_runtime) is None:
+        yield "spec.disruption.minRuntime: expected a duration such as 1h30m"
+
+
+def _runtime_errors(runtime: Runtime | None) -> Iterator[str]:
+    if runtime is None:
+        return
+    for name, text in (("estimate", runtime.estimate), ("max", runtime.max)):
+        if text is not None and not duration_ms(text):
+            yield f"spec.runtime.{name}: expected a duration of more than 0s, such as 1h30m"
+    estimate, longest = runtime.estimate_ms, runtime.max_ms
+    if estimate and longest and estimate > longest:
+        yield f"spec.runtime.estimate: {runtime.estimate} is longer than spec.runtime.max, {runtime.max}"
+
+
+def _start_errors(start_by: str | None) -> Iterator[str]:
+    if start_by is not None and time_s(start_by) is None:
+        yield "spec.startBy: expected a time such as 2026-12-24T18:00:00Z"
+
+
+def unsupported_combinations(spec: PodGroupSpec) -> Iterator[str]:
+    """Paths of combinations of fields that are refused, such as `spec.subGroups[left].topology.name`."""
+    if spec.start_when == RESERVED and spec.sub_groups:
+        yield "spec.startWhen: Reserved beside spec.subGroups"
+    for part in spec.sub_groups:
+        if part.topology is not None and part.topology.name:
+            yield f"spec.subGroups[{part.name}].topology.name"
+
+
+def _reservation_errors(spec: PodGroupSpec) -> Iterator[str]:
     """Amounts that cannot be read, and a reservation of which nobody knows what it is for."""
-    if spec.start_when is not None and spec.start_when not in _STARTS:
-        yield f"spec.startWhen: expected one of {', '.join(_STARTS)}"
-    if spec.start_when == _RESERVED and not any(role.requests for role in spec.roles):
+    if spec.start_when is not None and spec.start_when not in START_MODES:
+        yield f"spec.startWhen: expected one of {', '.join(START_MODES)}"
+    if spec.start_when == RESERVED and not any(role.requests for role in spec.roles):
         yield "spec.startWhen: Reserved needs spec.roles with requests, to know for what room is reserved"
-    if spec.start_when == _RESERVED and spec.min_member > PLACEHOLDERS_MAX:
+    if spec.start_when == RESERVED and spec.min_member > PLACEHOLDERS_MAX:
         yield f"spec.startWhen: room cannot be reserved in gangs of more than {PLACEHOLDERS_MAX} members"
     for role in spec.roles:
         path, wrong = f"spec.roles[{role.name}].requests", list[str]()
@@ -214,25 +171,25 @@ def _subgroup(part: SubGroup) -> SubgroupSpec:
 
 
 def _problems(spec: PodGroupSpec) -> Iterator[Objection]:
-    for path in not_implemented.of_pod_group(spec):
+    for path in unsupported_combinations(spec):
         yield Objection(
             Reason.UNSUPPORTED_FIELD, f"PodGroup field {path} is not supported yet", "Remove the field"
         )
     own = (
-        *_recovery_faults(spec.recovery),
-        *_disruption_faults(spec.disruption),
-        *_runtime_faults(spec.runtime),
-        *_start_faults(spec.start_by),
-        *_reservation_faults(spec),
+        *_recovery_errors(spec.recovery),
+        *_disruption_errors(spec.disruption),
+        *_runtime_errors(spec.runtime),
+        *_start_errors(spec.start_by),
+        *_reservation_errors(spec),
     )
     for message in own:
         yield Objection(Reason.INVALID_OBJECT, f"PodGroup field {message}")
-    faults = (*_number_faults(spec), *_role_faults(spec.roles), *_subgroup_faults(spec))
+    faults = (*_number_errors(spec), *_role_errors(spec.roles), *_subgroup_errors(spec))
     for message in faults:
         yield Objection(Reason.INCONSISTENT_GANG, f"PodGroup field {message}")
 
 
-def _number_faults(spec: PodGroupSpec) -> Iterator[str]:
+def _number_errors(spec: PodGroupSpec) -> Iterator[str]:
     if spec.min_member < 1:
         yield f"spec.minMember: {spec.min_member} is not at least 1"
     if not spec.roles:
@@ -246,7 +203,7 @@ def _number_faults(spec: PodGroupSpec) -> Iterator[str]:
         yield f"spec.minMember: {spec.min_member} is less than the {needed} that the roles need at least"
 
 
-def _role_faults(roles: tuple[Role, ...]) -> Iterator[str]:
+def _role_errors(roles: tuple[Role, ...]) -> Iterator[str]:
     seen: set[str] = set()
     for index, role in enumerate(roles):
         if role.name in seen:
@@ -258,7 +215,7 @@ def _role_faults(roles: tuple[Role, ...]) -> Iterator[str]:
             yield f"spec.roles[{index}].minMember: {role.min_member} is not between 0 and {role.count}"
 
 
-def _subgroup_faults(spec: PodGroupSpec) -> Iterator[str]:
+def _subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:
     """Names that are there twice, parents that are not there or form a circle, numbers that contradict."""
     seen: set[str] = set()
     parts = [_subgroup(part) for part in spec.sub_groups]
@@ -284,3 +241,40 @@ def _subgroup_faults(spec: PodGroupSpec) -> Iterator[str]:
     needed = sum(outer[:some])
     if spec.min_member < needed:
         yield f"spec.minMember: {spec.min_member} is less than the {needed} that the subgroups need at least"
+
+
+class GangKey(NamedTuple):
+    """All pods of one key are candidates for one gang.
+
+    `name` is the PodGroup's name, the controller's UID for a label gang, or the UID of a pod that is alone.
+    """
+
+    kind: GangKind
+    namespace: str
+    name: str
+
+
+def gang_key(pod: Pod) -> GangKey:
+    """Where a pod looks for its gang: its PodGroup, else with `min-member` its controller, else itself."""
+    if pod.group is not None:
+        return GangKey(GangKind.POD_GROUP, pod.namespace, pod.group)
+    if pod.min_member is not None and pod.controller is not None:
+        return GangKey(GangKind.LABEL, pod.namespace, pod.controller.uid)
+    return GangKey(GangKind.POD, pod.namespace, pod.uid)
+
+
+def gang_id(key: GangKey, group: PodGroup | None) -> GangId:
+    """The identity of the gang of a key: a PodGroup that was made again under the same name is a new gang."""
+    if key.kind is GangKind.POD_GROUP:
+        return GangId(group.uid if group is not None else f"missing:{key.namespace}/{key.name}")
+    return GangId(f"{key.namespace}/{key.name}" if key.kind is GangKind.LABEL else key.name)
+
+
+def is_member(pod: Pod, group: PodGroup) -> bool:
+    """Whether a pod that names this PodGroup may join: the PodGroup's controller must own the pod as well.
+
+    The UIDs of the pod's direct owners are compared. An owner of an owner cannot be seen without reading
+    other kinds, so a PodGroup that belongs to the owner of the pods' owner (a JobSet's, say, whose Jobs own
+    the pods) must be created without a controller.
+    """
+    return group.controller is None or group.controller.uid in pod.owners

@@ -10,14 +10,12 @@ from msgspec import structs
 
 from phalanx.limits import SHOWN_QUEUES
 from phalanx.model.api.meta import LabelSelector
-from phalanx.model.api.objects import Queue as WireQueue
-from phalanx.model.api.phalanx import QueueSpec, QueueStatus, Reclaim
-from phalanx.model.conversion.durations import milliseconds
-from phalanx.model.conversion.metadata import seconds
+from phalanx.model.api.queues import Queue as WireQueue
+from phalanx.model.api.queues import QueueSpec, QueueStatus, Reclaim
+from phalanx.model.api.values import duration_ms, seconds
 from phalanx.model.conversion.nodes import read_capacity
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.pods import Requirement, Term
-from phalanx.model.quantities import InvalidQuantity, capacity_amount
 from phalanx.model.queues import (
     DEFAULT,
     Admission,
@@ -31,7 +29,7 @@ from phalanx.model.queues import (
     QueueState,
 )
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.resources import CPU
+from phalanx.model.resources import CPU, InvalidQuantity, capacity_amount
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -126,7 +124,7 @@ def _known(kind: type[E], written: str | None, path: str, problems: list[Objecti
 def _reclaim_min_runtime(written: Reclaim | None, problems: list[Objection]) -> int:
     if written is None or written.min_runtime is None:
         return 0
-    runtime = milliseconds(written.min_runtime)
+    runtime = duration_ms(written.min_runtime)
     if runtime is None:
         message = "spec.reclaim.minRuntime: expected a duration such as 1h30m"
         problems.append(Objection(Reason.INVALID_OBJECT, message))

@@ -1,5 +1,6 @@
 """Shapes: what makes pods interchangeable to the scheduler, shared between all pods that have it."""
 
+from collections.abc import Iterator
 from hashlib import blake2b
 from sys import intern
 from typing import Any, Final
@@ -10,13 +11,17 @@ from msgspec.msgpack import Encoder
 
 from phalanx.limits import POD_REQUEST_MAX
 from phalanx.model.api import core
-from phalanx.model.conversion.affinity_terms import per_pod_labels, read_pod_terms
+from phalanx.model.conversion.metadata import PER_POD_LABELS
 from phalanx.model.conversion.numa import read_numa_request
-from phalanx.model.conversion.ranks import OWN_LABELS
-from phalanx.model.conversion.requests import pod_requests
-from phalanx.model.conversion.selectors import read_preferred, read_selector, read_tolerations
-from phalanx.model.conversion.shares import add_gpu_share
-from phalanx.model.conversion.unsupported import unsupported_fields
+from phalanx.model.conversion.requests import add_gpu_share, pod_requests
+from phalanx.model.conversion.selectors import (
+    per_pod_labels,
+    read_pod_terms,
+    read_preferred,
+    read_selector,
+    read_tolerations,
+)
+from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
 from phalanx.model.resources import PODS, Resources
@@ -60,8 +65,8 @@ class ShapeCache:
         if not written:
             return NO_LABELS, NO_LABELS
         keys = sorted(written)
-        shared = self._kept([(key, written[key]) for key in keys if key not in OWN_LABELS])
-        own = [(key, written[key]) for key in keys if key in OWN_LABELS]
+        shared = self._kept([(key, written[key]) for key in keys if key not in PER_POD_LABELS])
+        own = [(key, written[key]) for key in keys if key in PER_POD_LABELS]
         return shared, self._kept(own) if own else NO_LABELS
 
     def _kept(self, pairs: list[tuple[str, str]]) -> PodLabels:
@@ -149,6 +154,42 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         status.conditions if resizing else (),
         pod.metadata.namespace if spec.volumes or spec.affinity is not None else "",
         per_pod_labels(spec.affinity, pod.metadata.labels),
-        annotations.gpu_share,
-        annotations.gpu_memory,
+        annotations.get(GPU_SHARE),
+        annotations.get(GPU_MEMORY),
     )
+
+
+_PREFERENCES: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
+    """Paths of the set fields. Preferences count too: to ignore one is to place the pod against its wish."""
+    affinity = spec.affinity
+    if affinity is not None:
+        if _wishes(affinity.pod_affinity):
+            yield f"spec.affinity.podAffinity.{_PREFERENCES}"
+        if _wishes(affinity.pod_anti_affinity):
+            yield f"spec.affinity.podAntiAffinity.{_PREFERENCES}"
+    if spec.topology_spread_constraints:
+        yield "spec.topologySpreadConstraints"
+    yield from _host_ports(spec.containers, "spec.containers", host_network=spec.host_network)
+    yield from _host_ports(spec.init_containers, "spec.initContainers", host_network=spec.host_network)
+    for index, volume in enumerate(spec.volumes):
+        if volume.ephemeral is not None:
+            yield f"spec.volumes[{index}].ephemeral"
+    if spec.resource_claims:
+        yield "spec.resourceClaims"
+    if spec.scheduling_group is not None:
+        yield "spec.schedulingGroup"
+
+
+def _wishes(affinity: core.PodAffinity | None) -> bool:
+    return affinity is not None and bool(affinity.preferred_during_scheduling_ignored_during_execution)
+
+
+def _host_ports(containers: tuple[core.Container, ...], path: str, *, host_network: bool) -> Iterator[str]:
+    """On the host's network every port is a host port: the API server fills it in."""
+    for index, container in enumerate(containers):
+        for number, port in enumerate(container.ports):
+            if port.host_port or (host_network and port.container_port):
+                yield f"{path}[{index}].ports[{number}].hostPort"

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import Certificate
 from phalanx.solver.arrays import TooLarge
 from phalanx.solver.engine import DEFAULT_LIMITS, GREEDY_ONLY
 from phalanx.solver.joint.arrays import Field, field_of

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.limits import JOINT_DETERMINISTIC_LIMIT
-from phalanx.model.certificates import Certificate
+from phalanx.model.decisions import Certificate
 from phalanx.model.rules import Rule
 from phalanx.solver.problem import Assignment, NodeClass, Placed, RoleDemand
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
-from phalanx.model.quantities import InvalidQuantity, capacity_amount
+from phalanx.model.resources import InvalidQuantity, capacity_amount
 
 from phalanx_simulator.embedded.apiserver.errors import ApiError, bad_request
 from phalanx_simulator.embedded.apiserver.kinds import ResourceType

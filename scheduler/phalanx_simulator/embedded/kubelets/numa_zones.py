@@ -8,8 +8,16 @@ kubelet.
 from collections.abc import Sequence
 from typing import Final
 
-from phalanx.model.quantities import capacity_amount, request_amount
-from phalanx.model.resources import CPU, MEMORY, Resources, add, fits, subtract
+from phalanx.model.resources import (
+    CPU,
+    MEMORY,
+    Resources,
+    add,
+    capacity_amount,
+    fits,
+    request_amount,
+    subtract,
+)
 
 from phalanx_simulator.embedded.store import Object
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from phalanx.limits import GANG_PROBLEMS_MAX
-from phalanx.model.conversion.membership import GangKey
-from phalanx.model.conversion.pod_groups import PodGroup
-from phalanx.model.conversion.priorities import PriorityLevel, resolve
+from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
+from phalanx.model.conversion.pod_groups import GangKey, PodGroup
 from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec
 from phalanx.model.gpu_shares import incompatible_shares, share_of
 from phalanx.model.names import LABEL_MIN_MEMBER, LABEL_QUEUE, LABEL_ROLE, LABEL_SUBGROUP, ShapeKey
@@ -56,7 +55,7 @@ def _all_problems(
 def _disagreements(key: GangKey, active: list[Pod], group: PodGroup | None) -> Iterator[Objection]:
     """Values in which the members of a gang must be one."""
     yield from _differ("spec.schedulerName", {pod.scheduler_name: pod for pod in active})
-    if group is None or group.queue is None:
+    if group is None or not group.spec.queue:
         yield from _differ(f"label {LABEL_QUEUE}", {pod.queue or "": pod for pod in active})
     if key.kind is GangKind.LABEL:
         yield from _differ(f"label {LABEL_MIN_MEMBER}", {str(pod.min_member): pod for pod in active})

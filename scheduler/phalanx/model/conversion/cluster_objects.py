@@ -1,0 +1,226 @@
+"""Topologies: trees of the cluster, as their objects declare them or as well-known node labels imply them.
+
+Well-known labels, widest first, with the level that each stands for. Only levels that some node carries
+exist; where two labels stand for one level, the first that some node carries does:
+
+- region: topology.kubernetes.io/region
+- zone: topology.kubernetes.io/zone
+- datacenter: network.topology.nvidia.com/datacenter (the top of the network)
+- spine: network.topology.nvidia.com/spine
+- block: network.topology.nvidia.com/block (a node's switch), cloud.provider.com/topology-block
+- rack: cloud.provider.com/topology-rack
+- nvlink: network.topology.nvidia.com/accelerator (an NVLink domain, at most a rack)
+- host: kubernetes.io/hostname
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.model.api import core
+from phalanx.model.api.queues import Topology as WireTopology
+from phalanx.model.conversion.selectors import read_label_selector, read_selector
+from phalanx.model.nodes import Node
+from phalanx.model.pods import Requirement, Term
+from phalanx.model.snapshot import DisruptionBudget, Level, Topology, VolumeClaim
+
+DEFAULT: Final = ""
+"""The name under which gangs that name no topology find theirs."""
+
+DEFAULT_OBJECT: Final = "default"
+"""The Topology object that is the default where there are several."""
+
+WELL_KNOWN: Final = (
+    ("region", "topology.kubernetes.io/region"),
+    ("zone", "topology.kubernetes.io/zone"),
+    ("datacenter", "network.topology.nvidia.com/datacenter"),
+    ("spine", "network.topology.nvidia.com/spine"),
+    ("block", "network.topology.nvidia.com/block"),
+    ("block", "cloud.provider.com/topology-block"),
+    ("rack", "cloud.provider.com/topology-rack"),
+    ("nvlink", "network.topology.nvidia.com/accelerator"),
+    ("host", "kubernetes.io/hostname"),
+)
+"""(level, node label), widest first."""
+
+
+def read_topology(written: WireTopology) -> Topology:
+    """A Topology object; of two levels with one name the wider counts (the schema allows no such object)."""
+    levels: dict[str, Level] = {}
+    for level in written.spec.levels:
+        levels.setdefault(level.name, Level(name=level.name, node_label=level.node_label))
+    return Topology(name=written.metadata.name, levels=tuple(levels.values()))
+
+
+def all_topologies(declared: Mapping[str, Topology], nodes: Iterable[Node]) -> Mapping[str, Topology]:
+    """Every topology by name, and the default: the object `default`, else the first, else the implied one."""
+    by_name = dict(sorted(declared.items()))
+    default = by_name.get(DEFAULT_OBJECT) or next(iter(by_name.values()), None)
+    if default is None:
+        default = implied_topology(
+            {label for node in nodes for _, label in WELL_KNOWN if label in node.labels}
+        )
+    return {DEFAULT: default, **by_name}
+
+
+def implied_topology(carried: Collection[str]) -> Topology:
+    """The topology of the well-known labels that some node carries."""
+    levels: dict[str, Level] = {}
+    for name, label in WELL_KNOWN:
+        if label in carried:
+            levels.setdefault(name, Level(name=name, node_label=label))
+    return Topology(name=DEFAULT, levels=tuple(levels.values()))
+
+
+_PLACE_LABELS: Final = {
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+"""Labels by which older volumes say where they are -> the label that nodes carry for it."""
+
+_ZONES_SEPARATOR: Final = "__"
+
+
+class ClaimSource(Struct, frozen=True, gc=False):
+    """What matters of a PersistentVolumeClaim."""
+
+    volume: str
+    storage_class: str
+    lost: bool
+    deleting: bool
+
+
+class VolumeSource(Struct, frozen=True, gc=False):
+    """What matters of a PersistentVolume."""
+
+    node_affinity: tuple[Term, ...]
+    wrong: tuple[str, ...]
+
+
+def read_claim(written: core.PersistentVolumeClaim) -> ClaimSource:
+    """One PersistentVolumeClaim."""
+    return ClaimSource(
+        volume=written.spec.volume_name,
+        storage_class=written.spec.storage_class_name or "",
+        lost=written.status.phase == "Lost",
+        deleting=written.metadata.deletion_timestamp is not None,
+    )
+
+
+def read_volume(written: core.PersistentVolume) -> VolumeSource:
+    """One PersistentVolume: its node affinity, and its zone labels, read as kube-scheduler reads them."""
+    wrong: list[str] = []
+    affinity = written.spec.node_affinity
+    terms: tuple[Term, ...] = ()
+    if affinity is not None and affinity.required is not None:
+        terms = read_selector(affinity.required, "spec.nodeAffinity.required", wrong)
+    return VolumeSource(
+        node_affinity=_with_places(terms, _places(written.metadata.labels)), wrong=tuple(wrong)
+    )
+
+
+def _places(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
+    """Where a volume's labels say it is; a value may name several zones."""
+    return tuple(
+        Requirement(
+            key=node_label, operator="In", values=tuple(sorted(labels[label].split(_ZONES_SEPARATOR)))
+        )
+        for label, node_label in _PLACE_LABELS.items()
+        if label in labels
+    )
+
+
+def _with_places(terms: tuple[Term, ...], places: tuple[Requirement, ...]) -> tuple[Term, ...]:
+    """Each alternative, for nodes in the right place and for nodes that do not say where they are."""
+    if not places:
+        return terms
+    nowhere = tuple(Requirement(key=label, operator="DoesNotExist") for label in _PLACE_LABELS)
+    alternatives = [term.requirements for term in terms if term.requirements] if terms else [()]
+    placed = [Term((*required, *where)) for required in alternatives for where in (places, nowhere)]
+    return tuple(placed) or (Term(),)
+
+
+def binds_late(written: core.StorageClass) -> bool:
+    """Whether claims of this StorageClass are bound only once their first pod is placed."""
+    return written.volume_binding_mode == "WaitForFirstConsumer"
+
+
+def resolve_claim(source: ClaimSource, *, volume: VolumeSource | None, binds_late: bool) -> VolumeClaim:
+    """What a claim means now. `volume`: the one that it names, if that exists; `binds_late`: of its class."""
+    why = _why_unusable(source, volume, binds_late)
+    if why or volume is None:
+        return VolumeClaim(why_unusable=why)
+    return VolumeClaim(node_affinity=volume.node_affinity)
+
+
+def _why_unusable(source: ClaimSource, volume: VolumeSource | None, binds_late: bool) -> str:
+    if source.deleting:
+        return "it is being deleted"
+    if source.lost:
+        return f"its volume {source.volume} is lost"
+    if not source.volume:
+        if binds_late:
+            return (
+                f"it is not bound, and its StorageClass {source.storage_class} binds when a pod is placed "
+                "(WaitForFirstConsumer), which is not supported yet"
+            )
+        return "it is not bound to a volume yet"
+    if volume is None:
+        return f"its volume {source.volume} does not exist"
+    return f"its volume {source.volume} is invalid: {volume.wrong[0]}" if volume.wrong else ""
+
+
+PREEMPT_LOWER: Final = "PreemptLowerPriority"
+
+
+class PriorityLevel(Struct, frozen=True, gc=False):
+    """What a PriorityClass stands for."""
+
+    value: int = 0
+    preemption_policy: str = PREEMPT_LOWER
+    is_default: bool = False
+
+
+BUILT_IN: Final[Mapping[str, PriorityLevel]] = {
+    "system-cluster-critical": PriorityLevel(2_000_000_000),
+    "system-node-critical": PriorityLevel(2_000_001_000),
+}
+"""The classes that every API server creates by itself: manifests may use them without bringing them."""
+
+
+def read_priority_class(written: core.PriorityClass) -> PriorityLevel:
+    """One PriorityClass."""
+    return PriorityLevel(
+        value=written.value,
+        preemption_policy=written.preemption_policy or PREEMPT_LOWER,
+        is_default=written.global_default,
+    )
+
+
+def resolve(name: str, classes: Mapping[str, PriorityLevel]) -> PriorityLevel | None:
+    """The level of this name, the global default for an empty name, None when there is no such class.
+
+    Of several global defaults the lowest counts, as in Kubernetes.
+    """
+    if name:
+        return classes.get(name) or BUILT_IN.get(name)
+    defaults = [level for level in classes.values() if level.is_default]
+    return min(defaults, key=lambda level: level.value, default=PriorityLevel())
+
+
+def read_disruption_budget(written: core.PodDisruptionBudget) -> DisruptionBudget:
+    """A budget; what its status says of an older spec allows nothing, as the API's eviction has it."""
+    meta, status = written.metadata, written.status
+    wrong: list[str] = []
+    selector = read_label_selector(written.spec.selector, "spec.selector", wrong)
+    is_counted = status.observed_generation >= meta.generation
+    return DisruptionBudget(
+        namespace=meta.namespace,
+        name=meta.name,
+        selector=selector,
+        allowed=max(0, status.disruptions_allowed) if is_counted and not wrong else 0,
+        fault=wrong[0] if wrong else "",
+    )
