@@ -28,7 +28,7 @@ def lead(seconds: int) -> SchedulerConfig:
     [
         ({}, {}, "first"),
         ({}, {"start_by": NOW + HOUR}, "second"),
-        ({}, {"start_by": NOW + HOUR + 1}, "first"),  # not near yet
+        ({}, {"start_by": NOW + HOUR + 1000}, "first"),  # not near yet
         ({}, {"start_by": NOW - HOUR}, "second"),  # missed, and it keeps its place
         ({"start_by": NOW + HOUR}, {"start_by": NOW + 1}, "second"),
         ({"start_by": NOW}, {"start_by": NOW}, "first"),
