@@ -125,9 +125,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         name="nothing wakes a cycle when a held pod's time is over",
         issues=("kubernetes #87850", "KAI #847"),
         module="phalanx.actions.close",
-        edits={
-            "pod.bind_backoff is not None and pod.bind_backoff.until > now": "False and pod.bind_backoff"
-        },
+        edits={"pod.bind_backoff is not None and pod.bind_backoff.until > now": "False and pod.bind_backoff"},
         caught_by=Played("named:kai_2075"),
     ),
     Mutant(
