@@ -9,6 +9,7 @@ gangs of one, the most expensive split. The first row has no cycles at all.
 
 import argparse
 import asyncio
+import sys
 import time
 from collections.abc import Iterable
 
@@ -18,7 +19,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event, Relisted
 from phalanx.deciders.port import Decider
 from phalanx.deciders.process import ProcessDecider
-from phalanx.deciders.thread import ThreadDecider
+from phalanx.deciders.thread import SWITCH_INTERVAL_S, ThreadDecider
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.connect import connect
 from phalanx.model.api.core import Node, Pod
@@ -97,6 +98,8 @@ async def run(plane: ControlPlane, name: str, decider: Decider | None, *, pods: 
     binds = await pending_pods(plane, space=name.replace(" ", "-"), count=pods)
     ticks = Ticks()
     done: list[int] = []
+    if isinstance(decider, ThreadDecider):
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
     if decider is not None:
         await decider.decide(now_ms=0)
     async with connect(kubeconfig=str(plane.kubeconfig_path)) as target:

@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.placed_pods import PlacedPodIndex, View
-from phalanx.cycle import decide
+from phalanx.cycle import Engine
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.api.pod_groups import RESERVED, PodGroupSpec, TopologyRequest
@@ -57,6 +57,7 @@ class Scenario:
     def __init__(self, *levels: str) -> None:
         """`levels`: the default topology's, widest first; nodes lie in it by `within`."""
         self.levels = levels
+        self._engine: Engine | None = None
         self.now = 1_000_000
         self.memory = Memory()
         self.capacity_version = 1
@@ -312,7 +313,10 @@ class Scenario:
 
     def decide(self, config: SchedulerConfig | None = None, *, shuffle: int = 1) -> "Decided":
         """Run one cycle."""
-        return Decided(decide(self.snapshot(shuffle), config or SchedulerConfig()))
+        config = config or SchedulerConfig()
+        if self._engine is None or self._engine.config != config:
+            self._engine = Engine(config)
+        return Decided(self._engine.decide(self.snapshot(shuffle)))
 
     def take(self, decided: "Decided") -> Self:
         """Bound pods run, evicted pods are made anew, memory is kept."""

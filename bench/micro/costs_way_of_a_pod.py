@@ -16,7 +16,7 @@ import pytest
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Relisted
 from phalanx.clock import SystemClock, seeded_random
-from phalanx.cycle import decide
+from phalanx.cycle import Engine
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.binder import Binder
 from phalanx.kube.client import Client
@@ -124,15 +124,15 @@ def test_snapshot_after_a_gang_for_each_pod(
 
 
 def test_cycle_for_each_pod(measure: Measure, lists: dict[str, tuple[KubeObject, ...]]) -> None:
-    known, config = snapshot(filled(lists)), SchedulerConfig()
-    measure(lambda: decide(known, config), items=LOAD.pods, budget=45)
+    known, engine = snapshot(filled(lists)), Engine(SchedulerConfig())
+    measure(lambda: engine.decide(known), items=LOAD.pods, budget=45)
 
 
 def test_cycle_that_has_nothing_to_do(measure: Measure, lists: dict[str, tuple[KubeObject, ...]]) -> None:
     cache = filled(lists)
     cache.apply_all(bound(lists["Pod"]))
-    known, config = snapshot(cache), SchedulerConfig()
-    measure(lambda: decide(known, config), items=1, budget=35_000)
+    known, engine = snapshot(cache), Engine(SchedulerConfig())
+    measure(lambda: engine.decide(known), items=1, budget=35_000)
 
 
 def test_solver_for_256_pods_that_prefer_racks(measure: Measure) -> None:

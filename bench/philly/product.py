@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
-from phalanx.cycle import decide
+from phalanx.cycle import Engine
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import CYCLE_PERIOD_MIN_S
 from phalanx.model.api.core import Pod
@@ -43,8 +43,8 @@ class Product:
     """A queue for each tenant, with a guarantee and a weight as large; `spec` of all of them besides."""
 
     def __init__(self, cluster: Cluster, spec: Mapping[str, Any]) -> None:
-        self._config = SchedulerConfig()
-        self._cache = Cache(scheduler_name=self._config.scheduler_name)
+        self._engine = Engine(SchedulerConfig())
+        self._cache = Cache(scheduler_name=self._engine.config.scheduler_name)
         self._memory = Memory()
         self._now = 0
         self._pods: dict[int, tuple[Pod, ...]] = {}
@@ -112,8 +112,10 @@ class Product:
         self._now = now
         if not self._has_reason and (self._wake_at is None or self._wake_at > now):
             return Decided(wake_at=self._wake_at)
-        snapshot = self._cache.snapshot(now=_BEGIN_MS + now, seed=self._config.seed, memory=self._memory)
-        result = decide(snapshot, self._config)
+        snapshot = self._cache.snapshot(
+            now=_BEGIN_MS + now, seed=self._engine.config.seed, memory=self._memory
+        )
+        result = self._engine.decide(snapshot)
         self._memory, self._has_reason = result.memory, False
         placed, evicted = self._place(result), self._evict(result)
         soonest = now + _PERIOD_MS

@@ -1,58 +1,66 @@
 """One cycle: a snapshot in, decisions out. Same snapshot, same configuration: same result, byte for byte."""
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from phalanx.actions import allocate, close, consolidate, enqueue, preempt, recover, release, verdicts
-from phalanx.actions import reserve_cells as cells
-from phalanx.actions.consolidation.moves import Moves
-from phalanx.actions.node_failures import find as find_node_failures
-from phalanx.actions.preemption.member_losses import find as find_troubles
-from phalanx.actions.preemption.nominations import Nominations
-from phalanx.actions.reservations.capacity_holds import after as capacity_holds_after
-from phalanx.actions.reservations.capacity_holds import find as find_capacity_holds
+from phalanx.actions import (
+    allocate,
+    close,
+    consolidate,
+    enqueue,
+    preempt,
+    recover,
+    release,
+    reserve_cells,
+    verdicts,
+)
+from phalanx.actions.context import Cycle
+from phalanx.actions.nodes.node_classes import ClassTableCache
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.session_cache import SessionCache
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 
-BETWEEN: Final = SessionCache()
-"""What the cycles of this process leave to each other."""
+Step = Callable[[Cycle], None]
+
+FIRST_STEPS: Final[tuple[Step, ...]] = (reserve_cells.execute, enqueue.execute, allocate.execute)
+"""Choose cells; take the gangs that may be tried, in order; place them, and note what finds no capacity."""
+
+ACTIONS: Final[Mapping[ActionName, Step]] = {
+    ActionName.RELEASE: release.execute,
+    ActionName.RECOVER: recover.execute,
+    ActionName.CONSOLIDATE: consolidate.execute,
+    ActionName.PREEMPT: preempt.execute,
+}
+"""The steps that evict. They run in the order of `SchedulerConfig.actions`, which may leave some out."""
+
+LAST_STEPS: Final[tuple[Step, ...]] = (verdicts.execute,)
+"""Say of everything that was not placed why."""
+
+
+class Engine:
+    """Decides one cycle after the other, and keeps what makes the next one faster.
+
+    What it keeps changes no decision: every value is compared with what it was computed from.
+    """
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self.config = config
+        self.session_cache = SessionCache()
+        self.class_tables = ClassTableCache()
+        self._steps = (*FIRST_STEPS, *(ACTIONS[name] for name in config.actions), *LAST_STEPS)
+
+    def decide(self, snapshot: Snapshot) -> CycleResult:
+        """Decide one cycle. Raises ConfigError when the configuration names a plugin that does not exist."""
+        session = Session(snapshot, self.config, between=self.session_cache)
+        cycle = Cycle(session, self.class_tables)
+        for step in self._steps:
+            step(cycle)
+        self.session_cache.sums.forget_unused()
+        return close.result_of(cycle)
 
 
 def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
-    """Raises ConfigError when the configuration names a plugin that does not exist."""
-    # 1. Open the session: plugins compute shares, orders and eligibility; domains are kept as cells.
-    session = Session(snapshot, config, between=BETWEEN)
-    cells.execute(session)
-    # 2. Take the gangs that may be tried, in order; the others get their verdict.
-    member_losses = find_troubles(session) if ActionName.RECOVER in config.actions else {}
-    claims = find_capacity_holds(session)
-    nominations = Nominations(session)
-    moves = Moves(session, nominations)
-    demand_queue = enqueue.execute(session, member_losses, claims, nominations, moves)
-    # 3. Try each: classes, solve, commit or roll back.
-    failures = find_node_failures(session)
-    outcome = allocate.execute(session, demand_queue, failures, nominations, moves, claims.open)
-    # 4. Evict where policy allows.
-    released = release.execute(session) if ActionName.RELEASE in config.actions else release.NOTHING
-    recovered = recover.execute(session, member_losses)
-    consolidated = consolidate.execute(session, outcome, nominations, moves)
-    preempts = ActionName.PREEMPT in config.actions
-    preempted = preempt.execute(session, outcome, nominations, moves) if preempts else preempt.NOTHING
-    # 5. Say why, of all that was not placed.
-    explained = verdicts.execute(session, outcome, protected=preempted.protected, notes=consolidated.notes)
-    # 6. Close: decisions, reports, memory.
-    result = close.execute(
-        session,
-        outcome=outcome,
-        released=released,
-        recovered=recovered,
-        preempted=consolidated.beside(preempted),
-        consolidated=consolidated,
-        claims=capacity_holds_after(session, claims),
-        failures=failures,
-        explained=explained,
-    )
-    BETWEEN.sums.forget_unused()
-    return result
+    """Decide a single cycle. For several in a row keep one Engine, which is faster."""
+    return Engine(config).decide(snapshot)

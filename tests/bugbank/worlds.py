@@ -6,7 +6,7 @@ from typing import Any
 
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Changes, Deleted
-from phalanx.cycle import decide
+from phalanx.cycle import Engine
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.api.kinds import KubeObject
 from phalanx.model.decisions import CycleResult
@@ -78,6 +78,7 @@ class Still:
     def __init__(self, *objects: KubeObject) -> None:
         self.cache = Cache(scheduler_name="phalanx")
         self.memory = Memory()
+        self._engine = Engine(SchedulerConfig())
         self.now = 1_800_000_000_000
         self.put(*objects)
 
@@ -94,7 +95,7 @@ class Still:
         """Decide; the next cycle remembers."""
         self.now += 1000
         snapshot = self.cache.snapshot(now=self.now, seed=0, memory=self.memory)
-        result = decide(snapshot, SchedulerConfig())
+        result = self._engine.decide(snapshot)
         self.memory = result.memory
         return result
 

@@ -3,25 +3,18 @@
 import random
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx import cycle
-from phalanx.actions import allocate
-from phalanx.actions.nodes.node_classes import ClassTableCache
+from phalanx.cycle import Engine, decide
 from phalanx.framework.config import SchedulerConfig
-from phalanx.framework.session_cache import SessionCache
-from phalanx.model.decisions import CycleResult
 from phalanx.model.queues import Objective
 from phalanx.model.resources import CPU, GPU
-from phalanx.model.snapshot import Snapshot
 
 from tests.builders import Decided, Scenario
 from tests.solver.problems import bounded
 
 CONFIG = SchedulerConfig()
 HAPPENINGS = ("gang", "gang", "gang", "gone", "cordon", "fault", "foreign", "queue", "leader")
-Kept = tuple[SessionCache, ClassTableCache]
 
 
 def world(objective: Objective | None) -> Scenario:
@@ -58,12 +51,6 @@ def happen(scenario: Scenario, what: str, dice: random.Random, number: int) -> N
         scenario.memory = type(scenario.memory)()
 
 
-def decided(snapshot: Snapshot, kept: Kept, patch: pytest.MonkeyPatch) -> CycleResult:
-    patch.setattr(cycle, "BETWEEN", kept[0])
-    patch.setattr(allocate, "TABLES", kept[1])
-    return cycle.decide(snapshot, CONFIG)
-
-
 @bounded(60)
 @given(
     objective=st.sampled_from([None, Objective.SPREAD, Objective.LARGEST_HOLE]),
@@ -73,23 +60,28 @@ def decided(snapshot: Snapshot, kept: Kept, patch: pytest.MonkeyPatch) -> CycleR
 def test_what_a_cycle_decides_does_not_depend_on_the_ones_before(
     objective: Objective | None, cycles: list[list[str]], dice: random.Random
 ) -> None:
-    scenario, kept, number = world(objective), (SessionCache(), ClassTableCache()), 0
-    with pytest.MonkeyPatch.context() as patch:
-        for happenings in cycles:
-            for what in happenings:
-                number += 1
-                happen(scenario, what, dice, number)
-            scenario.now += 1000
-            snapshot = scenario.snapshot()
-            found = decided(snapshot, kept, patch)
-            alone = decided(snapshot, (SessionCache(), ClassTableCache()), patch)
-            assert msgspec.json.encode(found) == msgspec.json.encode(alone)
-            scenario.take(Decided(found))
+    scenario, engine, number = world(objective), Engine(CONFIG), 0
+    for happenings in cycles:
+        for what in happenings:
+            number += 1
+            happen(scenario, what, dice, number)
+        scenario.now += 1000
+        snapshot = scenario.snapshot()
+        found = engine.decide(snapshot)
+        assert msgspec.json.encode(found) == msgspec.json.encode(decide(snapshot, CONFIG))
+        scenario.take(Decided(found))
 
 
-def test_sums_that_nobody_asks_for_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = (SessionCache(), ClassTableCache())
-    decided(world(None).snapshot(), kept, monkeypatch)
-    before = len(kept[0].sums)
-    decided(Scenario().nodes("n", gpu=8).queue("a").snapshot(), kept, monkeypatch)
-    assert 0 < len(kept[0].sums) < before
+def test_sums_that_nobody_asks_for_any_more_are_forgotten() -> None:
+    engine = Engine(CONFIG)
+    engine.decide(world(None).snapshot())
+    before = len(engine.session_cache.sums)
+    engine.decide(Scenario().nodes("n", gpu=8).queue("a").snapshot())
+    assert 0 < len(engine.session_cache.sums) < before
+
+
+def test_two_engines_share_nothing() -> None:
+    first, second = Engine(CONFIG), Engine(CONFIG)
+    first.decide(world(None).snapshot())
+    assert len(second.session_cache.sums) == 0
+    assert len(second.class_tables) == 0 < len(first.class_tables)

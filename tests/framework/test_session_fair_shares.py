@@ -5,10 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.actions import allocate, enqueue
-from phalanx.actions.consolidation.moves import Moves
-from phalanx.actions.node_failures import find as find_node_failures
-from phalanx.actions.preemption.nominations import Nominations
-from phalanx.actions.reservations.capacity_holds import find as find_capacity_holds
+from phalanx.actions.context import Cycle
+from phalanx.actions.nodes.node_classes import ClassTableCache
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.queues.division import QueueShare
 from phalanx.framework.session import Session
@@ -214,10 +212,9 @@ def test_what_is_booked_step_by_step_is_what_is_counted_anew(gangs: list[tuple[s
         if bound and index < 3:
             scenario.gang(f"old{index}", bound, gpu=1, bound=bound, queue=queue)
     session = Session(scenario.snapshot(), SchedulerConfig())
-    nominations = Nominations(session)
-    claims, moves = find_capacity_holds(session), Moves(session, nominations)
-    demand_queue = enqueue.execute(session, {}, claims, nominations, moves)
-    allocate.execute(session, demand_queue, find_node_failures(session), nominations, moves, claims.open)
+    cycle = Cycle(session, ClassTableCache())
+    enqueue.execute(cycle)
+    allocate.execute(cycle)
     scenario.take(Decided(CycleResult(cycle=1, placements=session.placements)))
     anew = Session(scenario.snapshot(), SchedulerConfig()).ledger
     for queue in session.queues:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from phalanx.cache.cache import Cache
 from phalanx.cache.table import key_of
-from phalanx.cycle import decide
+from phalanx.cycle import Engine
 from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube import reflector as reflector_module
@@ -131,6 +131,7 @@ class Cluster:
         self.cache = Cache(scheduler_name=CONFIG.scheduler_name)
         self.view = ClusterState(cache=self.cache, decider=InlineDecider(cache=self.cache, config=CONFIG))
         self.memory = Memory()
+        self._engine = Engine(CONFIG)
         self.deciding_s = 0.0
         self.logs: Counter[tuple[str, str, str]] = Counter()
         self.why: list[dict[str, Any]] = []
@@ -190,7 +191,7 @@ class Cluster:
         self.cache.check_invariants()
         snapshot = self.cache.snapshot(now=NOW_MS, seed=1, memory=self.memory)
         began = time.process_time()
-        result = decide(snapshot, CONFIG)
+        result = self._engine.decide(snapshot)
         self.deciding_s = time.process_time() - began
         self.memory = result.memory
         check_amounts(snapshot)

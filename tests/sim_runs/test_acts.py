@@ -5,8 +5,7 @@ from functools import partial
 
 import pytest
 from msgspec.structs import replace
-from phalanx.actions import release
-from phalanx.actions.preemption import member_losses
+from phalanx.actions import member_losses, release
 from phalanx_simulator.drills import operations
 from phalanx_simulator.drills.drill import NO_FAULT, Fault, Outcome, play
 from phalanx_simulator.drills.operations import ACTS, GANG, cluster, running

@@ -1,109 +1,77 @@
 """Step 6: put together what the cycle decided, what it saw of the queues, and what the next one needs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from phalanx.actions.consolidate import Consolidated
+from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand_queue import rank_changes_at
 from phalanx.actions.explanations import start_messages
 from phalanx.actions.limits import EVICTION_CHECK_MS
-from phalanx.actions.node_failures import NodeFailures
-from phalanx.actions.outcome import Outcome
-from phalanx.actions.preempt import Preempted
-from phalanx.actions.recover import Recovered
-from phalanx.actions.release import Released
-from phalanx.actions.reservations.backfill import promises_of
+from phalanx.actions.reservations import capacity_holds
+from phalanx.actions.reservations.backfill import reserved_starts_of
 from phalanx.actions.reservations.capacity_holds import CapacityHolds
-from phalanx.actions.verdicts import Explained
 from phalanx.framework.decay import decayed
 from phalanx.framework.kept_room import held_usage
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
 from phalanx.limits import PAST_USAGE_REPORT_PERIOD_MS
 from phalanx.model.decisions import CycleResult, CycleStats, QueueReport
-from phalanx.model.memory import Memory
 from phalanx.model.names import QueueName
 from phalanx.model.queues import PastUsage
 from phalanx.model.resources import NONE, Resources
 
 
-def execute(
-    session: Session,
-    *,
-    outcome: Outcome,
-    released: Released,
-    recovered: Recovered,
-    preempted: Preempted,
-    consolidated: Consolidated,
-    claims: CapacityHolds,
-    failures: NodeFailures,
-    explained: Explained,
-) -> CycleResult:
+def result_of(cycle: Cycle) -> CycleResult:
     """The result, with everything in the order of its key or of its decision."""
-    placements = session.placements
-    told = _told_usage(session)
-    starts = (each.start for each in outcome.reserved if each.start > session.snapshot.now)
-    ends = (
-        released.wake_at,
-        recovered.wake_at,
-        preempted.wake_at,
-        consolidated.wake_at,
-        claims.wake_at,
-        session.health.wake_at,
-        start_messages.next_missed(session),
-        *starts,
-        *(rank_changes_at(gang, session) for gang in outcome.blocked_gangs),
-    )
+    session = cycle.session
+    reported = _reported_usage(session)
+    holds = capacity_holds.after(session, cycle.capacity_holds)
+    _ask_for_cycles(cycle, holds)
     return CycleResult(
         cycle=session.cycle,
-        placements=placements,
+        placements=session.placements,
         evictions=session.evictions,
-        nominations=preempted.nominated,
-        plans=consolidated.plans,
-        verdicts=start_messages.verdicts_of(session, outcome),
-        queues=_reports(session, told),
-        memory=Memory(
-            cycle=session.cycle,
-            refusals=dict(sorted(explained.refusals.items())),
-            partial_since=dict(sorted(released.partial_since.items())),
-            member_losses=dict(sorted(recovered.member_losses.items())),
-            nominations=preempted.nominations,
-            preempted=preempted.preempted,
-            candidate_queues=preempted.candidate_queues,
-            postponed=preempted.postponed,
-            moves=consolidated.moves,
-            next_move_search=consolidated.next_move_search,
-            proposed_plans=consolidated.proposed_plans,
-            seated=dict(sorted(claims.seated.items())),
-            avoided=failures.avoided,
-            failed=failures.failed,
-            leaving=failures.leaving,
-            scores=failures.scores,
-            reserved_starts=promises_of(outcome.reserved),
+        nominations=cycle.nominated,
+        plans=cycle.plans,
+        verdicts=start_messages.verdicts_of(session, cycle.outcome),
+        queues=_reports(session, reported),
+        memory=replace(
+            cycle.memory,
+            seated=dict(sorted(holds.seated.items())),
+            avoided=cycle.node_failures.avoided,
+            failed=cycle.node_failures.failed,
+            leaving=cycle.node_failures.leaving,
+            scores=cycle.node_failures.scores,
+            reserved_starts=reserved_starts_of(cycle.outcome.reserved),
             nodes=session.health.records,
             past_usage=_past_usage(session),
-            reported_usage=told,
+            reported_usage=reported,
         ),
-        wake_at=_wake_at(session, ends) if explained.is_complete else session.snapshot.now,
-        stats=_stats(session, outcome, failures),
+        wake_at=cycle.next_wake,
+        stats=_stats(cycle),
     )
 
 
-def _wake_at(session: Session, ends: Iterable[int | None]) -> int | None:
-    """When the next of these times comes, a hold of a pod ends, or an eviction should have come to pass."""
-    now = session.snapshot.now
-    pods = (pod for gang in session.waiting for pod in gang.members if pod.is_waiting)
-    holds = [
-        pod.bind_backoff.until
-        for pod in pods
-        if pod.bind_backoff is not None and pod.bind_backoff.until > now
-    ]
-    checks = [now + EVICTION_CHECK_MS] if session.evictions else []
-    return min([*holds, *checks, *(end for end in ends if end is not None)], default=None)
+def _ask_for_cycles(cycle: Cycle, holds: CapacityHolds) -> None:
+    """When the next cycle is due for what no single step is responsible for."""
+    session, now = cycle.session, cycle.session.snapshot.now
+    for at in (holds.wake_at, session.health.wake_at, start_messages.next_missed(session)):
+        cycle.wake_at(at)
+    for reservation in cycle.outcome.reserved:
+        if reservation.start > now:
+            cycle.wake_at(reservation.start)
+    for gang in cycle.outcome.blocked_gangs:
+        cycle.wake_at(rank_changes_at(gang, session))
+    waiting = [pod for gang in session.waiting for pod in gang.members if pod.is_waiting]
+    backoffs = [pod.bind_backoff.until for pod in waiting if pod.bind_backoff is not None]
+    cycle.wake_at(min((until for until in backoffs if until > now), default=None))
+    if session.evictions:
+        cycle.wake_at(now + EVICTION_CHECK_MS)
 
 
-def _stats(session: Session, outcome: Outcome, failures: NodeFailures) -> CycleStats:
+def _stats(cycle: Cycle) -> CycleStats:
+    session, outcome = cycle.session, cycle.outcome
     now, half_life = session.snapshot.now, session.config.tolerance.failure_half_life_ms
     placements = session.placements
     return CycleStats(
@@ -115,12 +83,13 @@ def _stats(session: Session, outcome: Outcome, failures: NodeFailures) -> CycleS
         inconclusive=outcome.inconclusive,
         breaker=session.health.open_reason,
         failure_scores={
-            node: decayed(each.score, now - each.at, half_life) for node, each in failures.scores.items()
+            node: decayed(each.score, now - each.at, half_life)
+            for node, each in cycle.node_failures.scores.items()
         },
     )
 
 
-def _reports(session: Session, told: Mapping[QueueName, PastUsage]) -> dict[str, QueueReport]:
+def _reports(session: Session, reported: Mapping[QueueName, PastUsage]) -> dict[str, QueueReport]:
     """Per queue, its descendants included, what is used and what waits after this cycle."""
     gangs: dict[str, int] = {queue.name: 0 for queue in session.queues}
     pods = dict(gangs)
@@ -143,7 +112,7 @@ def _reports(session: Session, told: Mapping[QueueName, PastUsage]) -> dict[str,
                 *session.fair_shares.problems(queue),
                 *session.cells.lacking.get(queue.name, ()),
             ),
-            past=told.get(queue.name),
+            past=reported.get(queue.name),
         )
         for queue in session.queues
     }
@@ -154,12 +123,12 @@ def _past_usage(session: Session) -> dict[QueueName, PastUsage]:
     return {name: replace(each, using=session.ledger.usage(name)) for name, each in past}
 
 
-def _told_usage(session: Session) -> dict[QueueName, PastUsage]:
+def _reported_usage(session: Session) -> dict[QueueName, PastUsage]:
     """What the status of queues says of their past; to write it anew in each cycle would help nobody."""
-    told = session.snapshot.memory.reported_usage
+    reported = session.snapshot.memory.reported_usage
     oldest = session.snapshot.now - PAST_USAGE_REPORT_PERIOD_MS
     return {
-        name: told[name] if name in told and told[name].at > oldest else past
+        name: reported[name] if name in reported and reported[name].at > oldest else past
         for name, past in session.past_usage.items()
     }
 

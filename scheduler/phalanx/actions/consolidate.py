@@ -9,13 +9,13 @@ have just turned bad. In a dry run the plan is told, and nothing is done.
 
 from collections import Counter
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions import formatting
 from phalanx.actions.consolidation.movable_gangs import MovablePool, is_plain
 from phalanx.actions.consolidation.move_planner import Moved, MovePlanner, TriedMovePlan
-from phalanx.actions.consolidation.moves import Moves, kind_of
+from phalanx.actions.consolidation.moves import kind_of
+from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.actions.error_isolation import isolate_errors
 from phalanx.actions.limits import (
@@ -24,68 +24,27 @@ from phalanx.actions.limits import (
     NOMINATION_MS,
     SHOWN_VICTIMS,
 )
-from phalanx.actions.outcome import Failure, Outcome
-from phalanx.actions.preempt import Preempted
+from phalanx.actions.outcome import Failure
 from phalanx.actions.preemption.eviction_limits import limits_of
-from phalanx.actions.preemption.nominations import Nominations, nominate
+from phalanx.actions.preemption.nominations import nominate
 from phalanx.actions.preemption.victims import assume_terminated
 from phalanx.actions.reservations.reservations import hold
-from phalanx.framework.config import ActionName
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
 from phalanx.limits import MOVE_DETERMINISTIC_LIMIT
-from phalanx.model.decisions import EvictionReason, Nominate
+from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Move, MovedGang, MovePlan, Nomination
 from phalanx.model.names import GangId, NodeName, ShapeKey
 from phalanx.model.reasons import Evidence, Reason, Verdict
 
 
-class Consolidated(Struct, frozen=True):
-    """What the next cycle must know, new plans, and when to look again.
-
-    `nomination`: of the gang for which moves were decided, and `nominated` where its pods go. `moved`: whom
-    they move, and for which gang. `moves`: all gangs that are on their way.
-    """
-
-    nomination: tuple[GangId, Nomination] | None = None
-    nominated: tuple[Nominate, ...] = ()
-    moved: dict[GangId, GangId] = {}
-    moves: dict[GangId, Move] = {}
-    next_move_search: dict[GangId, int] = {}
-    proposed_plans: dict[GangId, MovePlan] = {}
-    plans: tuple[MovePlan, ...] = ()
-    wake_at: int | None = None
-
-    @property
-    def notes(self) -> dict[GangId, tuple[Evidence, ...]]:
-        """What verdicts say of plans that are not carried out."""
-        return {gang: _note_on(plan) for gang, plan in self.proposed_plans.items()}
-
-    def beside(self, preempted: Preempted) -> Preempted:
-        """What preemption hands to the next cycle, and with it what was decided here."""
-        if self.nomination is None:
-            return preempted
-        gang, nomination = self.nomination
-        return replace(
-            preempted,
-            nominations=dict(sorted({**preempted.nominations, gang: nomination}.items())),
-            preempted=dict(sorted({**preempted.preempted, **self.moved}.items())),
-            nominated=(*preempted.nominated, *self.nominated),
-        )
-
-
-NOTHING = Consolidated()
-
-
-def execute(session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> Consolidated:
-    """Make, or propose, what moves there may be; nothing where the action is not switched on."""
-    if ActionName.CONSOLIDATE not in session.config.actions:
-        return NOTHING
-    step = _Consolidation(session, outcome, nominations, moves)
-    if _is_quiet(session):
+def execute(cycle: Cycle) -> None:
+    """Make, or propose, what moves there may be."""
+    step = _Consolidation(cycle)
+    if _is_quiet(cycle.session):
         step.look()
-    return step.close()
+    step.close()
 
 
 def _is_quiet(session: Session) -> bool:
@@ -97,12 +56,13 @@ def _is_quiet(session: Session) -> bool:
 
 
 class _Consolidation:
-    def __init__(self, session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> None:
-        self._session = session
-        self._outcome = outcome
-        self._moves = moves
-        self._nominations = nominations
-        self._pool = MovablePool(session, nominations, moves)
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
+        self._session = session = cycle.session
+        self._outcome = cycle.outcome
+        self._moves = cycle.moves
+        self._nominations = cycle.nominations
+        self._pool = MovablePool(session, cycle.nominations, cycle.moves)
         self._config = session.config.consolidation
         self._now = session.snapshot.now
         self._effort = CYCLE_MOVES_LIMIT
@@ -134,18 +94,21 @@ class _Consolidation:
                 self._carry_out(failure.demand, made)
                 break
 
-    def close(self) -> Consolidated:
-        """What was decided, and what of the old is still true."""
-        moves = self._moves.left()
-        due = min([*self._sought.values(), *(each.until for each in moves.values())], default=None)
-        found = Consolidated(
+    def close(self) -> None:
+        """Leave to the next cycle what was decided, and what of the old is still true."""
+        cycle, moves = self._cycle, self._moves.left()
+        cycle.memory = replace(
+            cycle.memory,
             moves=moves,
             next_move_search=dict(sorted(self._sought.items())),
             proposed_plans=dict(sorted(self._proposed.items())),
-            plans=tuple(self._plans),
-            wake_at=due if self._is_complete else self._now,
         )
-        return found if self._made is None else self._with_moves(found, *self._made)
+        cycle.plans = tuple(self._plans)
+        cycle.notes = {gang: _note_on(plan) for gang, plan in self._proposed.items()}
+        if self._made is not None:
+            self._nominate(*self._made)
+        due = min([*self._sought.values(), *(move.until for move in moves.values())], default=None)
+        cycle.wake_at(due if self._is_complete else self._now)
 
     # --- who is helped --------------------------------------------------------------------------------------
 
@@ -241,22 +204,23 @@ class _Consolidation:
             shape=ShapeKey(shape),
         )
 
-    def _with_moves(self, found: Consolidated, demand: Demand, made: TriedMovePlan) -> Consolidated:
-        """With the room of the gang for which it is made, kept for it as after a preemption."""
-        gang = demand.gang.id
+    def _nominate(self, demand: Demand, made: TriedMovePlan) -> None:
+        """The capacity that the moves free is held for the gang, as after a preemption."""
+        cycle, gang = self._cycle, demand.gang.id
         nomination = Nomination(
             seats=made.usage,
-            victims=tuple(pod.uid for each in made.moved for pod in each.unit.pods),
+            victims=tuple(pod.uid for moved in made.moved for pod in moved.unit.pods),
             decided=self._now,
             until=self._now + NOMINATION_MS,
             attempts=self._nominations.attempts(gang) + 1,
         )
-        return replace(
-            found,
-            nomination=(gang, nomination),
-            nominated=tuple(nominate(made.seats, self._session.cycle)),
-            moved={each.unit.gang.id: gang for each in made.moved},
+        moved = {moved.unit.gang.id: gang for moved in made.moved}
+        cycle.memory = replace(
+            cycle.memory,
+            nominations=dict(sorted({**cycle.memory.nominations, gang: nomination}.items())),
+            preempted=dict(sorted({**cycle.memory.preempted, **moved}.items())),
         )
+        cycle.nominated = (*cycle.nominated, *nominate(made.seats, self._session.cycle))
 
     def _tell(self, demand: Demand, made: TriedMovePlan) -> None:
         """A plan is told once, and again only when it moves others, or to other nodes."""

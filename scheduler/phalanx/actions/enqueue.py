@@ -6,14 +6,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from phalanx.actions import formatting
-from phalanx.actions.consolidation.moves import Moves
+from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.actions.demands.demand_queue import DemandQueue
 from phalanx.actions.demands.gang_demands import demands_of
-from phalanx.actions.preemption.member_losses import MemberLosses, pending_restart
-from phalanx.actions.preemption.nominations import Nominations
-from phalanx.actions.reservations import capacity_holds as claims_of
-from phalanx.actions.reservations.capacity_holds import CapacityHolds
+from phalanx.actions.member_losses import MemberLosses, pending_restart
+from phalanx.actions.reservations import capacity_holds
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import GangComposition
@@ -28,39 +26,35 @@ HELD_DESPITE: Final = (
 """What a gang soon overcomes; any other objection means that it does not come back as it is."""
 
 
-def execute(
-    session: Session,
-    member_losses: MemberLosses,
-    claims: CapacityHolds,
-    nominations: Nominations,
-    moves: Moves,
-) -> DemandQueue:
-    """The demands of every gang that lacks members and that nothing holds back."""
-    demands = tuple(_demands(session, member_losses, claims))
-    if all(demand.cause == claims_of.CAUSE for demand in demands):
-        return DemandQueue(session, ())  # room is kept from somebody, and nobody is there
-    kept = [(demand.gang.id, demand.count) for demand in demands if demand.cause == claims_of.CAUSE]
+def execute(cycle: Cycle) -> None:
+    """Queue the demands of every gang that lacks members and that nothing holds back."""
+    session, nominations, moves = cycle.session, cycle.nominations, cycle.moves
+    demands = tuple(_demands(cycle))
+    if all(demand.cause == capacity_holds.CAUSE for demand in demands):
+        return  # capacity is held for gangs, and no pod waits that could take it
+    held = [(demand.gang.id, demand.count) for demand in demands if demand.cause == capacity_holds.CAUSE]
     if session.health.is_open:
         session.retry_key.append(sorted(session.health.distrusted))
-    if kept:
-        session.retry_key.append(kept)
+    if held:
+        session.retry_key.append(held)
     if nominations.open:
         session.retry_key.append(nominations.content())
     if moves.open:
         session.retry_key.append(moves.content())
-    return DemandQueue(session, demands, nominated=nominations.open, moved=moves.open)
+    cycle.demand_queue = DemandQueue(session, demands, nominated=nominations.open, moved=moves.open)
 
 
-def _demands(session: Session, member_losses: MemberLosses, claims: CapacityHolds) -> Iterator[Demand]:
-    concerned = {gang.id for gang in session.waiting} | claims.open.keys() | claims.ended.keys()
+def _demands(cycle: Cycle) -> Iterator[Demand]:
+    session, holds = cycle.session, cycle.capacity_holds
+    concerned = {gang.id for gang in session.waiting} | holds.open.keys() | holds.ended.keys()
     for gang in [session.gangs[name] for name in sorted(concerned)]:
-        claim = claims.open.get(gang.id)
+        claim = holds.open.get(gang.id)
         found: Objection | tuple[Demand, ...] = ()
         if gang.has_waiting:
             found = (
                 session.objection(gang)
                 or _eviction(gang, session)
-                or _restart(gang, member_losses)
+                or _restart(gang, cycle.member_losses)
                 or demands_of(gang)
             )
         if isinstance(found, Objection):
@@ -68,8 +62,8 @@ def _demands(session: Session, member_losses: MemberLosses, claims: CapacityHold
             if claim is not None and found.reason in HELD_DESPITE:
                 yield from _claim(gang, claim, ())
         elif claim is None:
-            if not found and gang.id in claims.ended:
-                _tell_ended(gang, claims.ended[gang.id], session)
+            if not found and gang.id in holds.ended:
+                _tell_ended(gang, holds.ended[gang.id], session)
             yield from found
         else:
             minimum = [_ahead(demand) for demand in found if demand.stage is not Stage.SURPLUS]
@@ -79,7 +73,7 @@ def _demands(session: Session, member_losses: MemberLosses, claims: CapacityHold
 
 
 def _tell_ended(gang: Gang, seated: GangComposition, session: Session) -> None:
-    problem = claims_of.expiry_objection(gang, seated)
+    problem = capacity_holds.expiry_objection(gang, seated)
     if problem is not None:
         session.refuse(gang, verdict_of(gang, problem))
 
@@ -91,7 +85,7 @@ def _ahead(demand: Demand) -> Demand:
 
 def _claim(gang: Gang, claim: GangComposition, demands: Iterable[Demand]) -> Iterator[Demand]:
     demanded = [pod for demand in demands for batch in demand.batches for pod in batch.pods]
-    demand = claims_of.demand_of(gang, claim, demanded)
+    demand = capacity_holds.demand_of(gang, claim, demanded)
     if demand is not None:
         yield demand
 

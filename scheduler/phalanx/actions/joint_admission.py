@@ -10,6 +10,7 @@ room may be left out for others of the queue and of the same rank that are worth
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage, has_affinity_terms
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
@@ -41,11 +42,12 @@ from phalanx.solver.problem import Placed
 _LIMITS = JointLimits(deterministic=CYCLE_JOINT_LIMIT)
 
 
-def execute(session: Session, outcome: Outcome, failures: NodeFailures) -> bool:
+def improve(cycle: Cycle) -> bool:
     """Place more of the starts that failed, if all that was placed can be kept, then by value where wished.
 
     Whether others are placed now than before.
     """
+    session, outcome, failures = cycle.session, cycle.outcome, cycle.node_failures
     is_other = _admit(session, outcome, failures, by_value=None, limits=_LIMITS)
     queues = _queues_by_value(session, outcome)
     for queue in queues:

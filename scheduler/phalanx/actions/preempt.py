@@ -9,8 +9,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from phalanx.actions.consolidation.moves import Moves
+from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.error_isolation import isolate_errors
@@ -21,11 +22,11 @@ from phalanx.actions.limits import (
     PREEMPTORS_PER_CYCLE_MAX,
     SHOWN_VICTIMS,
 )
-from phalanx.actions.outcome import Failure, Outcome
+from phalanx.actions.outcome import Failure
 from phalanx.actions.preemption import begun_evictions as begun
 from phalanx.actions.preemption.candidate_queues import CandidateQueueFinder, next_search_at
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
-from phalanx.actions.preemption.nominations import Nominations, nominate
+from phalanx.actions.preemption.nominations import nominate
 from phalanx.actions.preemption.victim_problem import floors_of
 from phalanx.actions.preemption.victim_search import (
     EvictionPlan,
@@ -49,7 +50,6 @@ from phalanx.actions.reservations.reservations import Reservation
 from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
 from phalanx.framework.plugin import ExplainsEvictions
 from phalanx.framework.preempted import is_told
-from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement
 from phalanx.framework.states import PodState
 from phalanx.model.decisions import EvictionReason, Nominate
@@ -58,24 +58,6 @@ from phalanx.model.memory import CandidateQueues, Nomination
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence, Reason, Verdict
-
-
-class Preempted(Struct, frozen=True):
-    """What the next cycle must know, the pods that get nodes once these are free, and when to look again.
-
-    `spared`: for gangs that found no victims, the limits without which there would be some.
-    """
-
-    nominations: dict[GangId, Nomination] = {}
-    preempted: dict[GangId, GangId] = {}
-    postponed: dict[GangId, int] = {}
-    candidate_queues: dict[GangId, CandidateQueues] = {}
-    nominated: tuple[Nominate, ...] = ()
-    protected: dict[GangId, tuple[Evidence, ...]] = {}
-    wake_at: int | None = None
-
-
-NOTHING = Preempted()
 
 
 class _Decision(Struct, frozen=True):
@@ -90,20 +72,22 @@ class _Decision(Struct, frozen=True):
     passed: tuple[GangId, ...]
 
 
-def execute(session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> Preempted:
+def execute(cycle: Cycle) -> None:
     """Evict for as many of the demands that failed as one cycle may; not for gangs that are on their way."""
-    step = _Preemption(session, outcome, nominations, moves)
-    if session.may_evict:
+    step = _Preemption(cycle)
+    if cycle.session.may_evict:
         step.repeat_evictions()
         step.finish_begun_evictions()
         step.choose_victims()
-    return step.close()
+    step.close()
 
 
 class _Preemption:
-    def __init__(self, session: Session, outcome: Outcome, nominations: Nominations, moves: Moves) -> None:
+    def __init__(self, cycle: Cycle) -> None:
+        session, outcome, nominations = cycle.session, cycle.outcome, cycle.nominations
+        self._cycle = cycle
         self._session = session
-        self._moves = moves
+        self._moves = cycle.moves
         self._outcome = outcome
         self._known = nominations
         self._made: dict[GangId, _Decision] = {}
@@ -171,8 +155,8 @@ class _Preemption:
             victims = ((victim.gang, pod) for victim in each.made.victims for pod in victim.pods)
             self._evict(victims, each.demand.gang, each.causes)
 
-    def close(self) -> Preempted:
-        """What was decided, and what of the old is still true."""
+    def close(self) -> None:
+        """Leave to the next cycle what was decided, and what of the old is still true."""
         now = self._session.snapshot.now
         nominations = {gang: self._known.prolonged(gang) for gang in self._still_nominated()}
         nominations.update(self._resting())
@@ -190,15 +174,18 @@ class _Preemption:
             )
         for gang_id in nominations:
             self._tell(gang_id)
-        return Preempted(
-            nominations=dict(sorted(nominations.items())),
-            preempted=self._preempted(nominations),
+        cycle = self._cycle
+        preempted = self._preempted(nominations)
+        cycle.memory = replace(
+            cycle.memory,
+            nominations=dict(sorted({**nominations, **cycle.memory.nominations}.items())),
+            preempted=dict(sorted({**preempted, **cycle.memory.preempted}.items())),
             postponed=dict(sorted(self._postponed.items())),
             candidate_queues=dict(sorted(self._prey.items())),
-            nominated=tuple(self._nominated()),
-            protected=self._spared,
-            wake_at=min((max(end, now) for end in self._ends(nominations)), default=None),
         )
+        cycle.nominated = (*self._nominated(), *cycle.nominated)
+        cycle.protected = self._spared
+        cycle.wake_at(min((max(end, now) for end in self._ends(nominations)), default=None))
 
     def _ends(self, nominations: dict[GangId, Nomination]) -> Iterator[int]:
         """When room is kept no longer, somebody may look for victims again, or one should be on its way.

@@ -7,45 +7,41 @@ so. The DisruptionTarget condition, which is written before a pod is deleted, le
 infrastructure fault from a failure of the work.
 """
 
-from collections.abc import Mapping
-
-from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.actions import formatting
-from phalanx.actions.preemption.member_losses import MemberLoss, MemberLosses
+from phalanx.actions.context import Cycle
+from phalanx.actions.member_losses import MemberLoss
 from phalanx.framework.session import Session
+from phalanx.framework.states import PodState
 from phalanx.model.api.pod_groups import RecoveryMode
 from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang
-from phalanx.model.memory import LossKind
-from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence, Reason, Verdict
 
 
-class Recovered(Struct, frozen=True):
-    """`troubles`: since when (ms) each lasts. `wake_at`: when the next grace ends."""
-
-    member_losses: Mapping[GangId, Mapping[LossKind, int]] = {}
-    wake_at: int | None = None
-
-
-def execute(session: Session, member_losses: MemberLosses) -> Recovered:
-    """Evict for every trouble whose grace is over."""
-    now = session.snapshot.now
-    for gang_id, each in member_losses.items():
-        for loss in each:
+def execute(cycle: Cycle) -> None:
+    """Evict for every loss whose grace period is over."""
+    session, now = cycle.session, cycle.session.snapshot.now
+    for gang_id, losses in cycle.member_losses.items():
+        for loss in losses:
             if loss.due <= now and session.may_evict:
                 _help(session.gangs[gang_id], loss, session)
-    since = {gang_id: {loss.kind: loss.since for loss in each} for gang_id, each in member_losses.items()}
-    ends = [loss.due for each in member_losses.values() for loss in each if loss.due > now]
-    return Recovered(member_losses=since, wake_at=min(ends, default=None))
+    since = {
+        gang_id: {loss.kind: loss.since for loss in losses}
+        for gang_id, losses in sorted(cycle.member_losses.items())
+    }
+    cycle.memory = replace(cycle.memory, member_losses=since)
+    ends = [loss.due for losses in cycle.member_losses.values() for loss in losses if loss.due > now]
+    cycle.wake_at(min(ends, default=None))
 
 
 def _help(gang: Gang, loss: MemberLoss, session: Session) -> None:
     """A restart takes all members or none: what has no controller would never join the others again."""
-    held = [pod for pod in loss.victims if pod.controller is None]
-    evictable = [pod for pod in loss.victims if pod.controller is not None]
+    victims = [pod for pod in loss.victims if session.pod_state(pod) is PodState.BOUND]
+    held = [pod for pod in victims if pod.controller is None]
+    evictable = [pod for pod in victims if pod.controller is not None]
     if held and gang.id not in session.verdicts:
         session.refuse(gang, _held_verdict(gang, loss, held))
     restarts = loss.mode is RecoveryMode.RESTART

@@ -6,33 +6,21 @@ grace period, in which its missing members go ahead of other work. Then its memb
 controller is not, since nobody would make it again: it is held, and the verdict says so.
 """
 
-from collections.abc import Mapping
+from msgspec.structs import replace
 
-from msgspec import Struct
-
+from phalanx.actions.context import Cycle
 from phalanx.framework.session import Session
-from phalanx.framework.states import GangState
+from phalanx.framework.states import GangState, PodState
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
 from phalanx.model.decisions import EvictionReason
 from phalanx.model.gangs import Gang, complete_subgroups, missing_by_role, missing_by_subgroup
-from phalanx.model.names import GangId
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence, Reason, Verdict
 
 
-class Released(Struct, frozen=True):
-    """`partial_since`: since when (ms) a gang is known to be broken. `wake_at`: when the next grace ends."""
-
-    partial_since: Mapping[GangId, int] = {}
-    wake_at: int | None = None
-
-
-NOTHING = Released()
-
-
-def execute(session: Session) -> Released:
-    """Evict what can be evicted of gangs whose grace is over."""
-    now = session.snapshot.now
+def execute(cycle: Cycle) -> None:
+    """Evict the members of broken gangs whose grace period is over."""
+    session, now = cycle.session, cycle.session.snapshot.now
     known = session.snapshot.memory.partial_since
     broken = [gang for gang in session.unsettled if _is_broken(gang)]
     since = {gang.id: min(now, known.get(gang.id, now)) for gang in broken}
@@ -40,7 +28,8 @@ def execute(session: Session) -> Released:
     for gang, end in zip(broken, ends, strict=True):
         if end <= now and session.may_evict and not _is_being_completed(gang, session):
             _release(gang, session)
-    return Released(partial_since=since, wake_at=min((end for end in ends if end > now), default=None))
+    cycle.memory = replace(cycle.memory, partial_since=dict(sorted(since.items())))
+    cycle.wake_at(min((end for end in ends if end > now), default=None))
 
 
 def _is_broken(gang: Gang) -> bool:
@@ -61,7 +50,8 @@ def _is_being_completed(gang: Gang, session: Session) -> bool:
 
 
 def _release(gang: Gang, session: Session) -> None:
-    holders = [pod for pod in gang.members if pod.counts_for_gang and not pod.is_finished]
+    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    holders = [pod for pod in counted if session.pod_state(pod) is PodState.BOUND]
     evictable = [pod for pod in holders if pod.controller is not None]
     held = [pod for pod in holders if pod.controller is None]
     if held and gang.id not in session.verdicts:

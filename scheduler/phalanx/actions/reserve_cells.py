@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from phalanx.actions.context import Cycle
 from phalanx.framework.nodes.cells import ReservedCell, ReservedCells
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
@@ -27,8 +28,9 @@ class _Guarantee(Struct, frozen=True):
     domains: tuple[tuple[Path, tuple[NodeName, ...]], ...]
 
 
-def execute(session: Session) -> None:
-    """Keep the cells of all queues, if any has some."""
+def execute(cycle: Cycle) -> None:
+    """Reserve the cells of all queues that have some."""
+    session = cycle.session
     if not any(queue.cells for queue in session.queues):
         return
     held = _held(session)

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions import formatting
+from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.enqueue import verdict_of
 from phalanx.actions.error_isolation import isolate_errors
@@ -24,28 +23,13 @@ from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Evidence, Reason, Verdict
 from phalanx.solver.answer_cache import ANSWERS
 
-_NOBODY: Final[Mapping[GangId, tuple[Evidence, ...]]] = {}
 
-
-class Explained(Struct, frozen=True):
-    """`refusals`: what the next cycle need not find out again. `is_complete`: all was tried and explained."""
-
-    refusals: dict[GangId, Refusal]
-    is_complete: bool
-
-
-def execute(
-    session: Session,
-    outcome: Outcome,
-    *,
-    protected: Mapping[GangId, tuple[Evidence, ...]] = _NOBODY,
-    notes: Mapping[GangId, tuple[Evidence, ...]] = _NOBODY,
-) -> Explained:
+def execute(cycle: Cycle) -> None:
     """Explain as many failures as one cycle may, those first that have waited for it in most cycles.
 
-    `spared`: why nobody is evicted for a gang, where limits are why; it stays in the verdict that is kept.
-    `notes`: evidence to be added to the verdicts of gangs.
+    Why nobody is evicted for a gang stays in the verdict that is remembered.
     """
+    session, outcome = cycle.session, cycle.outcome
     judged = _judge_all(session, outcome)
     outcome.errors.extend(ANSWERS.take_errors())
     reserved_starts = {each.gang: each for each in outcome.reserved}
@@ -55,15 +39,16 @@ def execute(
         if failure.blocked_by is not None:
             verdict = start_messages.would_delay(gang, failure.blocked_by, session.snapshot.now)
         else:
-            refusal = _with_evidence(judged[gang.id], _spared(failure, protected.get(gang.id)))
+            refusal = _with_evidence(judged[gang.id], _spared(failure, cycle.protected.get(gang.id)))
             verdict = refusal.verdict
             if failure.tried and failure.objection is None:
                 refusals[gang.id] = refusal
         if gang.id not in session.verdicts:
-            noted = replace(verdict, evidence=(*verdict.evidence, *notes.get(gang.id, ())))
+            noted = replace(verdict, evidence=(*verdict.evidence, *cycle.notes.get(gang.id, ())))
             session.refuse(gang, start_messages.with_start(noted, reserved_starts.get(gang.id)))
     complete = all(_is_settled(failure, refusals) for failure in outcome.failures.values())
-    return Explained(refusals=refusals, is_complete=complete and not _is_passable(outcome, refusals))
+    cycle.memory = replace(cycle.memory, refusals=dict(sorted(refusals.items())))
+    cycle.is_complete &= complete and not _is_passable(outcome, refusals)
 
 
 def _judge_all(session: Session, outcome: Outcome) -> dict[GangId, Refusal]:

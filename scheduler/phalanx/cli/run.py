@@ -188,10 +188,11 @@ async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStac
 
 def _decider(settings: Settings, cache: "Cache") -> "Decider":
     from phalanx.deciders.process import ProcessDecider
-    from phalanx.deciders.thread import ThreadDecider
+    from phalanx.deciders.thread import SWITCH_INTERVAL_S, ThreadDecider
 
     if settings.decider == "process":
         return ProcessDecider(config=settings.config)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     return ThreadDecider(cache=cache, config=settings.config)
 
 

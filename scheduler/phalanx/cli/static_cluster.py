@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from phalanx.cache.cache import Cache
-from phalanx.cycle import decide
+from phalanx.cycle import Engine
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import DECIDE_CYCLES_MAX
 from phalanx.model.api.core import Pod
@@ -81,9 +81,10 @@ def run_until_stable(cluster: StaticCluster, config: SchedulerConfig) -> tuple[t
     """
     told: list[CycleResult] = []
     nominated: list[tuple[PodUid, NodeName]] = []
+    engine = Engine(config)
     for _ in range(DECIDE_CYCLES_MAX):
         memory, before = cluster.memory, nominated
-        result = decide(cluster.snapshot(), config)
+        result = engine.decide(cluster.snapshot())
         cluster.take(result)
         nominated = [(each.pod, each.node) for each in result.nominations]
         decided = bool(result.placements or result.evictions) or nominated != before

@@ -1,8 +1,8 @@
-"""Decides in the caller's own task, on the caller's cache: for simulations, and what the thread builds on."""
+"""Decides in the caller's own task: for simulations, and as the base of the thread decider."""
 
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
-from phalanx.cycle import decide
+from phalanx.cycle import Engine
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
@@ -14,27 +14,28 @@ class InlineDecider:
 
     def __init__(self, *, cache: Cache, config: SchedulerConfig) -> None:
         self._cache = cache
-        self._config = config
+        self._seed = config.seed
+        self._engine = Engine(config)
         self._memory = Memory()
         self._last: tuple[Snapshot, CycleResult] | None = None
 
     def feed(self, events: tuple[Event, ...]) -> None:
-        """The shared cache has them already."""
+        """Do nothing: the shared cache has applied them already."""
 
     async def decide(self, *, now_ms: int) -> CycleResult:
-        """A cycle over the cache as it is now."""
-        snapshot = self._cache.snapshot(now=now_ms, seed=self._config.seed, memory=self._memory)
+        """Decide one cycle over the cache as it is now."""
+        snapshot = self._cache.snapshot(now=now_ms, seed=self._seed, memory=self._memory)
         return self._remember(snapshot, await self._run(snapshot))
 
     async def last(self) -> tuple[Snapshot, CycleResult] | None:
-        """What the last cycle saw and decided."""
+        """Snapshot and result of the last cycle; None before the first one."""
         return self._last
 
     async def close(self) -> None:
-        """Nothing runs between two cycles."""
+        """Do nothing: nothing runs between two cycles."""
 
     async def _run(self, snapshot: Snapshot) -> CycleResult:
-        return decide(snapshot, self._config)
+        return self._engine.decide(snapshot)
 
     def _remember(self, snapshot: Snapshot, result: CycleResult) -> CycleResult:
         self._memory = result.memory

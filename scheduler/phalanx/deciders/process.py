@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
-from phalanx.cycle import decide
+from phalanx.cycle import Engine
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import DECIDER_STOP_TIMEOUT_S
 from phalanx.model.decisions import CycleResult
@@ -94,13 +94,14 @@ def _serve(pipe: Connection, config: SchedulerConfig) -> None:
 
 def _answer(pipe: Connection, config: SchedulerConfig) -> NoReturn:
     cache, memory = Cache(scheduler_name=config.scheduler_name), Memory()
+    engine = Engine(config)
     last: tuple[Snapshot, CycleResult] | None = None
     while True:
         events, ask, now_ms = pipe.recv()
         cache.apply_all(events)
         if ask is _Ask.DECIDE:
             snapshot = cache.snapshot(now=now_ms, seed=config.seed, memory=memory)
-            result = decide(snapshot, config)
+            result = engine.decide(snapshot)
             memory, last = result.memory, (snapshot, result)
             pipe.send(result)
         else:

@@ -15,7 +15,6 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Final
 
 from msgspec import Struct
 
@@ -357,6 +356,9 @@ class ClassTableCache:
         self._kept = kept
         self._known: dict[Hashable, ClassTable] = {}
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def take(self, session: Session, class_spec: NodeClassSpec, node_order: NodeOrder) -> ClassTable:
         """The table of a session through a lens that `is_cacheable`."""
         table = self._known.pop(class_spec.key, None)
@@ -380,7 +382,3 @@ def is_cacheable(session: Session, class_spec: NodeClassSpec) -> bool:
         and not class_spec.stamps
         and projection_for(session, class_spec.pods).are_plain
     )
-
-
-TABLES: Final = ClassTableCache()
-"""Those of this process."""

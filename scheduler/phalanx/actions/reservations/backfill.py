@@ -267,7 +267,7 @@ def _still_waits(gang: Gang, session: Session) -> bool:
     return waits and not is_refused and _mode_of(session, gang.queue) is not Backfill.NONE
 
 
-def promises_of(reservations: Collection[Reservation]) -> dict[GangId, ReservedStart]:
+def reserved_starts_of(reservations: Collection[Reservation]) -> dict[GangId, ReservedStart]:
     """What the next cycle should know of these."""
     promises = {
         each.gang: ReservedStart(

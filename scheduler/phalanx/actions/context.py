@@ -1,0 +1,91 @@
+"""What the steps of one cycle work on: the session, and by name what each step leaves to those after it."""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from phalanx.actions.consolidation.moves import Moves
+from phalanx.actions.demands.demand_queue import DemandQueue
+from phalanx.actions.member_losses import MemberLosses
+from phalanx.actions.member_losses import find as find_member_losses
+from phalanx.actions.node_failures import NodeFailures
+from phalanx.actions.node_failures import find as find_node_failures
+from phalanx.actions.nodes.node_classes import ClassTableCache
+from phalanx.actions.outcome import Outcome
+from phalanx.actions.preemption.nominations import Nominations
+from phalanx.actions.reservations.capacity_holds import CapacityHolds
+from phalanx.actions.reservations.capacity_holds import find as find_capacity_holds
+from phalanx.framework.config import ActionName
+from phalanx.framework.session import Session
+from phalanx.model.decisions import Nominate
+from phalanx.model.memory import Memory
+from phalanx.model.moves import MovePlan
+from phalanx.model.names import GangId
+from phalanx.model.reasons import Evidence
+
+EvidenceByGang = Mapping[GangId, tuple[Evidence, ...]]
+
+
+class Cycle:
+    """One cycle in progress. Each step is a function `execute(cycle)`.
+
+    What earlier cycles left is found when a step first reads it: the members that started gangs lost, the
+    capacity that is held for them, the capacity that is being freed, and the gangs that are being moved.
+    """
+
+    def __init__(self, session: Session, class_tables: ClassTableCache) -> None:
+        self.session = session
+        self.class_tables = class_tables
+        self.demand_queue = DemandQueue(session, ())
+        """What is to be placed, in order."""
+        self.outcome = Outcome()
+        """What was placed, and what was not."""
+        self.nominated: tuple[Nominate, ...] = ()
+        """The nodes that pods get once their victims have terminated."""
+        self.plans: tuple[MovePlan, ...] = ()
+        """Plans of moves to report."""
+        self.protected: EvidenceByGang = {}
+        """For gangs that found no victims, the limits without which there would be some."""
+        self.notes: EvidenceByGang = {}
+        """Evidence to add to the verdicts of this cycle; it is not remembered."""
+        self.memory = Memory(cycle=session.cycle)
+        """What the next cycle gets. Each step replaces the fields that it is responsible for."""
+        self.is_complete = True
+        """Whether everything was tried and explained; otherwise the next cycle follows at once."""
+        self._wake_times: list[int] = []
+
+    @cached_property
+    def node_failures(self) -> NodeFailures:
+        """Failures of members, by node."""
+        return find_node_failures(self.session)
+
+    @cached_property
+    def member_losses(self) -> MemberLosses:
+        """Members that started gangs lost; none where no action recovers from that."""
+        return find_member_losses(self.session) if ActionName.RECOVER in self.session.config.actions else {}
+
+    @cached_property
+    def capacity_holds(self) -> CapacityHolds:
+        """Capacity that is held for members which do not exist yet."""
+        return find_capacity_holds(self.session)
+
+    @cached_property
+    def nominations(self) -> Nominations:
+        """Capacity that evictions of earlier cycles are freeing."""
+        return Nominations(self.session)
+
+    @cached_property
+    def moves(self) -> Moves:
+        """Gangs that were evicted to start again on other nodes."""
+        return Moves(self.session, self.nominations)
+
+    def wake_at(self, at: int | None) -> None:
+        """Ask for a cycle at this time (ms) at the latest."""
+        if at is not None:
+            self._wake_times.append(at)
+
+    @property
+    def next_wake(self) -> int | None:
+        """The first time that a step asked for; now where not everything was tried and explained."""
+        if not self.is_complete:
+            return self.session.snapshot.now
+        return min(self._wake_times, default=None)
