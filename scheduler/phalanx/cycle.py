@@ -57,8 +57,9 @@ class Engine:
         cycle = Cycle(session, self.class_tables)
         for step in self._steps:
             step(cycle)
+        result = close.result_of(cycle)
         self.session_cache.sums.forget_unused()
-        return close.result_of(cycle)
+        return result
 
 
 def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:

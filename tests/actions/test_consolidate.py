@@ -16,7 +16,7 @@ from phalanx.model.resources import GPU
 from tests.builders import Scenario
 
 HOUR_MS = 3_600_000
-ACTIONS = (*SchedulerConfig().actions, ActionName.CONSOLIDATE)
+ACTIONS = (ActionName.RELEASE, ActionName.RECOVER, ActionName.CONSOLIDATE, ActionName.PREEMPT)
 
 
 ALONE = tuple(PluginConfig(name=name, enabled=False) for name in ("priority-preemption", "reclaim"))

@@ -10,7 +10,7 @@ from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
-ACTIONS = (*SchedulerConfig().actions, ActionName.CONSOLIDATE)
+ACTIONS = (ActionName.RELEASE, ActionName.RECOVER, ActionName.CONSOLIDATE, ActionName.PREEMPT)
 REST_S = 60
 
 

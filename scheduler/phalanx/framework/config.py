@@ -16,12 +16,16 @@ class ConfigError(ValueError):
 
 
 class ActionName(StrEnum):
-    """The actions that may evict, step 4 of a cycle; all others always run."""
+    """A step of a cycle that may evict. All other steps always run."""
 
     RELEASE = "release"
+    """Evict the members of gangs that never started and stay incomplete."""
     RECOVER = "recover"
-    PREEMPT = "preempt"
+    """Replace lost members of started gangs, or restart the gangs."""
     CONSOLIDATE = "consolidate"
+    """Move gangs so that others fit into capacity that is free but scattered."""
+    PREEMPT = "preempt"
+    """Evict gangs so that others fit."""
 
 
 class PluginConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,7 +116,7 @@ class ConsolidationConfig(Struct, frozen=True, forbid_unknown_fields=True, renam
 class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """All settings. Plugins listed here come first, in this order; every built-in one not listed follows.
 
-    `actions` are those of step 4, in the order in which they run. `default_topology` names the Topology of
+    `actions` run in this order. `default_topology` names the Topology of
     gangs that name none. `seed` goes into every snapshot.
     """
 

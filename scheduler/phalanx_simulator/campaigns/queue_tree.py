@@ -119,7 +119,7 @@ def config(random: Random) -> SchedulerConfig:
     ageing = {"everySeconds": 60, "step": 100, "upTo": 500}
     return SchedulerConfig(
         plugins=random.choice(((), (), (PluginConfig("priority", arguments={"ageing": ageing}),))),
-        actions=(ActionName.RELEASE, ActionName.RECOVER, ActionName.PREEMPT, *moves),
+        actions=(ActionName.RELEASE, ActionName.RECOVER, *moves, ActionName.PREEMPT),
         consolidation=ConsolidationConfig(rest_minutes=1, interval_seconds=30),
         fairness=FairnessConfig(usage_half_life_minutes=random.choice((None, None, 10))),
     )

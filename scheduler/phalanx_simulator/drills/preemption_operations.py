@@ -39,7 +39,7 @@ _REST_S: Final = 70
 """Seconds after which a gang may be moved, by the clock of any host."""
 
 _WITH_MOVES: Final = SchedulerConfig(
-    actions=(ActionName.RELEASE, ActionName.RECOVER, ActionName.PREEMPT, ActionName.CONSOLIDATE),
+    actions=(ActionName.RELEASE, ActionName.RECOVER, ActionName.CONSOLIDATE, ActionName.PREEMPT),
     consolidation=ConsolidationConfig(rest_minutes=1, interval_seconds=10),
 )
 
