@@ -17,8 +17,7 @@ from phalanx.actions.reservations.capacity_holds import find as find_capacity_ho
 from phalanx.framework.config import ActionName
 from phalanx.framework.session import Session
 from phalanx.model.decisions import Nominate
-from phalanx.model.memory import Memory
-from phalanx.model.moves import MovePlan
+from phalanx.model.memory import Memory, MovePlan
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Evidence
 
