@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import aiohttp
-from phalanx import limits
+from phalanx_controlplane import limits
 from phalanx_controlplane.components import FAKE_NODE_ANNOTATION
 
 Manifest = dict[str, Any]

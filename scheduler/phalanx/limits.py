@@ -1,498 +1,482 @@
-"""Every bound of the scheduler, with its unit and reason. Nothing in Phalanx grows or waits without one."""
+"""Every bound of the scheduler, with its unit and its reason. All growth and all waiting is bounded here."""
 
 from typing import Final
 
-# --- the cycle ----------------------------------------------------------------------------------------------
+# --- cycle --------------------------------------------------------------------------------------------------
 
 CYCLE_PERIOD_MIN_S: Final = 0.02
-"""Seconds between the starts of two cycles at least: lets a burst of events become one snapshot."""
+"""Seconds at least between the starts of two cycles. A burst of events then becomes one snapshot."""
 
 CYCLE_PAUSE_MAX_S: Final = 0.1
-"""Seconds from one cycle to the next that has a reason, at most; below that as long as the first one took."""
+"""Seconds at most between two cycles when there is a reason for the next one. A shorter cycle is followed by
+a pause of its own duration."""
 
 VERDICT_DELAY_S: Final = 0.5
-"""Seconds until a cycle runs for nothing but new words: gangs that still lack members often come in a row."""
+"""Seconds before a cycle runs only to update verdicts. Pods of an incomplete gang often arrive in a row."""
 
 CYCLE_STUCK_S: Final = 120.0
-"""Seconds after which a cycle counts as stuck and /healthz fails: far more than the slowest should take."""
+"""Seconds after which a cycle counts as stuck and /healthz fails. The slowest cycle should take far less."""
 
 NODE_JOIN_GRACE_S: Final = 120
-"""Seconds after its creation in which a node that turns only joins: Kubernetes waits 60 for its kubelet."""
+"""Seconds after its creation during which condition changes of a node count as joining. Kubernetes waits 60 s
+for a kubelet."""
 
 PARTIAL_GANG_GRACE_MS: Final = 10_000
-"""Milliseconds that a gang which has not started may stay partly bound before it is released whole."""
+"""Milliseconds that a gang that has not started may stay partially bound before it is released."""
 
 PAST_USAGE_REPORT_PERIOD_MS: Final = 300_000
-"""Milliseconds between two writes of what a queue used on average: a restart loses no more than this, and use
-is averaged over hours."""
+"""Milliseconds between two writes of the average usage of a queue. A restart loses at most this much, and
+usage is averaged over hours."""
 
 WATER_LEVEL_BITS_MAX: Final = 2048
-"""Bits of the common denominator when shares are divided: enough for 50 siblings whose largest wishes are odd
-numbers of bytes, or 1,000 of devices. Beyond, fractions are kept to 64 bits, or a division takes seconds."""
+"""Bits of the common denominator in water filling. Enough for 50 siblings whose largest demands are odd
+numbers of bytes, or for 1,000 that demand devices. Beyond it fractions are rounded to 64 bits, since exact
+ones take seconds."""
 
-# --- speaking to the API server -----------------------------------------------------------------------------
+# --- API server: reads --------------------------------------------------------------------------------------
 
 HTTP_CONNECTIONS_MAX: Final = 128
-"""Connections to the API server: the binds in flight, a watch per kind, and room for events and status."""
+"""Connections to the API server: the binds in flight, a watch per kind, and some for events and status."""
 
 CONNECT_TIMEOUT_S: Final = 3.0
-"""Seconds for a connection incl. TLS: far more than a working network needs, less than a write may take."""
+"""Seconds for a connection including TLS. A working network needs far less; a write may take longer."""
 
 READ_TIMEOUT_S: Final = 30.0
-"""Seconds for a read or one page of a list: half of the API server's own request timeout."""
+"""Seconds for a read or for one page of a list: half of the request timeout of the API server."""
 
 WATCH_IDLE_TIMEOUT_S: Final = 90.0
-"""Seconds of silence until a watch counts as dead: the API server sends a bookmark about every minute."""
+"""Seconds without data after which a watch counts as dead. The API server sends a bookmark about every
+minute."""
 
 WATCH_SECONDS_MIN: Final = 300
-"""Seconds that a watch asks to last at least, at most twice of it: what client-go asks for."""
+"""Minimum seconds of a watch; it requests up to twice as much, as client-go does."""
 
 WATCH_BACKOFF_FIRST_S: Final = 0.2
-"""Seconds before a failed list or watch is tried again for the first time."""
+"""Seconds before the first retry of a failed list or watch."""
 
 WATCH_BACKOFF_LONGEST_S: Final = 10.0
-"""Seconds between two attempts at most: a kind whose CRD has just been installed is seen that soon."""
+"""Seconds at most between two retries. A kind whose CRD was just installed is found that soon."""
 
 OPTIONAL_KIND_RETRY_S: Final = 60.0
-"""Seconds until a kind of another project that is not served is asked for again: CRDs are installed once."""
+"""Seconds between two requests for an optional kind that the API server does not serve. CRDs are rarely
+installed."""
 
 LIST_PAGE_OBJECTS: Final = 500
-"""Objects in one page of a list: what kubectl and client-go ask for; a page of pods is about 3 MB."""
+"""Objects in one page of a list, as in kubectl and client-go. A page of pods is about 3 MB."""
 
 TCP_KEEPALIVE_IDLE_S: Final = 15
-"""Seconds of silence before TCP asks whether the peer lives."""
+"""Seconds without data before TCP probes the peer."""
 
 TCP_KEEPALIVE_INTERVAL_S: Final = 5
-"""Seconds between such questions."""
+"""Seconds between two probes."""
 
 TCP_KEEPALIVE_PROBES: Final = 3
-"""Unanswered questions until a connection counts as dead: 30 s of silence in all."""
+"""Unanswered probes after which a connection counts as dead: 30 s without data in all."""
 
 HTTP_READ_BUFFER_BYTES: Final = 1 << 20
-"""Bytes of a watch that are buffered before reading from the socket pauses: one wake-up takes many events."""
+"""Bytes of a watch to buffer before reading from the socket pauses. One wake-up then takes many events."""
 
 WATCH_LINE_MAX_BYTES: Final = 16 << 20
-"""Bytes of one watch event: etcd holds 1.5 MiB an object by default, JSON is larger than its stored form."""
+"""Bytes of one watch event. The default limit of etcd is 1.5 MiB per object; JSON is larger than the stored
+form."""
 
 TIMEOUT_OBJECTS_KEPT: Final = 16
-"""Timeouts whose aiohttp form is kept: callers use a handful of constants."""
+"""Timeouts whose aiohttp form is cached. Callers use a handful of constants."""
 
 RETRY_AFTER_MAX_S: Final = 300.0
-"""Seconds that a server may ask us to wait: beyond, what it says is a mistake."""
+"""Seconds at most of a Retry-After header. A larger value is a mistake of the server."""
 
 CREDENTIAL_CHECK_PERIOD_S: Final = 60.0
-"""Seconds between looks at token files and expiry times: service-account tokens change at least hourly."""
+"""Seconds between two checks of token files and expiry times. Service-account tokens change at least
+hourly."""
 
-# --- reading ------------------------------------------------------------------------------------------------
+# --- conversion of API objects ------------------------------------------------------------------------------
 
 AMOUNT_MAX: Final = 2**63 - 1
-"""Largest amount of a resource, in its unit: Kubernetes' own int64. What is written larger counts as this."""
+"""Largest amount of a resource, in its unit: an int64 as in Kubernetes. Larger values are capped."""
 
 POD_REQUEST_MAX: Final = 2**52
-"""Most that a pod counts as requesting of a resource, in its unit (4 PiB of bytes): more than a node has, and
+"""Largest request of a pod for one resource, in its unit (4 PiB of bytes). It is more than any node has, and
 2,000 such pods on a node still add up to a 64-bit integer."""
 
 POD_RESOURCES_MAX: Final = 256
-"""Resources that a pod asks for by name: real ones name about ten, and each is compared with every node."""
+"""Resources that a pod may request. Real pods request about ten, and each is compared with every node."""
 
 SHARED_DEVICES_MAX: Final = 64
-"""GPUs of one node that are shared; no machine has more, and each is a resource of its own."""
+"""GPUs of one node that can be shared. No machine has more, and each one is a resource of its own."""
 
 NUMA_ZONES_MAX: Final = 64
-"""NUMA zones of one node that are looked at; the largest machines have 32."""
+"""NUMA zones of one node that are read. The largest machines have 32."""
 
 NUMA_MEMORY_STEP_BYTES: Final = 256 << 20
-"""Bytes to a multiple of which the memory of a NUMA zone is rounded down: nodes of one kind differ by less,
-and those that are alike are counted once."""
+"""Bytes to a multiple of which the memory of a NUMA zone is rounded down. Nodes of one type differ by less and
+then count as equal."""
 
 NUMA_MEMORY_ROUNDED_BYTES: Final = 16 << 30
-"""Bytes of a NUMA zone from which they are rounded: of less a step would be more than a sixtieth."""
+"""Bytes from which the memory of a NUMA zone is rounded: a step would be more than a sixtieth of less."""
 
 NUMA_CONTAINERS_MAX: Final = 16
-"""Containers of a pod that are told apart where each needs a NUMA zone; more count as so
-many of the largest."""
+"""Different containers of a pod that are counted separately if each needs a NUMA zone. With more, every
+container counts as large as the largest."""
 
 NUMA_CACHE_ENTRIES_MAX: Final = 1 << 15
-"""Answers about NUMA zones that are kept, per kind of pods, pair of kinds, or kind and state of zones: each
-takes up to a quarter of a millisecond to find anew, and a kilobyte to keep."""
+"""Cached results about NUMA zones, per pod kind, pair of pod kinds, or kind and state of the zones. Each
+takes up to a quarter of a millisecond to compute and a kilobyte of memory."""
 
 NUMA_DISPLACED_MAX: Final = 1 << 20
-"""Pods that a pod which may span NUMA zones counts as costing there: more than any node takes."""
+"""Number of pods that a pod which may span NUMA zones can displace there. It is more than any node holds."""
 
 QUANTITY_LENGTH_MAX: Final = 64
-"""Characters of a quantity: a longer one is nobody's intent, and parsing digits takes quadratic time."""
+"""Characters of a quantity. Longer ones are mistakes, and parsing digits takes quadratic time."""
 
 JSON_DEPTH_MAX: Final = 100
-"""Objects and lists inside each other that are read of an object which is nested too deep for a decoder to
-take as it is: Kubernetes' own kinds have about 15."""
+"""Nesting levels that are read of an object which is too deep for the decoder. Kubernetes kinds have about
+15."""
 
 QUANTITY_EXPONENT_MAX: Final = 30
-"""Powers of ten in a quantity's exponent, either sign: 1e30 bytes and 1e-30 cores are beyond any machine."""
+"""Absolute value of the exponent of a quantity. 1e30 bytes and 1e-30 cores are beyond any machine."""
 
 EXPLANATION_DETERMINISTIC_LIMIT: Final = 0.2
-"""CP-SAT's deterministic time units for whether a gang fits the empty cluster; each other question of an
-explanation gets a part."""
+"""Deterministic time of CP-SAT to decide whether a gang fits the empty cluster. Each other solve of an
+explanation gets a part of it."""
 
 GANG_PROBLEMS_MAX: Final = 8
-"""Problems told of one gang: enough to correct it, however many of its pods are wrong."""
+"""Problems that are reported for one gang. Enough to correct it, however many of its pods are invalid."""
 
-# --- writing ------------------------------------------------------------------------------------------------
+# --- API server: writes -------------------------------------------------------------------------------------
 
 WRITE_CONCURRENCY: Final = 64
-"""Binds in flight at once: measured optimum, 256 connections only add latency."""
+"""Binds in flight. This is the measured optimum: 256 connections only add latency."""
 
 WRITES_PER_SECOND: Final = 5000.0
-"""Binds a second on average: more than one API server takes, so that only a smaller setting is felt."""
+"""Average binds per second. One API server handles fewer, so only a lower setting has an effect."""
 
 WRITE_BURST: Final = 500
-"""Binds at once after a pause: half a second's work of a fast API server."""
+"""Binds that may be sent at once after a pause: half a second of work for a fast API server."""
 
 BIND_ATTEMPTS_MAX: Final = 10
-"""Times that one bind is sent: with the delays below about half a minute, then the gang is planned anew."""
+"""Attempts of one bind. With the delays below they take about half a minute; then the gang is planned
+again."""
 
 BIND_BACKOFF_FIRST_S: Final = 0.05
-"""Seconds before a bind is tried, or read back, for the second time."""
+"""Seconds before the second attempt of a bind, or before it is read back."""
 
 BIND_BACKOFF_LONGEST_S: Final = 5.0
-"""Seconds between two attempts for one pod at most."""
+"""Seconds at most between two attempts for one pod."""
 
 BACKGROUND_WRITES_PER_SECOND: Final = 300.0
-"""Events a second, and status writes a second: 10,000 verdicts take half a minute and spare the server."""
+"""Events per second, and status writes per second. 10,000 verdicts take half a minute and do not overload the
+server."""
 
 BACKGROUND_BURST: Final = 50
-"""Such writes at once after a pause: what a user does by hand shows up immediately."""
+"""Such writes that may be sent at once after a pause. Effects of manual changes appear immediately."""
 
 BACKGROUND_ATTEMPTS_MAX: Final = 5
-"""Times that one such write is tried; whoever wants it compares with the cluster and asks again."""
+"""Attempts of one such write. Its caller compares with the cluster and requests it again."""
 
 BACKGROUND_BACKOFF_FIRST_S: Final = 0.2
-"""Seconds before such a write is tried for the second time."""
+"""Seconds before the second attempt of such a write."""
 
 BACKGROUND_BACKOFF_LONGEST_S: Final = 10.0
-"""Seconds between two attempts of such a write at most."""
+"""Seconds at most between two attempts of such a write."""
 
 BACKGROUND_YIELD_MAX_S: Final = 2.0
-"""Seconds that such a write waits for a pause in binding; then it is sent all the same."""
+"""Seconds that such a write waits for a pause between binds. Then it is sent in any case."""
 
 STATUS_CONCURRENCY: Final = 8
-"""Status writes in flight at once: a fraction of the binds'."""
+"""Status writes in flight: a fraction of the binds."""
 
 STATUS_WAITING_MAX: Final = 50_000
-"""Objects whose status waits to be written: about 1 KiB each."""
+"""Objects with a pending status write: about 1 KiB each."""
 
 EVENT_CONCURRENCY: Final = 4
-"""Events in flight at once: less than anything else, they are the first that may be late."""
+"""Events in flight. Events have the lowest priority."""
 
 EVENTS_WAITING_MAX: Final = 10_000
-"""Events that wait to be written; the oldest are dropped: kube-scheduler keeps 1,000."""
+"""Pending events. The oldest are dropped; kube-scheduler keeps 1,000."""
 
 EVENT_SERIES_MAX: Final = 10_000
-"""Events remembered so that a repetition becomes a series; the longest unseen is forgotten."""
+"""Remembered events, so that a repetition becomes a series. The least recently seen one is dropped."""
 
 EVENT_REPEAT_PERIOD_S: Final = 360.0
-"""Seconds until an event that keeps repeating is written again: what client-go's recorder takes."""
+"""Seconds before a repeated event is written again, as in the recorder of client-go."""
 
 EVENT_NAME_MAX: Final = 253
-"""Characters of an event's name: the API server refuses more, and a pod's name alone may be as long."""
+"""Characters of the name of an event. The API server refuses more, and the name of a pod can be as long."""
 
 EVENT_NOTE_MAX_BYTES: Final = 1024
-"""Bytes of an event's note: the API server refuses more."""
+"""Bytes of the note of an event. The API server refuses more."""
 
 CONDITION_MESSAGE_MAX_BYTES: Final = 4096
-"""Bytes of a condition's message: enough for a verdict, and a status stays small."""
+"""Bytes of the message of a condition. Enough for a verdict, and the status stays small."""
 
 STATUS_RETRY_S: Final = 2.0
-"""Seconds until a PodGroup's status that could not be written is computed and written anew."""
+"""Seconds before the status of a PodGroup is computed and written again after a failed write."""
 
 POD_MESSAGE_REPEAT_S: Final = 60.0
-"""Seconds until a waiting pod is told new figures of the reason it knows; its PodGroup has them at once."""
+"""Seconds before new figures of an unchanged reason are written to a waiting pod. Its PodGroup shows them at
+once."""
 
 STATUS_ECHO_S: Final = 30.0
-"""Seconds that the cluster has to show a written status; then somebody has undone it, and it is repeated."""
+"""Seconds within which a written status must arrive by the watch. Otherwise it was undone, and it is written
+again."""
 
 STATUS_SENT_KEPT: Final = 50_000
-"""Objects of which it is remembered what was written last, so that it is not written again."""
+"""Objects whose last written status is remembered, so that it is not written again."""
 
 GANG_BACKOFF_FIRST_MS: Final = 100
-"""Milliseconds that a gang rests after a failed bind: the cluster has changed, and it is decided anew."""
+"""Milliseconds before a gang is tried again after a failed bind. The cluster has changed, so it is planned
+again."""
 
 GANG_BACKOFF_LONGEST_MS: Final = 30_000
-"""Milliseconds that it rests at most: what refuses binds for good is asked twice a minute."""
+"""Milliseconds at most of this back-off. A permanent refusal of binds is retried twice a minute."""
 
 GANG_BACKOFF_DOUBLINGS_MAX: Final = 10
-"""Times that the rest doubles: beyond, it is at its longest anyway."""
+"""Doublings of this back-off. Beyond it the back-off has its maximum anyway."""
 
 THROTTLED_WAIT_S: Final = 1.0
-"""Seconds to wait after a 429 that does not say how long: what the API server says when it does."""
+"""Seconds to wait after a 429 without Retry-After: the usual value of the API server."""
 
 POD_BUSY_RETRY_S: Final = 0.01
-"""Seconds until a bind looks again whether a status write on its pod has ended: a write takes about that."""
+"""Seconds between two attempts of a bind to acquire a pod during a status write. A write takes about that
+long."""
 
 WRITE_TIMEOUT_S: Final = 5.0
-"""Seconds until a write counts as unknown and is read back; ends before the Lease does."""
+"""Seconds after which the outcome of a write is unknown and the object is read. Shorter than the Lease."""
 
 STOP_GRACE_S: Final = 15.0
-"""Seconds that a stopping scheduler takes to finish begun gangs: half of a pod's usual grace period."""
+"""Seconds that a stopping scheduler takes to complete started gangs: half of the usual grace period of a
+pod."""
 
 EVICT_STOP_GRACE_S: Final = WRITE_TIMEOUT_S
-"""Seconds that it takes at most to end begun evictions: what is left the next leader finds on the pods."""
+"""Seconds that it takes to complete started evictions. The next leader finds the remaining ones on the
+pods."""
 
 REPORT_PERIOD_S: Final = 0.25
-"""Seconds between two looks at what is to be reported: one status write for many changes of a gang."""
+"""Seconds between two reports. Many changes of a gang become one status write."""
 
 REPORT_FLUSH_S: Final = 3.0
-"""Seconds that a stopping scheduler gives to events and status that still wait."""
+"""Seconds that a stopping scheduler waits for pending events and status writes."""
 
 SYNC_LOG_PERIOD_S: Final = 5.0
-"""Seconds between two log lines about what start-up still waits for."""
+"""Seconds between two log lines about pending initial lists."""
 
-# --- the Lease ----------------------------------------------------------------------------------------------
+# --- Lease --------------------------------------------------------------------------------------------------
 
 LEASE_DURATION_S: Final = 15.0
-"""Seconds a Lease is valid without renewal: Kubernetes' own default."""
+"""Seconds that a Lease is valid without renewal: the default of Kubernetes."""
 
 LEASE_RENEW_DEADLINE_S: Final = 10.0
 """Seconds after the last renewal when a leader stops writing, by its own monotonic clock."""
 
 LEASE_ATTEMPT_TIMEOUT_S: Final = 3.0
-"""Seconds for one request about the Lease: three of them fit before the renew deadline."""
+"""Seconds for one request about the Lease. Three of them fit before the renew deadline."""
 
 LEASE_WRITE_MARGIN_S: Final = 1.0
-"""Seconds before the renew deadline when no new write begins: each write has so long for its answer."""
+"""Seconds before the renew deadline when no new write starts. Each write has this long for its response."""
 
 LEASE_CONNECTIONS: Final = 2
-"""Connections for the Lease alone: one at work, one more while a hanging one is given up."""
+"""Connections for the Lease alone: one in use, and one more while a hanging one is closed."""
 
 LEASE_RETRY_PERIOD_S: Final = 2.0
-"""Seconds between two attempts to take or renew the Lease."""
+"""Seconds between two attempts to acquire or renew the Lease."""
 
 LEASE_FAILED_PAUSE_S: Final = 0.25
-"""Seconds after a renewal that failed: an API server that restarts should not cost the leader its Lease."""
+"""Seconds after a failed renewal. A restarting API server should not cost the leader its Lease."""
 
-# --- the solver ---------------------------------------------------------------------------------------------
+# --- solver -------------------------------------------------------------------------------------------------
 
 SOLVE_DETERMINISTIC_LIMIT: Final = 0.4
-"""CP-SAT's deterministic units for one gang, the same on every machine; about a second with the rest."""
+"""Deterministic time of CP-SAT for one gang, equal on every machine. With the rest about a second."""
 
 OBJECTIVE_COEFFICIENT_MAX: Final = 1 << 40
-"""Largest coefficient that may enter a model: sums of 2^20 of them stay below the solver's 2^62."""
+"""Largest coefficient in a model. Sums of 2^20 of them stay below the limit of the solver, 2^62."""
 
 MODEL_SUM_MAX: Final = 1 << 53
-"""Largest sum that a row of a model can reach: exact in a double, far below the solver's own 2^62."""
+"""Largest sum of a row of a model. It is exact in a double and far below the limit of the solver, 2^62."""
 
 ARRAY_AMOUNT_MAX: Final = 1 << 50
-"""Largest amount in arrays: 2^50 bytes is a pebibyte, and products with small counts stay below 2^63."""
+"""Largest amount in arrays. 2^50 bytes is a pebibyte, and products with small counts stay below 2^63."""
 
 NODE_KINDS_MAX: Final = 32
-"""Kinds of nodes that these pods tell apart: each has tables of its own, 2 MB at most, and mostly 20 kB."""
+"""Node kinds that a set of pods distinguishes. Each has tables of its own: at most 2 MB, usually 20 kB."""
 
 FRAGMENT_COST_MAX: Final = 1 << 24
-"""Thousandths of devices that are expected to be wanted per device at most: costs stay within 64 bits."""
+"""Largest expected demand per device, in thousandths of devices. Costs stay within 64 bits."""
 
 FRAGMENT_RATIO_MAX: Final = 1 << 38
-"""Largest term of the mean cores per GPU: times the cores of a node it stays within 64 bits."""
+"""Largest term of the mean cores per GPU. Its product with the cores of a node stays within 64 bits."""
 
 SOLVE_EFFORT_MIN: Final = 0.01
-"""Deterministic units that a question to CP-SAT costs at least: building its model takes time too."""
+"""Minimum deterministic time that is charged for one CP-SAT solve. Building its model takes time too."""
 
 SCOPES_SEARCHED_MAX: Final = 256
-"""Domains that greedy search looks into for one problem; most problems need fewer than ten."""
+"""Domains that the greedy search examines for one problem. Most problems need fewer than ten."""
 
 ROOTS_SEARCHED_MAX: Final = 2_048
-"""The same while none was found that holds the gang: it is not refused for want of looking."""
+"""The same while no domain was found that holds the gang. A gang is not refused because the search was too
+short."""
 
 SUBGROUP_TRIES_MAX: Final = 256
-"""Domains that greedy search tries for the subgroups of one gang, all together; CP-SAT takes over then."""
+"""Domains that the greedy search tries for all subgroups of one gang. Beyond it CP-SAT takes over."""
 
 DOMAINS_TRIED_MAX: Final = 16
-"""Domains of one level tried by themselves, tightest first: the first that could hold all usually does."""
+"""Domains of one level that are tried alone, tightest first. The first one that could hold all pods usually
+does."""
 
 TABLE_WORK_MAX: Final = 20_000_000
-"""Additions that the dynamic program may take for one level, about 0.1 s; above it the bound is simple."""
+"""Additions of the dynamic program for one level, about 0.1 s. Above it a simpler bound is used."""
 
 PATTERN_CELLS_MAX: Final = 4_000_000
-"""Entries of the largest array while patterns of pods on one node are listed: 32 MB."""
+"""Entries of the largest array during the enumeration of patterns of pods on one node: 32 MB."""
 
 PATTERNS_MAX: Final = 256
-"""Patterns of pods on one node; with more, counting patterns is slower than looking at each node."""
+"""Patterns of pods on one node. With more, counting patterns is slower than examining each node."""
 
 EXPLANATION_SOLVES_MAX: Final = 64
-"""Solves for one explanation: one per rule, per relaxation, per binary digit of the pods that fit."""
+"""Solves for one explanation: one per constraint, per relaxation, and per binary digit of the number of pods
+that fit."""
 
 SOLVER_CACHE_ENTRIES_MAX: Final = 512
-"""Answers to such questions that are remembered, the latest: those of some cycles, of which each asks a few
-hundred. One is as large as what it places: 100 kB for a gang on 1,000 nodes, else a few hundred bytes."""
+"""Cached results of such solves, the most recent ones: those of some cycles with a few hundred each. A result
+takes as much memory as its placement: 100 kB for a gang on 1,000 nodes, otherwise a few hundred bytes."""
 
 EXPLANATION_EFFORT_PART: Final = 0.1
-"""Part of an explanation's deterministic units that each of its solves may take."""
+"""Fraction of the deterministic time of an explanation for each of its solves."""
 
 JOINT_DETERMINISTIC_LIMIT: Final = 10.0
-"""CP-SAT's deterministic time units for admitting many gangs together: enough for 200 on 10,000 nodes."""
+"""Deterministic time of CP-SAT for the joint admission of gangs. Enough for 200 gangs on 10,000 nodes."""
 
 JOINT_MASTER_PART: Final = 0.5
-"""Part of these that one question to the master may take: the regions and a second round get theirs."""
+"""Fraction of it for one solve of the master problem. The subproblems and a second round get the rest."""
 
 JOINT_CEILING_PART: Final = 0.3
-"""Part of one question's units that is spent on reaching the ceiling of value, before value is optimised."""
+"""Fraction of one solve that is spent to reach the upper bound of the value before the value is optimised."""
 
 JOINT_REGION_PART: Final = 0.025
-"""Part of these that one region, or putting gangs into fewer regions, may take; most take a hundredth."""
+"""Fraction for one subproblem, or to put gangs into fewer subproblems. Most take a hundredth."""
 
 JOINT_ROUNDS_MAX: Final = 6
-"""Times that the master is asked anew after regions refused its plan: most plans stand at once."""
+"""Solves of the master problem after subproblems have refused its plan. Most plans are accepted at once."""
 
 JOINT_KNAPSACK_UNITS_MAX: Final = 1 << 18
-"""Units of the knapsack that bounds the value: with 200 gangs about 0.1 s."""
+"""Units of the knapsack that bounds the value. With 200 gangs it takes about 0.1 s."""
 
 JOINT_PAIRS_MAX: Final = 1 << 15
-"""Pairs of gang and region in the master's model: about a second for building it."""
+"""Pairs of a gang and a subproblem in the model of the master problem. Building it takes about a second."""
 
-# --- serving ------------------------------------------------------------------------------------------------
+# --- HTTP endpoints -----------------------------------------------------------------------------------------
 
 HTTP_SHUTDOWN_TIMEOUT_S: Final = 1.0
-"""Seconds that open requests to our own endpoints may take to end when the scheduler stops."""
+"""Seconds that open requests to our HTTP endpoints may take when the scheduler stops."""
 
-# --- the local control plane (demo, tests, benchmarks) ------------------------------------------------------
-
-CONTROL_PLANE_BUILD_TIMEOUT_S: Final = 1800.0
-"""Seconds for building one program from source: kube-apiserver takes about 180 s on two idle cores."""
-
-CONTROL_PLANE_START_TIMEOUT_S: Final = 120.0
-"""Seconds until a component must be ready: about 4 s on idle cores, far more when tests share them."""
-
-CONTROL_PLANE_STOP_TIMEOUT_S: Final = 5.0
-"""Seconds between asking a component to stop and killing it: an apiserver waits 60 s for open watches."""
-
-CONTROL_PLANE_POLL_S: Final = 0.05
-"""Seconds between two looks at a component that starts or stops."""
-
-CONTROL_PLANE_PROBE_TIMEOUT_S: Final = 5.0
-"""Seconds for one readiness request: an apiserver that starts answers within it or is asked again."""
-
-CONTROL_PLANE_PORTS: Final = range(20_000, 30_000)
-"""Port numbers to listen on: below the range from which Linux takes ports of outgoing connections."""
-
-CONTROL_PLANE_MEMORY_FREE_MIN: Final = 2 << 30
-"""Bytes that must be free in /dev/shm before etcd's data is put there: 10,000 pods take about 0.5 GiB."""
-
-BULK_CREATE_CONCURRENCY: Final = 64
-"""Create requests in flight at once when a fake cluster is filled: more connections only add latency."""
-
-BULK_CREATE_TIMEOUT_S: Final = 60.0
-"""Seconds for one such request: the API server's own request timeout."""
-
-# --- the deciding process -----------------------------------------------------------------------------------
+# --- decider process ----------------------------------------------------------------------------------------
 
 DECIDER_STOP_TIMEOUT_S: Final = 2.0
-"""Seconds that the deciding process may take to end once its pipe is closed; then it is killed."""
+"""Seconds that the decider process may take to end after its pipe is closed. Then it is killed."""
 
-# --- the command line ---------------------------------------------------------------------------------------
+# --- command line -------------------------------------------------------------------------------------------
 
 DECIDE_CYCLES_MAX: Final = 100
-"""Cycles that `phalanx decide` runs at most: a cluster in which time stands still settles in a handful."""
+"""Cycles of one `phalanx decide`. A cluster without the passage of time converges in a handful."""
 
 BAD_INPUT_LINES_MAX: Final = 20
-"""Mistakes in the input that are shown at once: as many as a reader corrects before trying again."""
+"""Input errors that are printed at once: as many as a user corrects before the next try."""
 
 MANIFEST_VALUES_MAX: Final = 10_000_000
-"""Values in one text of manifests, aliases counted as often as used: 10,000 pods of 300 take 3 million."""
+"""Values in one manifest file; aliases count as often as they are used. 10,000 pods of 300 values are 3
+million."""
 
 SHOWN_NAME_CHARACTERS: Final = 320
-"""Characters of a name or a key that an error message shows: Kubernetes' longest label key has 317."""
+"""Characters of a name or key in an error message. The longest label key of Kubernetes has 317."""
 
 SHOWN_VALUE_CHARACTERS: Final = 60
-"""Characters of a wrong value that an error message shows: enough to find it in the file."""
+"""Characters of an invalid value in an error message. Enough to find it in the file."""
 
 DIFFERENCE_LINES_MAX: Final = 200
-"""Lines of a difference that `phalanx replay` prints: the first of them tell where to look."""
+"""Lines of a difference that `phalanx replay` prints. The first ones show where to look."""
 
 CRD_ESTABLISHED_TIMEOUT_S: Final = 30.0
-"""Seconds until the API server must serve an installed CRD: it takes well under one."""
+"""Seconds until the API server must serve an installed CRD. It takes well under one."""
 
 CRD_ESTABLISHED_POLL_S: Final = 0.1
-"""Seconds between two looks at a CRD that was installed."""
+"""Seconds between two checks of an installed CRD."""
 
 SHOWN_QUEUES: Final = 16
-"""Queues of a circle that a message lists: enough to find it, and a message stays short."""
+"""Queues of a cycle in the queue tree that a message lists. Enough to find it, and the message stays
+short."""
 
 SHOWN_ERRORS: Final = 8
-"""Wrong answers of the solver that one log line lists: the recorded cycle has them all."""
+"""Errors of the solver that one log line lists. The recorded cycle has all of them."""
 
 INCONCLUSIVE_KEPT_S: Final = 600.0
-"""Seconds until another cycle is kept in which the solver found neither a placement nor a proof."""
+"""Seconds before another cycle is recorded in which the solver found neither a placement nor a proof."""
 
 IGNORED_HINTS_SHOWN: Final = 3
-"""Hints that a verdict names as ignored: who wrote one wrongly wrote the others alike."""
+"""Ignored hints that a verdict lists. The others usually have the same mistake."""
 
 SHOWN_NODES: Final = 8
-"""Nodes of one placement that a table lists: more would fill a screen with names."""
+"""Nodes of one placement that a table lists. More would fill a screen with names."""
 
-DEMO_STEP_TIMEOUT_S: Final = 60.0
-"""Seconds that one step of the demo may take: on idle cores each takes a few, and nobody watches longer."""
-
-DEMO_POLL_S: Final = 0.1
-"""Seconds between two looks of the demo when no change is heard: less than a viewer notices."""
-
-DEMO_FRAME_S: Final = 0.1
-"""Seconds between two pictures of act 1 on a terminal: it looks alive and costs little."""
-
-# --- faults of nodes and gangs ------------------------------------------------------------------------------
+# --- recovery, preemption, moves ----------------------------------------------------------------------------
 
 CHECKED_NODES_KEPT: Final = 20_000
-"""Nodes of which it is remembered which pods may run there, until they change: about 0.5 KiB each."""
+"""Nodes whose eligibility for pods is cached until they change: about 0.5 KiB each."""
 
 NODE_LOSS_GRACE_MS: Final = 30_000
-"""Milliseconds after the loss of a node until its members are evicted, unless their gang says otherwise: a
-kubelet that restarts is back by then, and Kubernetes itself would wait ten times as long."""
+"""Milliseconds between the loss of a node and the eviction of its members, unless their gang sets another
+value. A restarted kubelet is back by then, and Kubernetes itself would wait ten times as long."""
 
 MEMBER_FAILURE_GRACE_MS: Final = 0
-"""Milliseconds after a member's failure until its gang is restarted, unless it says otherwise: nothing that
-has failed comes back."""
+"""Milliseconds between the failure of a member and the restart of its gang, unless the gang sets another
+value. A failed pod never recovers."""
 
 CAPACITY_HOLD_MS: Final = 600_000
-"""Milliseconds that room is kept for members that a started gang lost, or that it reserved when it started:
-controllers make new pods in seconds, or in minutes where a lost node is found out late, and so does a driver
-once its image is pulled and it runs; whoever has not by then is not going to."""
+"""Milliseconds that capacity is held for lost members of a started gang, or for members that it reserved when
+it started. Controllers create new pods in seconds, or in minutes if a lost node is detected late. A driver
+does it once its image is pulled and it runs. After this time new pods are no longer expected."""
 
 PLACEHOLDERS_MAX: Final = 10_000
-"""Members of one gang that do not exist and for which room is kept: as many as a large gang has; they cost
-about a tenth of a second per cycle."""
+"""Missing members of one gang for which capacity is held: as many as a large gang has. They cost about a
+tenth of a second per cycle."""
 
 CAPACITY_HOLD_WITHOUT_MEMBERS_MS: Final = 60_000
-"""Milliseconds of this where all members have failed: a Job makes new pods after 10 s, then 20 and 40; one
-that has failed for good makes none."""
+"""Milliseconds of the same if all members have failed. A Job creates new pods after 10 s, then 20 and 40; a
+Job that has failed for good creates none."""
 
 PARTIAL_GANG_RELEASED_S: Final = 60
-"""Seconds after which a gang that never was whole is released: its grace, a new leader, the evictions."""
+"""Seconds after which a gang that never was complete is released: its grace period, a new leader, the
+evictions."""
 
 VICTIM_DETERMINISTIC_LIMIT: Final = 1.0
-"""Deterministic units for the choice of the victims of one demand: two or three seconds of CPU at worst."""
+"""Deterministic time of CP-SAT to choose the victims for one demand: at most two or three seconds of CPU."""
 
 MOVE_DETERMINISTIC_LIMIT: Final = 1.0
-"""Deterministic units for one plan of moves: about a second."""
+"""Deterministic time of CP-SAT for one move plan: about a second."""
 
 MOVE_ASSIGNMENTS_MAX: Final = 20_000
-"""Pairs of pods and nodes in an exact search for moves: about 100 single pods on 200 nodes. Beyond it the
-model alone takes seconds to build."""
+"""Pairs of a pod and a node in an exact search for moves: about 100 single pods on 200 nodes. With more,
+building the model alone takes seconds."""
 
 MOVE_DOMAINS_MAX: Final = 32
-"""Domains that simple rules try to clear for one plan, those that lack least: some milliseconds each."""
+"""Domains that the heuristic tries to free for one plan, those with the smallest shortage: some milliseconds
+each."""
 
 CELL_OPTIONS_MAX: Final = 20_000
-"""Pairs of a guarantee of cells and a domain that could be one, in an exact search for what to keep."""
+"""Pairs of a guarantee of cells and a possible domain in an exact choice of cells."""
 
 CELLS_DETERMINISTIC_LIMIT: Final = 0.2
-"""Deterministic units for that search, once in each cycle in which simple rules keep too few cells."""
+"""Deterministic time for this choice, once per cycle in which the heuristic reserves too few cells."""
 
 VICTIM_AMOUNTS_MAX: Final = 1 << 60
-"""Largest sum in a model of victims, so that nothing overflows 64 bits."""
+"""Largest sum in a model for the choice of victims. Nothing overflows 64 bits."""
 
 BUDGET_RECOUNT_MS: Final = 30_000
-"""Milliseconds after which a PodDisruptionBudget's status has counted that a pod is being deleted: its
-controller takes a second, and longer when it has much to do."""
+"""Milliseconds after which the status of a PodDisruptionBudget includes a terminating pod. Its controller
+takes a second, and longer under load."""
 
 AVOIDED_NODES_MAX: Final = 256
-"""Nodes that one gang avoids: what failed it on more than these is not the nodes."""
+"""Nodes that one gang avoids. A gang that fails on more nodes does not fail because of the nodes."""
 
 AVOIDED_GANGS_MAX: Final = 10_000
-"""Gangs of which it is remembered what they avoid: about 100 bytes a node."""
+"""Gangs whose avoided nodes are remembered: about 100 bytes per node."""

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
-from phalanx import limits
 
-from phalanx_controlplane import binaries, components, credentials, run_folder
+from phalanx_controlplane import binaries, components, credentials, limits, run_folder
 from phalanx_controlplane.binaries import Binaries
 from phalanx_controlplane.components import START_ORDER, KubeScheduler, Places, Settings
 from phalanx_controlplane.go_modules import Progress

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from phalanx import limits
+from phalanx_controlplane import limits
 
 Progress = Callable[[str], None]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from phalanx import limits
+from phalanx_controlplane import limits
 
 _PR_SET_PDEATHSIG: Final = 1
 

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-from phalanx import limits
+from phalanx_controlplane import limits
 
 _MEMORY = Path("/dev/shm")
 

@@ -11,13 +11,15 @@ from phalanx.clock import seeded_random
 from phalanx.kube.client import Client, Patch
 from phalanx.kube.connect import connect
 from phalanx.kube.reflector import Reflector
-from phalanx.limits import DEMO_POLL_S, DEMO_STEP_TIMEOUT_S, WRITE_TIMEOUT_S
+from phalanx.limits import WRITE_TIMEOUT_S
 from phalanx.model.api.core import Node, Pod
 from phalanx.model.api.kinds import KINDS, KubeObject
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.events import Applied, Deleted, Relisted
 from phalanx.observe.metrics import Metrics
 from phalanx_controlplane.components import FAKE_NODE_ANNOTATION
+
+from phalanx_simulator.demos.limits import DEMO_POLL_S, DEMO_STEP_TIMEOUT_S
 
 
 class DemoFailed(Exception):

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec import Struct
-from phalanx.limits import DEMO_FRAME_S, DEMO_POLL_S, DEMO_STEP_TIMEOUT_S
 from phalanx.model.api.core import Pod
 from phalanx.model.names import DEFAULT_SCHEDULER_NAME
 from rich.console import Group
@@ -14,6 +13,7 @@ from rich.text import Text
 
 from phalanx_simulator.demos.cluster import DemoCluster, DemoFailed, Manifest
 from phalanx_simulator.demos.environment import Stage
+from phalanx_simulator.demos.limits import DEMO_FRAME_S, DEMO_POLL_S, DEMO_STEP_TIMEOUT_S
 from phalanx_simulator.demos.timeline import Panel, PodOnNode, SlotHistory, legend, side_by_side
 from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.controllers.pod_by_pod_scheduler import SCHEDULER_NAME
