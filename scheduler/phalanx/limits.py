@@ -109,8 +109,8 @@ NUMA_ZONES_MAX: Final = 64
 """NUMA zones of one node that are read. The largest machines have 32."""
 
 NUMA_MEMORY_STEP_BYTES: Final = 256 << 20
-"""Bytes to a multiple of which the memory of a NUMA zone is rounded down. Nodes of one type differ by less and
-then count as equal."""
+"""Bytes to a multiple of which the memory of a NUMA zone is rounded down. Nodes of one type differ by less
+and then count as equal."""
 
 NUMA_MEMORY_ROUNDED_BYTES: Final = 16 << 30
 """Bytes from which the memory of a NUMA zone is rounded: a step would be more than a sixtieth of less."""
