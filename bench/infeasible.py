@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT, SOLVE_DETERMINISTIC_LIMIT
 from phalanx.model.rules import Budget, Rule, SameDomain, SubgroupDomain, SubgroupSegments
 from phalanx.solver.engine import place
-from phalanx.solver.infeasibility.explain import Explanation, explain, fits_when_empty, only
+from phalanx.solver.infeasibility.explain import Explanation, explain, fits_when_empty, with_only_rules
 from phalanx.solver.infeasibility.feasibility import feasibility_problem
 from phalanx.solver.infeasibility.relaxations import apply_relaxation
 from phalanx.solver.problem import Placed, PlacementProblem, SolveLimits
@@ -153,7 +153,9 @@ def vacant(problem: PlacementProblem) -> PlacementProblem:
 
 
 def _unused(budget: Budget) -> Budget:
-    return structs.replace(budget, remaining={name: 64 + left for name, left in budget.remaining.items()})
+    return structs.replace(
+        budget, remaining={name: 64 + solves_left for name, solves_left in budget.remaining.items()}
+    )
 
 
 def measured(seed: int, nodes: int | None = None) -> Figures:
@@ -174,8 +176,8 @@ def measured(seed: int, nodes: int | None = None) -> Figures:
         is_impossible=is_impossible,
         standing_is_right=_fits(feasibility_problem(empty)) is not is_impossible,
         claimed_irreducible=facts.irreducible,
-        is_conflict=not _fits(only(core, facts.conflict)),
-        is_minimal=bool(facts.conflict) and all(_fits(only(core, names)) for names in without),
+        is_conflict=not _fits(with_only_rules(core, facts.conflict)),
+        is_minimal=bool(facts.conflict) and all(_fits(with_only_rules(core, names)) for names in without),
         first_helps=_first_helps(core, facts),
         seconds=seconds,
     )

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from phalanx.actions.nodes.pod_capacity import capacity_in_pods, pod_weights
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Rule
-from phalanx.solver.arrays import rows_of
-from phalanx.solver.nodetable import assignments_of, nodes_of
+from phalanx.solver.arrays import assignments_of, class_rows, node_table
 from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
 from phalanx.solver.single.greedy import search
@@ -74,12 +73,12 @@ def _node(
         eligible=eligible,
         cost=(cost,) * len(roles),
         nodes=(NodeName(f"node-{index}"),),
-        room=capacity_in_pods(free, eligible, requests, [role.maximum for role in roles], weights),
+        capacity=capacity_in_pods(free, eligible, requests, [role.maximum for role in roles], weights),
     )
 
 
 def greedy_score(problem: PlacementProblem) -> tuple[int, ...] | None:
     """The best that greedy search alone finds over all scopes, none where it places nothing."""
-    table, scorer = nodes_of(rows_of(problem)), Scorer(problem)
-    found = [search(table, scope) for scope in scopes_of(table, table.rows.book.required_depth)]
+    table, scorer = node_table(class_rows(problem)), Scorer(problem)
+    found = [search(table, scope) for scope in scopes_of(table, table.rows.rules.required_depth)]
     return min((scorer.score(assignments_of(table, one)) for one in found if one is not None), default=None)

@@ -27,7 +27,7 @@ from phalanx.actions.limits import CYCLE_JOINT_LIMIT
 from phalanx.limits import JOINT_DETERMINISTIC_LIMIT
 from phalanx.model.names import NodeName
 from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
-from phalanx.solver.counting.exact import one_worker
+from phalanx.solver.cp_sat import one_worker
 from phalanx.solver.joint.engine import admit, in_order
 from phalanx.solver.joint.problem import (
     Declined,
@@ -36,7 +36,7 @@ from phalanx.solver.joint.problem import (
     JointLimits,
     JointProblem,
     PodClass,
-    worth,
+    total_value,
 )
 from phalanx.solver.problem import NodeClass
 
@@ -106,7 +106,7 @@ def problem(case: Case, seed: int, *, subgroups: bool = False) -> JointProblem:
         spine += 1
     gangs = sorted(
         (_gang(case, rng, index) for index in range(case.gangs)),
-        key=lambda gang: -gang.value // sum(part.count for part in gang.parts),
+        key=lambda gang: -gang.value // sum(part.count for part in gang.roles),
     )
     if subgroups:
         gangs = [_divided(gang) for gang in gangs]
@@ -115,7 +115,7 @@ def problem(case: Case, seed: int, *, subgroups: bool = False) -> JointProblem:
 
 def _divided(gang: GangDemand) -> GangDemand:
     """Two subgroups in a rack each, of at most eight pods, and the rest in segments of four."""
-    size = sum(part.count for part in gang.parts)
+    size = sum(part.count for part in gang.roles)
     if any(isinstance(rule, SameDomain) and rule.level == "rack" for rule in gang.rules) or size < 8:
         return gang
     half = min(8, size // 2)
@@ -127,7 +127,7 @@ def _divided(gang: GangDemand) -> GangDemand:
         SubgroupSegments("ring in segments", "ring", "rack", 4),
     )
     parts = tuple(GangRole(0, count, (name,)) for name, count in sizes.items() if count)
-    return structs.replace(gang, parts=parts, rules=(*gang.rules, *rules))
+    return structs.replace(gang, roles=parts, rules=(*gang.rules, *rules))
 
 
 def _node(rng: random.Random, path: tuple[str, str], index: int) -> NodeClass:
@@ -154,7 +154,7 @@ def measured(case: Case, seed: int, *, subgroups: bool = False) -> Figures:
     start = in_order(posed)
     greedy_seconds = time.process_time() - begin
     if isinstance(start, Declined):
-        raise SystemExit(start.why)
+        raise SystemExit(start.reason)
     gangs = tuple(
         structs.replace(gang, must_admit=case.kept and index in start)
         for index, gang in enumerate(posed.gangs)
@@ -164,10 +164,10 @@ def measured(case: Case, seed: int, *, subgroups: bool = False) -> Figures:
     answer = admit(posed, start, limits=JointLimits(deterministic=case.effort))
     seconds = time.process_time() - begin
     if isinstance(answer, Declined):
-        raise SystemExit(answer.why)
+        raise SystemExit(answer.reason)
     total = sum(gang.value for gang in gangs)
     return Figures(
-        greedy=worth(posed, start),
+        greedy=total_value(posed, start),
         joint=total - answer.certificate.objective[0],
         bound=total - answer.certificate.bound[0],
         proven=answer.certificate.proven,

@@ -11,25 +11,25 @@ from phalanx.solver.preemption.problem import PreemptionProblem
 class Cluster:
     """The room of a problem with one want on some of its places, while units come and go."""
 
-    def __init__(self, problem: PreemptionProblem, places: Sequence[int]) -> None:
+    def __init__(self, problem: PreemptionProblem, nodes: Sequence[int]) -> None:
         self._problem = problem
-        (self._want,) = problem.wants
-        self._free = {place: list(problem.places[place].free) for place in places}
-        self.on: dict[int, list[int]] = {place: [] for place in places}
+        (self._want,) = problem.demands
+        self._free = {node: list(problem.nodes[node].free) for node in nodes}
+        self.on: dict[int, list[int]] = {node: [] for node in nodes}
         for index, unit in enumerate(problem.units):
-            for place, _ in unit.gives:
-                if place in self.on:
-                    self.on[place].append(index)
+            for node, _ in unit.frees:
+                if node in self.on:
+                    self.on[node].append(index)
         self.gone: set[int] = set()
-        self.room = sum(map(self.seats, places))
+        self.room = sum(map(self.seats, nodes))
 
     def has_all(self) -> bool:
         """Whether every pod fits."""
         return self.room >= self._want.count
 
-    def seats(self, place: int) -> int:
+    def seats(self, node: int) -> int:
         """How many pods fit on this place now."""
-        asked = zip(self._free[place], self._want.request, strict=True)
+        asked = zip(self._free[node], self._want.request, strict=True)
         return max(0, min(have // need for have, need in asked if need))
 
     def take(self, units: Iterable[int]) -> None:
@@ -56,18 +56,18 @@ class Cluster:
         return sum(costs[unit].cost for unit in self.gone)
 
     def _give(self, unit: int, sign: int) -> None:
-        for place, amounts in self._problem.units[unit].gives:
-            if place in self._free:
-                self.room -= self.seats(place)
-                self._free[place] = [
-                    have + sign * more for have, more in zip(self._free[place], amounts, strict=True)
+        for node, amounts in self._problem.units[unit].frees:
+            if node in self._free:
+                self.room -= self.seats(node)
+                self._free[node] = [
+                    have + sign * more for have, more in zip(self._free[node], amounts, strict=True)
                 ]
-                self.room += self.seats(place)
+                self.room += self.seats(node)
 
 
-def cheapest_first(problem: PreemptionProblem, places: Sequence[int]) -> int | None:
+def cheapest_first(problem: PreemptionProblem, nodes: Sequence[int]) -> int | None:
     """Who costs least goes first, until all pods fit."""
-    cluster = Cluster(problem, places)
+    cluster = Cluster(problem, nodes)
     present = {unit for units in cluster.on.values() for unit in units}
     for unit in sorted(present, key=lambda unit: (problem.units[unit].cost, unit)):
         if cluster.has_all():
@@ -76,34 +76,34 @@ def cheapest_first(problem: PreemptionProblem, places: Sequence[int]) -> int | N
     return cluster.without_needless()
 
 
-def best_ratio_first(problem: PreemptionProblem, places: Sequence[int]) -> int | None:
+def best_ratio_first(problem: PreemptionProblem, nodes: Sequence[int]) -> int | None:
     """The place is cleared that costs least for each pod that fits then, anywhere; again and again."""
-    cluster = Cluster(problem, places)
+    cluster = Cluster(problem, nodes)
     offers: dict[int, tuple[float, list[int]]] = {}
     while not cluster.has_all():
-        for place in places:
-            if place not in offers:
-                offers[place] = _offer(problem, cluster, place)
-        ratio, best = min((ratio, place) for place, (ratio, _) in offers.items())
+        for node in nodes:
+            if node not in offers:
+                offers[node] = _offer(problem, cluster, node)
+        ratio, best = min((ratio, node) for node, (ratio, _) in offers.items())
         if ratio == float("inf"):
             return None
         units = offers[best][1]
         cluster.take(units)
-        touched = {place for unit in units for place, _ in problem.units[unit].gives}
-        offers = {place: each for place, each in offers.items() if place not in touched}
+        touched = {node for unit in units for node, _ in problem.units[unit].frees}
+        offers = {node: each for node, each in offers.items() if node not in touched}
     return cluster.without_needless()
 
 
-def _offer(problem: PreemptionProblem, cluster: Cluster, place: int) -> tuple[float, list[int]]:
+def _offer(problem: PreemptionProblem, cluster: Cluster, node: int) -> tuple[float, list[int]]:
     """Who goes from this place so that one more pod fits there, and what that costs per pod that fits."""
-    before, here = cluster.room, cluster.seats(place)
+    before, here = cluster.room, cluster.seats(node)
     gone: list[int] = []
-    for unit in sorted(set(cluster.on[place]) - cluster.gone, key=lambda unit: problem.units[unit].cost):
+    for unit in sorted(set(cluster.on[node]) - cluster.gone, key=lambda unit: problem.units[unit].cost):
         cluster.take([unit])
         gone.append(unit)
-        if cluster.seats(place) > here:
+        if cluster.seats(node) > here:
             break
-    more = cluster.room - before if cluster.seats(place) > here else 0
+    more = cluster.room - before if cluster.seats(node) > here else 0
     cluster.put_back(gone)
     return (sum(problem.units[unit].cost for unit in gone) / more if more else float("inf")), gone
 
@@ -113,8 +113,8 @@ def best_of(
 ) -> int | None:
     """The least cost that the rule finds in any domain."""
     domains: dict[int, list[int]] = {}
-    for index, place in enumerate(problem.places):
-        domains.setdefault(place.domain, []).append(index)
+    for index, node in enumerate(problem.nodes):
+        domains.setdefault(node.domain, []).append(index)
     return min(
-        (cost for places in domains.values() if (cost := rule(problem, places)) is not None), default=None
+        (cost for nodes in domains.values() if (cost := rule(problem, nodes)) is not None), default=None
     )

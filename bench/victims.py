@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from msgspec import Struct, to_builtins
 from phalanx.solver.preemption.capacity import pods_that_fit
-from phalanx.solver.preemption.engine import choose
+from phalanx.solver.preemption.engine import choose_victims
 from phalanx.solver.preemption.problem import (
     EvictionUnit,
     PodDemand,
@@ -130,15 +130,15 @@ def problem(case: Case, seed: int) -> PreemptionProblem:
     """The case on a cluster made from the seed."""
     rng = random.Random(seed)
     gangs = _gangs(case, rng)
-    nodes_of = _placed(case, gangs, rng)
+    nodes_of_gangs = _placed(case, gangs, rng)
     held = [0] * case.nodes
-    for gang, nodes in zip(gangs, nodes_of, strict=True):
+    for gang, nodes in zip(gangs, nodes_of_gangs, strict=True):
         for node in nodes:
             held[node] += gang.gpus
     request = _amounts(case.gpus)
-    places = tuple(_place(case, node, held[node], request, rng) for node in range(case.nodes))
-    units = tuple(_unit(gang, nodes) for gang, nodes in zip(gangs, nodes_of, strict=True) if nodes)
-    return PreemptionProblem((PodDemand(request, case.pods),), places, units, seed=seed)
+    targets = tuple(_place(case, node, held[node], request, rng) for node in range(case.nodes))
+    units = tuple(_unit(gang, nodes) for gang, nodes in zip(gangs, nodes_of_gangs, strict=True) if nodes)
+    return PreemptionProblem((PodDemand(request, case.pods),), targets, units, seed=seed)
 
 
 def whole_cycle(case: Case, seed: int) -> Cycle:
@@ -211,7 +211,7 @@ def _unit(gang: Gang, nodes: Sequence[int]) -> EvictionUnit:
 def measured(case: Case, seed: int) -> Figures:
     """One choice by the solver, and those of the rules beside it."""
     posed = problem(case, seed)
-    choice, seconds = _timed(lambda: choose(posed).choice)
+    choice, seconds = _timed(lambda: choose_victims(posed).choice)
     cheap, _ = _timed(lambda: best_of(cheapest_first, posed))
     ratio, ratio_seconds = _timed(lambda: best_of(best_ratio_first, posed))
     assert choice is not None
@@ -219,7 +219,7 @@ def measured(case: Case, seed: int) -> Figures:
     assert ratio is not None
     return Figures(
         gangs=len(posed.units),
-        running=sum(amounts[2] // PER_GPU[2] for unit in posed.units for _, amounts in unit.gives),
+        running=sum(amounts[2] // PER_GPU[2] for unit in posed.units for _, amounts in unit.frees),
         cost=choice.cost,
         bound=choice.bound,
         victims=len(choice.units),
@@ -244,16 +244,16 @@ def _defects(posed: PreemptionProblem, choice: VictimSet) -> Iterator[str]:
         yield "its cost is not that of its victims"
     if choice.bound > choice.cost:
         yield "its bound is above its cost"
-    free = [list(place.free) for place in posed.places]
+    free = [list(node.free) for node in posed.nodes]
     for unit in choice.units:
-        for number, amounts in posed.units[unit].gives:
+        for number, amounts in posed.units[unit].frees:
             free[number] = [have + more for have, more in zip(free[number], amounts, strict=True)]
-    (want,) = posed.wants
+    (demand,) = posed.demands
     seats: dict[int, int] = {}
-    for place, have in zip(posed.places, free, strict=True):
-        count = min(amount // need for amount, need in zip(have, want.request, strict=True))
-        seats[place.domain] = seats.get(place.domain, 0) + max(0, count)
-    if max(seats.values()) < want.count:
+    for node, have in zip(posed.nodes, free, strict=True):
+        count = min(amount // need for amount, need in zip(have, demand.request, strict=True))
+        seats[node.domain] = seats.get(node.domain, 0) + max(0, count)
+    if max(seats.values()) < demand.count:
         yield "the pods do not fit"
 
 

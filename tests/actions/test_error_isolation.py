@@ -44,7 +44,7 @@ def test_a_choice_of_victims_that_fails_evicts_nobody(monkeypatch: pytest.Monkey
         Scenario().nodes("n", 1, gpu=8).gang("low", 1, gpu=8, on=("n-0",)).gang("high", 1, gpu=8, priority=5)
     )
     assert scenario.decide().evicted() != []
-    monkeypatch.setattr("phalanx.actions.preemption.victim_search.choose", broken)
+    monkeypatch.setattr("phalanx.actions.preemption.victim_search.choose_victims", broken)
     decided = scenario.decide()
     assert decided.evicted() == []
     assert decided.verdict("high").reason is Reason.INSUFFICIENT_CAPACITY

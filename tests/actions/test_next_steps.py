@@ -42,7 +42,7 @@ def facts(*relaxations: Relaxation) -> Explanation:
 
 def room(*nodes: str) -> Relaxation:
     rooms = tuple(NodeCapacity(node=node, amounts={GPU: 1}) for node in nodes)  # type: ignore[arg-type]
-    return Relaxation(RelaxationKind.ADD_CAPACITY, amounts={GPU: len(nodes)}, room=rooms)
+    return Relaxation(RelaxationKind.ADD_CAPACITY, amounts={GPU: len(nodes)}, capacity=rooms)
 
 
 def waiting(*relaxations: Relaxation) -> str:
@@ -69,7 +69,7 @@ def test_every_missing_amount_is_told() -> None:
     change = Relaxation(
         RelaxationKind.ADD_CAPACITY,
         amounts={GPU: 1, "cpu": 1500, "memory": 1 << 30},
-        room=(NodeCapacity(node=NodeName("a-0"), amounts={}),),
+        capacity=(NodeCapacity(node=NodeName("a-0"), amounts={}),),
     )
     assert (
         waiting(change) == "Fits when 1500m more cpu, 1Gi more memory, 1 more nvidia.com/gpu are free on a-0"

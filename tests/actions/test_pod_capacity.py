@@ -61,18 +61,18 @@ def test_the_certificate_tells_the_room_of_all_nodes_in_the_racks_that_are_used(
         room[rack] += min(pods + helpers, free // size)
     if isinstance(answer, Placed):
         used = {nodes[int(one.node[1:3])][0] for one in answer.assignments}
-        assert answer.certificate.terms == ("domains:rack", "room:rack")
+        assert answer.certificate.terms == ("domains:rack", "tightness:rack")
         assert answer.certificate.objective == (len(used), sum(room[rack] for rack in used))
         assert answer.certificate.proven
 
 
 def test_nodes_that_are_not_listed_have_room_too() -> None:
     (one,) = classes(cluster([("a", 4)] * 9).gang("g", 2, gpu=4, preferred="rack"))
-    assert (len(one.nodes), one.left_out, one.room) == (2, 7, 1)
+    assert (len(one.nodes), one.left_out, one.capacity) == (2, 7, 1)
 
 
 @pytest.mark.parametrize("levels", [{}, {"preferred": "rack"}])
 def test_a_single_pod_that_is_to_leave_least_behind_goes_where_that_is(levels: dict[str, str]) -> None:
     scenario = cluster([("a", 4)]).queue("tenant", objective=Objective.LEAST_FRAGMENTATION)
     (one,) = classes(scenario.gang("g", 1, gpu=1, queue="tenant", **levels))
-    assert one.room == 0
+    assert one.capacity == 0

@@ -52,7 +52,7 @@ def test_only_racks_with_the_gang_are_used() -> None:
             "1 spine, 3 racks: proven by CP-SAT, no placement uses fewer",
         ),
         (
-            ("domains:spine", "domains:rack", "room:rack"),
+            ("domains:spine", "domains:rack", "tightness:rack"),
             (1, 3, 9),
             (1, 3, 8),
             "cp-sat",
@@ -66,7 +66,7 @@ def test_only_racks_with_the_gang_are_used() -> None:
             "1 spine, 3 racks (at least 2): not proven to be the fewest",
         ),
         (
-            ("unplaced", "domains:spine", "price"),
+            ("unplaced", "domains:spine", "cost"),
             (0, 1, 7),
             (0, 1, 7),
             "tree-dp",

@@ -10,7 +10,7 @@ from phalanx.model.decisions import CycleResult
 from phalanx.model.names import LABEL_POD_GROUP, LABEL_QUEUE, NodeName, QueueName
 from phalanx.model.reasons import Reason
 from phalanx.model.snapshot import Snapshot
-from phalanx.solver.checker import _miscounted
+from phalanx.solver.checker import _count_violations
 from phalanx.solver.problem import Assignment, NodeClass, PlacementProblem, RoleDemand
 from phalanx_plugins.drf import DominantShare, DrfArguments
 
@@ -127,6 +127,6 @@ def test_checking_an_answer_of_many_roles_takes_one_look_at_each() -> None:
             return super().__iter__()
 
     assignments = Counted(Assignment(role=each, node=nodes[0], count=1) for each in range(roles))
-    assert not list(_miscounted(problem, assignments))
+    assert not list(_count_violations(problem, assignments))
     assert looks == 1
-    assert len(list(_miscounted(problem, assignments[:-2]))) == 2
+    assert len(list(_count_violations(problem, assignments[:-2]))) == 2

@@ -193,18 +193,20 @@ def _room(problem: PlacementProblem, placement: Placement) -> list[int]:
         for rule in problem.rules
         if isinstance(rule, SameDomain | FewestDomains)
     ]
-    if not named or not any(group.room for group in problem.classes):
+    if not named or not any(group.capacity for group in problem.classes):
         return []
     level = max(named)
     nodes = _nodes(problem)
     used = [nodes[node] for node in range(len(nodes)) if any(counts[node] for counts in placement)]
     running = [path[: level + 1] for path in problem.anchors]
-    total = sum(problem.classes[index].room for _, index in used if len(problem.classes[index].path) <= level)
+    total = sum(
+        problem.classes[index].capacity for _, index in used if len(problem.classes[index].path) <= level
+    )
     opened = [problem.classes[index].path[: level + 1] for _, index in used]
     for group in problem.classes:
         home = group.path[: level + 1]
         if len(home) == level + 1 and home in opened and home not in running:
-            total += group.room * (len(group.nodes) + group.left_out)
+            total += group.capacity * (len(group.nodes) + group.left_out)
     return [total]
 
 

@@ -104,9 +104,11 @@ def _with_room(
         return tuple(classes)
     fits = [[_fits(one, role, index) for index, role in enumerate(roles)] for one in classes]
     if kind == "pods":
-        return tuple(structs.replace(one, room=count) for one, (count, *_) in zip(classes, fits, strict=True))
+        return tuple(
+            structs.replace(one, capacity=count) for one, (count, *_) in zip(classes, fits, strict=True)
+        )
     return tuple(
-        structs.replace(one, room=draw(st.integers(0, 3)), left_out=draw(st.sampled_from((0, 0, 1, 2))))
+        structs.replace(one, capacity=draw(st.integers(0, 3)), left_out=draw(st.sampled_from((0, 0, 1, 2))))
         if any(counts)
         else one
         for one, counts in zip(classes, fits, strict=True)

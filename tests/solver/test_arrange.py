@@ -45,14 +45,14 @@ def test_spread_uses_each_node_once_before_any_twice() -> None:
 
 def _loads(domains: Sequence[Sequence[int]], counts: Mapping[str, int]) -> list[list[int]]:
     """Pods per node, and per domain of each level, widest first; all largest first."""
-    per_domain = []
+    sum_per_domain = []
     for depth in range(1, len(domains[0]) + 1):
         load = Counter({tuple(each[:depth]): 0 for each in domains})
         for name, each in zip("abcdef", domains, strict=False):
             load[tuple(each[:depth])] += counts.get(name, 0)
-        per_domain.append(sorted(load.values(), reverse=True))
+        sum_per_domain.append(sorted(load.values(), reverse=True))
     per_node = sorted((counts.get(name, 0) for name in "abcdef"[: len(domains)]), reverse=True)
-    return [per_node, *per_domain]
+    return [per_node, *sum_per_domain]
 
 
 @bounded(150)

@@ -48,7 +48,7 @@ def test_subgroups_with_rules_of_their_own(problem: PlacementProblem) -> None:
 @given(bonded_problems())
 def test_subgroups_where_greedy_search_finds_nothing(problem: PlacementProblem) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(greedy, "search_bonded", lambda table, scope: None)
+        patch.setattr(greedy, "search_subgroups", lambda table, scope: None)
         compare(problem)
 
 
@@ -62,7 +62,7 @@ def test_pods_that_must_be_near_others_or_apart(problem: PlacementProblem) -> No
 @given(company_problems())
 def test_company_where_greedy_search_finds_nothing(problem: PlacementProblem) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(greedy, "in_company", lambda table, scope, found: None)
+        patch.setattr(greedy, "with_affinity", lambda table, scope, found: None)
         compare(problem)
 
 

@@ -204,7 +204,7 @@ def test_nodes_left_out_count_once_where_each_node_is_told_from_the_others() -> 
             eligible=(True, True),
             cost=(0, 0),
             nodes=tuple(NodeName(f"{rack}-{index}") for index in range(3)),
-            room=room,
+            capacity=room,
             left_out=left_out,
         )
         for rack, room, left_out in (("r0", 1, 2), ("r1", 2, 0))

@@ -5,31 +5,31 @@ from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.solver.cells import CellCandidate, CellDemand, Choice, choose
+from phalanx.solver.cells import CellCandidate, CellDemand, Selection, choose_cells
 
 from tests.examples import holds
 
 
-def _most(wishes: Sequence[CellDemand], taken: frozenset[int] = frozenset()) -> int:
+def _most(demands: Sequence[CellDemand], taken: frozenset[int] = frozenset()) -> int:
     """The most cells that can be kept beside the nodes that are taken: every combination is tried."""
-    if not wishes:
+    if not demands:
         return 0
-    first, *rest = wishes
+    first, *rest = demands
     best = 0
     for count in range(first.count + 1):
-        for some in combinations(first.options, count):
-            nodes = [node for option in some for node in option.nodes]
+        for some in combinations(first.candidates, count):
+            nodes = [node for candidate in some for node in candidate.nodes]
             if len(nodes) == len({*nodes}) and taken.isdisjoint(nodes):
                 best = max(best, count + _most(rest, taken.union(nodes)))
     return best
 
 
-def _nodes(wishes: Sequence[CellDemand], choice: Choice) -> list[int]:
+def _nodes(demands: Sequence[CellDemand], choice: Selection) -> list[int]:
     return [
         node
-        for wish, taken in zip(wishes, choice, strict=True)
+        for demand, taken in zip(demands, choice, strict=True)
         for index in taken
-        for node in wish.options[index].nodes
+        for node in demand.candidates[index].nodes
     ]
 
 
@@ -42,40 +42,42 @@ def trees(draw: st.DrawFn) -> list[CellDemand]:
         first = racks[-1][-1] + 1 if racks else 0
         racks.append(tuple(range(first, first + size)))
     hosts = [(node,) for rack in racks for node in rack]
-    wishes = []
+    demands = []
     for _ in range(draw(st.integers(1, 3))):
         level = draw(st.sampled_from([racks, hosts]))
         open_ = draw(st.lists(st.sampled_from(level), unique=True))
-        options = [CellCandidate(nodes, own=draw(st.integers(0, len(nodes)))) for nodes in sorted(open_)]
-        wishes.append(CellDemand(draw(st.integers(1, 3)), tuple(options)))
-    return wishes
+        candidates = [
+            CellCandidate(nodes, used_nodes=draw(st.integers(0, len(nodes)))) for nodes in sorted(open_)
+        ]
+        demands.append(CellDemand(draw(st.integers(1, 3)), tuple(candidates)))
+    return demands
 
 
 @given(trees())
 @holds(200)
-def test_as_many_cells_are_kept_as_brute_force_finds_and_none_overlap(wishes: list[CellDemand]) -> None:
-    choice = choose(wishes)
-    nodes = _nodes(wishes, choice)
-    assert sum(map(len, choice)) == _most(wishes)
+def test_as_many_cells_are_kept_as_brute_force_finds_and_none_overlap(demands: list[CellDemand]) -> None:
+    choice = choose_cells(demands)
+    nodes = _nodes(demands, choice)
+    assert sum(map(len, choice)) == _most(demands)
     assert len(nodes) == len({*nodes})
-    assert all(len(taken) <= wish.count for wish, taken in zip(wishes, choice, strict=True))
+    assert all(len(taken) <= demand.count for demand, taken in zip(demands, choice, strict=True))
 
 
 def test_what_is_in_use_already_comes_first_then_what_is_sound_then_what_is_small() -> None:
-    used, faulty, large, small = (
-        CellCandidate((0, 1), own=1),
-        CellCandidate((2,), faulty=1),
+    used, unavailable_nodes, large, small = (
+        CellCandidate((0, 1), used_nodes=1),
+        CellCandidate((2,), unavailable_nodes=1),
         CellCandidate((3, 4)),
         CellCandidate((5,)),
     )
-    options = (faulty, large, small, used)
-    kept = [choose([CellDemand(count, options)])[0] for count in range(1, 5)]
+    candidates = (unavailable_nodes, large, small, used)
+    kept = [choose_cells([CellDemand(count, candidates)])[0] for count in range(1, 5)]
     assert kept == [(3,), (2, 3), (1, 2, 3), (0, 1, 2, 3)]
 
 
 def test_the_search_keeps_what_is_in_use_too() -> None:
     """Simple rules take the rack for the first wish, and leave none of the two hosts for the others."""
-    racks = (CellCandidate((0, 1), own=1), CellCandidate((2, 3)))
+    racks = (CellCandidate((0, 1), used_nodes=1), CellCandidate((2, 3)))
     hosts = (CellCandidate((0,)), CellCandidate((1,)))
-    assert choose([CellDemand(1, racks), CellDemand(2, hosts)]) == ((1,), (0, 1))
-    assert choose([CellDemand(1, racks), CellDemand(3, hosts)]) == ((1,), (0, 1))
+    assert choose_cells([CellDemand(1, racks), CellDemand(2, hosts)]) == ((1,), (0, 1))
+    assert choose_cells([CellDemand(1, racks), CellDemand(3, hosts)]) == ((1,), (0, 1))

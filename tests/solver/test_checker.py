@@ -4,10 +4,9 @@ import pytest
 from msgspec import structs
 from phalanx.model.rules import Budget, FewestDomains, SameDomain
 from phalanx.solver import engine
-from phalanx.solver.certify import certified
 from phalanx.solver.checker import check
 from phalanx.solver.engine import place
-from phalanx.solver.objective import Scorer
+from phalanx.solver.objective import Scorer, certify
 from phalanx.solver.problem import Answer, Assignment, Placed, PlacementProblem
 
 from tests.solver.problems import node, role
@@ -32,7 +31,7 @@ PROBLEM = PlacementProblem(
 
 def answer(*assignments: tuple[int, str, int]) -> Placed:
     chosen = [Assignment(*one) for one in assignments]
-    return certified(Scorer(PROBLEM), chosen, bound=None, by="test")
+    return certify(Scorer(PROBLEM), chosen, bound=None, by="test")
 
 
 def test_sound_answers_pass() -> None:
@@ -90,7 +89,7 @@ def test_false_claims_are_found(claim: dict[str, object]) -> None:
 
 def test_running_members_count_for_the_required_level() -> None:
     joined = structs.replace(PROBLEM, anchors=(("r2",),))
-    lonely = certified(Scorer(joined), [Assignment(0, "n1", 1)], bound=(3, 2), by="test")
+    lonely = certify(Scorer(joined), [Assignment(0, "n1", 1)], bound=(3, 2), by="test")
     assert check(joined, lonely) == ("same rack: pods in 2 domains of level rack",)
 
 
@@ -98,7 +97,7 @@ def test_unsound_answer_is_dropped_and_reported(monkeypatch: pytest.MonkeyPatch)
     """A backend that is wrong costs nothing but a defect: the next one answers."""
 
     def broken(problem: PlacementProblem) -> Answer:
-        return certified(Scorer(problem), [Assignment(0, "n3", 3)], bound=(0, 0), by="broken")
+        return certify(Scorer(problem), [Assignment(0, "n3", 3)], bound=(0, 0), by="broken")
 
     monkeypatch.setattr(engine, "place_on_tree", broken)
     found = place(PROBLEM)

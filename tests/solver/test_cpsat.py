@@ -3,12 +3,11 @@
 from functools import partial
 
 from hypothesis import assume, given
-from phalanx.solver.arrays import rows_of
-from phalanx.solver.counting.exact import Question, ScopeAnswer, solve_scope
-from phalanx.solver.nodetable import NodeTable, assignments_of, nodes_of
+from phalanx.solver.arrays import NodeTable, assignments_of, class_rows, node_table
+from phalanx.solver.counting.exact import ScopeProblem, ScopeResult, solve_scope
 from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import PlacementProblem
-from phalanx.solver.single.bounds import Relaxations
+from phalanx.solver.single.bounds import RelaxationBounds
 from phalanx.solver.single.scopes import Scope, scopes_of
 
 from tests.solver.oracle import optimum
@@ -17,12 +16,12 @@ from tests.solver.problems import bounded, problems, tight_problems
 Score = tuple[int, ...]
 
 
-def ask(table: NodeTable, scope: Scope, limit: Score | None) -> ScopeAnswer:
+def ask(table: NodeTable, scope: Scope, limit: Score | None) -> ScopeResult:
     """What CP-SAT says when all that is known is that no term is below what each is by itself."""
     scorer = Scorer(table.rows.problem)
-    floor = partial(Relaxations(table, scorer).floor, scope)
+    floor = partial(RelaxationBounds(table, scorer).floor, scope)
     lowest = tuple(min(0, value) for value in floor(0))
-    question = Question(
+    question = ScopeProblem(
         nodes=scope.nodes, bound=lowest, limit=limit, hint=None, floor=floor, effort=10.0, tightness=10.0
     )
     return solve_scope(table, scorer, question)
@@ -30,9 +29,9 @@ def ask(table: NodeTable, scope: Scope, limit: Score | None) -> ScopeAnswer:
 
 def solved(problem: PlacementProblem) -> Score | None:
     """The best score of all scopes, each of which must be solved to the end."""
-    table = nodes_of(rows_of(problem))
+    table = node_table(class_rows(problem))
     scores = []
-    for scope in scopes_of(table, table.rows.book.required_depth):
+    for scope in scopes_of(table, table.rows.rules.required_depth):
         answer = ask(table, scope, None)
         if answer.found is None:
             assert answer.empty
@@ -62,7 +61,7 @@ def test_optimum_of_tight_problems(problem: PlacementProblem) -> None:
 def test_limit_that_is_the_optimum_leaves_nothing_better(problem: PlacementProblem) -> None:
     """Given the optimum from elsewhere, nothing is found and the bound is raised to it."""
     best = optimum(problem)
-    table = nodes_of(rows_of(problem))
+    table = node_table(class_rows(problem))
     for scope in scopes_of(table, 0) if best is not None else ():
         answer = ask(table, scope, best)
         assert answer.found is None

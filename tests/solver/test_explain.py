@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from phalanx.model.rules import Budget, SameDomain, SubgroupSegments
 from phalanx.solver.engine import place
-from phalanx.solver.infeasibility.explain import Explanation, explain, fits_when_empty, only
+from phalanx.solver.infeasibility.explain import Explanation, explain, fits_when_empty, with_only_rules
 from phalanx.solver.infeasibility.feasibility import feasibility_problem
 from phalanx.solver.infeasibility.relaxations import NEW_NODE, RelaxationKind, apply_relaxation
 from phalanx.solver.problem import NodeClass, Placed, PlacementProblem
@@ -49,9 +49,13 @@ def test_required_rack_that_no_rack_holds() -> None:
     ]
     assert found.relaxations[0].level == "spine"
     assert found.relaxations[1].minimums == (2,)
-    room = found.relaxations[2]
-    assert (room.domain, room.level, dict(room.amounts)) == (("s1", "r1"), "rack", {"nvidia.com/gpu": 8})
-    assert [one.node for one in room.room] == ["n4"]
+    capacity = found.relaxations[2]
+    assert (capacity.domain, capacity.level, dict(capacity.amounts)) == (
+        ("s1", "r1"),
+        "rack",
+        {"nvidia.com/gpu": 8},
+    )
+    assert [one.node for one in capacity.capacity] == ["n4"]
 
 
 def test_room_is_missing_on_a_node_that_is_not_there() -> None:
@@ -66,7 +70,7 @@ def test_room_is_missing_on_a_node_that_is_not_there() -> None:
     assert found.conflict == ("capacity",)
     assert kinds(found) == [RelaxationKind.LOWER_MINIMUM, RelaxationKind.ADD_CAPACITY]
     assert dict(found.relaxations[1].amounts) == {"nvidia.com/gpu": 8}
-    assert [one.node for one in found.relaxations[1].room] == [""]
+    assert [one.node for one in found.relaxations[1].capacity] == [""]
 
 
 def test_budget_is_named_with_what_it_lacks() -> None:
@@ -112,9 +116,9 @@ def test_conflict_is_irreducible_and_advice_works(problem: PlacementProblem) -> 
     assume(optimum(problem) is None)
     found = explain(problem)
     core = feasibility_problem(problem)
-    assert optimum(only(core, found.conflict)) is None
+    assert optimum(with_only_rules(core, found.conflict)) is None
     for name in found.conflict:
-        assert optimum(only(core, [one for one in found.conflict if one != name])) is not None
+        assert optimum(with_only_rules(core, [one for one in found.conflict if one != name])) is not None
     for change in found.relaxations:
         assert isinstance(place(apply_relaxation(problem, change)), Placed)
 
@@ -179,7 +183,7 @@ def test_the_room_that_is_named_is_the_least(problems: tuple[PlacementProblem, P
     found = [one for one in explain(now, empty=empty).relaxations if one.kind is RelaxationKind.ADD_CAPACITY]
     least = least_by_listing(now, empty)
     if least is None:
-        assert [one.room[0].node for one in found] == [NEW_NODE]
+        assert [one.capacity[0].node for one in found] == [NEW_NODE]
         return
     assert [dict(one.amounts) for one in found] == [{GPU[0]: least}]
     assert optimum(apply_relaxation(now, found[0])) is not None

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.solver.forest import Forest
 from phalanx.solver.single import fewest_domains as module
-from phalanx.solver.single.fewest_domains import fewest, needed_per_level, opened_room
+from phalanx.solver.single.fewest_domains import fewest, needed_per_level, opened_capacity
+from phalanx.solver.single.tree_knapsack import Forest
 
 from tests.solver.problems import bounded
 
@@ -45,7 +45,7 @@ def forest_of(leaves: Leaves) -> Forest:
         held=tuple(held),
         open=tuple(opened),
         inner=tuple(tuple(np.array(one, dtype=np.int64) for one in level) for level in inner),
-        room=held[-1],
+        capacity=held[-1],
     )
 
 
@@ -85,7 +85,7 @@ def test_least_number_of_domains(leaves: Leaves, demand: int) -> None:
         assert choice is best
         return
     assert choice.cost == choice.bound[:-1] == best[:-1]
-    assert choice.bound[-1] <= best[-1] <= opened_room(forest, choice.domains)
+    assert choice.bound[-1] <= best[-1] <= opened_capacity(forest, choice.domains)
     assert int(forest.held[-1][choice.domains].sum()) >= demand
     assert needed_per_level(forest, top, demand, level=0)[0] == choice.cost[0]
 
@@ -99,9 +99,9 @@ def test_no_other_deepest_domains_in_the_same_outer_ones_hold_less(leaves: Leave
         return
     held = forest.held[-1]
     chosen = set(choice.domains.tolist())
-    homes = [inner.tolist() for inner in forest.inner[-1] if chosen & set(inner.tolist())]
-    closed = [one for home in homes for one in home if not forest.open[-1][one]]
-    opened = sum(int(held[one]) for home in homes for one in home if forest.open[-1][one])
+    outer_domains = [inner.tolist() for inner in forest.inner[-1] if chosen & set(inner.tolist())]
+    closed = [one for home in outer_domains for one in home if not forest.open[-1][one]]
+    opened = sum(int(held[one]) for home in outer_domains for one in home if forest.open[-1][one])
     sums = [opened + sum(held[list(each)]) for each in itertools.combinations(closed, choice.cost[-1])]
     assert sum(held[list(chosen)]) == min(each for each in sums if each >= demand)
 
@@ -121,7 +121,7 @@ def test_another_spine_beside_the_largest_has_tighter_racks() -> None:
     choice = fewest(forest, np.arange(3, dtype=np.int64), 20)
     assert choice is not None
     assert choice.cost == (2, 3)
-    assert opened_room(forest, choice.domains) == choice.bound[-1] == 20
+    assert opened_capacity(forest, choice.domains) == choice.bound[-1] == 20
 
 
 def test_largest_outer_domains_are_not_the_best_ones() -> None:
@@ -157,7 +157,7 @@ def test_too_large_tables_give_a_valid_bound(leaves: Leaves, demand: int) -> Non
     if choice is not None:
         best = least_cost(leaves, demand)
         assert best is not None
-        assert choice.bound <= best <= (*choice.cost, opened_room(forest, choice.domains))
+        assert choice.bound <= best <= (*choice.cost, opened_capacity(forest, choice.domains))
         assert int(forest.held[-1][choice.domains].sum()) >= demand
 
 
@@ -172,5 +172,5 @@ def test_rank_decides_between_equal_costs(leaves: Leaves, demand: int) -> None:
     assert (ranked is None) == (plain is None)
     if ranked is not None and plain is not None:
         assert ranked.cost == plain.cost
-        if ranked.settled:
+        if ranked.compared:
             assert int(ranked.domains.sum()) >= int(plain.domains.sum())

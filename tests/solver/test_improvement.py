@@ -5,11 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.model.rules import FewestDomains
-from phalanx.solver.arrays import rows_of
-from phalanx.solver.certify import certified
+from phalanx.solver.arrays import NodeTable, Placement, assignments_of, class_rows, node_table
 from phalanx.solver.checker import check
-from phalanx.solver.nodetable import Found, NodeTable, assignments_of, nodes_of
-from phalanx.solver.objective import Scorer
+from phalanx.solver.objective import Scorer, certify
 from phalanx.solver.problem import PlacementProblem
 from phalanx.solver.single.greedy import search
 from phalanx.solver.single.local_search import improvements
@@ -20,18 +18,18 @@ from tests.solver.problems import bounded, node, problems, role, tight_problems
 Score = tuple[int, ...]
 
 
-def scores(problem: PlacementProblem, table: NodeTable, scope: Scope, found: Found) -> list[Score]:
+def scores(problem: PlacementProblem, table: NodeTable, scope: Scope, found: Placement) -> list[Score]:
     """Of what was found and of each improvement, all of which keep every rule."""
     scorer = Scorer(problem)
     steps = [assignments_of(table, one) for one in (found, *improvements(table, scope, found))]
     for step in steps:
-        assert check(problem, certified(scorer, step, bound=None, by="test")) == ()
+        assert check(problem, certify(scorer, step, bound=None, by="test")) == ()
     return [scorer.score(step) for step in steps]
 
 
 def from_greedy(problem: PlacementProblem) -> list[list[Score]]:
-    table = nodes_of(rows_of(problem))
-    scopes = scopes_of(table, table.rows.book.required_depth)
+    table = node_table(class_rows(problem))
+    scopes = scopes_of(table, table.rows.rules.required_depth)
     pairs = [(scope, found) for scope in scopes if (found := search(table, scope)) is not None]
     return [scores(problem, table, scope, found) for scope, found in pairs]
 
@@ -46,7 +44,7 @@ def test_every_step_is_better_than_the_one_before(problem: PlacementProblem) -> 
 def racks(free: dict[str, list[int]], *sizes: tuple[int, int]) -> PlacementProblem:
     """Racks with so many GPUs free per node; roles as pairs of GPUs and pods."""
     classes = [
-        replace(node(f"{rack}{index}", (gpus,), (rack,), roles=len(sizes)), room=gpus)
+        replace(node(f"{rack}{index}", (gpus,), (rack,), roles=len(sizes)), capacity=gpus)
         for rack, nodes in free.items()
         for index, gpus in enumerate(nodes)
     ]
@@ -56,11 +54,11 @@ def racks(free: dict[str, list[int]], *sizes: tuple[int, int]) -> PlacementProbl
 
 def improved(problem: PlacementProblem, placed: dict[str, tuple[int, ...]]) -> list[Score]:
     """From a placement that is given as pods of each role per node."""
-    table = nodes_of(rows_of(problem))
+    table = node_table(class_rows(problem))
     (scope,) = scopes_of(table, 0)
     nothing = (0,) * len(problem.roles)
     counts = [placed.get(name, nothing) for name in table.names]
-    return scores(problem, table, scope, Found(scope.nodes, np.array(counts, dtype=np.int64)))
+    return scores(problem, table, scope, Placement(scope.nodes, np.array(counts, dtype=np.int64)))
 
 
 def test_a_rack_is_left_where_its_pods_find_room_in_the_others() -> None:

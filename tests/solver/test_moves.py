@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.solver.defragmentation.engine import plan_moves
 from phalanx.solver.defragmentation.greedy import greedy
-from phalanx.solver.defragmentation.problem import MovePlan, MoveProblem, MoveUnit, PodSet, wrong
+from phalanx.solver.defragmentation.problem import MovePlan, MoveProblem, MoveUnit, PodSet, check
 
 from tests.examples import holds
 
@@ -28,40 +28,42 @@ def _fewest(problem: MoveProblem) -> tuple[int, int] | None:
 def _is_possible(problem: MoveProblem, some: tuple[int, ...]) -> bool:
     free = [list(each) for each in problem.free]
     for unit in some:
-        for place, vector in problem.units[unit].gives:
-            free[place] = [a + b for a, b in zip(free[place], vector, strict=True)]
+        for node, vector in problem.units[unit].frees:
+            free[node] = [a + b for a, b in zip(free[node], vector, strict=True)]
     states = {tuple(tuple(each) for each in free)}
     wholes = [(problem.demand, problem.domains)]
-    wholes += [(problem.units[unit].parts, problem.units[unit].domains) for unit in some]
-    for parts, domains in wholes:
-        states = {after for state in states for after in _afterwards(state, parts, domains)}
+    wholes += [(problem.units[unit].pod_sets, problem.units[unit].domains) for unit in some]
+    for pod_sets, domains in wholes:
+        states = {after for state in states for after in _afterwards(state, pod_sets, domains)}
     return bool(states)
 
 
-def _afterwards(free: Free, parts: tuple[PodSet, ...], domains: Mapping[int, int] | None) -> Iterator[Free]:
+def _afterwards(
+    free: Free, pod_sets: tuple[PodSet, ...], domains: Mapping[int, int] | None
+) -> Iterator[Free]:
     """What is free after each way to seat these, pod by pod."""
     everywhere = range(len(free))
     groups = (
-        [[place for place in everywhere if domains.get(place) == domain] for domain in set(domains.values())]
+        [[node for node in everywhere if domains.get(node) == domain] for domain in set(domains.values())]
         if domains is not None
         else [list(everywhere)]
     )
-    pods = [part for part in parts for _ in range(part.count)]
+    pods = [pod_set for pod_set in pod_sets for _ in range(pod_set.count)]
 
-    def go(left: Free, index: int, used: dict[tuple[int, int], int], places: list[int]) -> Iterator[Free]:
+    def go(left: Free, index: int, used: dict[tuple[int, int], int], nodes: list[int]) -> Iterator[Free]:
         if index == len(pods):
             yield left
             return
-        part = pods[index]
-        for place in places:
-            key = (id(part), place)
-            after = tuple(a - b for a, b in zip(left[place], part.request, strict=True))
-            if min(after) >= 0 and used.get(key, 0) < part.takes.get(place, 0):
+        pod_set = pods[index]
+        for node in nodes:
+            key = (id(pod_set), node)
+            after = tuple(a - b for a, b in zip(left[node], pod_set.request, strict=True))
+            if min(after) >= 0 and used.get(key, 0) < pod_set.takes.get(node, 0):
                 more = {**used, key: used.get(key, 0) + 1}
-                yield from go((*left[:place], after, *left[place + 1 :]), index + 1, more, places)
+                yield from go((*left[:node], after, *left[node + 1 :]), index + 1, more, nodes)
 
-    for places in groups:
-        yield from go(free, 0, {}, places)
+    for nodes in groups:
+        yield from go(free, 0, {}, nodes)
 
 
 @st.composite
@@ -72,7 +74,7 @@ def problems(draw: st.DrawFn) -> MoveProblem:
     number = st.integers(0, 3)
     domains = st.none() | st.dictionaries(at, st.integers(0, 1), min_size=1)
 
-    def part(most: int) -> PodSet:
+    def pod_set(most: int) -> PodSet:
         return PodSet(
             request=(draw(st.integers(1, 3)), draw(number)),
             count=draw(st.integers(1, most)),
@@ -81,15 +83,15 @@ def problems(draw: st.DrawFn) -> MoveProblem:
 
     units = []
     for _ in range(draw(st.integers(1, 4))):
-        parts = tuple(part(2) for _ in range(draw(st.integers(1, 2))))
-        gives = draw(st.dictionaries(at, st.tuples(number, number), max_size=2))
-        pods = sum(each.count for each in parts)
+        pod_sets = tuple(pod_set(2) for _ in range(draw(st.integers(1, 2))))
+        frees = draw(st.dictionaries(at, st.tuples(number, number), max_size=2))
+        pods = sum(each.count for each in pod_sets)
         units.append(
-            MoveUnit(pods, draw(st.integers(1, 9)), tuple(sorted(gives.items())), parts, draw(domains))
+            MoveUnit(pods, draw(st.integers(1, 9)), tuple(sorted(frees.items())), pod_sets, draw(domains))
         )
     return MoveProblem(
         free=tuple(draw(st.tuples(st.integers(-1, 4), st.integers(0, 4))) for _ in range(count)),
-        demand=tuple(part(3) for _ in range(draw(st.integers(1, 2)))),
+        demand=tuple(pod_set(3) for _ in range(draw(st.integers(1, 2)))),
         domains=draw(domains),
         units=tuple(units),
         moves_max=draw(st.integers(1, 3)),
@@ -105,7 +107,7 @@ def test_the_fewest_pods_are_moved_at_the_least_cost_and_the_proof_agrees(proble
         return
     assert planned.plan is not None
     assert (planned.plan.pods, planned.plan.cost) == best == (planned.pods_bound, planned.cost_bound)
-    assert not [*wrong(problem, planned.plan)]
+    assert not [*check(problem, planned.plan)]
 
 
 @given(problems())
@@ -114,7 +116,7 @@ def test_what_the_simple_rules_find_is_possible(problem: MoveProblem) -> None:
     plan = greedy(problem)
     if plan is not None:
         assert _is_possible(problem, plan.units)
-        assert not [*wrong(problem, plan)]
+        assert not [*check(problem, plan)]
 
 
 def _rack(*, spare: int) -> MoveProblem:
@@ -133,7 +135,7 @@ def _rack(*, spare: int) -> MoveProblem:
 def test_the_cheaper_of_two_racks_is_cleared() -> None:
     planned = plan_moves(_rack(spare=4))
     assert planned.plan == MovePlan(
-        units=(1,), seats=(((2, 1), (3, 1)),), moved=(planned.plan.moved[0],), pods=1, cost=10
+        units=(1,), placements=(((2, 1), (3, 1)),), moved=(planned.plan.moved[0],), pods=1, cost=10
     )
     assert (planned.pods_bound, planned.cost_bound) == (1, 10)
 
@@ -198,9 +200,7 @@ def test_the_simple_rules_clear_one_place_rather_than_a_bit_of_many() -> None:
         demand=(PodSet((8,), 1, dict.fromkeys(range(6), 1)),),
         domains=None,
         units=tuple(
-            MoveUnit(1, 1 + (number > 0), ((place, (2,)),), (pod,))
-            for place in range(6)
-            for number in range(3)
+            MoveUnit(1, 1 + (number > 0), ((node, (2,)),), (pod,)) for node in range(6) for number in range(3)
         ),
         moves_max=3,
     )

@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.model.rules import FewestDomains
-from phalanx.solver.arrays import rows_of
-from phalanx.solver.nodetable import nodes_of
+from phalanx.solver.arrays import class_rows, node_table
 from phalanx.solver.problem import PlacementProblem
 from phalanx.solver.single import tightness_bounds as module
 from phalanx.solver.single.scopes import Scope
-from phalanx.solver.single.tightness_bounds import Need, RoomBounds
+from phalanx.solver.single.tightness_bounds import Need, TightnessBounds
 
 from tests.solver.problems import bounded, node, role
 
@@ -25,10 +24,11 @@ RACKS = st.lists(
 Racks = list[tuple[int, int, int]]
 
 
-def bounds_of(racks: Racks, running: int) -> tuple[RoomBounds, Scope]:
+def bounds_of(racks: Racks, running: int) -> tuple[TightnessBounds, Scope]:
     """Racks of one node each; the gang runs in so many of them."""
     nodes = [
-        replace(node(f"n{index}", (1,), (f"r{index}",)), room=room) for index, (room, *_) in enumerate(racks)
+        replace(node(f"n{index}", (1,), (f"r{index}",)), capacity=room)
+        for index, (room, *_) in enumerate(racks)
     ]
     problem = PlacementProblem(
         ("gpu",),
@@ -38,8 +38,8 @@ def bounds_of(racks: Racks, running: int) -> tuple[RoomBounds, Scope]:
         (FewestDomains("preferred", "rack"),),
         anchors=tuple((f"r{index}",) for index in range(running)),
     )
-    rows = rows_of(problem)
-    return RoomBounds(rows), Scope(nodes=nodes_of(rows).everything, depth=0, home=0, room=(1,))
+    rows = class_rows(problem)
+    return TightnessBounds(rows), Scope(nodes=node_table(rows).everything, depth=0, domain=0, fits=(1,))
 
 
 def least_of_all(racks: Racks, running: int, amounts: tuple[int, int], count: int) -> int | None:

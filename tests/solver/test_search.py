@@ -21,20 +21,19 @@ from phalanx.model.rules import (
     SubgroupFewest,
     SubgroupSegments,
 )
-from phalanx.solver.arrays import rows_of
+from phalanx.solver.arrays import NodeTable, assignments_of, class_rows, node_table
 from phalanx.solver.checker import check
 from phalanx.solver.counting import exact as cpsat
+from phalanx.solver.counting import node_groups as groups_module
 from phalanx.solver.counting.constraints import CONSTRAINTS, constraint
 from phalanx.solver.counting.model import CountingModel
-from phalanx.solver.counting.model import node_groups as groups_module
 from phalanx.solver.counting.node_groups import groups_of
 from phalanx.solver.engine import place
-from phalanx.solver.nodetable import NodeTable, assignments_of, nodes_of
 from phalanx.solver.objective import Scorer
 from phalanx.solver.problem import Placed, PlacementProblem, SolveLimits, SubgroupAnchor, Unplaceable
-from phalanx.solver.single.bounds import Relaxations
+from phalanx.solver.single.bounds import RelaxationBounds
 from phalanx.solver.single.greedy import search
-from phalanx.solver.single.scopes import Scope, likeness, scopes_of
+from phalanx.solver.single.scopes import Scope, equivalence_key, scopes_of
 
 from tests.hash_seeds import printed
 from tests.solver.oracle import optimum
@@ -73,8 +72,8 @@ def crowded() -> PlacementProblem:
 
 
 def table_and_scopes(problem: PlacementProblem) -> tuple[NodeTable, list[Scope]]:
-    table = nodes_of(rows_of(problem))
-    return table, scopes_of(table, table.rows.book.required_depth)
+    table = node_table(class_rows(problem))
+    return table, scopes_of(table, table.rows.rules.required_depth)
 
 
 @bounded(150)
@@ -100,9 +99,9 @@ def test_bounds_hold_in_every_scope(problem: PlacementProblem) -> None:
     table, found_scopes = table_and_scopes(problem)
     assume(best is not None and any(one.minimum for one in problem.roles))
     assert best is not None
-    relaxations = Relaxations(table, Scorer(problem))
+    relaxations = RelaxationBounds(table, Scorer(problem))
     assert min(relaxations.bound(scope) for scope in found_scopes) <= best
-    assert relaxations.anywhere(max(sum(scope.room) for scope in found_scopes)) <= best
+    assert relaxations.anywhere(max(sum(scope.fits) for scope in found_scopes)) <= best
 
 
 @bounded(100)
@@ -125,7 +124,7 @@ def test_little_effort_degrades_the_answer_and_nothing_else(problem: PlacementPr
 @given(problems())
 def test_patterns_are_what_one_node_holds(problem: PlacementProblem) -> None:
     """A combination of pods fits on a node iff some pattern of its group contains it."""
-    table = nodes_of(rows_of(problem))
+    table = node_table(class_rows(problem))
     for group in groups_of(table, table.everything):
         for position in group.nodes:
             for counts in itertools.product(*(range(one.maximum + 1) for one in problem.roles)):
@@ -140,8 +139,8 @@ def test_nodes_that_a_budget_tells_apart_are_two_groups() -> None:
     """Same patterns, price and domain, but only one of them is counted."""
     nodes = (node("n1", (8,), budgets=(0,)), node("n2", (8,)), node("n3", (9,)))
     limit = Budget("limit", {"nvidia.com/gpu": 4}, frozenset({"n1"}))
-    table = nodes_of(
-        rows_of(PlacementProblem(("nvidia.com/gpu",), (), (role("w", (4,), 2),), nodes, (limit,)))
+    table = node_table(
+        class_rows(PlacementProblem(("nvidia.com/gpu",), (), (role("w", (4,), 2),), nodes, (limit,)))
     )
     assert [group.nodes for group in groups_of(table, table.everything)] == [(0,), (1, 2)]
 
@@ -271,7 +270,7 @@ def test_every_constraint_says_something(name: str) -> None:
     classes = tuple(structs.replace(each, label_values=("x",)) for each in problem.classes)
     rules = (*problem.rules, *bonds, *company)
     problem = structs.replace(problem, rules=rules, roles=roles, classes=classes, keys=("row",))
-    table = nodes_of(rows_of(problem))
+    table = node_table(class_rows(problem))
     groups = groups_of(table, table.everything)
     if name == "capacity-amounts":
         groups = [structs.replace(one, patterns=(), nodes=(n,)) for one in groups for n in one.nodes]
@@ -285,9 +284,9 @@ PROGRAM = """
 import sys
 import msgspec
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Problem
+from phalanx.solver.problem import PlacementProblem
 for line in sys.stdin.buffer:
-    answer = place(msgspec.json.decode(line, type=Problem))
+    answer = place(msgspec.json.decode(line, type=PlacementProblem))
     print(msgspec.json.encode(answer).decode())
 """
 
@@ -343,8 +342,8 @@ def test_of_racks_that_are_alike_one_proves_that_none_holds_the_gang() -> None:
 
 def test_racks_with_other_nodes_or_a_running_member_are_not_alike() -> None:
     def kinds(problem: PlacementProblem) -> list[object]:
-        table = nodes_of(rows_of(problem))
-        return [likeness(table, scope) for scope in scopes_of(table, 1)]
+        table = node_table(class_rows(problem))
+        return [equivalence_key(table, scope) for scope in scopes_of(table, 1)]
 
     assert len(set(kinds(racks_of([24, 24, 25])))) == 2
     assert len(set(kinds(racks_of([24, 24], free=lambda rack, place: 8 + rack * (place == 0))))) == 2

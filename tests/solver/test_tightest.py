@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.solver import tightest as module
+from phalanx.solver.single import tree_knapsack as module
 from phalanx.solver.single.fewest_domains import fewest
-from phalanx.solver.tightest import tightest
+from phalanx.solver.single.tree_knapsack import tightest
 
 from tests.solver.problems import bounded
 from tests.solver.test_fewest import forest_of, racks_in_spines

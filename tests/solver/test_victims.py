@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from phalanx.solver.preemption.bound import least_cost
-from phalanx.solver.preemption.engine import choose, fewest
-from phalanx.solver.preemption.exact import Found, cheapest
+from phalanx.solver.preemption.engine import choose_victims, fewest_victims
+from phalanx.solver.preemption.exact import ExactResult, cheapest
 from phalanx.solver.preemption.greedy import cheapest_first, most_for_the_cost
-from phalanx.solver.preemption.presolve import useful
+from phalanx.solver.preemption.presolve import cost_bound, reduced_scope
 from phalanx.solver.preemption.problem import (
     EvictionLimit,
     EvictionUnit,
@@ -21,7 +20,7 @@ from phalanx.solver.preemption.problem import (
     SoftEvictionLimit,
     TargetNode,
     VictimSet,
-    wrong,
+    check,
 )
 from phalanx.solver.preemption.scopes import scopes_of, whole
 
@@ -34,56 +33,59 @@ def _cheapest(problem: PreemptionProblem) -> int | None:
     for count in range(len(problem.units) + 1):
         for chosen in combinations(range(len(problem.units)), count):
             cost = sum(problem.units[unit].cost for unit in chosen)
-            for wish in problem.wishes:
-                cost += problem.breach * max(0, sum(c for u, c in wish.takes if u in chosen) - wish.most)
+            for soft_limit in problem.soft_limits:
+                cost += problem.violation_cost * max(
+                    0, sum(c for u, c in soft_limit.pods if u in chosen) - soft_limit.most
+                )
             if (best is None or cost < best) and _is_enough(problem, set(chosen)):
                 best = cost
     return best
 
 
 def _is_enough(problem: PreemptionProblem, chosen: set[int]) -> bool:
-    if any(not set(problem.units[unit].needs) <= chosen for unit in chosen):
+    if any(not set(problem.units[unit].requires) <= chosen for unit in chosen):
         return False
-    for floor in problem.floors:
+    for limit in problem.eviction_limits:
         taken = [
-            sum(vector[i] for unit, vector in floor.takes if unit in chosen) for i in range(len(floor.room))
+            sum(vector[i] for unit, vector in limit.amounts if unit in chosen)
+            for i in range(len(limit.limit))
         ]
-        for i in range(len(floor.room)) if floor.groups else ():
+        for i in range(len(limit.limit)) if limit.groups else ():
             gone = [
                 (group, vector[i])
-                for (unit, vector), group in zip(floor.takes, floor.groups, strict=True)
+                for (unit, vector), group in zip(limit.amounts, limit.groups, strict=True)
                 if unit in chosen
             ]
             taken[i] -= max((sum(a for g, a in gone if g == group) for group, _ in gone), default=0)
-        if any(amount > most for amount, most in zip(taken, floor.room, strict=True)):
+        if any(amount > most for amount, most in zip(taken, limit.limit, strict=True)):
             return False
-    for allowance in problem.allowances:
-        for position, index in enumerate(allowance.resources):
-            asked = sum(want.request[index] * want.count for want in problem.wants)
-            back = sum(vector[position] for unit, vector in allowance.gives if unit in chosen)
-            if asked > allowance.room[position] + back:
+    for quota in problem.quota_limits:
+        for position, index in enumerate(quota.resources):
+            asked = sum(demand.request[index] * demand.count for demand in problem.demands)
+            back = sum(vector[position] for unit, vector in quota.frees if unit in chosen)
+            if asked > quota.limit[position] + back:
                 return False
     free = [
         tuple(
             have
-            + sum(vector[i] for unit in chosen for place, vector in problem.units[unit].gives if place == p)
+            + sum(vector[i] for unit in chosen for node, vector in problem.units[unit].frees if node == p)
             for i, have in enumerate(each.free)
         )
-        for p, each in enumerate(problem.places)
+        for p, each in enumerate(problem.nodes)
     ]
     return any(
         _has_place(
             problem,
-            [free[p] for p, each in enumerate(problem.places) if each.domain == domain],
-            [each.takes for each in problem.places if each.domain == domain],
+            [free[p] for p, each in enumerate(problem.nodes) if each.domain == domain],
+            [each.max_pods for each in problem.nodes if each.domain == domain],
         )
-        for domain in {each.domain for each in problem.places}
+        for domain in {each.domain for each in problem.nodes}
     )
 
 
 def _has_place(problem: PreemptionProblem, free: list[tuple[int, ...]], takes: list[tuple[int, ...]]) -> bool:
     """Pod by pod, each on each place."""
-    pods = [index for index, want in enumerate(problem.wants) for _ in range(want.count)]
+    pods = [index for index, demand in enumerate(problem.demands) for _ in range(demand.count)]
     seen: set[object] = set()
 
     def go(position: int, free: tuple[tuple[int, ...], ...], used: tuple[tuple[int, ...], ...]) -> bool:
@@ -92,22 +94,22 @@ def _has_place(problem: PreemptionProblem, free: list[tuple[int, ...]], takes: l
         if (position, free, used) in seen:
             return False
         seen.add((position, free, used))
-        want = pods[position]
-        request = problem.wants[want].request
-        for place, have in enumerate(free):
+        demand = pods[position]
+        request = problem.demands[demand].request
+        for node, have in enumerate(free):
             is_room = all(a >= b or b == 0 for a, b in zip(have, request, strict=True))
-            if is_room and used[place][want] < takes[place][want]:
+            if is_room and used[node][demand] < takes[node][demand]:
                 left = tuple(a - b for a, b in zip(have, request, strict=True))
-                more = tuple(count + (index == want) for index, count in enumerate(used[place]))
+                more = tuple(count + (index == demand) for index, count in enumerate(used[node]))
                 if go(
                     position + 1,
-                    (*free[:place], left, *free[place + 1 :]),
-                    (*used[:place], more, *used[place + 1 :]),
+                    (*free[:node], left, *free[node + 1 :]),
+                    (*used[:node], more, *used[node + 1 :]),
                 ):
                     return True
         return False
 
-    return go(0, tuple(free), tuple((0,) * len(problem.wants) for _ in free))
+    return go(0, tuple(free), tuple((0,) * len(problem.demands) for _ in free))
 
 
 def _fewest(problem: PreemptionProblem) -> int | None:
@@ -120,15 +122,15 @@ def _fewest(problem: PreemptionProblem) -> int | None:
 
 
 @st.composite
-def problems(draw: st.DrawFn, *, wants: int = 1) -> PreemptionProblem:
+def problems(draw: st.DrawFn, *, demands: int = 1) -> PreemptionProblem:
     """Up to four places in one or two domains, and up to six units, some of which need another."""
     number = st.integers(0, 4)
-    places = draw(
+    nodes = draw(
         st.lists(
             st.builds(
                 TargetNode,
                 free=st.tuples(st.integers(-1, 3), number),
-                takes=st.tuples(*[st.integers(0, 3)] * wants),
+                max_pods=st.tuples(*[st.integers(0, 3)] * demands),
                 domain=st.integers(0, 1),
             ),
             min_size=1,
@@ -136,52 +138,52 @@ def problems(draw: st.DrawFn, *, wants: int = 1) -> PreemptionProblem:
         )
     )
     vectors = st.tuples(number, number)
-    at = st.integers(0, len(places) - 1)
+    at = st.integers(0, len(nodes) - 1)
     units = []
     for index in range(draw(st.integers(0, 6))):
-        gives = draw(st.dictionaries(at, vectors, max_size=3))
-        needs = draw(st.sets(st.integers(0, index - 1), max_size=1)) if index else set()
+        frees = draw(st.dictionaries(at, vectors, max_size=3))
+        requires = draw(st.sets(st.integers(0, index - 1), max_size=1)) if index else set()
         units.append(
-            EvictionUnit(draw(st.integers(1, 9)), tuple(sorted(gives.items())), tuple(sorted(needs)))
+            EvictionUnit(draw(st.integers(1, 9)), tuple(sorted(frees.items())), tuple(sorted(requires)))
         )
     some = st.lists(
         st.tuples(st.integers(0, max(0, len(units) - 1)), st.tuples(number)),
         max_size=4,
         unique_by=lambda e: e[0],
     )
-    allowances = [QuotaLimit((0,), (draw(st.integers(0, 6)),), tuple(draw(some)))] if units else []
-    floors = [EvictionLimit((draw(st.integers(0, 8)),), tuple(draw(some)))] if units else []
-    if floors and draw(st.booleans()):
-        groups = tuple(draw(st.integers(0, 2)) for _ in floors[0].takes)
-        floors = [replace(floors[0], groups=groups)]
+    quota_limits = [QuotaLimit((0,), (draw(st.integers(0, 6)),), tuple(draw(some)))] if units else []
+    eviction_limits = [EvictionLimit((draw(st.integers(0, 8)),), tuple(draw(some)))] if units else []
+    if eviction_limits and draw(st.booleans()):
+        groups = tuple(draw(st.integers(0, 2)) for _ in eviction_limits[0].amounts)
+        eviction_limits = [replace(eviction_limits[0], groups=groups)]
     counts = st.dictionaries(st.integers(0, max(0, len(units) - 1)), st.integers(1, 4), max_size=4)
-    wish = st.builds(
+    soft_limit = st.builds(
         SoftEvictionLimit,
         most=st.integers(0, 3),
-        takes=counts.map(lambda takes: tuple(sorted(takes.items()))),
+        pods=counts.map(lambda takes: tuple(sorted(takes.items()))),
     )
-    wishes = draw(st.lists(wish, max_size=2)) if units else []
+    soft_limits = draw(st.lists(soft_limit, max_size=2)) if units else []
     return PreemptionProblem(
-        wants=tuple(
+        demands=tuple(
             PodDemand(draw(st.tuples(st.integers(1, 3), number)), draw(st.integers(1, 3)))
-            for _ in range(wants)
+            for _ in range(demands)
         ),
-        places=tuple(places),
+        nodes=tuple(nodes),
         units=tuple(units),
-        allowances=tuple(allowances) if draw(st.booleans()) else (),
-        floors=tuple(floors) if draw(st.booleans()) else (),
-        wishes=tuple(wishes),
-        breach=draw(st.sampled_from((1, 60))),
+        quota_limits=tuple(quota_limits) if draw(st.booleans()) else (),
+        eviction_limits=tuple(eviction_limits) if draw(st.booleans()) else (),
+        soft_limits=tuple(soft_limits),
+        violation_cost=draw(st.sampled_from((1, 60))),
     )
 
 
 def test_a_unit_that_goes_for_two_places_gives_its_room_once() -> None:
     """The second unit needs the first one, which frees nothing on the place of the second."""
-    places = tuple(TargetNode(free=(free, 0), takes=(free,), domain=0) for free in (2, 1))
+    nodes = tuple(TargetNode(free=(free, 0), max_pods=(free,), domain=0) for free in (2, 1))
     first = EvictionUnit(1, ((0, (0, 2)),))
-    second, third = EvictionUnit(1, ((1, (0, 2)),), needs=(0,)), EvictionUnit(1, ((0, (0, 2)),))
-    problem = PreemptionProblem((PodDemand((1, 2), 3),), places, (first, second, third))
-    for found in (most_for_the_cost(problem, whole(problem)), choose(problem).choice):
+    second, third = EvictionUnit(1, ((1, (0, 2)),), requires=(0,)), EvictionUnit(1, ((0, (0, 2)),))
+    problem = PreemptionProblem((PodDemand((1, 2), 3),), nodes, (first, second, third))
+    for found in (most_for_the_cost(problem, whole(problem)), choose_victims(problem).choice):
         assert found is not None
         assert found.units == (0, 1, 2)
 
@@ -189,7 +191,7 @@ def test_a_unit_that_goes_for_two_places_gives_its_room_once() -> None:
 @given(problems())
 @holds(400)
 def test_one_want_gets_the_cheapest_victims_and_the_proof_agrees(problem: PreemptionProblem) -> None:
-    choice, least = choose(problem).choice, _cheapest(problem)
+    choice, least = choose_victims(problem).choice, _cheapest(problem)
     if least is None:
         assert choice is None
         return
@@ -202,14 +204,14 @@ def test_one_want_gets_the_cheapest_victims_and_the_proof_agrees(problem: Preemp
 @given(problems())
 @holds(100)
 def test_how_few_victims_are_enough_is_proven_too(problem: PreemptionProblem) -> None:
-    choice, least = fewest(problem, effort=1.0).choice, _fewest(problem)
+    choice, least = fewest_victims(problem, effort=1.0).choice, _fewest(problem)
     assert (choice.bound if choice is not None else None) == least
 
 
-@given(problems(wants=2))
+@given(problems(demands=2))
 @holds(200)
 def test_the_bound_holds_for_two_wants_too(problem: PreemptionProblem) -> None:
-    choice, least = choose(problem).choice, _cheapest(problem)
+    choice, least = choose_victims(problem).choice, _cheapest(problem)
     if least is not None:
         assert choice is not None
         assert choice.bound <= least
@@ -226,30 +228,30 @@ def test_what_the_simple_rules_choose_is_enough(problem: PreemptionProblem) -> N
 
 def test_one_victim_instead_of_ten() -> None:
     """Volcano #5984: ten small gangs spread over a node are not better than the large one beside them."""
-    small = [EvictionUnit(cost=3, gives=((0, (1,)),)) for _ in range(10)]
+    small = [EvictionUnit(cost=3, frees=((0, (1,)),)) for _ in range(10)]
     problem = PreemptionProblem(
-        wants=(PodDemand((10,), 1),),
-        places=(TargetNode((0,), (1,)), TargetNode((0,), (1,))),
-        units=(*small, EvictionUnit(cost=20, gives=((1, (10,)),))),
+        demands=(PodDemand((10,), 1),),
+        nodes=(TargetNode((0,), (1,)), TargetNode((0,), (1,))),
+        units=(*small, EvictionUnit(cost=20, frees=((1, (10,)),))),
     )
-    choice = choose(problem).choice
+    choice = choose_victims(problem).choice
     assert choice is not None
     assert choice.units == (10,)
     assert choice.proven
 
 
-@given(problems(wants=2))
+@given(problems(demands=2))
 @holds(100)
 def test_what_is_counted_is_never_more_than_the_cheapest_costs(problem: PreemptionProblem) -> None:
     least = _cheapest(problem)
     if least is not None:
-        assert min(least_cost(problem, scope) for scope in scopes_of(problem)) <= least
+        assert min(cost_bound(problem, scope) for scope in scopes_of(problem)) <= least
 
 
 @given(problems())
 @holds(100)
 def test_without_any_effort_the_choice_is_enough_and_its_bound_holds(problem: PreemptionProblem) -> None:
-    choice, least = choose(problem, effort=0.0).choice, _cheapest(problem)
+    choice, least = choose_victims(problem, effort=0.0).choice, _cheapest(problem)
     if choice is not None:
         assert least is not None
         assert choice.bound <= least <= choice.cost
@@ -262,7 +264,9 @@ def test_what_is_left_out_beforehand_is_in_no_cheaper_choice(problem: Preemption
     least = _cheapest(problem)
     if least:
         found = [
-            cheapest(problem, useful(problem, scope, least + more), below=least + more, effort=1.0).choice
+            cheapest(
+                problem, reduced_scope(problem, scope, least + more), below=least + more, effort=1.0
+            ).choice
             for scope in scopes_of(problem)
         ]
         assert min(each.cost for each in found if each is not None) == least
@@ -286,8 +290,8 @@ def test_a_gang_on_many_nodes_is_worth_what_all_of_them_are() -> None:
 def test_a_place_that_becomes_cheaper_is_seen_at_once() -> None:
     """Once the second unit is gone for the last place, the first and third clear two places for 11."""
     problem = PreemptionProblem(
-        wants=(PodDemand((8,), 3),),
-        places=(TargetNode((0,), (1,)),) * 4,
+        demands=(PodDemand((8,), 3),),
+        nodes=(TargetNode((0,), (1,)),) * 4,
         units=(
             EvictionUnit(10, ((0, (4,)), (1, (4,)))),
             EvictionUnit(1, ((1, (4,)), (3, (8,)))),
@@ -309,8 +313,8 @@ def _scattered(seed: int) -> PreemptionProblem:
     units = []
     while slots:
         held = [slots.pop() for _ in range(min(len(slots), rng.randint(1, 6)))]
-        gives = tuple((node, (2 * held.count(node),)) for node in sorted(set(held)))
-        units.append(EvictionUnit(rng.randint(1, 40), gives))
+        frees = tuple((node, (2 * held.count(node),)) for node in sorted(set(held)))
+        units.append(EvictionUnit(rng.randint(1, 40), frees))
     return PreemptionProblem((PodDemand((8,), 6),), (TargetNode((0,), (1,)),) * 20, tuple(units))
 
 
@@ -319,27 +323,27 @@ def test_without_effort_the_choice_is_that_of_the_better_order(seed: int) -> Non
     """Sometimes it is the one, sometimes the other."""
     problem = _scattered(seed)
     found = [most_for_the_cost(problem, whole(problem), is_eager=eager) for eager in (True, False)]
-    choice = choose(problem, effort=0.0).choice
+    choice = choose_victims(problem, effort=0.0).choice
     assert choice is not None
     assert choice.cost <= min(each.cost for each in found if each is not None)
 
 
 def test_the_bound_shares_the_cost_of_a_gang_among_its_nodes() -> None:
     problem = _rows((10, (0,)), (24, (1, 2, 3, 4)), nodes=5, pods=3)
-    assert least_cost(problem, whole(problem)) == 18
+    assert cost_bound(problem, whole(problem)) == 18
 
 
 def test_whoever_costs_more_than_what_is_known_is_left_out_with_what_it_holds() -> None:
     problem = _rows((10, (0,)), (24, (1, 2)), (5, (2,)), nodes=3, pods=1)
-    scope = useful(problem, whole(problem), 20)
-    assert scope.gives == {0: ((0, (8,)),), 2: ((2, (8,)),)}
-    assert useful(problem, whole(problem), None) == whole(problem)
+    scope = reduced_scope(problem, whole(problem), 20)
+    assert scope.frees == {0: ((0, (8,)),), 2: ((2, (8,)),)}
+    assert reduced_scope(problem, whole(problem), None) == whole(problem)
 
 
 def test_the_cheapest_of_many_rows_of_nodes_are_proven_with_little_effort() -> None:
     """A thousand of them, in rows of eight."""
     gangs = [(100 + index % 7, tuple(range(8 * index, 8 * index + 8))) for index in range(125)]
-    choice = choose(_rows(*gangs, nodes=1000, pods=75), effort=0.2).choice
+    choice = choose_victims(_rows(*gangs, nodes=1000, pods=75), effort=0.2).choice
     assert choice is not None
     assert choice.proven
     assert choice.cost == 10 * 100
@@ -356,7 +360,7 @@ def test_where_each_pod_costs_the_same_the_proof_needs_no_second_search() -> Non
             EvictionUnit(len(held), tuple((node, (held.count(node),)) for node in sorted(set(held))))
         )
     problem = PreemptionProblem((PodDemand((8,), 60),), (TargetNode((0,), (1,)),) * 600, tuple(units))
-    choice = choose(problem, effort=0.3).choice
+    choice = choose_victims(problem, effort=0.3).choice
     assert choice is not None
     assert (choice.cost, choice.bound) == (480, 480)
 
@@ -364,12 +368,12 @@ def test_where_each_pod_costs_the_same_the_proof_needs_no_second_search() -> Non
 def test_floors_hold_for_what_clears_a_node() -> None:
     """The cheapest way to clear a node takes more of the queue than it may lose."""
     problem = PreemptionProblem(
-        wants=(PodDemand((8,), 1),),
-        places=(TargetNode((0,), (1,)), TargetNode((0,), (1,))),
+        demands=(PodDemand((8,), 1),),
+        nodes=(TargetNode((0,), (1,)), TargetNode((0,), (1,))),
         units=(EvictionUnit(1, ((0, (4,)),)), EvictionUnit(1, ((0, (4,)),)), EvictionUnit(9, ((1, (8,)),))),
-        floors=(EvictionLimit((4,), ((0, (4,)), (1, (4,)))),),
+        eviction_limits=(EvictionLimit((4,), ((0, (4,)), (1, (4,)))),),
     )
-    for choice in (most_for_the_cost(problem, whole(problem)), choose(problem).choice):
+    for choice in (most_for_the_cost(problem, whole(problem)), choose_victims(problem).choice):
         assert choice is not None
         assert choice.units == (2,)
 
@@ -380,20 +384,20 @@ def test_of_a_floor_with_groups_only_the_last_one_is_not_counted() -> None:
     takes = ((0, (6,)), (1, (3,)), (2, (3,)), (3, (3,)))
     for pods, groups, units in ((2, (0, 1, 2, 3), 2), (3, (0, 1, 2, 3), None), (3, (0, 1, 1, 2), 3)):
         problem = PreemptionProblem(
-            wants=(PodDemand((3,), pods),),
-            places=(TargetNode((0,), (0,)), TargetNode((0,), (9,))),
+            demands=(PodDemand((3,), pods),),
+            nodes=(TargetNode((0,), (0,)), TargetNode((0,), (9,))),
             units=(large, small, small, small),
-            floors=(EvictionLimit((3,), takes, groups),),
+            eviction_limits=(EvictionLimit((3,), takes, groups),),
         )
-        choice = choose(problem).choice
+        choice = choose_victims(problem).choice
         assert (len(choice.units) if choice is not None else None) == units
 
 
 TWO = PreemptionProblem(
-    wants=(PodDemand((8,), 1),),
-    places=(TargetNode((0,), (1,)),),
-    units=(EvictionUnit(1, ((0, (4,)),), needs=(1,)), EvictionUnit(2, ((0, (4,)),))),
-    floors=(EvictionLimit((5,), ((0, (3,)), (1, (3,)))),),
+    demands=(PodDemand((8,), 1),),
+    nodes=(TargetNode((0,), (1,)),),
+    units=(EvictionUnit(1, ((0, (4,)),), requires=(1,)), EvictionUnit(2, ((0, (4,)),))),
+    eviction_limits=(EvictionLimit((5,), ((0, (3,)), (1, (3,)))),),
 )
 """Unit 0 goes with unit 1 only; a floor lets one of them go."""
 
@@ -408,19 +412,19 @@ TWO = PreemptionProblem(
     ],
 )
 def test_what_is_wrong_with_a_choice(choice: VictimSet, says: list[str]) -> None:
-    assert list(wrong(TWO, choice)) == says
+    assert list(check(TWO, choice)) == says
 
 
 def test_a_wrong_choice_of_the_search_is_dropped_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three victims of 4 the two cheapest are enough; the search says that one is."""
     units = tuple(EvictionUnit(cost, ((0, (4,)),)) for cost in (3, 2, 2))
     problem = PreemptionProblem(
-        (PodDemand((4,), 2),), (TargetNode((0,), (2,)),), units, floors=(EvictionLimit((1,), ()),)
+        (PodDemand((4,), 2),), (TargetNode((0,), (2,)),), units, eviction_limits=(EvictionLimit((1,), ()),)
     )
-    found = Found(VictimSet((0,), 1, 1), 1, 0.1)
+    found = ExactResult(VictimSet((0,), 1, 1), 1, 0.1)
     monkeypatch.setattr("phalanx.solver.preemption.exact.cheapest", lambda *_, **__: found)
-    monkeypatch.setattr("phalanx.solver.preemption.engine.least_cost", lambda *_: 0)
-    chosen = choose(problem)
+    monkeypatch.setattr("phalanx.solver.preemption.engine.cost_bound", lambda *_: 0)
+    chosen = choose_victims(problem)
     assert chosen.errors == ("costs 3, and 1 is said",)
     assert chosen.choice is not None
     assert (chosen.choice.units, chosen.choice.proven) == ((1, 2), False)

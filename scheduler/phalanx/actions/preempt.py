@@ -234,7 +234,7 @@ class _Preemption:
             assume_terminated(self._session, trial)
             floors = floors_of(self._session, self._floors(Beneficiary(beneficiary, asked={})), victims)
             trial.roll_back()
-        return all(floor.keeps(range(len(victims))) for floor in floors)
+        return all(floor.holds(range(len(victims))) for floor in floors)
 
     def _is_to_be_checked(self, gang_id: GangId) -> bool:
         """Whether what was decided should have come to pass by now; before that it may be on its way."""

@@ -17,7 +17,7 @@ from phalanx.framework.session import Session
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.queues import Cell, Queue
 from phalanx.model.reasons import Objection, Reason
-from phalanx.solver.cells import CellCandidate, CellDemand, choose
+from phalanx.solver.cells import CellCandidate, CellDemand, choose_cells
 
 
 class _Guarantee(Struct, frozen=True):
@@ -52,7 +52,7 @@ def execute(cycle: Cycle) -> None:
         for each in guarantees
     ]
     kept: list[ReservedCell] = []
-    for each, taken in zip(guarantees, choose(wishes, seed=session.snapshot.seed), strict=True):
+    for each, taken in zip(guarantees, choose_cells(wishes, seed=session.snapshot.seed), strict=True):
         kept.extend(_kept(each, taken))
         if len(taken) < each.cell.count:
             lacking.setdefault(each.queue.name, []).append(_too_few(each.cell, len(taken)))
@@ -118,8 +118,8 @@ def _option(
 ) -> CellCandidate:
     return CellCandidate(
         nodes=tuple(sorted(index[node] for node in nodes)),
-        own=sum(node in held for node in nodes),
-        faulty=sum(node in session.faults for node in nodes),
+        used_nodes=sum(node in held for node in nodes),
+        unavailable_nodes=sum(node in session.faults for node in nodes),
     )
 
 

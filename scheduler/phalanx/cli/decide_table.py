@@ -68,7 +68,7 @@ def _in_words(certificate: Certificate) -> str:
 def _term(term: str) -> str:
     """`domains:rack` counts racks, `subgroup-domains:rack` those of each subgroup that prefers few.
 
-    `room:rack` is what the racks hold of such pods.
+    `tightness:rack` is what the racks hold of such pods.
     """
     kind, _, level = term.partition(":")
     words = {

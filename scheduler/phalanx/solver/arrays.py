@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from phalanx.limits import ARRAY_AMOUNT_MAX
 from phalanx.model.names import NodeName
 from phalanx.solver.objective import DomainKey, anchored_domains, domain_key
-from phalanx.solver.problem import NodeClass, PlacementProblem
-from phalanx.solver.problem_rules import Rulebook, read_rules
+from phalanx.solver.problem import Assignment, NodeClass, PlacementProblem
+from phalanx.solver.problem_rules import ProblemRules, SubgroupConstraint, SubgroupPreference, read_rules
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -41,18 +41,18 @@ class Tree(Struct, frozen=True, eq=False):
     keys: tuple[tuple[DomainKey, ...], ...]
 
 
-class Rows(Struct, frozen=True, eq=False):
+class ClassRows(Struct, frozen=True, eq=False):
     """Arrays over rows, and the class behind each; two-dimensional ones have a column per resource or role.
 
     `fits` is how many pods of a role one node holds by itself. `domain[i]` is the number of each row's domain
     of level i. `count` is a row's number of nodes, `budgets` are the budgets that count them, `spots` the
-    values of the problem's keys on them. `room` is that of each domain of the gang's deepest level, None
+    values of the problem's keys on them. `capacity` is that of each domain of the gang's deepest level, None
     where tightness does not matter. `role_weights`: the dominant share of one pod in the roomiest node, in
     thousandths, 1 to 1000; `role_order`: by that, largest first, of equals those with fewer nodes first.
     """
 
     problem: PlacementProblem
-    book: Rulebook
+    rules: ProblemRules
     classes: tuple[NodeClass, ...]
     nodes: tuple[tuple[NodeName, ...], ...]
     count: IntArray
@@ -63,40 +63,42 @@ class Rows(Struct, frozen=True, eq=False):
     domain: tuple[IntArray, ...]
     tree: Tree
     label_values: tuple[tuple[str, ...], ...]
-    room: IntArray | None
+    domain_capacity: IntArray | None
     role_weights: tuple[int, ...]
     role_order: tuple[int, ...]
 
 
-def rows_of(problem: PlacementProblem) -> Rows:
+def class_rows(problem: PlacementProblem) -> ClassRows:
     """The usable rows of a problem, in its order. An anchor that breaks a required level leaves none.
 
     TooLarge when a node has more than ARRAY_AMOUNT_MAX of something free and the pods could use that much.
     """
-    book = read_rules(problem)
+    rules = read_rules(problem)
     free = _free(problem)
     fits = _fits(problem, free)
-    groups, nodes = _usable(problem, book, fits)
+    groups, nodes = _usable(problem, rules, fits)
     used = [problem.classes[group] for group in groups]
-    domain, tree = _domains(problem, book.depth, used, nodes)
+    domain, tree = _domains(problem, rules.depth, used, nodes)
     index = np.array(groups, dtype=np.int64)
     free, fits = free[index], fits[index]
     count = np.fromiter(map(len, nodes), dtype=np.int64, count=len(nodes))
     weights = _role_weights(problem, free)
-    return Rows(
+    return ClassRows(
         problem=problem,
-        book=book,
+        rules=rules,
         classes=tuple(used),
         nodes=tuple(nodes),
         count=count,
         free=free,
         fits=fits,
         cost=_prices(problem, used),
-        budgets=tuple(book.budgets_of(group) for group in used) if book.budgets else ((),) * len(used),
+        budgets=tuple(rules.budgets_of(group) for group in used) if rules.budgets else ((),) * len(used),
         domain=domain,
         tree=tree,
         label_values=tuple([group.label_values for group in used]) if problem.keys else ((),) * len(used),
-        room=_room(book, used, count, domain) if book.gang_depth and problem.has_room else None,
+        domain_capacity=_domain_capacity(rules, used, count, domain)
+        if rules.gang_depth and problem.prefers_tightness
+        else None,
         role_weights=weights,
         role_order=_role_order(weights, fits, count),
     )
@@ -162,17 +164,17 @@ def _fits(problem: PlacementProblem, free: IntArray) -> IntArray:
 
 
 def _usable(
-    problem: PlacementProblem, book: Rulebook, fits: IntArray
+    problem: PlacementProblem, rules: ProblemRules, fits: IntArray
 ) -> tuple[list[int], list[tuple[NodeName, ...]]]:
     """The class and the nodes of each row."""
-    depth, required = book.depth, book.required_depth
-    homes = {path[:required] for path in problem.anchors}
+    depth, required = rules.depth, rules.required_depth
+    anchor_domains = {path[:required] for path in problem.anchors}
     groups: list[int] = []
     nodes: list[tuple[NodeName, ...]] = []
     for index in np.flatnonzero(fits.any(axis=1)).tolist():
         group = problem.classes[index]
         path, names = group.path, group.nodes
-        if required and (len(path) < required or not homes <= {path[:required]}):
+        if required and (len(path) < required or not anchor_domains <= {path[:required]}):
             continue
         if len(path) < depth:
             groups += [index] * len(names)
@@ -183,20 +185,20 @@ def _usable(
     return groups, nodes
 
 
-def _room(
-    book: Rulebook, groups: Sequence[NodeClass], count: IntArray, domain: Sequence[IntArray]
+def _domain_capacity(
+    rules: ProblemRules, groups: Sequence[NodeClass], count: IntArray, domain: Sequence[IntArray]
 ) -> IntArray:
     """Per domain its room; that of nodes that are left out is with the first row of their class."""
-    room = np.fromiter([group.room for group in groups], dtype=np.int64, count=len(groups)) * count
-    depth = book.gang_depth
+    capacity = np.fromiter([group.capacity for group in groups], dtype=np.int64, count=len(groups)) * count
+    depth = rules.gang_depth
     incomplete = [row for row, group in enumerate(groups) if group.left_out and len(group.path) >= depth]
     for row in incomplete:
         if row == 0 or groups[row - 1] is not groups[row]:
-            room[row] += groups[row].room * groups[row].left_out
-    return per_domain(domain[depth - 1], room)
+            capacity[row] += groups[row].capacity * groups[row].left_out
+    return sum_per_domain(domain[depth - 1], capacity)
 
 
-def per_domain(domain: IntArray, amounts: IntArray) -> IntArray:
+def sum_per_domain(domain: IntArray, amounts: IntArray) -> IntArray:
     """The sums of what rows have, by the number of their domain."""
     total = np.zeros(int(domain.max(initial=-1)) + 1, dtype=np.int64)
     np.add.at(total, domain, amounts)
@@ -239,7 +241,75 @@ def _domains(
         if level:
             around[domain[level]] = domain[level - 1]
         parent.append(around)
-        anchored = anchored_domains(problem, level)
-        opened.append(np.array([key in anchored for key in numbers], dtype=np.bool_))
+        anchored_counts = anchored_domains(problem, level)
+        opened.append(np.array([key in anchored_counts for key in numbers], dtype=np.bool_))
         known.append(tuple(numbers))
     return tuple(domain), Tree(parent=tuple(parent), open=tuple(opened), keys=tuple(known))
+
+
+Counts = NDArray[np.int64]
+"""Pods placed: one line per node of a selection, one column per role."""
+
+
+class NodeTable(Struct, frozen=True, eq=False):
+    """Names of the nodes and the row of each. A selection of nodes is an array of positions in this table."""
+
+    rows: ClassRows
+    names: tuple[NodeName, ...]
+    row: IntArray
+
+    @property
+    def everything(self) -> IntArray:
+        """The selection of all nodes."""
+        return np.arange(len(self.names), dtype=np.int64)
+
+
+def node_table(rows: ClassRows) -> NodeTable:
+    """The table of a problem's usable nodes, in the problem's order."""
+    return NodeTable(
+        rows=rows,
+        names=tuple(name for names in rows.nodes for name in names),
+        row=np.repeat(np.arange(len(rows.nodes), dtype=np.int64), rows.count),
+    )
+
+
+class Placement(Struct, frozen=True, eq=False):
+    """A placement on selected nodes, before it is checked and certified."""
+
+    nodes: IntArray
+    counts: Counts
+
+    @property
+    def placed(self) -> list[int]:
+        """Pods placed per role."""
+        placed: list[int] = self.counts.sum(axis=0).tolist()
+        return placed
+
+
+def assignments_of(table: NodeTable, found: Placement) -> list[Assignment]:
+    """The placement in the form of an answer."""
+    used, roles = np.nonzero(found.counts)
+    nodes, counts = found.nodes[used].tolist(), found.counts[used, roles].tolist()
+    return [
+        Assignment(role=role, node=table.names[node], count=count)
+        for role, node, count in zip(roles.tolist(), nodes, counts, strict=True)
+    ]
+
+
+def anchored_counts(rows: ClassRows, constraint: SubgroupConstraint) -> dict[int, int]:
+    """How many members run in each domain of the bond's level that has usable nodes."""
+    numbers = {key: number for number, key in enumerate(rows.tree.keys[constraint.level])}
+    return {numbers[path]: count for path, count in sorted(constraint.anchors.items()) if path in numbers}
+
+
+def allowed_domains(rows: ClassRows, constraint: SubgroupConstraint) -> tuple[int, ...] | None:
+    """The domains in which a subgroup that must share one may lie, as its members run; None for any."""
+    if not constraint.anchors:
+        return None
+    return tuple(anchored_counts(rows, constraint)) if len(constraint.anchors) == 1 else ()
+
+
+def anchored_numbers(rows: ClassRows, preference: SubgroupPreference, level: int) -> tuple[int, ...]:
+    """The domains of a level that have usable nodes and in which members run: lying there costs nothing."""
+    there = preference.anchored_domains(level)
+    return tuple(number for number, key in enumerate(rows.tree.keys[level]) if key in there) if there else ()

@@ -7,55 +7,62 @@ holes stay whole. For a single pod that is to leave the least fragmentation, wha
 Backends may order what is left as they like.
 """
 
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
 
+import msgspec
+
 from phalanx.model.decisions import Certificate
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
-from phalanx.solver.problem import Assignment, NodeClass, PlacementProblem
+from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProblem
 from phalanx.solver.problem_rules import read_rules
 
 UNPLACED = "unplaced"
 DOMAINS = "domains:"
-OF_SUBGROUPS = "subgroup-domains:"
-PRICE = "price"
-ROOM = "room:"
+SUBGROUP_DOMAINS = "subgroup-domains:"
+COST = "cost"
+TIGHTNESS = "tightness:"
 FRAGMENTS = "fragments"
 
 NOWHERE = NodeName("")
 
 DomainKey = tuple[str, ...]
 
-Place = tuple[tuple[str, ...], NodeName]
+DomainOrNode = tuple[tuple[str, ...], NodeName]
 """A path down to the deepest level that counts, and the node where it ends above that, else NOWHERE."""
 
 
 def terms_of(problem: PlacementProblem) -> tuple[str, ...]:
     """The names of the terms that can differ between two placements of this problem, most important first."""
     elastic = (UNPLACED,) if any(role.minimum < role.maximum for role in problem.roles) else ()
-    book = read_rules(problem)
-    preferred = (DOMAINS + level for level in problem.levels[: book.preferred_depth])
-    of_subgroups = (OF_SUBGROUPS + level for level in problem.levels[: book.gathered_depth])
-    priced = (PRICE,) if problem.has_costs else ()
-    tight = (ROOM + problem.levels[book.gang_depth - 1],) if book.gang_depth and problem.has_room else ()
-    fragments = (FRAGMENTS,) if leaves_fragments(problem) else ()
+    rules = read_rules(problem)
+    preferred = (DOMAINS + level for level in problem.levels[: rules.preferred_depth])
+    of_subgroups = (SUBGROUP_DOMAINS + level for level in problem.levels[: rules.subgroup_preferred_depth])
+    priced = (COST,) if problem.has_costs else ()
+    tight = (
+        (TIGHTNESS + problem.levels[rules.gang_depth - 1],)
+        if rules.gang_depth and problem.prefers_tightness
+        else ()
+    )
+    fragments = (FRAGMENTS,) if minimizes_fragmentation(problem) else ()
     return (*elastic, *preferred, *of_subgroups, *priced, *tight, *fragments)
 
 
 def primary_terms(terms: Sequence[str]) -> int:
     """How many of the terms, from the first on, are worth a long search: all before tightness."""
-    return [not term.startswith((ROOM, FRAGMENTS)) for term in terms].count(True)
+    return [not term.startswith((TIGHTNESS, FRAGMENTS)) for term in terms].count(True)
 
 
 def proven_but_tightness(certificate: Certificate) -> bool:
     """Whether all of the firm terms are proven."""
-    firm = primary_terms(certificate.terms)
-    return certificate.objective[:firm] == certificate.bound[:firm]
+    primary = primary_terms(certificate.terms)
+    return certificate.objective[:primary] == certificate.bound[:primary]
 
 
-def leaves_fragments(problem: PlacementProblem) -> bool:
+def minimizes_fragmentation(problem: PlacementProblem) -> bool:
     """Whether it is about a single pod that is to leave the least fragmentation."""
     is_wished = problem.ties is Objective.LEAST_FRAGMENTATION
     return is_wished and sum([role.maximum for role in problem.roles]) == 1
@@ -76,7 +83,9 @@ def anchored_domains(problem: PlacementProblem, level: int) -> set[DomainKey]:
     return {tuple(path[: level + 1]) for path in problem.anchors}
 
 
-def homes_of(problem: PlacementProblem, assignments: Sequence[Assignment]) -> dict[NodeName, NodeClass]:
+def classes_by_node(
+    problem: PlacementProblem, assignments: Sequence[Assignment]
+) -> dict[NodeName, NodeClass]:
     """The class of each node that is used; nodes that the problem does not have are left out."""
     used = {one.node for one in assignments}
     return {node: group for group in problem.classes for node in group.nodes if node in used}
@@ -85,72 +94,74 @@ def homes_of(problem: PlacementProblem, assignments: Sequence[Assignment]) -> di
 class Scorer:
     """Evaluates placements of one problem; made once where many placements are compared.
 
-    `homes` of all nodes that will be used spare the look at all others. `firm` is the number of firm terms.
+    `classes` of all nodes that will be used spare the look at all others. `primary` is the number of firm terms.
     """
 
-    def __init__(self, problem: PlacementProblem, homes: Mapping[NodeName, NodeClass] | None = None) -> None:
+    def __init__(
+        self, problem: PlacementProblem, classes: Mapping[NodeName, NodeClass] | None = None
+    ) -> None:
         self.terms = terms_of(problem)
         self.problem = problem
-        self._homes = homes
+        self._known_classes = classes
         self._wanted = sum(role.maximum for role in problem.roles)
-        book = read_rules(problem)
-        self._anchored = [anchored_domains(problem, level) for level in range(book.preferred_depth)]
-        self._gang_depth = book.gang_depth
-        self._depth = max(book.gang_depth, book.gathered_depth)
-        self.firm = primary_terms(self.terms)
-        self._gathered = [
-            (frozenset(one.roles), [one.anchored(level) for level in range(one.depth)])
-            for one in book.gatherings
+        rules = read_rules(problem)
+        self._anchored = [anchored_domains(problem, level) for level in range(rules.preferred_depth)]
+        self._gang_depth = rules.gang_depth
+        self._depth = max(rules.gang_depth, rules.subgroup_preferred_depth)
+        self.primary = primary_terms(self.terms)
+        self._subgroup_preferences = [
+            (frozenset(one.roles), [one.anchored_domains(level) for level in range(one.depth)])
+            for one in rules.subgroup_preferences
         ]
 
     @cached_property
-    def _home(self) -> Mapping[NodeName, NodeClass]:
-        if self._homes is not None:
-            return self._homes
+    def _classes(self) -> Mapping[NodeName, NodeClass]:
+        if self._known_classes is not None:
+            return self._known_classes
         return {node: group for group in self.problem.classes for node in group.nodes}
 
     def score(self, assignments: Sequence[Assignment]) -> tuple[int, ...]:
         """The value of each term for these assignments."""
-        home = self._home
+        classes = self._classes
         per_subgroup = [
             self._opened(self._places([one.node for one in assignments if one.role in roles]), anchored)
-            for roles, anchored in self._gathered
+            for roles, anchored in self._subgroup_preferences
         ]
         places = self._places([one.node for one in assignments])
         return self.values(
             placed=sum([one.count for one in assignments]),
             opened=self._opened(places, self._anchored),
             of_subgroups=[sum(counts) for counts in zip_longest(*per_subgroup, fillvalue=0)],
-            cost=sum([one.count * home[one.node].cost[one.role] for one in assignments]),
-            room=self._room(places) if self.is_tight else 0,
+            cost=sum([one.count * classes[one.node].cost[one.role] for one in assignments]),
+            tightness=self._tightness(places) if self.has_tightness else 0,
             fragments=self._fragments(assignments) if self.terms[-1:] == (FRAGMENTS,) else 0,
         )
 
     @property
-    def is_tight(self) -> bool:
+    def has_tightness(self) -> bool:
         """Whether room is a term."""
-        return any(term.startswith(ROOM) for term in self.terms[self.firm :])
+        return any(term.startswith(TIGHTNESS) for term in self.terms[self.primary :])
 
-    def _places(self, nodes: Sequence[NodeName]) -> set[Place]:
+    def _places(self, nodes: Sequence[NodeName]) -> set[DomainOrNode]:
         """Where the nodes are, as far as the terms can tell."""
-        home, depth = self._home, self._depth
-        paths = [(home[node].path, node) for node in nodes]
+        classes, depth = self._classes, self._depth
+        paths = [(classes[node].path, node) for node in nodes]
         return {(path[:depth], node if len(path) < depth else NOWHERE) for path, node in paths}
 
-    def _room(self, places: Collection[Place]) -> int:
+    def _tightness(self, places: Collection[DomainOrNode]) -> int:
         """The room of the domains of the deepest level in which these places are."""
-        depth, home = self._gang_depth, self._home
-        alone = [home[node].room for path, node in places if len(path) < depth]
+        depth, classes = self._gang_depth, self._classes
+        alone = [classes[node].capacity for path, node in places if len(path) < depth]
         opened = {path[:depth] for path, _ in places if len(path) >= depth}
         opened -= anchored_domains(self.problem, depth - 1)
         shared = [group for group in self.problem.classes if group.path[:depth] in opened]
-        return sum(alone) + sum([group.room * (len(group.nodes) + group.left_out) for group in shared])
+        return sum(alone) + sum([group.capacity * (len(group.nodes) + group.left_out) for group in shared])
 
     def _fragments(self, assignments: Sequence[Assignment]) -> int:
-        homes = [(self._home[one.node], one.node) for one in assignments]
-        return sum([group.order[group.nodes.index(node)][0] for group, node in homes])
+        classes = [(self._classes[one.node], one.node) for one in assignments]
+        return sum([group.order[group.nodes.index(node)][0] for group, node in classes])
 
-    def _opened(self, places: Collection[Place], anchored: Sequence[set[DomainKey]]) -> list[int]:
+    def _opened(self, places: Collection[DomainOrNode], anchored: Sequence[set[DomainKey]]) -> list[int]:
         """How many domains per level these places are in, those with anchors left out."""
         return [
             len({domain_key(path, level, node) for path, node in places} - there)
@@ -164,7 +175,7 @@ class Scorer:
         opened: Sequence[int],
         cost: int,
         of_subgroups: Sequence[int] = (),
-        room: int = 0,
+        tightness: int = 0,
         fragments: int = 0,
     ) -> tuple[int, ...]:
         """The terms' values from pods placed, domains opened per level beside the anchors', price, and room.
@@ -172,13 +183,42 @@ class Scorer:
         `of_subgroups` counts the domains opened per level by each subgroup that wishes for few; 0 where it
         ends.
         """
-        values = {UNPLACED: self._wanted - placed, PRICE: cost, FRAGMENTS: fragments}
+        values = {UNPLACED: self._wanted - placed, COST: cost, FRAGMENTS: fragments}
         for level, (count, there) in enumerate(zip(opened, self._anchored, strict=False)):
             values[DOMAINS + self.problem.levels[level]] = count + len(there)
-        for _, anchored in self._gathered:
+        for _, anchored in self._subgroup_preferences:
             for level, there in enumerate(anchored):
-                term = OF_SUBGROUPS + self.problem.levels[level]
+                term = SUBGROUP_DOMAINS + self.problem.levels[level]
                 values[term] = values.get(term, 0) + len(there)
         for level, count in enumerate(of_subgroups):
-            values[OF_SUBGROUPS + self.problem.levels[level]] += count
-        return tuple(room if term.startswith(ROOM) else values[term] for term in self.terms)
+            values[SUBGROUP_DOMAINS + self.problem.levels[level]] += count
+        return tuple(tightness if term.startswith(TIGHTNESS) else values[term] for term in self.terms)
+
+
+_DIGITS = 32
+
+
+def fingerprint(problem: PlacementProblem) -> str:
+    """Digest of the whole problem: equal problems, and practically only those, have equal fingerprints."""
+    encoded = msgspec.json.encode(problem, order="deterministic")
+    return hashlib.sha256(encoded).hexdigest()[:_DIGITS]
+
+
+def certify(
+    scorer: Scorer, assignments: Sequence[Assignment], *, bound: tuple[int, ...] | None, by: str
+) -> Placed:
+    """The placement with its certificate; no placement of the problem is lexicographically below `bound`.
+
+    Without a bound the placement itself is known to be optimal.
+    """
+    objective = scorer.score(assignments)
+    ordered = tuple(sorted(assignments, key=lambda one: (one.role, one.node)))
+    certificate = Certificate(
+        terms=scorer.terms,
+        objective=objective,
+        bound=objective if bound is None else bound,
+        proven=bound is None or objective == bound,
+        by=by,
+        fingerprint=fingerprint(scorer.problem),
+    )
+    return Placed(assignments=ordered, certificate=certificate)

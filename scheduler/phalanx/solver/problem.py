@@ -2,6 +2,7 @@
 
 from functools import cached_property
 from operator import attrgetter
+from typing import Final
 
 from msgspec import Struct
 
@@ -10,6 +11,9 @@ from phalanx.model.decisions import Certificate
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
 from phalanx.model.rules import Rule
+
+TIGHTNESS_NODES_MAX: Final = 1_024
+"""Nodes of a problem up to which CP-SAT is asked where nothing but tightness is left to be proven."""
 
 
 class RoleDemand(Struct, frozen=True):
@@ -61,7 +65,7 @@ class NodeClass(Struct, frozen=True, omit_defaults=True):
     budgets: tuple[int, ...] = ()
     order: tuple[tuple[int, ...], ...] = ()
     label_values: tuple[str, ...] = ()
-    room: int = 0
+    capacity: int = 0
     left_out: int = 0
 
 
@@ -93,9 +97,9 @@ class PlacementProblem(Struct, frozen=True, dict=True):
         return any(map(any, set(map(attrgetter("cost"), self.classes))))
 
     @cached_property
-    def has_room(self) -> bool:
+    def prefers_tightness(self) -> bool:
         """Whether tightness matters."""
-        return any(map(attrgetter("room"), self.classes))
+        return any(map(attrgetter("capacity"), self.classes))
 
 
 class Assignment(Struct, frozen=True):

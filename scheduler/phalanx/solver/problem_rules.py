@@ -18,7 +18,7 @@ from phalanx.model.rules import (
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
 
 
-class Bond(Struct, frozen=True):
+class SubgroupConstraint(Struct, frozen=True):
     """A rule about a subgroup, with indices: of its level, and of the roles that lie in the subgroup.
 
     `size` 1 or more: each domain holds a multiple of it; 0: one domain holds all. `anchors` are the members
@@ -32,7 +32,7 @@ class Bond(Struct, frozen=True):
     anchors: Mapping[tuple[str, ...], int]
 
 
-class Gathering(Struct, frozen=True):
+class SubgroupPreference(Struct, frozen=True):
     """The wish that a subgroup lies in few domains, with the indices of the roles that lie in it.
 
     `depth` is how many levels, from the widest, have its domains counted. `anchors` are the paths of domains
@@ -43,16 +43,16 @@ class Gathering(Struct, frozen=True):
     roles: tuple[int, ...]
     anchors: tuple[tuple[str, ...], ...]
 
-    def anchored(self, level: int) -> set[tuple[str, ...]]:
+    def anchored_domains(self, level: int) -> set[tuple[str, ...]]:
         """The domains of this level that members already run in."""
         return {path[: level + 1] for path in self.anchors}
 
 
-ALONE: Final = -1
+UNIQUE_PER_NODE: Final = -1
 """In place of the index of a label that has another value on every node."""
 
 
-class Meeting(Struct, frozen=True):
+class AffinityConstraint(Struct, frozen=True):
     """A rule about company: the index of its label, and of the roles it is about."""
 
     rule: AffinityRule
@@ -62,30 +62,34 @@ class Meeting(Struct, frozen=True):
     begin: tuple[int, ...] = ()
 
 
-class Rulebook(Struct, frozen=True):
+class ProblemRules(Struct, frozen=True):
     """Levels are indices into `Problem.levels`, the deepest that a rule of the kind names; None without one.
 
-    `budgets` keeps the order of the problem's Budget rules, which NodeClass.budgets refers to. `bonds` are
-    the rules about subgroups that have pods to place, `gatherings` the wishes, `meetings` those about
+    `budgets` keeps the order of the problem's Budget rules, which NodeClass.budgets refers to. `subgroup_constraints` are
+    the rules about subgroups that have pods to place, `subgroup_preferences` the wishes, `affinity_constraints` those about
     company.
     """
 
     required: int | None
     preferred: int | None
     budgets: tuple[Budget, ...]
-    bonds: tuple[Bond, ...] = ()
-    gatherings: tuple[Gathering, ...] = ()
-    meetings: tuple[Meeting, ...] = ()
+    subgroup_constraints: tuple[SubgroupConstraint, ...] = ()
+    subgroup_preferences: tuple[SubgroupPreference, ...] = ()
+    affinity_constraints: tuple[AffinityConstraint, ...] = ()
 
     @property
     def depth(self) -> int:
         """How many levels matter to the rules, counted from the widest."""
-        return max(self.gang_depth, self.gathered_depth, *(bond.level + 1 for bond in self.bonds))
+        return max(
+            self.gang_depth,
+            self.subgroup_preferred_depth,
+            *(constraint.level + 1 for constraint in self.subgroup_constraints),
+        )
 
     @property
-    def gathered_depth(self) -> int:
+    def subgroup_preferred_depth(self) -> int:
         """How many levels, from the widest, have the domains of some subgroup counted by the objective."""
-        return max((one.depth for one in self.gatherings), default=0)
+        return max((one.depth for one in self.subgroup_preferences), default=0)
 
     @property
     def gang_depth(self) -> int:
@@ -113,27 +117,29 @@ class Rulebook(Struct, frozen=True):
         )
 
 
-NO_RULES: Final = Rulebook(required=None, preferred=None, budgets=())
+NO_RULES_READ: Final = ProblemRules(required=None, preferred=None, budgets=())
 
 
-def read_rules(problem: PlacementProblem) -> Rulebook:
+def read_rules(problem: PlacementProblem) -> ProblemRules:
     """ValueError when a rule names a level that the problem does not have."""
     if not problem.rules:
-        return NO_RULES
+        return NO_RULES_READ
     level = problem.levels.index
     required = [level(rule.level) for rule in problem.rules if isinstance(rule, SameDomain)]
     preferred = [level(rule.level) for rule in problem.rules if isinstance(rule, FewestDomains)]
-    return Rulebook(
+    return ProblemRules(
         required=max(required, default=None),
         preferred=max(preferred, default=None),
         budgets=tuple(rule for rule in problem.rules if isinstance(rule, Budget)),
-        bonds=tuple(bond for bond in _bonds(problem) if bond.roles),
-        gatherings=tuple(one for one in _gatherings(problem) if one.roles),
-        meetings=tuple(one for one in _meetings(problem) if one.owners),
+        subgroup_constraints=tuple(
+            constraint for constraint in _subgroup_constraints(problem) if constraint.roles
+        ),
+        subgroup_preferences=tuple(one for one in _subgroup_preferences(problem) if one.roles),
+        affinity_constraints=tuple(one for one in _affinity_constraints(problem) if one.owners),
     )
 
 
-def _bonds(problem: PlacementProblem) -> Iterator[Bond]:
+def _subgroup_constraints(problem: PlacementProblem) -> Iterator[SubgroupConstraint]:
     for rule in problem.rules:
         if isinstance(rule, SubgroupRule):
             level = problem.levels.index(rule.level)
@@ -142,7 +148,7 @@ def _bonds(problem: PlacementProblem) -> Iterator[Bond]:
                 if anchor.subgroup == rule.subgroup:
                     path = anchor.path[: level + 1]
                     anchors[path] = anchors.get(path, 0) + anchor.count
-            yield Bond(
+            yield SubgroupConstraint(
                 rule=rule,
                 level=level,
                 roles=_roles_in(problem, rule.subgroup),
@@ -151,30 +157,30 @@ def _bonds(problem: PlacementProblem) -> Iterator[Bond]:
             )
 
 
-def _gatherings(problem: PlacementProblem) -> Iterator[Gathering]:
+def _subgroup_preferences(problem: PlacementProblem) -> Iterator[SubgroupPreference]:
     for rule in problem.rules:
         if isinstance(rule, SubgroupFewest):
             paths = {one.path for one in problem.subgroup_anchors if one.subgroup == rule.subgroup}
-            yield Gathering(
+            yield SubgroupPreference(
                 depth=problem.levels.index(rule.level) + 1,
                 roles=_roles_in(problem, rule.subgroup),
                 anchors=tuple(sorted(paths)),
             )
 
 
-def _meetings(problem: PlacementProblem) -> Iterator[Meeting]:
+def _affinity_constraints(problem: PlacementProblem) -> Iterator[AffinityConstraint]:
     for rule in problem.rules:
         if isinstance(rule, AffinityRule):
-            yield Meeting(
+            yield AffinityConstraint(
                 rule=rule,
-                key=problem.keys.index(rule.key) if rule.key in problem.keys else ALONE,
-                owners=roles_of_shapes(problem, rule.owners),
-                others=roles_of_shapes(problem, rule.others),
-                begin=roles_of_shapes(problem, rule.begin) if isinstance(rule, PodAffinityRule) else (),
+                key=problem.keys.index(rule.key) if rule.key in problem.keys else UNIQUE_PER_NODE,
+                owners=roles_with_shapes(problem, rule.owners),
+                others=roles_with_shapes(problem, rule.others),
+                begin=roles_with_shapes(problem, rule.begin) if isinstance(rule, PodAffinityRule) else (),
             )
 
 
-def roles_of_shapes(problem: PlacementProblem, shapes: Sequence[str]) -> tuple[int, ...]:
+def roles_with_shapes(problem: PlacementProblem, shapes: Sequence[str]) -> tuple[int, ...]:
     """The roles of pods of these shapes."""
     return tuple(index for index, role in enumerate(problem.roles) if role.shape in shapes)
 

@@ -57,31 +57,33 @@ def with_subgroups(demand: GangDemand, *parts: tuple[str, int, int], **rules: st
     listed = tuple(
         GangRole(kind, count, tuple(filter(None, where.split("/")))) for where, kind, count in parts
     )
-    return structs.replace(demand, parts=listed, rules=(*demand.rules, *found))
+    return structs.replace(demand, roles=listed, rules=(*demand.rules, *found))
 
 
-def node(name: str, free: tuple[int, ...], path: tuple[str, ...], *, kinds: int = 1) -> NodeClass:
+def node(name: str, free: tuple[int, ...], path: tuple[str, ...], *, pod_classes: int = 1) -> NodeClass:
     """A class of one node that every kind may use."""
-    return NodeClass(path, free, (True,) * kinds, (0,) * kinds, (NodeName(name),))
+    return NodeClass(path, free, (True,) * pod_classes, (0,) * pod_classes, (NodeName(name),))
 
 
 def posed(
-    *gangs: GangDemand, nodes: dict[str, tuple[int, tuple[str, ...]]], kinds: tuple[int, ...] = (1,)
+    *gangs: GangDemand, nodes: dict[str, tuple[int, tuple[str, ...]]], pod_classes: tuple[int, ...] = (1,)
 ) -> JointProblem:
     """Gangs on nodes with so many GPUs in these domains; kinds of pods by their GPUs."""
     return JointProblem(
         resources=("nvidia.com/gpu",),
         levels=("spine", "rack"),
-        kinds=tuple(PodClass(f"{gpus}-gpu", (gpus,)) for gpus in kinds),
+        pod_classes=tuple(PodClass(f"{gpus}-gpu", (gpus,)) for gpus in pod_classes),
         gangs=gangs,
-        classes=tuple(node(name, (gpus,), path, kinds=len(kinds)) for name, (gpus, path) in nodes.items()),
+        classes=tuple(
+            node(name, (gpus,), path, pod_classes=len(pod_classes)) for name, (gpus, path) in nodes.items()
+        ),
     )
 
 
 @st.composite
 def joint_problems(draw: st.DrawFn) -> JointProblem:
     """Up to 5 nodes and 4 gangs of up to 3 pods, with every kind of rule; nobody must be admitted."""
-    kinds = tuple(
+    pod_classes = tuple(
         PodClass(f"kind-{index}", (draw(st.integers(0, 2)), draw(st.integers(1, 3))))
         for index in range(draw(st.integers(1, 2)))
     )
@@ -90,20 +92,20 @@ def joint_problems(draw: st.DrawFn) -> JointProblem:
         NodeClass(
             path=draw(_paths()),
             free=(draw(st.integers(1, 4)), draw(st.integers(1, 5))),
-            eligible=tuple(draw(st.sampled_from((True, True, True, False))) for _ in kinds),
-            cost=tuple(draw(st.sampled_from((0, 0, 1))) for _ in kinds),
+            eligible=tuple(draw(st.sampled_from((True, True, True, False))) for _ in pod_classes),
+            cost=tuple(draw(st.sampled_from((0, 0, 1))) for _ in pod_classes),
             nodes=(name,),
         )
         for name in names
     )
     budget = Budget("limit", {"nvidia.com/gpu": draw(st.integers(-1, 8))})
-    gangs = tuple(draw(_gangs(index, len(kinds), budget)) for index in range(draw(st.integers(1, 4))))
-    return JointProblem(RESOURCES, LEVELS, kinds, gangs, classes)
+    gangs = tuple(draw(_gangs(index, len(pod_classes), budget)) for index in range(draw(st.integers(1, 4))))
+    return JointProblem(RESOURCES, LEVELS, pod_classes, gangs, classes)
 
 
 @st.composite
-def _gangs(draw: st.DrawFn, index: int, kinds: int, budget: Budget) -> GangDemand:
-    counts = {kind: draw(st.integers(0 if kind else 1, 2)) for kind in range(kinds)}
+def _gangs(draw: st.DrawFn, index: int, pod_classes: int, budget: Budget) -> GangDemand:
+    counts = {kind: draw(st.integers(0 if kind else 1, 2)) for kind in range(pod_classes)}
     return gang(
         f"gang-{index}",
         {kind: count for kind, count in counts.items() if count},
@@ -148,7 +150,7 @@ def _fit(
     if not some:
         return True
     demand = problem.gangs[some[0]]
-    pods = [index for index, part in enumerate(demand.parts) for _ in range(part.count)]
+    pods = [index for index, part in enumerate(demand.roles) for _ in range(part.count)]
     spent = _spend(problem, demand, limits)
     ways = _choices(problem, demand, pods, [], free) if spent is not None else ()
     return any(spent is not None and _fit(problem, some[1:], free, spent) for _ in ways)
@@ -161,7 +163,9 @@ def _spend(
     for rule in demand.rules:
         for index, name in enumerate(problem.resources):
             if isinstance(rule, Budget) and name in left[rule.name]:
-                used = sum(part.count * problem.kinds[part.kind].request[index] for part in demand.parts)
+                used = sum(
+                    part.count * problem.pod_classes[part.pod_class].request[index] for part in demand.roles
+                )
                 left[rule.name][name] -= used
                 if used > 0 and left[rule.name][name] < 0:
                     return None
@@ -180,8 +184,8 @@ def _choices(
         if _in_segments(problem, demand, chosen):
             yield chosen
         return
-    kind = demand.parts[pods[0]].kind
-    request = problem.kinds[kind].request
+    kind = demand.roles[pods[0]].pod_class
+    request = problem.pod_classes[kind].request
     is_next = len(chosen) and _parts(demand)[len(chosen) - 1] == pods[0]
     first = problem.classes.index(chosen[-1]) if is_next else 0
     for group in problem.classes[first:]:
@@ -196,12 +200,12 @@ def _choices(
 
 
 def _parts(demand: GangDemand) -> list[int]:
-    return [index for index, part in enumerate(demand.parts) for _ in range(part.count)]
+    return [index for index, part in enumerate(demand.roles) for _ in range(part.count)]
 
 
 def _of(demand: GangDemand, subgroup: str, chosen: list[NodeClass]) -> list[NodeClass]:
     parts = zip(_parts(demand), chosen, strict=False)
-    return [each for part, each in parts if subgroup in demand.parts[part].subgroups]
+    return [each for part, each in parts if subgroup in demand.roles[part].subgroups]
 
 
 def _together(problem: JointProblem, demand: GangDemand, chosen: list[NodeClass]) -> bool:
@@ -248,14 +252,14 @@ def crowded_spines(draw: st.DrawFn) -> JointProblem:
 @st.composite
 def divided_problems(draw: st.DrawFn) -> JointProblem:
     """Up to 5 nodes and 3 gangs of up to 5 pods with nested subgroups, under every kind of rule for them."""
-    kinds = tuple(PodClass(f"kind-{index}", (draw(st.integers(1, 2)),)) for index in range(2))
+    pod_classes = tuple(PodClass(f"kind-{index}", (draw(st.integers(1, 2)),)) for index in range(2))
     classes = tuple(
         NodeClass(draw(_paths()), (draw(st.integers(1, 6)),), (True, True), (0, 0), (NodeName(name),))
         for name in "abcde"[: draw(st.integers(3, 5))]
     )
     budget = Budget("limit", {"nvidia.com/gpu": draw(st.integers(4, 20))})
     gangs = tuple(draw(_divided(index, budget)) for index in range(draw(st.integers(1, 3))))
-    return JointProblem(RESOURCES[1:], LEVELS, kinds, gangs, classes)
+    return JointProblem(RESOURCES[1:], LEVELS, pod_classes, gangs, classes)
 
 
 @st.composite

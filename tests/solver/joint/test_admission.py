@@ -6,7 +6,6 @@ from hypothesis import given
 from msgspec import Struct, structs
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Budget, Rule, SubgroupDomain
-from phalanx.solver.joint.checker import check_arrangement
 from phalanx.solver.joint.engine import admit, in_order
 from phalanx.solver.joint.problem import (
     Declined,
@@ -15,7 +14,8 @@ from phalanx.solver.joint.problem import (
     JointAssignment,
     JointLimits,
     JointProblem,
-    worth,
+    check_joint_assignment,
+    total_value,
 )
 from phalanx.solver.problem import Assignment
 
@@ -33,7 +33,7 @@ from tests.solver.joint.small import (
 from tests.solver.problems import bounded
 
 
-def arrangement(answer: JointAnswer, start: JointAssignment) -> JointAssignment:
+def assignment(answer: JointAnswer, start: JointAssignment) -> JointAssignment:
     """Who is admitted, and where."""
     if answer.admitted is None:
         return start
@@ -65,11 +65,11 @@ def compare_with_brute_force(problem: JointProblem) -> None:
         answer = admit(question, start)
         assert isinstance(answer, JointAnswer)
         assert answer.errors == ()
-        found = arrangement(answer, start)
-        assert check_arrangement(question, found) == ()
+        found = assignment(answer, start)
+        assert check_joint_assignment(question, found) == ()
         total, best = sum(each.value for each in gangs), best_value(question)
         value, bound = total - answer.certificate.objective[0], total - answer.certificate.bound[0]
-        assert value == worth(question, found) <= best <= bound
+        assert value == total_value(question, found) <= best <= bound
         assert answer.certificate.proven == (value == bound)
         assert not kept or start.keys() <= found.keys()
 
@@ -111,7 +111,7 @@ def test_each_subgroup_of_a_gang_that_may_lie_anywhere_gets_a_domain_of_its_own(
     parts = (("", 0, 1), ("a", 0, 3), ("b", 0, 4))
     demand = with_subgroups(gang("all", {}, value=2), *parts, **rules)
     nodes = {"a": (3, ("s", "a")), "b": (2, ("t", "b")), "c": (2, ("t", "c")), "d": (1, ("t",))}
-    found = arrangement(answered(posed(gang("one", {0: 1}), demand, nodes=nodes)), {})
+    found = assignment(answered(posed(gang("one", {0: 1}), demand, nodes=nodes)), {})
     assert {(one.role, one.node): one.count for one in found[1]} == {
         (0, "d"): 1,
         (1, "a"): 3,
@@ -147,7 +147,7 @@ def test_what_fits_into_two_racks_of_four(
 def test_a_node_that_is_in_no_rack_holds_no_segments_of_racks() -> None:
     demand = with_subgroups(gang("g", {}, required="spine"), ("a", 0, 1), ("a", 1, 1), a="rack:2")
     for path, left_out in ((("s", "b"), 0), (("s",), 1)):
-        answer = admit(posed(demand, nodes={"b": (3, path)}, kinds=(1, 2)), {})
+        answer = admit(posed(demand, nodes={"b": (3, path)}, pod_classes=(1, 2)), {})
         assert isinstance(answer, JointAnswer)
         assert answer.errors == ()
         assert answer.certificate.objective == answer.certificate.bound == (left_out,)
@@ -166,7 +166,7 @@ def test_what_lies_beside_confined_gangs_is_learned_too() -> None:
         gang("confined", {1: 1}, required="spine", value=9),
         *(gang(f"loose-{index}", {0: 1}) for index in range(3)),
     )
-    answer = answered(posed(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}, kinds=(3, 5)))
+    answer = answered(posed(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}, pod_classes=(3, 5)))
     assert answer.certificate.objective == answer.certificate.bound == (1,)
 
 
@@ -184,14 +184,14 @@ def test_one_gang_moves_so_that_two_more_start() -> None:
     start = {0: (Assignment(0, NodeName("a0"), 1), Assignment(0, NodeName("b0"), 1))}
     answer = admit(problem, start)
     assert isinstance(answer, JointAnswer)
-    assert {one.node for one in arrangement(answer, start)[0]} == {"c0", "c1"}
+    assert {one.node for one in assignment(answer, start)[0]} == {"c0", "c1"}
     assert answer.certificate.proven
 
 
 def test_whoever_must_be_admitted_is_not_traded_for_value() -> None:
     gangs = (gang("small", {0: 1}), gang("large", {0: 3}, value=100))
     nodes = {"a": (3, ("s", "a"))}
-    assert arrangement(answered(posed(*gangs, nodes=nodes)), {}).keys() == {1}
+    assert assignment(answered(posed(*gangs, nodes=nodes)), {}).keys() == {1}
     kept = posed(structs.replace(gangs[0], must_admit=True), gangs[1], nodes=nodes)
     assert answered(kept).admitted is None
 
@@ -213,7 +213,7 @@ def test_of_equal_gangs_the_earlier_ones_are_admitted() -> None:
         *(gang(f"rack-{index}", {0: 2}, required="rack", value=9) for index in range(5)),
     )
     nodes = {f"{rack}{index}": (1, ("s", rack)) for rack in "ab" for index in range(3)}
-    assert arrangement(answered(posed(*gangs, nodes=nodes)), {}).keys() == {1, 2}
+    assert assignment(answered(posed(*gangs, nodes=nodes)), {}).keys() == {1, 2}
 
 
 class Apart(Struct, frozen=True, tag="apart"):
@@ -229,7 +229,7 @@ def test_it_declines_what_it_does_not_know() -> None:
         gangs = tuple(structs.replace(each, rules=rules) for each in problem.gangs)
         answer = admit(structs.replace(problem, gangs=gangs), start or {})
         assert isinstance(answer, Declined)
-        return answer.why
+        return answer.reason
 
     assert "Apart" in declined(Apart("apart"))
     assert "no level row" in declined(SubgroupDomain("in a row", "a", "row"))
@@ -255,7 +255,7 @@ def test_the_checker_finds(found: dict[int, tuple[tuple[str, int], ...]], compla
         index: tuple(Assignment(0, NodeName(where), count) for where, count in places)
         for index, places in found.items()
     }
-    assert complaint in " ".join(check_arrangement(problem, given))
+    assert complaint in " ".join(check_joint_assignment(problem, given))
 
 
 PROGRAM = """
@@ -286,7 +286,7 @@ def example() -> bytes:
     ]
     gangs = (*gangs, *divided)
     nodes = {f"n{index}": (3 + index % 4, (f"s{index % 2}", f"r{index % 6}")) for index in range(12)}
-    return msgspec.json.encode(answered(posed(*gangs, nodes=nodes, kinds=(1, 2))))
+    return msgspec.json.encode(answered(posed(*gangs, nodes=nodes, pod_classes=(1, 2))))
 
 
 def test_the_answer_does_not_depend_on_the_order_of_hashes() -> None:

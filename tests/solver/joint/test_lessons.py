@@ -4,47 +4,46 @@ from itertools import permutations
 
 from hypothesis import given
 from phalanx.solver.engine import GREEDY_ONLY
-from phalanx.solver.joint.arrays import Field, field_of
-from phalanx.solver.joint.benders import Rounds
-from phalanx.solver.joint.plan import Lesson
+from phalanx.solver.joint.arrays import BendersCut, JointArrays, joint_arrays
+from phalanx.solver.joint.benders import BendersDecomposition
 from phalanx.solver.joint.problem import JointAssignment, JointProblem
-from phalanx.solver.joint.sequence import one_by_one
+from phalanx.solver.joint.sequential import one_by_one
 
 from tests.solver.joint.small import crowded_divisions, crowded_spines, gang, posed, with_subgroups
 from tests.solver.problems import bounded
 
 
-def taught(field: Field) -> list[Lesson]:
+def taught(arrays: JointArrays) -> list[BendersCut]:
     """What the master learns when the search starts from nothing."""
-    rounds = Rounds(field, {}, effort=10.0)
-    rounds.run()
-    return [lesson for lesson in rounds.lessons if lesson.proven]
+    decomposition = BendersDecomposition(arrays, {}, effort=10.0)
+    decomposition.run()
+    return [cut for cut in decomposition.cuts if cut.proven]
 
 
-def is_kept(field: Field, lesson: Lesson, arrangement: JointAssignment) -> bool:
+def is_kept(arrays: JointArrays, cut: BendersCut, assignment: JointAssignment) -> bool:
     """Whether the arrangement is one that the lesson allows."""
-    names = set(field.regions[lesson.region].table.names)
+    names = set(arrays.regions[cut.region].table.names)
     here: set[int] = set()
     loose = 0
-    for piece, own in enumerate(field.pieces):
-        parts = {part for strand in own.strands for part in strand}
-        for one in arrangement.get(own.gang, ()):
+    for component, own in enumerate(arrays.components):
+        parts = {part for role_set in own.role_sets for part in role_set}
+        for one in assignment.get(own.gang, ()):
             if one.role in parts and one.node in names:
-                here.add(piece)
-                if lesson.weights and not field.confined(piece):
-                    loose += lesson.weights[field.problem.gangs[own.gang].parts[one.role].kind] * one.count
-    if any(len(here.intersection(pieces)) < count for pieces, count in lesson.groups):
+                here.add(component)
+                if cut.weights and not arrays.is_confined(component):
+                    loose += cut.weights[arrays.problem.gangs[own.gang].roles[one.role].pod_class] * one.count
+    if any(len(here.intersection(components)) < count for components, count in cut.groups):
         return True
-    return lesson.rest is not None and loose <= lesson.rest
+    return cut.rest is not None and loose <= cut.rest
 
 
-def contradictions(problem: JointProblem) -> list[Lesson]:
+def contradictions(problem: JointProblem) -> list[BendersCut]:
     """Lessons that do not allow what some order of the gangs leads to."""
-    field = field_of(problem)
-    lessons = taught(field)
-    orders = list(permutations(range(len(problem.gangs))))[:24] if lessons else []
-    found = [one_by_one(field, order, limits=GREEDY_ONLY) for order in orders]
-    return [lesson for lesson in lessons if not all(is_kept(field, lesson, each) for each in found)]
+    arrays = joint_arrays(problem)
+    cuts = taught(arrays)
+    orders = list(permutations(range(len(problem.gangs))))[:24] if cuts else []
+    found = [one_by_one(arrays, order, limits=GREEDY_ONLY) for order in orders]
+    return [cut for cut in cuts if not all(is_kept(arrays, cut, each) for each in found)]
 
 
 @given(crowded_spines() | crowded_divisions())
@@ -63,9 +62,9 @@ def test_a_region_teaches_who_does_not_fit_together() -> None:
         *(gang(f"g-{n}", {0: n}, required="rack") for n in (4, 6)),
     )
     problem = posed(*gangs, *others, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))})
-    lesson = taught(field_of(problem))[0]
-    assert lesson.groups == (((0, 6), 1), ((0, 1, 2, 3, 5, 6), 4))
-    assert lesson.rest is None
+    cut = taught(joint_arrays(problem))[0]
+    assert cut.groups == (((0, 6), 1), ((0, 1, 2, 3, 5, 6), 4))
+    assert cut.rest is None
     assert contradictions(problem) == []
 
 
@@ -75,9 +74,9 @@ def test_a_region_teaches_what_fits_beside() -> None:
         gang("confined", {1: 1}, required="spine", value=9),
         *(gang(f"loose-{index}", {0: 1}) for index in range(3)),
     )
-    problem = posed(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}, kinds=(3, 5))
-    (lesson,) = taught(field_of(problem))
-    assert (lesson.groups, lesson.rest) == ((((0,), 1),), 2)
+    problem = posed(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}, pod_classes=(3, 5))
+    (cut,) = taught(joint_arrays(problem))
+    assert (cut.groups, cut.rest) == ((((0,), 1),), 2)
 
 
 def test_a_region_teaches_which_subgroups_do_not_fit_together() -> None:
@@ -93,6 +92,6 @@ def test_a_region_teaches_which_subgroups_do_not_fit_together() -> None:
         for index, pair in enumerate(sizes)
     ]
     problem = posed(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))})
-    lesson = taught(field_of(problem))[0]
-    assert lesson.groups == (((0,), 1), ((1, 2), 1))
+    cut = taught(joint_arrays(problem))[0]
+    assert cut.groups == (((0,), 1), ((1, 2), 1))
     assert contradictions(problem) == []

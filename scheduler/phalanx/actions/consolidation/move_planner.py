@@ -94,8 +94,8 @@ class MovePlanner:
                 MoveUnit(
                     pods=len(unit.pods),
                     cost=unit.cost,
-                    gives=view.given(unit.used),
-                    parts=view.parts(unit.demand),
+                    frees=view.given(unit.used),
+                    pod_sets=view.parts(unit.demand),
                     domains=view.domains(unit.demand),
                 )
                 for unit in units
@@ -119,7 +119,7 @@ class MovePlanner:
             for unit, room in zip(chosen, rooms, strict=True):
                 trial.end(queue=unit.gang.queue, used=unit.used, booked=unit.booked)
                 trial.hold(queue=unit.gang.queue, room=room, booked=room)
-            seats = self._seat(demand, names.nodes(plan.seats) if names else None, trial)
+            seats = self._seat(demand, names.nodes(plan.placements) if names else None, trial)
             moved: list[Moved] = []
             for unit, room, where in zip(chosen, rooms, plan.moved, strict=True):
                 trial.end(queue=unit.gang.queue, used=room, booked=room)

@@ -211,7 +211,7 @@ class _Search:
         payers = self._by_limits()[:ENDINGS_NEEDED_MAX] if self._prospects.over else []
         counts = range(len(payers))
         paying = next((count for count in counts if self._prospects.pay(payers[:count])), len(payers))
-        first = [*payers[:paying], *(_cover(self._crowd, room.room) if room is not None else ())]
+        first = [*payers[:paying], *(_cover(self._crowd, room.capacity) if room is not None else ())]
         for home in self._prospects.nearest_domains(ENDING_DOMAINS_MAX):
             order = {each.key: each for each in (*first, *self._giving_most(home))}
             yield list(order.values())[:ENDINGS_NEEDED_MAX]

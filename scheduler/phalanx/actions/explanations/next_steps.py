@@ -78,20 +78,20 @@ def _who_ends(names: Sequence[str]) -> str:
 
 def _room(room: Relaxation, session: Session) -> str:
     """On nodes that are named, or, where these are many, on any that take so many pods more."""
-    if room.pods and len(room.room) > NODES_NAMED_MAX:
+    if room.pods and len(room.capacity) > NODES_NAMED_MAX:
         least = formatting.more(room.amounts)
         return f"nodes{_domain(room)} have room for {formatting.more({PODS: room.pods})} (at least {least})"
     amounts = formatting.more(add(room.amounts, _excess(room, session)))
-    if len(room.room) <= NODES_NAMED_MAX:
-        nodes = formatting.listed(each.node for each in room.room)
+    if len(room.capacity) <= NODES_NAMED_MAX:
+        nodes = formatting.listed(each.node for each in room.capacity)
         return f"{amounts} are free{_domain(room)} on {nodes}"
-    return f"{amounts} are free{_domain(room)} on {len(room.room)} nodes"
+    return f"{amounts} are free{_domain(room)} on {len(room.capacity)} nodes"
 
 
 def _excess(room: Relaxation, session: Session) -> Resources:
     """What is used beyond what these nodes have, of what is missing there: it must be given back first."""
     total: Resources = {}
-    for each in room.room:
+    for each in room.capacity:
         free = session.free(each.node)
         total = add(total, {name: -free[name] for name in each.amounts if free.get(name, 0) < 0})
     return total

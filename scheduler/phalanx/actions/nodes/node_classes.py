@@ -271,7 +271,9 @@ class ClassTable:
             budgets=budgets,
             order=tuple([order for order, _ in members]) if self._tells_order else (),
             label_values=label_values,
-            room=capacity_in_pods(free, eligible, self.requests, self._at_most, weights) if weights else 0,
+            capacity=capacity_in_pods(free, eligible, self.requests, self._at_most, weights)
+            if weights
+            else 0,
             left_out=len(self._members[key]) - len(members) if weights else 0,
         )
         self._made[key] = made

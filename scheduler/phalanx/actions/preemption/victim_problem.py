@@ -67,25 +67,25 @@ def problem_of(
     units = tuple(
         EvictionUnit(
             cost=victim.cost,
-            gives=tuple(
+            frees=tuple(
                 (index[node], vector_of(amounts, resources))
                 for node, amounts in victim.used.items()
                 if node in index
             ),
-            needs=needs.get(position, ()),
+            requires=needs.get(position, ()),
         )
         for position, victim in enumerate(victims)
     )
     firm = [each for each in bounds.limits if each.limit.firm or not bounds.may_break]
     soft = [each for each in bounds.limits if bounds.may_break and not each.limit.firm]
     return PreemptionProblem(
-        wants=wants,
-        places=places,
+        demands=wants,
+        nodes=places,
         units=units,
-        allowances=_allowances(session, constraints, victims, resources),
-        floors=(*floors_of(session, bounds.floors, victims), *map(_floor, firm)),
-        wishes=tuple(SoftEvictionLimit(each.most, each.takes) for each in soft),
-        breach=1 + sum(victim.cost for victim in victims),
+        quota_limits=_allowances(session, constraints, victims, resources),
+        eviction_limits=(*floors_of(session, bounds.floors, victims), *map(_floor, firm)),
+        soft_limits=tuple(SoftEvictionLimit(each.most, each.takes) for each in soft),
+        violation_cost=1 + sum(victim.cost for victim in victims),
         seed=session.snapshot.seed,
     )
 
@@ -127,7 +127,7 @@ def _places(
             for out, want in zip(rejected, wants, strict=True)
         )
         if any(takes):
-            places.append(TargetNode(free=free, takes=takes, domain=domains[home]))
+            places.append(TargetNode(free=free, max_pods=takes, domain=domains[home]))
             names.append(node)
     return tuple(places), names
 

@@ -38,7 +38,7 @@ from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence
 from phalanx.solver.engine import place
 from phalanx.solver.preemption.capacity import CapacityTracker
-from phalanx.solver.preemption.engine import choose, fewest
+from phalanx.solver.preemption.engine import choose_victims, fewest_victims
 from phalanx.solver.preemption.problem import PreemptionProblem, VictimSet
 from phalanx.solver.problem import Placed
 
@@ -190,7 +190,7 @@ class VictimSearch:
         return problem_of(self._session, demand, search.victims, bounds, parts=parts)
 
     def _chosen(self, problem: PreemptionProblem, search: VictimCandidates) -> VictimSet | None:
-        answer = choose(problem, effort=min(self._effort, search.effort))
+        answer = choose_victims(problem, effort=min(self._effort, search.effort))
         self._effort -= answer.spent
         self.errors.extend(f"victims: {each}" for each in answer.errors)
         return answer.choice
@@ -211,12 +211,12 @@ class VictimSearch:
         """Twice as many each time, then without those that turn out to be needless."""
         victims = search.victims
         room = CapacityTracker(problem)
-        room.remove(choice.units)
+        room.evict(choice.units)
         order = list(choice.units)
         for index in _cheapest_first(victims):
-            more = room.with_needed(index)
-            if more and room.keeps_floors(more):
-                room.remove(more)
+            more = room.with_required(index)
+            if more and room.keeps_limits(more):
+                room.evict(more)
                 order += more
         count, seats = len(choice.units), None
         while seats is None and count < len(order):
@@ -234,7 +234,7 @@ class VictimSearch:
         """How many of these victims any choice has at least, and what it costs at least."""
         least = 1
         if len(units) > 1 and len(problem.units) <= FEWEST_VICTIMS_UNITS_MAX and search.effort:
-            answer = fewest(problem, effort=min(self._effort_to_count, FEWEST_VICTIMS_LIMIT))
+            answer = fewest_victims(problem, effort=min(self._effort_to_count, FEWEST_VICTIMS_LIMIT))
             self._effort_to_count -= answer.spent
             least = answer.choice.bound if answer.choice is not None else least
         return f"{_count(len(units), least)}; {_price(problem, units, bound)}"
@@ -336,8 +336,8 @@ def _count(victims: int, least: int) -> str:
 def _price(problem: PreemptionProblem, units: Sequence[int], bound: int) -> str:
     """Costs are less than what one breach costs, so they can be told from each other."""
     total = problem.cost_of(units)
-    breaches, cost = divmod(total, problem.breach)
-    least_breaches, least = divmod(bound, problem.breach)
+    breaches, cost = divmod(total, problem.violation_cost)
+    least_breaches, least = divmod(bound, problem.violation_cost)
     proof = "proven to be the least" if total <= bound else f"proven is {least} at least"
     if not breaches:
         return f"costs {cost}, {proof}"

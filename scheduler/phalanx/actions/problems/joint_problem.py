@@ -54,9 +54,9 @@ def together(
     gangs = tuple(
         GangDemand(
             name=str(demand.gang),
-            parts=tuple(
+            roles=tuple(
                 GangRole(
-                    kind=number[batch.pods[0].shape.key],
+                    pod_class=number[batch.pods[0].shape.key],
                     count=len(batch.pods),
                     subgroups=constraints.ancestor_chains.get(batch.subgroup, ()),
                 )
@@ -71,7 +71,7 @@ def together(
     problem = JointProblem(
         resources=table.resources,
         levels=deepest.levels,
-        kinds=tuple(
+        pod_classes=tuple(
             PodClass(pod.name, request) for pod, request in zip(kinds.values(), table.requests, strict=True)
         ),
         gangs=gangs,

@@ -7,11 +7,11 @@ from typing import Final
 from ortools.sat.python import cp_model
 
 from phalanx.model.rules import PodAffinityRule, PodAntiAffinityRule
-from phalanx.solver.anchors import anchored, homes
+from phalanx.solver.arrays import allowed_domains, anchored_counts
 from phalanx.solver.counting.model import CountingModel
-from phalanx.solver.counting.node_groups import Group
+from phalanx.solver.counting.node_groups import NodeGroup
 from phalanx.solver.objective import is_domain
-from phalanx.solver.problem_rules import Bond
+from phalanx.solver.problem_rules import SubgroupConstraint
 
 Constraint = Callable[[CountingModel], None]
 Opened = dict[int, cp_model.IntVar]
@@ -53,8 +53,8 @@ def capacity_patterns(model: CountingModel) -> None:
         model.cp.add(model.total(used) <= len(group.nodes))
         for role in range(len(model.problem.roles)):
             if (role, index) in model.pods:
-                held = model.total(used, [pattern[role] for pattern in group.patterns])
-                model.cp.add(model.pods[role, index] <= held)
+                fits = model.total(used, [pattern[role] for pattern in group.patterns])
+                model.cp.add(model.pods[role, index] <= fits)
 
 
 @constraint("capacity-amounts")
@@ -70,61 +70,63 @@ def capacity_amounts(model: CountingModel) -> None:
 @constraint("subgroup-domain")
 def subgroup_domain(model: CountingModel) -> None:
     """The pods of a subgroup lie in one domain, that of its members that run."""
-    for bond in model.rows.book.bonds:
-        if bond.size:
+    for subgroup in model.rows.rules.subgroup_constraints:
+        if subgroup.size:
             continue
-        allowed = homes(model.rows, bond)
+        allowed = allowed_domains(model.rows, subgroup)
         chosen = []
-        for domain, pods in _pods_by_domain(model, bond):
+        for domain, pods in _pods_by_domain(model, subgroup):
             if domain is None or (allowed is not None and domain not in allowed):
                 model.cp.add(model.total(pods) == 0)
                 continue
             home = model.cp.new_bool_var("")
             chosen.append(home)
-            model.cp.add(model.total(pods) <= min(_wanted(model, bond), model.most(pods)) * home)
+            model.cp.add(model.total(pods) <= min(_wanted(model, subgroup), model.most(pods)) * home)
         model.cp.add_at_most_one(chosen)
 
 
 @constraint("subgroup-segments")
 def subgroup_segments(model: CountingModel) -> None:
     """Each domain that gets pods of a subgroup then holds whole segments, its members that run included."""
-    for bond in model.rows.book.bonds:
-        there = anchored(model.rows, bond) if bond.size else {}
-        for domain, pods in _pods_by_domain(model, bond) if bond.size else ():
+    for subgroup in model.rows.rules.subgroup_constraints:
+        there = anchored_counts(model.rows, subgroup) if subgroup.size else {}
+        for domain, pods in _pods_by_domain(model, subgroup) if subgroup.size else ():
             if domain is None:
                 model.cp.add(model.total(pods) == 0)
                 continue
             count, used = there.get(domain, 0), model.cp.new_bool_var("")
-            segments = model.cp.new_int_var(0, (model.most(pods) + count) // bond.size, "")
-            model.cp.add(model.total(pods) + count == bond.size * segments).only_enforce_if(used)
+            segments = model.cp.new_int_var(0, (model.most(pods) + count) // subgroup.size, "")
+            model.cp.add(model.total(pods) + count == subgroup.size * segments).only_enforce_if(used)
             model.cp.add(model.total(pods) == 0).only_enforce_if(~used)
 
 
-def _pods_by_domain(model: CountingModel, bond: Bond) -> Iterator[tuple[int | None, list[cp_model.IntVar]]]:
+def _pods_by_domain(
+    model: CountingModel, subgroup: SubgroupConstraint
+) -> Iterator[tuple[int | None, list[cp_model.IntVar]]]:
     """The counts of the bond's roles per domain of its level; None for nodes in no domain of it."""
-    for domain, groups in _groups_by_domain(model, bond.level):
-        key = model.rows.tree.keys[bond.level][domain]
-        pods = [count for role in bond.roles for count in model.pods_of(role, groups)]
+    for domain, groups in _groups_by_domain(model, subgroup.level):
+        key = model.rows.tree.keys[subgroup.level][domain]
+        pods = [count for role in subgroup.roles for count in model.pods_of(role, groups)]
         yield (domain if is_domain(key) else None), pods
 
 
-def _wanted(model: CountingModel, bond: Bond) -> int:
-    return sum(model.problem.roles[role].maximum for role in bond.roles)
+def _wanted(model: CountingModel, subgroup: SubgroupConstraint) -> int:
+    return sum(model.problem.roles[role].maximum for role in subgroup.roles)
 
 
 @constraint("apart")
 def apart(model: CountingModel) -> None:
     """Where a pod is that avoids others, none of these is, and where it avoids its like, it is alone."""
-    for meeting in model.rows.book.meetings:
-        if not isinstance(meeting.rule, PodAntiAffinityRule):
+    for affinity in model.rows.rules.affinity_constraints:
+        if not isinstance(affinity.rule, PodAntiAffinityRule):
             continue
-        for spot, groups in _groups_by_spot(model, meeting.key):
-            for owner in meeting.owners if spot else ():
+        for label_value, groups in _groups_by_label_value(model, affinity.key):
+            for owner in affinity.owners if label_value else ():
                 pods = model.pods_of(owner, groups)
                 there = model.cp.new_bool_var("")
-                most = 1 if owner in meeting.others else model.problem.roles[owner].maximum
+                most = 1 if owner in affinity.others else model.problem.roles[owner].maximum
                 model.cp.add(model.total(pods) <= min(most, model.most(pods)) * there)
-                for other in meeting.others:
+                for other in affinity.others:
                     avoided = model.pods_of(other, groups) if other != owner else []
                     if avoided:
                         model.cp.add(model.total(avoided) == 0).only_enforce_if(there)
@@ -133,27 +135,27 @@ def apart(model: CountingModel) -> None:
 @constraint("beside")
 def beside(model: CountingModel) -> None:
     """Pods lie where others are that they ask for, or all of them in one domain with one that may begin."""
-    for meeting in model.rows.book.meetings:
-        rule = meeting.rule
+    for affinity in model.rows.rules.affinity_constraints:
+        rule = affinity.rule
         if not isinstance(rule, PodAffinityRule):
             continue
-        begun = []
-        for spot, groups in _groups_by_spot(model, meeting.key):
-            pods = _pods_of_roles(model, meeting.owners, groups)
-            if not pods or spot in rule.homes:
+        started = []
+        for label_value, groups in _groups_by_label_value(model, affinity.key):
+            pods = _pods_of_roles(model, affinity.owners, groups)
+            if not pods or label_value in rule.homes:
                 continue
             allowed = []
-            for roles in (meeting.others, meeting.begin) if spot else ():
+            for roles in (affinity.others, affinity.begin) if label_value else ():
                 wanted = _pods_of_roles(model, roles, groups)
                 if not wanted:
                     continue
-                are_there = model.cp.new_bool_var("")
-                model.cp.add(model.total(wanted) >= are_there)
-                allowed.append(are_there)
-                if roles is meeting.begin:
-                    begun.append(are_there)
+                present = model.cp.new_bool_var("")
+                model.cp.add(model.total(wanted) >= present)
+                allowed.append(present)
+                if roles is affinity.begin:
+                    started.append(present)
             model.cp.add(model.total(pods) <= model.most(pods) * sum(allowed))
-        model.cp.add_at_most_one(begun)
+        model.cp.add_at_most_one(started)
 
 
 def _pods_of_roles(
@@ -165,7 +167,7 @@ def _pods_of_roles(
 @constraint("budget")
 def budget(model: CountingModel) -> None:
     """The pods on the nodes that a budget counts stay within what remains of it."""
-    for number, rule in enumerate(model.rows.book.budgets):
+    for number, rule in enumerate(model.rows.rules.budgets):
         counted = [key for key in model.pods if number in model.groups[key[1]].budgets]
         for resource, name in enumerate(model.problem.resources):
             if name in rule.remaining:
@@ -181,8 +183,8 @@ def domain_opened(model: CountingModel) -> None:
 @constraint("subgroup-opened")
 def subgroup_opened(model: CountingModel) -> None:
     """The same for the domains that a subgroup opens, where it wishes for few."""
-    for gathering, opened in model.gathered:
-        _only_opened(model, gathering.roles, opened)
+    for preference, opened in model.opened_by_subgroup:
+        _only_opened(model, preference.roles, opened)
 
 
 def _only_opened(model: CountingModel, roles: Sequence[int], per_level: dict[int, Opened]) -> None:
@@ -208,18 +210,18 @@ def domains_cover_roles(model: CountingModel) -> None:
 @constraint("subgroup-opened-covers")
 def subgroup_opened_covers(model: CountingModel) -> None:
     """Redundant, for the bound: the domains that a subgroup opens hold the minimums of its roles."""
-    for gathering, opened in model.gathered:
-        _cover_roles(model, gathering.roles, opened)
+    for preference, opened in model.opened_by_subgroup:
+        _cover_roles(model, preference.roles, opened)
 
 
 def _cover_roles(model: CountingModel, roles: Sequence[int], per_level: dict[int, Opened]) -> None:
     for level, opened in per_level.items():
         for role in roles:
-            held = {
+            fits = {
                 domain: model.most(model.pods_of(role, groups))
                 for domain, groups in _groups_by_domain(model, level)
             }
-            _cover(model, opened, held, model.problem.roles[role].minimum)
+            _cover(model, opened, fits, model.problem.roles[role].minimum)
 
 
 @constraint("domains-cover-amounts")
@@ -227,12 +229,12 @@ def domains_cover_amounts(model: CountingModel) -> None:
     """Redundant, for the bound: the opened domains together hold what the minimums request."""
     for level, opened in model.opened.items():
         for resource in range(len(model.problem.resources)):
-            held = {
+            fits = {
                 domain: sum(_usable(model, model.groups[index], resource) for index in groups)
                 for domain, groups in _groups_by_domain(model, level)
             }
             wanted = sum(role.minimum * role.request[resource] for role in model.problem.roles)
-            _cover(model, opened, held, wanted)
+            _cover(model, opened, fits, wanted)
 
 
 def _groups_by_domain(model: CountingModel, level: int) -> Iterator[tuple[int, list[int]]]:
@@ -243,7 +245,7 @@ def _groups_by_domain(model: CountingModel, level: int) -> Iterator[tuple[int, l
     yield from members.items()
 
 
-def _groups_by_spot(model: CountingModel, key: int) -> Iterator[tuple[str, list[int]]]:
+def _groups_by_label_value(model: CountingModel, key: int) -> Iterator[tuple[str, list[int]]]:
     """Each value of a key with the indices of its groups."""
     members: dict[str, list[int]] = {}
     for index, group in enumerate(model.groups):
@@ -251,9 +253,9 @@ def _groups_by_spot(model: CountingModel, key: int) -> Iterator[tuple[str, list[
     yield from members.items()
 
 
-def _usable(model: CountingModel, group: Group, resource: int) -> int:
+def _usable(model: CountingModel, group: NodeGroup, resource: int) -> int:
     """The most of a resource that pods on the group's nodes can use."""
-    patterns = group.patterns or (group.room,)
+    patterns = group.patterns or (group.fits,)
     requests = [role.request[resource] for role in model.problem.roles]
     used = max(sum(count * request for count, request in zip(one, requests, strict=True)) for one in patterns)
     return len(group.nodes) * (used if group.patterns else min(used, group.free[resource]))
@@ -271,12 +273,12 @@ def _at_most(model: CountingModel, keys: Sequence[tuple[int, int]], resource: in
     model.cp.add(used <= amount // unit)
 
 
-def _cover(model: CountingModel, opened: Opened, held: dict[int, int], wanted: int) -> None:
+def _cover(model: CountingModel, opened: Opened, fits: dict[int, int], wanted: int) -> None:
     """Closed domains that are opened hold what the open ones do not; amounts shortened to the safe side."""
-    missing = wanted - sum(amount for domain, amount in held.items() if domain not in opened)
+    missing = wanted - sum(amount for domain, amount in fits.items() if domain not in opened)
     if missing <= 0:
         return
     shift = max(0, missing.bit_length() - _COVER_BITS)
     limit = missing >> shift
-    sizes = [min(limit, -(-held[domain] >> shift)) for domain in opened]
+    sizes = [min(limit, -(-fits[domain] >> shift)) for domain in opened]
     model.cp.add(model.total(list(opened.values()), sizes) >= limit)

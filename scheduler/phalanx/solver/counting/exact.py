@@ -11,24 +11,20 @@ from typing import Final
 from msgspec import Struct
 from ortools.sat.python import cp_model
 
-from phalanx.solver.arrays import IntArray, TooLarge
+from phalanx.solver.arrays import IntArray, NodeTable, Placement, TooLarge, assignments_of
 from phalanx.solver.counting.constraints import CONSTRAINTS
-from phalanx.solver.counting.model import CountingModel
+from phalanx.solver.counting.model import CountingModel, hint, objective_term, solution
 from phalanx.solver.counting.node_groups import groups_of
-from phalanx.solver.exchange import hint, solution
-from phalanx.solver.nodetable import Found, NodeTable, assignments_of
+from phalanx.solver.cp_sat import ROUNDING, confirmed_empty, one_worker
 from phalanx.solver.objective import UNPLACED, Scorer
-from phalanx.solver.objective_terms import objective_term
 
 BY: Final = "cp-sat"
 
-ROUNDING: Final = 1e-6
-"""The solver states integer bounds as doubles."""
 
 Score = tuple[int, ...]
 
 
-class Question(Struct, frozen=True, eq=False):
+class ScopeProblem(Struct, frozen=True, eq=False):
     """One scope to solve. `limit` is the score to beat, `hint` a placement in the scope, if there is one.
 
     `bound` is known to hold in the scope; `floor` gives the values that no term can go below when so many
@@ -38,13 +34,13 @@ class Question(Struct, frozen=True, eq=False):
     nodes: IntArray
     bound: Score
     limit: Score | None
-    hint: Found | None
+    hint: Placement | None
     floor: Callable[[int], Score]
     effort: float
     tightness: float
 
 
-class ScopeAnswer(Struct, frozen=True, eq=False):
+class ScopeResult(Struct, frozen=True, eq=False):
     """What CP-SAT says of one scope.
 
     `found` is better than the limit, None without such a placement. `bound` holds for all placements in the
@@ -53,7 +49,7 @@ class ScopeAnswer(Struct, frozen=True, eq=False):
     went into that term.
     """
 
-    found: Found | None
+    found: Placement | None
     bound: Score
     empty: bool = False
     spent: float = 0.0
@@ -61,24 +57,24 @@ class ScopeAnswer(Struct, frozen=True, eq=False):
     for_tightness: float = 0.0
 
 
-def solve_scope(table: NodeTable, scorer: Scorer, question: Question) -> ScopeAnswer:
+def solve_scope(table: NodeTable, scorer: Scorer, question: ScopeProblem) -> ScopeResult:
     """The best placement in the scope, as far as the effort goes."""
     try:
         return _Solve(table, scorer, question).run()
     except TooLarge:
-        return ScopeAnswer(found=None, bound=question.bound, declined=True)
+        return ScopeResult(found=None, bound=question.bound, declined=True)
 
 
 class _Solve:
     """The state of the successive solves of one question."""
 
-    def __init__(self, table: NodeTable, scorer: Scorer, question: Question) -> None:
+    def __init__(self, table: NodeTable, scorer: Scorer, question: ScopeProblem) -> None:
         self._table, self._scorer, self._question = table, scorer, question
         self._model = CountingModel(table, groups_of(table, question.nodes))
         for add in CONSTRAINTS.values():
             add(self._model)
         self._terms = [objective_term(self._model, name) for name in scorer.terms]
-        self._found: Found | None = None
+        self._found: Placement | None = None
         self._limit = question.limit
         self._bound = question.bound
         self._empty = False
@@ -87,14 +83,14 @@ class _Solve:
         if question.hint is not None:
             hint(self._model, question.hint)
 
-    def run(self) -> ScopeAnswer:
+    def run(self) -> ScopeResult:
         """Solves term by term until one is not settled."""
         if not self._terms and self._limit is None:
             self._optimise(0, None)
         for index, term in enumerate(self._terms):
-            if not self._settle(index, term):
+            if not self._fix_term(index, term):
                 break
-        return ScopeAnswer(
+        return ScopeResult(
             found=self._found,
             bound=self._bound,
             empty=self._empty,
@@ -102,14 +98,14 @@ class _Solve:
             for_tightness=self._for_tightness,
         )
 
-    def _settle(self, index: int, term: cp_model.LinearExpr) -> bool:
+    def _fix_term(self, index: int, term: cp_model.LinearExpr) -> bool:
         """Fixes a term at its least value; False when that is not known or nothing better is left."""
-        settled = self._bound[:index]
+        fixed = self._bound[:index]
         if self._limit is None:
             known = index == 0
         else:
             self._model.cp.add(term <= self._limit[index])
-            known = settled == self._limit[:index]
+            known = fixed == self._limit[:index]
             if known and self._bound[index] == self._limit[index]:
                 return True
         if known:
@@ -119,30 +115,30 @@ class _Solve:
 
     def _optimise(self, index: int, term: cp_model.LinearExpr | None) -> bool:
         effort = self._question.effort - self._spent
-        is_firm = index < self._scorer.firm
+        is_primary = index < self._scorer.primary
         solver = one_worker(
-            self._table.rows.problem.seed, effort if is_firm else min(effort, self._question.tightness)
+            self._table.rows.problem.seed, effort if is_primary else min(effort, self._question.tightness)
         )
         status = solver.solve(self._model.cp)
         self._spent += solver.deterministic_time
-        self._for_tightness += 0.0 if is_firm else solver.deterministic_time
+        self._for_tightness += 0.0 if is_primary else solver.deterministic_time
         if status == cp_model.INFEASIBLE:
-            self._nothing_left()
+            self._record_infeasible()
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return False
         least = math.ceil(solver.best_objective_bound - ROUNDING) if term is not None else 0
-        self._learn(index, least, solution(self._model, solver))
+        self._record(index, least, solution(self._model, solver))
         if status == cp_model.OPTIMAL and term is not None:
             self._model.cp.add(term <= least)
         return bool(status == cp_model.OPTIMAL)
 
-    def _nothing_left(self) -> None:
+    def _record_infeasible(self) -> None:
         if self._limit is not None:
             self._bound = max(self._bound, self._limit)
             return
         self._empty = self._confirmed_empty()
 
-    def _learn(self, index: int, least: int, found: Found) -> None:
+    def _record(self, index: int, least: int, found: Placement) -> None:
         """Takes over a placement and the bound that was proven on the way."""
         score = self._scorer.score(assignments_of(self._table, found))
         if self._limit is None or score < self._limit:
@@ -159,26 +155,3 @@ class _Solve:
         )
         self._spent += spent
         return agrees
-
-
-def one_worker(seed: int, effort: float) -> cp_model.CpSolver:
-    """One worker with strong linear relaxation: measured fastest on these models, and it repeats exactly."""
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.linearization_level = 2
-    solver.parameters.random_seed = seed % (1 << 31)
-    solver.parameters.max_deterministic_time = max(effort, 0.0)
-    return solver
-
-
-def confirmed_empty(model: cp_model.CpModel, *, seed: int, effort: float) -> tuple[bool, float]:
-    """Whether a second configuration agrees that a model has no solution, and what that took.
-
-    The model loses its goal.
-    """
-    model.clear_objective()  # type: ignore[no-untyped-call]
-    solver = one_worker(seed + 1, effort)
-    solver.parameters.linearization_level = 0
-    solver.parameters.cp_model_probing_level = 0
-    status = solver.solve(model)
-    return bool(status == cp_model.INFEASIBLE), solver.deterministic_time

@@ -5,32 +5,31 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from ortools.sat.python import cp_model
 
-from phalanx.limits import MODEL_SUM_MAX
-from phalanx.solver.anchors import inhabited
-from phalanx.solver.arrays import TooLarge
-from phalanx.solver.counting.node_groups import Group
+from phalanx.limits import MODEL_SUM_MAX, OBJECTIVE_COEFFICIENT_MAX
+from phalanx.solver.arrays import Counts, NodeTable, Placement, TooLarge, anchored_numbers
+from phalanx.solver.counting.node_groups import NodeGroup, Pattern, split
 from phalanx.solver.cp_sat import CpModel
-from phalanx.solver.nodetable import NodeTable
+from phalanx.solver.objective import COST, DOMAINS, SUBGROUP_DOMAINS, TIGHTNESS, UNPLACED, anchored_domains
 
 
 class CountingModel:
     """Variables: `pods[role, group]`; `used[group, pattern]`: nodes with a pattern; `opened[level][domain]`.
 
     Only groups with more than one pattern have `used`; only closed domains of preferred levels are opened.
-    `gathered` are the wishes of subgroups, each with what it opens, `[level][domain]` too.
+    `opened_by_subgroup` are the wishes of subgroups, each with what it opens, `[level][domain]` too.
     """
 
-    def __init__(self, table: NodeTable, groups: Sequence[Group]) -> None:
+    def __init__(self, table: NodeTable, groups: Sequence[NodeGroup]) -> None:
         self.groups = groups
         self.rows = table.rows
         self.problem = table.rows.problem
         self.cp = CpModel()
         self._most: dict[int, int] = {}
         self.pods = {
-            (role, index): self._count(min(demand.maximum, group.room[role] * len(group.nodes)))
+            (role, index): self._count(min(demand.maximum, group.fits[role] * len(group.nodes)))
             for index, group in enumerate(groups)
             for role, demand in enumerate(self.problem.roles)
-            if group.room[role] > 0
+            if group.fits[role] > 0
         }
         self.used = {
             (index, pattern): self._count(len(group.nodes))
@@ -42,15 +41,21 @@ class CountingModel:
             level: self._openable(level, np.flatnonzero(table.rows.tree.open[level]).tolist())
             for level in self.levels
         }
-        self.gathered = [
-            (one, {lvl: self._openable(lvl, inhabited(table.rows, one, lvl)) for lvl in range(one.depth)})
-            for one in table.rows.book.gatherings
+        self.opened_by_subgroup = [
+            (
+                one,
+                {
+                    lvl: self._openable(lvl, anchored_numbers(table.rows, one, lvl))
+                    for lvl in range(one.depth)
+                },
+            )
+            for one in table.rows.rules.subgroup_preferences
         ]
 
     @property
     def levels(self) -> range:
         """The preferred levels below the required one: those whose domains this model opens."""
-        return range(self.rows.book.required_depth, self.rows.book.preferred_depth)
+        return range(self.rows.rules.required_depth, self.rows.rules.preferred_depth)
 
     def pods_of(self, role: int, groups: Iterable[int]) -> list[cp_model.IntVar]:
         """The counts of a role on those of the groups that can hold it."""
@@ -80,3 +85,107 @@ class CountingModel:
         known = frozenset(there)
         domains = dict.fromkeys(group.domains[level] for group in self.groups)
         return {domain: self._count(1) for domain in domains if domain not in known}
+
+
+def objective_term(model: CountingModel, name: str) -> cp_model.LinearExpr:
+    """The term of this name. TooLarge when a price is too large to be safe in the model."""
+    if name == UNPLACED:
+        return sum(role.maximum for role in model.problem.roles) - model.total(list(model.pods.values()))
+    if name == COST:
+        return _cost(model)
+    if name.startswith(TIGHTNESS):
+        return _tightness(model)
+    if name.startswith(SUBGROUP_DOMAINS):
+        return _subgroup_domains(model, model.problem.levels.index(name.removeprefix(SUBGROUP_DOMAINS)))
+    return _domains(model, model.problem.levels.index(name.removeprefix(DOMAINS)))
+
+
+def _cost(model: CountingModel) -> cp_model.LinearExpr:
+    costs = [model.groups[index].cost[role] for role, index in model.pods]
+    if any(abs(cost) > OBJECTIVE_COEFFICIENT_MAX for cost in costs):
+        raise TooLarge
+    return model.total(list(model.pods.values()), costs)
+
+
+def _domains(model: CountingModel, level: int) -> cp_model.LinearExpr:
+    """Domains spanned: those where the gang runs, those opened, and the one of a required level."""
+    anchored = len(anchored_domains(model.problem, level))
+    if level in model.opened:
+        return anchored + model.total(list(model.opened[level].values()))
+    return model.cp.new_constant(anchored or 1) + 0
+
+
+def _subgroup_domains(model: CountingModel, level: int) -> cp_model.LinearExpr:
+    """Domains spanned by each subgroup that wishes for few: those where it runs, and those it opens."""
+    deep = [(one, opened[level]) for one, opened in model.opened_by_subgroup if level in opened]
+    variables = [each for _, opened in deep for each in opened.values()]
+    return sum(len(one.anchored_domains(level)) for one, _ in deep) + model.total(variables)
+
+
+def _tightness(model: CountingModel) -> cp_model.LinearExpr:
+    """The room of the domains opened on the deepest level; a required one is that of the whole model."""
+    capacity = model.rows.domain_capacity
+    if capacity is None:
+        raise AssertionError("room is a term only where nodes have room")
+    level = model.rows.rules.gang_depth - 1
+    if level in model.opened:
+        opened = model.opened[level]
+        return model.total(list(opened.values()), capacity[list(opened)].tolist())
+    used = {group.domains[level] for group in model.groups}
+    closed = [int(capacity[domain]) for domain in used if not model.rows.tree.open[level][domain]]
+    return model.cp.new_constant(sum(closed)) + 0
+
+
+def hint(model: CountingModel, found: Placement) -> None:
+    """Gives every variable its value in this placement, in place of earlier hints."""
+    lines = {node: line for line, node in enumerate(found.nodes.tolist())}
+    model.cp.clear_hints()  # type: ignore[no-untyped-call]
+    used_domains: set[tuple[int, int, int]] = set()
+    everyone = tuple(range(len(model.problem.roles)))
+    openers = [(everyone, model.opened), *((one.roles, opened) for one, opened in model.opened_by_subgroup)]
+    for index, group in enumerate(model.groups):
+        here = found.counts[[lines[node] for node in group.nodes if node in lines]]
+        for role, count in enumerate(here.sum(axis=0).tolist()):
+            if (role, index) in model.pods:
+                model.cp.add_hint(model.pods[role, index], count)
+        if len(group.patterns) > 1:
+            for pattern, count in enumerate(_patterns_used(group, here)):
+                model.cp.add_hint(model.used[index, pattern], count)
+        for number, (roles, per_level) in enumerate(openers):
+            if here[:, list(roles)].any():
+                used_domains.update((number, level, group.domains[level]) for level in per_level)
+    for number, (_, per_level) in enumerate(openers):
+        for level, opened in per_level.items():
+            for domain, variable in opened.items():
+                model.cp.add_hint(variable, (number, level, domain) in used_domains)
+
+
+def solution(model: CountingModel, solver: cp_model.CpSolver) -> Placement:
+    """The placement that the solver found."""
+    groups = range(len(model.groups))
+    roles = range(len(model.problem.roles))
+    pods = [
+        [solver.value(model.pods[role, index]) if (role, index) in model.pods else 0 for role in roles]
+        for index in groups
+    ]
+    used = [
+        [
+            solver.value(model.used[index, pattern])
+            for pattern in range(len(model.groups[index].patterns))
+            if (index, pattern) in model.used
+        ]
+        for index in groups
+    ]
+    return split(model.groups, pods, used)
+
+
+def _patterns_used(group: NodeGroup, here: Counts) -> list[int]:
+    """Per pattern, how many nodes use it when each busy node takes the first that holds its pods."""
+    times = [0] * len(group.patterns)
+    for counts in here[here.any(axis=1)].tolist():
+        times[next(index for index, pattern in enumerate(group.patterns) if _within(counts, pattern))] += 1
+    return times
+
+
+def _within(counts: list[int], pattern: Pattern) -> bool:
+    return all(count <= most for count, most in zip(counts, pattern, strict=True))

@@ -7,51 +7,52 @@ ten nodes of 8 GPUs hold ten pods of 5 GPUs, not sixteen.
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct, structs
 
 from phalanx.limits import PATTERN_CELLS_MAX, PATTERNS_MAX
-from phalanx.solver.arrays import BoolArray, IntArray, requests_of
-from phalanx.solver.nodetable import NodeTable
+from phalanx.solver.arrays import BoolArray, IntArray, NodeTable, Placement, requests_of
+from phalanx.solver.single.best_fit import fill
 
 Pattern = tuple[int, ...]
 
 
-class Group(Struct, frozen=True, eq=False):
+class NodeGroup(Struct, frozen=True, eq=False):
     """Interchangeable nodes (positions in the table). `domains` are theirs per level that matters, `spots`
     the values of the problem's keys.
 
-    `room` is how many pods of each role one node holds alone, at most the role's maximum. Without patterns
+    `fits` is how many pods of each role one node holds alone, at most the role's maximum. Without patterns
     the group is a single node, and `free` is what counts; with patterns it is that of the first node.
     """
 
     domains: tuple[int, ...]
     cost: tuple[int, ...]
     budgets: tuple[int, ...]
-    room: tuple[int, ...]
+    fits: tuple[int, ...]
     free: tuple[int, ...]
     patterns: tuple[Pattern, ...]
     nodes: tuple[int, ...] = ()
     label_values: tuple[str, ...] = ()
 
 
-def groups_of(table: NodeTable, nodes: IntArray) -> list[Group]:
+def groups_of(table: NodeTable, nodes: IntArray) -> list[NodeGroup]:
     """The groups of these nodes, in order of their first node."""
     rows = table.rows
     row, line = np.unique(table.row[nodes], return_inverse=True)
     most = [role.maximum for role in rows.problem.roles]
-    room = np.minimum(rows.fits[row], most)
-    patterns = _patterns_of(table, row, room.max(axis=0, initial=0).tolist())
+    fits = np.minimum(rows.fits[row], most)
+    patterns = _patterns_of(table, row, fits.max(axis=0, initial=0).tolist())
     members: dict[tuple[object, ...], list[int]] = {}
-    groups: dict[tuple[object, ...], Group] = {}
+    groups: dict[tuple[object, ...], NodeGroup] = {}
     for position, index in zip(nodes.tolist(), line.ravel().tolist(), strict=True):
         number = int(row[index])
-        group = Group(
+        group = NodeGroup(
             domains=tuple(int(domain[number]) for domain in rows.domain),
             cost=tuple(rows.cost[number].tolist()),
             budgets=rows.budgets[number],
-            room=tuple(room[index].tolist()),
+            fits=tuple(fits[index].tolist()),
             free=tuple(rows.free[number].tolist()),
             patterns=patterns[index] if patterns else (),
             label_values=rows.label_values[number],
@@ -67,43 +68,90 @@ def _patterns_of(table: NodeTable, row: IntArray, most: list[int]) -> list[tuple
     requests = requests_of(table.rows.problem)
     last = most.index(max(most))
     others = [range(count + 1) if role != last else range(1) for role, count in enumerate(most)]
-    useful = np.minimum(table.rows.free[row], np.array(most) @ requests)
-    kinds, kind = np.unique(np.hstack([useful, table.rows.fits[row] > 0]), axis=0, return_inverse=True)
+    usable = np.minimum(table.rows.free[row], np.array(most) @ requests)
+    kinds, kind = np.unique(np.hstack([usable, table.rows.fits[row] > 0]), axis=0, return_inverse=True)
     if math.prod(map(len, others)) * kinds.size > PATTERN_CELLS_MAX:
         return None
-    combos = np.array(list(itertools.product(*others)), dtype=np.int64)
+    combinations = np.array(list(itertools.product(*others)), dtype=np.int64)
     split = len(table.rows.problem.resources)
-    stairs = _stairs(kinds[:, :split], kinds[:, split:] > 0, combos, requests, last, most[last])
-    maximal = _maximal(stairs, combos, others)
+    staircases = _staircases(kinds[:, :split], kinds[:, split:] > 0, combinations, requests, last, most[last])
+    maximal = _maximal(staircases, combinations, others)
     if int(maximal.sum(axis=1).max(initial=0)) > PATTERNS_MAX:
         return None
-    listed = [_listed(combos[keep], stair[keep], last) for keep, stair in zip(maximal, stairs, strict=True)]
+    listed = [
+        _listed(combinations[keep], staircase[keep], last)
+        for keep, staircase in zip(maximal, staircases, strict=True)
+    ]
     return [listed[index] for index in kind.ravel().tolist()]
 
 
-def _stairs(
-    free: IntArray, may: BoolArray, combos: IntArray, requests: IntArray, last: int, most: int
+def _staircases(
+    free: IntArray, may: BoolArray, combinations: IntArray, requests: IntArray, last: int, most: int
 ) -> IntArray:
     """Per kind of node and combination of the other roles, how many pods of the last one fit; else -1."""
-    left = free[:, None, :] - combos @ requests
+    left = free[:, None, :] - combinations @ requests
     asked = requests[last] > 0
-    room = (left[:, :, asked] // requests[last][asked]).min(axis=2, initial=most)
-    room = np.where(may[:, None, last], np.maximum(room, 0), 0)
-    allowed = (left >= 0).all(axis=2) & ~(combos[None, :, :] * ~may[:, None, :]).any(axis=2)
-    return np.where(allowed, room, -1)
+    fits = (left[:, :, asked] // requests[last][asked]).min(axis=2, initial=most)
+    fits = np.where(may[:, None, last], np.maximum(fits, 0), 0)
+    allowed = (left >= 0).all(axis=2) & ~(combinations[None, :, :] * ~may[:, None, :]).any(axis=2)
+    return np.where(allowed, fits, -1)
 
 
-def _maximal(stairs: IntArray, combos: IntArray, others: list[range]) -> BoolArray:
+def _maximal(staircases: IntArray, combinations: IntArray, others: list[range]) -> BoolArray:
     """Which patterns no other one contains: one more pod of any other role leaves fewer of the last one."""
     strides = [math.prod(map(len, others[role + 1 :])) for role in range(len(others))]
-    keep = stairs >= 0
+    keep = staircases >= 0
     for role, stride in enumerate(strides):
-        inside = np.flatnonzero(combos[:, role] + 1 < len(others[role]))
-        keep[:, inside] &= stairs[:, inside + stride] < stairs[:, inside]
+        inside = np.flatnonzero(combinations[:, role] + 1 < len(others[role]))
+        keep[:, inside] &= staircases[:, inside + stride] < staircases[:, inside]
     return keep
 
 
-def _listed(combos: IntArray, stair: IntArray, last: int) -> tuple[Pattern, ...]:
-    full = combos.copy()
-    full[:, last] = stair
+def _listed(combinations: IntArray, staircase: IntArray, last: int) -> tuple[Pattern, ...]:
+    full = combinations.copy()
+    full[:, last] = staircase
     return tuple(tuple(pattern) for pattern in full.tolist())
+
+
+def split(
+    groups: Sequence[NodeGroup], pods: Sequence[Sequence[int]], used: Sequence[Sequence[int]]
+) -> Placement:
+    """Pods per node from `pods[group][role]` and `used[group][pattern]`, the nodes that use each pattern."""
+    nodes: list[int] = []
+    counts: list[list[int]] = []
+    for group, wanted, times in zip(groups, pods, used, strict=True):
+        missing = list(wanted)
+        for node, pattern in zip(group.nodes, _patterns(group, missing, times), strict=False):
+            taken = [min(want, most) for want, most in zip(missing, pattern, strict=True)]
+            missing = [want - take for want, take in zip(missing, taken, strict=True)]
+            nodes.append(node)
+            counts.append(taken)
+    order = np.argsort(nodes, kind="stable")
+    table = np.array(counts, dtype=np.int64).reshape(len(nodes), len(pods[0]))
+    return Placement(nodes=np.array(nodes, dtype=np.int64)[order], counts=table[order])
+
+
+def _patterns(group: NodeGroup, wanted: Sequence[int], times: Sequence[int]) -> list[Pattern]:
+    """The pattern of each node of the group in turn."""
+    if not group.patterns:
+        return [tuple(wanted)]
+    if len(group.patterns) == 1:
+        return list(group.patterns) * len(group.nodes)
+    return [pattern for pattern, count in zip(group.patterns, times, strict=True) for _ in range(count)]
+
+
+def tightened(table: NodeTable, found: Placement) -> Placement:
+    """The same number of pods per domain, price and budget, on the fullest nodes that hold them."""
+    rows = table.rows
+    kinds: dict[tuple[object, ...], list[int]] = {}
+    for line, row in enumerate(table.row[found.nodes].tolist()):
+        domains = tuple(int(domain[row]) for domain in rows.domain)
+        kind = (domains, tuple(rows.cost[row].tolist()), rows.budgets[row], rows.label_values[row])
+        kinds.setdefault(kind, []).append(line)
+    counts = found.counts.copy()
+    for lines in kinds.values():
+        wanted = found.counts[lines].sum(axis=0).tolist()
+        packed = fill(table, found.nodes[lines], wanted)
+        if packed.sum(axis=0).tolist() == wanted:
+            counts[lines] = packed
+    return Placement(nodes=found.nodes, counts=counts)

@@ -2,7 +2,7 @@
 
 from phalanx.limits import MOVE_ASSIGNMENTS_MAX, MOVE_DETERMINISTIC_LIMIT, SOLVE_EFFORT_MIN
 from phalanx.solver.defragmentation.greedy import greedy
-from phalanx.solver.defragmentation.problem import MoveProblem, MoveResult, wrong
+from phalanx.solver.defragmentation.problem import MoveProblem, MoveResult, check
 
 
 def plan_moves(problem: MoveProblem, *, effort: float = MOVE_DETERMINISTIC_LIMIT) -> MoveResult:
@@ -20,7 +20,7 @@ def plan_moves(problem: MoveProblem, *, effort: float = MOVE_DETERMINISTIC_LIMIT
     else:
         planned = MoveResult(found)
     plan = planned.plan
-    if plan is not None and any(wrong(problem, plan)):
+    if plan is not None and any(check(problem, plan)):
         return MoveResult(None, spent=planned.spent)
     return MoveResult(
         plan,

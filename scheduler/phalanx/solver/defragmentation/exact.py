@@ -7,19 +7,19 @@ from msgspec import Struct
 from ortools.sat.python import cp_model
 
 from phalanx.limits import VICTIM_AMOUNTS_MAX
-from phalanx.solver.counting.exact import ROUNDING, confirmed_empty, one_worker
+from phalanx.solver.cp_sat import ROUNDING, confirmed_empty, one_worker
 from phalanx.solver.defragmentation.problem import (
     MovePlan,
     MoveProblem,
     MoveResult,
     Placements,
     PodSet,
-    grouped,
-    price,
+    move_cost,
+    nodes_by_domain,
 )
 
 Count = cp_model.IntVar
-Seating = list[dict[int, Count]]
+PodCounts = list[dict[int, Count]]
 """Per part, how many of its pods go to each place."""
 
 
@@ -74,7 +74,7 @@ class _Search:
 class _Whole(Struct, frozen=True):
     """The demand or a unit in the model: its counts per part and place, and a boolean per domain."""
 
-    counts: Seating
+    counts: PodCounts
     domains: Mapping[int, Count]
 
 
@@ -91,61 +91,63 @@ class _Model:
         units = problem.units
         self.pods = cp_model.LinearExpr.weighted_sum(self._moved, [unit.pods for unit in units])
         self.cost = cp_model.LinearExpr.weighted_sum(self._moved, [unit.cost for unit in units])
-        self._demand = self._whole(problem.demand, problem.domains, None)
+        self._demand = self._add_whole(problem.demand, problem.domains, None)
         self._units = [
-            self._whole(unit.parts, unit.domains, moved)
+            self._add_whole(unit.pod_sets, unit.domains, moved)
             for unit, moved in zip(units, self._moved, strict=True)
         ]
         self.cp.add(cp_model.LinearExpr.sum(self._moved) <= problem.moves_max)
         self.cp.add(cp_model.LinearExpr.sum(self._moved) >= 1)
-        self._keeps_within_the_room()
+        self._keep_capacity()
 
-    def _whole(
-        self, parts: Sequence[PodSet], domains: Mapping[int, int] | None, moved: Count | None
+    def _add_whole(
+        self, pod_sets: Sequence[PodSet], domains: Mapping[int, int] | None, moved: Count | None
     ) -> _Whole:
         """Seated whole, in one domain, if it is moved; the demand always."""
-        within = grouped(parts, domains)
+        within = nodes_by_domain(pod_sets, domains)
         chosen = {domain: self.cp.new_bool_var("") for domain in within}
         self.cp.add(cp_model.LinearExpr.sum(list(chosen.values())) == (1 if moved is None else moved))
-        counts: Seating = []
-        for part in parts:
+        counts: PodCounts = []
+        for pod_set in pod_sets:
             here: dict[int, Count] = {}
-            for domain, places in within.items():
-                takes = {place: min(part.takes.get(place, 0), part.count) for place in places}
-                own = {place: self.cp.new_int_var(0, most, "") for place, most in takes.items() if most}
-                self.cp.add(cp_model.LinearExpr.sum(list(own.values())) == part.count * chosen[domain])
+            for domain, nodes in within.items():
+                takes = {node: min(pod_set.takes.get(node, 0), pod_set.count) for node in nodes}
+                own = {node: self.cp.new_int_var(0, most, "") for node, most in takes.items() if most}
+                self.cp.add(cp_model.LinearExpr.sum(list(own.values())) == pod_set.count * chosen[domain])
                 here.update(own)
             counts.append(here)
         return _Whole(counts, chosen)
 
-    def _keeps_within_the_room(self) -> None:
-        asks = self._asks()
-        gives: dict[int, list[tuple[Count, Sequence[int]]]] = {}
+    def _keep_capacity(self) -> None:
+        users = self._users()
+        frees: dict[int, list[tuple[Count, Sequence[int]]]] = {}
         for unit, moved in zip(self._problem.units, self._moved, strict=True):
-            for place, vector in unit.gives:
-                gives.setdefault(place, []).append((moved, vector))
-        for place, wanted in asks.items():
-            free = self._problem.free[place]
+            for node, vector in unit.frees:
+                frees.setdefault(node, []).append((moved, vector))
+        for node, wanted in users.items():
+            free = self._problem.free[node]
             is_used = self._is_used(wanted) if min(free) < 0 else None
             for resource, have in enumerate(free):
-                back = [(moved, -vector[resource]) for moved, vector in gives.get(place, ())]
-                terms = [(count, part.request[resource]) for count, part in wanted] + back
+                freed = [(moved, -vector[resource]) for moved, vector in frees.get(node, ())]
+                terms = [(count, pod_set.request[resource]) for count, pod_set in wanted] + freed
                 terms = [(each, amount) for each, amount in terms if amount]
                 variables, amounts = [each for each, _ in terms], [amount for _, amount in terms]
                 rule = self.cp.add(cp_model.LinearExpr.weighted_sum(variables, amounts) <= have)
                 if is_used is not None:
                     rule.only_enforce_if(is_used)
 
-    def _asks(self) -> dict[int, list[tuple[Count, PodSet]]]:
+    def _users(self) -> dict[int, list[tuple[Count, PodSet]]]:
         """Per place, who may be seated there."""
         wholes = [(self._problem.demand, self._demand)]
-        wholes += [(unit.parts, whole) for unit, whole in zip(self._problem.units, self._units, strict=True)]
-        asks: dict[int, list[tuple[Count, PodSet]]] = {}
-        for parts, whole in wholes:
-            for part, counts in zip(parts, whole.counts, strict=True):
-                for place, count in counts.items():
-                    asks.setdefault(place, []).append((count, part))
-        return asks
+        wholes += [
+            (unit.pod_sets, whole) for unit, whole in zip(self._problem.units, self._units, strict=True)
+        ]
+        users: dict[int, list[tuple[Count, PodSet]]] = {}
+        for pod_sets, whole in wholes:
+            for pod_set, counts in zip(pod_sets, whole.counts, strict=True):
+                for node, count in counts.items():
+                    users.setdefault(node, []).append((count, pod_set))
+        return users
 
     def _is_used(self, wanted: Sequence[tuple[Count, PodSet]]) -> Count:
         """Whether anything is seated on a place where less than nothing is free."""
@@ -157,41 +159,41 @@ class _Model:
     def hint(self, plan: MovePlan) -> None:
         """Where to begin."""
         self.cp.clear_hints()  # type: ignore[no-untyped-call]
-        seats = dict(zip(plan.units, plan.moved, strict=True))
+        placements = dict(zip(plan.units, plan.moved, strict=True))
         for index, moved in enumerate(self._moved):
-            self.cp.add_hint(moved, index in seats)
-        wholes = [(self._demand, plan.seats)]
-        wholes += [(self._units[unit], where) for unit, where in seats.items()]
+            self.cp.add_hint(moved, index in placements)
+        wholes = [(self._demand, plan.placements)]
+        wholes += [(self._units[unit], where) for unit, where in placements.items()]
         for whole, where in wholes:
-            for counts, places in zip(whole.counts, where, strict=True):
-                seated = dict(places)
-                for place, count in counts.items():
-                    self.cp.add_hint(count, seated.get(place, 0))
+            for counts, nodes in zip(whole.counts, where, strict=True):
+                placed = dict(nodes)
+                for node, count in counts.items():
+                    self.cp.add_hint(count, placed.get(node, 0))
 
     def plan(self, solver: cp_model.CpSolver) -> MovePlan:
         """What the solver found."""
         units = tuple(index for index, moved in enumerate(self._moved) if solver.boolean_value(moved))
-        pods, cost = price(self._problem, units)
+        pods, cost = move_cost(self._problem, units)
         return MovePlan(
             units=units,
-            seats=_seats(self._demand, solver),
-            moved=tuple(_seats(self._units[unit], solver) for unit in units),
+            placements=_placements(self._demand, solver),
+            moved=tuple(_placements(self._units[unit], solver) for unit in units),
             pods=pods,
             cost=cost,
         )
 
 
-def _seats(whole: _Whole, solver: cp_model.CpSolver) -> Placements:
+def _placements(whole: _Whole, solver: cp_model.CpSolver) -> Placements:
     return tuple(
-        tuple((place, solver.value(count)) for place, count in sorted(counts.items()) if solver.value(count))
+        tuple((node, solver.value(count)) for node, count in sorted(counts.items()) if solver.value(count))
         for counts in whole.counts
     )
 
 
 def _largest_sum(problem: MoveProblem) -> int:
     """No constraint can reach more."""
-    parts = [*problem.demand, *(part for unit in problem.units for part in unit.parts)]
-    asked = sum(amount * part.count for part in parts for amount in part.request)
-    given = sum(amount for unit in problem.units for _, vector in unit.gives for amount in vector)
+    pod_sets = [*problem.demand, *(pod_set for unit in problem.units for pod_set in unit.pod_sets)]
+    demanded = sum(amount * pod_set.count for pod_set in pod_sets for amount in pod_set.request)
+    freed = sum(amount for unit in problem.units for _, vector in unit.frees for amount in vector)
     cost = sum(unit.cost for unit in problem.units)
-    return max(asked + given, cost)
+    return max(demanded + freed, cost)

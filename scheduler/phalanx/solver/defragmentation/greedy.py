@@ -5,15 +5,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from phalanx.limits import MOVE_DOMAINS_MAX
-from phalanx.solver.defragmentation.problem import MovePlan, MoveProblem, Placements, PodSet, grouped, price
+from phalanx.solver.defragmentation.problem import (
+    MovePlan,
+    MoveProblem,
+    Placements,
+    PodSet,
+    move_cost,
+    nodes_by_domain,
+)
 
 
 def greedy(problem: MoveProblem) -> MovePlan | None:
     """The best of what the rules find in any domain of the demand."""
     best: MovePlan | None = None
-    for places in _nearest(problem):
-        for order in _orders(problem, places):
-            plan = _cleared(problem, places, order)
+    for nodes in _nearest(problem):
+        for order in _orders(problem, nodes):
+            plan = _cleared(problem, nodes, order)
             if plan is not None and (best is None or _key(plan) < _key(best)):
                 best = plan
     return best
@@ -22,63 +29,65 @@ def greedy(problem: MoveProblem) -> MovePlan | None:
 def _nearest(problem: MoveProblem) -> list[list[int]]:
     """Some of the domains of the demand, those first that lack least."""
     resources = range(len(problem.demand[0].request))
-    needs = [sum(part.request[index] * part.count for part in problem.demand) for index in resources]
+    needs = [sum(pod_set.request[index] * pod_set.count for pod_set in problem.demand) for index in resources]
 
-    def least_part(places: Sequence[int]) -> int:
+    def least_part(nodes: Sequence[int]) -> int:
         """How much is free there of what it needs, in thousandths: of the scarcest resource."""
-        totals = [sum(max(0, problem.free[place][index]) for place in places) for index in resources]
+        totals = [sum(max(0, problem.free[node][index]) for node in nodes) for index in resources]
         return min((1000 * have // need for have, need in zip(totals, needs, strict=True) if need), default=0)
 
-    domains = grouped(problem.demand, problem.domains).values()
-    return sorted(domains, key=lambda places: -least_part(places))[:MOVE_DOMAINS_MAX]
+    domains = nodes_by_domain(problem.demand, problem.domains).values()
+    return sorted(domains, key=lambda nodes: -least_part(nodes))[:MOVE_DOMAINS_MAX]
 
 
-def _orders(problem: MoveProblem, places: Sequence[int]) -> Iterator[list[int]]:
+def _orders(problem: MoveProblem, nodes: Sequence[int]) -> Iterator[list[int]]:
     """The units there: the smallest first, those that give most room per pod, and place by place."""
-    inside = frozenset(places)
-    asked = [max(1, sum(amounts)) for amounts in zip(*(part.request for part in problem.demand), strict=True)]
-    given = {
+    inside = frozenset(nodes)
+    demanded = [
+        max(1, sum(amounts)) for amounts in zip(*(pod_set.request for pod_set in problem.demand), strict=True)
+    ]
+    freed = {
         index: sum(
             1000 * amount // most
-            for place, vector in unit.gives
-            if place in inside
-            for amount, most in zip(vector, asked, strict=True)
+            for node, vector in unit.frees
+            if node in inside
+            for amount, most in zip(vector, demanded, strict=True)
         )
         for index, unit in enumerate(problem.units)
-        if any(place in inside for place, _ in unit.gives)
+        if any(node in inside for node, _ in unit.frees)
     }
     units = problem.units
-    yield sorted(given, key=lambda index: (units[index].pods, units[index].cost, index))
-    yield sorted(given, key=lambda index: (-given[index] // units[index].pods, units[index].cost, index))
-    yield _place_by_place(problem, places)
+    yield sorted(freed, key=lambda index: (units[index].pods, units[index].cost, index))
+    yield sorted(freed, key=lambda index: (-freed[index] // units[index].pods, units[index].cost, index))
+    yield _place_by_place(problem, nodes)
 
 
-def _place_by_place(problem: MoveProblem, places: Sequence[int]) -> list[int]:
+def _place_by_place(problem: MoveProblem, nodes: Sequence[int]) -> list[int]:
     """Who must go so that one more of the largest pods fits on a place; first where they are fewest."""
-    part = max(problem.demand, key=lambda part: sum(part.request))
-    there: dict[int, list[int]] = {place: [] for place in places if place in part.takes}
+    pod_set = max(problem.demand, key=lambda pod_set: sum(pod_set.request))
+    there: dict[int, list[int]] = {node: [] for node in nodes if node in pod_set.takes}
     for index, unit in enumerate(problem.units):
-        for place, _ in unit.gives:
-            if place in there:
-                there[place].append(index)
+        for node, _ in unit.frees:
+            if node in there:
+                there[node].append(index)
     found: list[tuple[int, int, int, list[int]]] = []
-    for place, units in there.items():
-        chosen = _enough(problem, part, place, units)
+    for node, units in there.items():
+        chosen = _minimal_evictions(problem, pod_set, node, units)
         if chosen:
-            found.append((*price(problem, chosen), place, chosen))
+            found.append((*move_cost(problem, chosen), node, chosen))
     return list(dict.fromkeys(unit for *_, chosen in sorted(found) for unit in chosen))
 
 
-def _enough(problem: MoveProblem, part: PodSet, place: int, units: Sequence[int]) -> list[int]:
+def _minimal_evictions(problem: MoveProblem, pod_set: PodSet, node: int, units: Sequence[int]) -> list[int]:
     """Units whose end lets one more pod fit there, none where nobody's end is enough; no needless ones."""
-    gives = {unit: dict(problem.units[unit].gives)[place] for unit in units}
+    frees = {unit: dict(problem.units[unit].frees)[node] for unit in units}
 
     def fits(chosen: Sequence[int], more: int) -> bool:
-        given = [sum(amounts) for amounts in zip(*(gives[unit] for unit in chosen), strict=True)]
-        free = [have + back for have, back in zip(problem.free[place], given, strict=True)]
-        return _fitting(replace(part, takes={place: more}), place, free) >= more
+        freed = [sum(amounts) for amounts in zip(*(frees[unit] for unit in chosen), strict=True)]
+        free = [have + freed for have, freed in zip(problem.free[node], freed, strict=True)]
+        return _pods_that_fit(replace(pod_set, takes={node: more}), node, free) >= more
 
-    already = max(0, _fitting(part, place, problem.free[place]))
+    already = max(0, _pods_that_fit(pod_set, node, problem.free[node]))
     chosen: list[int] = []
     for unit in sorted(
         units, key=lambda index: (problem.units[index].pods, problem.units[index].cost, index)
@@ -94,7 +103,7 @@ def _enough(problem: MoveProblem, part: PodSet, place: int, units: Sequence[int]
     return chosen
 
 
-def _cleared(problem: MoveProblem, places: Sequence[int], order: Sequence[int]) -> MovePlan | None:
+def _cleared(problem: MoveProblem, nodes: Sequence[int], order: Sequence[int]) -> MovePlan | None:
     """As many units in this order as it takes, then without those that turn out to be needless."""
     chosen: list[int] = []
     plan: MovePlan | None = None
@@ -102,93 +111,93 @@ def _cleared(problem: MoveProblem, places: Sequence[int], order: Sequence[int]) 
         if plan is not None or len(chosen) == problem.moves_max:
             break
         chosen.append(unit)
-        plan = _seated(problem, places, chosen)
+        plan = _placed(problem, nodes, chosen)
     if plan is None:
         return None
     for unit in sorted(plan.units, key=lambda index: -problem.units[index].pods):
         fewer = [other for other in plan.units if other != unit]
-        plan = (_seated(problem, places, fewer) if fewer else None) or plan
+        plan = (_placed(problem, nodes, fewer) if fewer else None) or plan
     return plan
 
 
-def _seated(problem: MoveProblem, places: Sequence[int], chosen: Iterable[int]) -> MovePlan | None:
+def _placed(problem: MoveProblem, nodes: Sequence[int], chosen: Iterable[int]) -> MovePlan | None:
     """Where all go by first fit: the moved ones outside the domain if they can, the demand inside."""
     units = tuple(sorted(chosen))
-    room = _Room(problem, units)
-    if room.find(problem.demand, places) is None:
+    capacity = _FreeCapacity(problem, units)
+    if capacity.find(problem.demand, nodes) is None:
         return None
     moved: dict[int, Placements] = {}
     for unit in sorted(units, key=lambda index: (-problem.units[index].pods, index)):
-        seats = room.seat_unit(unit, frozenset(places))
-        if seats is None:
+        placements = capacity.place_unit(unit, frozenset(nodes))
+        if placements is None:
             return None
-        moved[unit] = seats
-    seats = room.find(problem.demand, places)
-    if seats is None:
+        moved[unit] = placements
+    placements = capacity.find(problem.demand, nodes)
+    if placements is None:
         return None
-    pods, cost = price(problem, units)
-    return MovePlan(units, seats, tuple(moved[unit] for unit in units), pods, cost)
+    pods, cost = move_cost(problem, units)
+    return MovePlan(units, placements, tuple(moved[unit] for unit in units), pods, cost)
 
 
-class _Room:
+class _FreeCapacity:
     """What is free once these units have ended, less what was seated since."""
 
     def __init__(self, problem: MoveProblem, ended: Iterable[int]) -> None:
         self._problem = problem
         self._free = [list(each) for each in problem.free]
         for unit in ended:
-            for place, vector in problem.units[unit].gives:
+            for node, vector in problem.units[unit].frees:
                 for resource, amount in enumerate(vector):
-                    self._free[place][resource] += amount
+                    self._free[node][resource] += amount
 
-    def seat_unit(self, unit: int, last: frozenset[int]) -> Placements | None:
+    def place_unit(self, unit: int, last: frozenset[int]) -> Placements | None:
         """Seat a unit that was moved, on the places `last` only where it must; the fullest places first."""
         whole = self._problem.units[unit]
         found: list[tuple[int, Placements]] = []
-        for places in grouped(whole.parts, whole.domains).values():
-            order = sorted(places, key=lambda place: (place in last, sum(self._free[place]), place))
-            seats = self.find(whole.parts, order)
-            if seats is not None:
-                found.append((sum(place in last for part in seats for place, _ in part), seats))
+        for nodes in nodes_by_domain(whole.pod_sets, whole.domains).values():
+            order = sorted(nodes, key=lambda node: (node in last, sum(self._free[node]), node))
+            placements = self.find(whole.pod_sets, order)
+            if placements is not None:
+                found.append((sum(node in last for pod_set in placements for node, _ in pod_set), placements))
         if not found:
             return None
-        seats = min(found, key=lambda each: each[0])[1]
-        for part, where in zip(whole.parts, seats, strict=True):
-            for place, count in where:
-                self._take(part, place, count)
-        return seats
+        placements = min(found, key=lambda each: each[0])[1]
+        for pod_set, where in zip(whole.pod_sets, placements, strict=True):
+            for node, count in where:
+                self._take(pod_set, node, count)
+        return placements
 
-    def find(self, parts: Sequence[PodSet], places: Sequence[int]) -> Placements | None:
+    def find(self, pod_sets: Sequence[PodSet], nodes: Sequence[int]) -> Placements | None:
         """Seats on these places, by first fit, the largest pods first; None where that finds none."""
         left: dict[int, list[int]] = {}
-        seats: dict[int, list[tuple[int, int]]] = {index: [] for index in range(len(parts))}
-        for index in sorted(seats, key=lambda index: (-sum(parts[index].request), index)):
-            part, missing = parts[index], parts[index].count
-            for place in places:
+        placements: dict[int, list[tuple[int, int]]] = {index: [] for index in range(len(pod_sets))}
+        for index in sorted(placements, key=lambda index: (-sum(pod_sets[index].request), index)):
+            pod_set, missing = pod_sets[index], pod_sets[index].count
+            for node in nodes:
                 if not missing:
                     break
-                count = min(missing, _fitting(part, place, left.get(place, self._free[place])))
+                count = min(missing, _pods_that_fit(pod_set, node, left.get(node, self._free[node])))
                 if count:
-                    seats[index].append((place, count))
+                    placements[index].append((node, count))
                     missing -= count
-                    room = left.setdefault(place, list(self._free[place]))
-                    for resource, amount in enumerate(part.request):
-                        room[resource] -= amount * count
+                    capacity = left.setdefault(node, list(self._free[node]))
+                    for resource, amount in enumerate(pod_set.request):
+                        capacity[resource] -= amount * count
             if missing:
                 return None
-        return tuple(tuple(sorted(seats[index])) for index in range(len(parts)))
+        return tuple(tuple(sorted(placements[index])) for index in range(len(pod_sets)))
 
-    def _take(self, part: PodSet, place: int, count: int) -> None:
-        for resource, amount in enumerate(part.request):
-            self._free[place][resource] -= amount * count
+    def _take(self, pod_set: PodSet, node: int, count: int) -> None:
+        for resource, amount in enumerate(pod_set.request):
+            self._free[node][resource] -= amount * count
 
 
-def _fitting(part: PodSet, place: int, free: Sequence[int]) -> int:
+def _pods_that_fit(pod_set: PodSet, node: int, free: Sequence[int]) -> int:
     """How many pods fit; none where less than nothing is free of anything."""
     if min(free, default=0) < 0:
         return 0
-    fitting = (have // need for have, need in zip(free, part.request, strict=True) if need)
-    return min(part.takes.get(place, 0), min(fitting, default=part.count))
+    fitting = (have // need for have, need in zip(free, pod_set.request, strict=True) if need)
+    return min(pod_set.takes.get(node, 0), min(fitting, default=pod_set.count))
 
 
 def _key(plan: MovePlan) -> tuple[int, int, tuple[int, ...]]:

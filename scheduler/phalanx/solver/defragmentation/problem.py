@@ -23,14 +23,14 @@ class PodSet(Struct, frozen=True):
 class MoveUnit(Struct, frozen=True):
     """Pods that run and are moved together or not at all.
 
-    `gives`: what their end frees, by index of the place. `domains`: per place, by index, the domain in which
+    `frees`: what their end frees, by index of the place. `domains`: per place, by index, the domain in which
     it lies, where one domain must hold all of the pods; None where none must. A place without one takes none.
     """
 
     pods: int
     cost: int
-    gives: tuple[tuple[int, Vector], ...]
-    parts: tuple[PodSet, ...]
+    frees: tuple[tuple[int, Vector], ...]
+    pod_sets: tuple[PodSet, ...]
     domains: Mapping[int, int] | None = None
 
 
@@ -51,8 +51,8 @@ class MoveProblem(Struct, frozen=True, dict=True):
     @cached_property
     def size(self) -> int:
         """How many pairs there are of a part and a place that takes some of it."""
-        parts = [*self.demand, *(part for unit in self.units for part in unit.parts)]
-        return sum(len(part.takes) for part in parts)
+        pod_sets = [*self.demand, *(pod_set for unit in self.units for pod_set in unit.pod_sets)]
+        return sum(len(pod_set.takes) for pod_set in pod_sets)
 
 
 Placements = tuple[tuple[tuple[int, int], ...], ...]
@@ -63,7 +63,7 @@ class MovePlan(Struct, frozen=True):
     """The units that are moved, ascending, where the demand goes, and where each of those units goes."""
 
     units: tuple[int, ...]
-    seats: Placements
+    placements: Placements
     moved: tuple[Placements, ...]
     pods: int
     cost: int
@@ -82,57 +82,57 @@ class MoveResult(Struct, frozen=True):
     spent: float = 0.0
 
 
-def price(problem: MoveProblem, units: Sequence[int]) -> tuple[int, int]:
+def move_cost(problem: MoveProblem, units: Sequence[int]) -> tuple[int, int]:
     """How many pods that moves, and at what cost."""
     return sum(problem.units[unit].pods for unit in units), sum(problem.units[unit].cost for unit in units)
 
 
-def grouped(parts: Sequence[PodSet], domains: Mapping[int, int] | None) -> dict[int, list[int]]:
+def nodes_by_domain(pod_sets: Sequence[PodSet], domains: Mapping[int, int] | None) -> dict[int, list[int]]:
     """Per domain that may hold all parts, the places that take any of it; without domains all is one."""
     found: dict[int, list[int]] = {}
-    for place in sorted({place for part in parts for place in part.takes}):
+    for node in sorted({node for pod_set in pod_sets for node in pod_set.takes}):
         if domains is None:
-            found.setdefault(0, []).append(place)
-        elif place in domains:
-            found.setdefault(domains[place], []).append(place)
+            found.setdefault(0, []).append(node)
+        elif node in domains:
+            found.setdefault(domains[node], []).append(node)
     return {
-        domain: places
-        for domain, places in sorted(found.items())
-        if all(sum(part.takes.get(place, 0) for place in places) >= part.count for part in parts)
+        domain: nodes
+        for domain, nodes in sorted(found.items())
+        if all(sum(pod_set.takes.get(node, 0) for node in nodes) >= pod_set.count for pod_set in pod_sets)
     }
 
 
-def wrong(problem: MoveProblem, plan: MovePlan) -> Iterator[str]:
+def check(problem: MoveProblem, plan: MovePlan) -> Iterator[str]:
     """What is wrong with this plan, in words, looked at in plain Python from the problem alone."""
     if list(plan.units) != sorted(set(plan.units)) or not 1 <= len(plan.units) <= problem.moves_max:
         yield f"{plan.units} are moved"
-    if (plan.pods, plan.cost) != price(problem, plan.units):
+    if (plan.pods, plan.cost) != move_cost(problem, plan.units):
         yield "the price is another one"
     free = [list(each) for each in problem.free]
     for unit in plan.units:
-        for place, vector in problem.units[unit].gives:
-            free[place] = [have + more for have, more in zip(free[place], vector, strict=True)]
-    whole = [(problem.demand, problem.domains, plan.seats)]
+        for node, vector in problem.units[unit].frees:
+            free[node] = [have + more for have, more in zip(free[node], vector, strict=True)]
+    whole = [(problem.demand, problem.domains, plan.placements)]
     whole += [
-        (problem.units[unit].parts, problem.units[unit].domains, seats)
-        for unit, seats in zip(plan.units, plan.moved, strict=True)
+        (problem.units[unit].pod_sets, problem.units[unit].domains, placements)
+        for unit, placements in zip(plan.units, plan.moved, strict=True)
     ]
-    for parts, domains, seats in whole:
-        yield from _misplaced(parts, domains, seats)
-        for part, places in zip(parts, seats, strict=True):
-            for place, count in places:
-                taken = [amount * count for amount in part.request]
-                free[place] = [have - more for have, more in zip(free[place], taken, strict=True)]
-    used = {place for _, _, seats in whole for places in seats for place, _ in places}
-    yield from (f"place {place} lacks room" for place in sorted(used) if min(free[place], default=0) < 0)
+    for pod_sets, domains, placements in whole:
+        yield from _misplaced(pod_sets, domains, placements)
+        for pod_set, nodes in zip(pod_sets, placements, strict=True):
+            for node, count in nodes:
+                taken = [amount * count for amount in pod_set.request]
+                free[node] = [have - more for have, more in zip(free[node], taken, strict=True)]
+    used = {node for _, _, placements in whole for nodes in placements for node, _ in nodes}
+    yield from (f"place {node} lacks room" for node in sorted(used) if min(free[node], default=0) < 0)
 
 
 def _misplaced(
-    parts: Sequence[PodSet], domains: Mapping[int, int] | None, seats: Placements
+    pod_sets: Sequence[PodSet], domains: Mapping[int, int] | None, placements: Placements
 ) -> Iterator[str]:
-    for part, places in zip(parts, seats, strict=True):
-        if sum(count for _, count in places) != part.count:
-            yield f"{places} for {part.count} pods"
-        yield from (f"{n} pods on place {place}" for place, n in places if n > part.takes.get(place, 0))
-    if domains is not None and len({domains.get(place) for places in seats for place, _ in places}) > 1:
+    for pod_set, nodes in zip(pod_sets, placements, strict=True):
+        if sum(count for _, count in nodes) != pod_set.count:
+            yield f"{nodes} for {pod_set.count} pods"
+        yield from (f"{n} pods on place {node}" for node, n in nodes if n > pod_set.takes.get(node, 0))
+    if domains is not None and len({domains.get(node) for nodes in placements for node, _ in nodes}) > 1:
         yield "more than one domain"

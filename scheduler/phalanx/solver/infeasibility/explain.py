@@ -13,28 +13,27 @@ from msgspec import Struct, structs
 from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
 from phalanx.solver.answer_cache import ANSWERS
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem, is_possible
-from phalanx.solver.infeasibility.missing_capacity import homes, missing_room
+from phalanx.solver.infeasibility.missing_capacity import budget_use, missing_capacity, used_path
 from phalanx.solver.infeasibility.relaxations import (
     CAPACITY,
     ELIGIBILITY,
     Relaxation,
     RelaxationKind,
     apply_relaxation,
-    no_rule,
+    softened,
     with_rules,
     without_capacity,
     without_eligibility,
 )
 from phalanx.solver.problem import Answer, Assignment, Placed, PlacementProblem, SolveLimits
 from phalanx.solver.problem_rules import read_rules
-from phalanx.solver.usage import budget_use
 
 DEFAULT_LIMITS = SolveLimits()
 
-_KEPT_FOR_CHANGES: Final = 24
+_SOLVES_FOR_CHANGES: Final = 24
 """Questions of one explanation that are kept for changes, however many rules there are to blame."""
 
-_KEPT_FOR_ROOM: Final = 12
+_SOLVES_FOR_CAPACITY: Final = 12
 """Those of them that are kept for the amount of room that is missing."""
 
 
@@ -56,7 +55,7 @@ class Explanation(Struct, frozen=True):
     best_domain: tuple[str, ...] = ()
 
 
-class Most(Struct, frozen=True):
+class LargestFit(Struct, frozen=True):
     """The largest share of the minimums that fits, where it goes, and whether no larger one does."""
 
     minimums: tuple[int, ...]
@@ -68,24 +67,24 @@ def explain(
     problem: PlacementProblem, *, empty: PlacementProblem | None = None, limits: SolveLimits = DEFAULT_LIMITS
 ) -> Explanation:
     """The facts. `empty`, the same problem with all that nodes can allocate free, tells where room may be."""
-    asker = FeasibilityOracle(limits)
+    oracle = FeasibilityOracle(limits)
     core = feasibility_problem(problem)
     vacant = feasibility_problem(empty) if empty is not None else None
-    most = most_that_fits(core, asker)
-    conflict, irreducible = _conflict(core, asker)
+    most = largest_fit(core, oracle)
+    conflict, irreducible = _conflict(core, oracle)
     return Explanation(
         most=most.minimums,
         most_proven=most.proven,
         conflict=conflict,
         irreducible=irreducible,
-        relaxations=tuple(_relaxations(core, vacant, most, asker)),
+        relaxations=tuple(_relaxations(core, vacant, most, oracle)),
         best_domain=_domain(core, most.assignments),
     )
 
 
 def _domain(core: PlacementProblem, placed: Sequence[Assignment]) -> tuple[str, ...]:
     depth = read_rules(core).required_depth
-    return next((path[:depth] for path in homes(core, placed)), ())
+    return next((path[:depth] for path in used_path(core, placed)), ())
 
 
 def fits_when_empty(empty: PlacementProblem, *, limits: SolveLimits = DEFAULT_LIMITS) -> bool | None:
@@ -101,38 +100,38 @@ def place_when_empty(empty: PlacementProblem, *, limits: SolveLimits = DEFAULT_L
     return ANSWERS.place(feasibility_problem(empty), limits=limits)
 
 
-def most_that_fits(core: PlacementProblem, asker: FeasibilityOracle) -> Most:
+def largest_fit(core: PlacementProblem, oracle: FeasibilityOracle) -> LargestFit:
     """For one role solved at once, for several by bisection over the size of the largest role."""
     if len(core.roles) == 1:
         roles = (structs.replace(core.roles[0], minimum=0),)
-        answer = asker.answer(structs.replace(core, roles=roles))
+        answer = oracle.answer(structs.replace(core, roles=roles))
         if isinstance(answer, Placed):
             placed = sum(one.count for one in answer.assignments)
-            return Most((placed,), answer.assignments, answer.certificate.proven)
+            return LargestFit((placed,), answer.assignments, answer.certificate.proven)
     low, high = 0, max((role.minimum for role in core.roles), default=0)
-    steps = _steps(core)
-    most, proven = Most((0,) * len(core.roles), (), proven=True), steps is not None
+    steps = _step_sizes(core)
+    most, proven = LargestFit((0,) * len(core.roles), (), proven=True), steps is not None
     while high - low > 1:
         middle = (low + high) // 2
         smaller = _scaled(core, middle, steps or (1,) * len(core.roles))
-        answer = asker.answer(smaller)
+        answer = oracle.answer(smaller)
         if isinstance(answer, Placed):
             low = middle
-            most = Most(tuple(role.minimum for role in smaller.roles), answer.assignments, proven=True)
+            most = LargestFit(tuple(role.minimum for role in smaller.roles), answer.assignments, proven=True)
         else:
             high = middle
             proven = proven and answer is not None and answer.proven
     return structs.replace(most, proven=proven)
 
 
-def _steps(core: PlacementProblem) -> tuple[int, ...] | None:
+def _step_sizes(core: PlacementProblem) -> tuple[int, ...] | None:
     """Per role, what its count must be a multiple of; None where segments are of several roles together."""
     steps = [1] * len(core.roles)
-    for bond in read_rules(core).bonds:
-        if bond.size > 1 and len(bond.roles) > 1:
+    for constraint in read_rules(core).subgroup_constraints:
+        if constraint.size > 1 and len(constraint.roles) > 1:
             return None
-        for role in bond.roles:
-            steps[role] = lcm(steps[role], max(1, bond.size))
+        for role in constraint.roles:
+            steps[role] = lcm(steps[role], max(1, constraint.size))
     return tuple(steps)
 
 
@@ -146,81 +145,81 @@ def _scaled(core: PlacementProblem, size: int, steps: Sequence[int]) -> Placemen
     return structs.replace(core, roles=tuple(scaled))
 
 
-def _conflict(core: PlacementProblem, asker: FeasibilityOracle) -> tuple[tuple[str, ...], bool]:
+def _conflict(core: PlacementProblem, oracle: FeasibilityOracle) -> tuple[tuple[str, ...], bool]:
     """A deletion filter: names are dropped one by one for as long as what is kept has no placement."""
     rules = [rule.name for rule in core.rules if isinstance(rule, Budget)]
     rules += [rule.name for rule in core.rules if isinstance(rule, SameDomain)]
     rules += [rule.name for rule in core.rules if isinstance(rule, SubgroupRule | AffinityRule)]
     names = list(dict.fromkeys([ELIGIBILITY, *rules, CAPACITY]))
-    if asker.fits(only(core, ())) is False:
+    if oracle.fits(with_only_rules(core, ())) is False:
         return (), True
     kept, irreducible = names, True
     for name in names:
-        if asker.left <= _KEPT_FOR_CHANGES:
+        if oracle.solves_left <= _SOLVES_FOR_CHANGES:
             return tuple(kept), False
         fewer = [one for one in kept if one != name]
-        fits = asker.fits(only(core, fewer))
+        fits = oracle.fits(with_only_rules(core, fewer))
         if fits is False:
             kept = fewer
         irreducible = irreducible and fits is not None
-    is_known = len(kept) < len(names) or asker.fits(core) is False
+    is_known = len(kept) < len(names) or oracle.fits(core) is False
     return tuple(kept), irreducible and is_known
 
 
-def only(core: PlacementProblem, names: Sequence[str]) -> PlacementProblem:
+def with_only_rules(core: PlacementProblem, names: Sequence[str]) -> PlacementProblem:
     """The problem with only these of the named rules."""
-    kept = with_rules(core, {rule.name: no_rule for rule in core.rules if rule.name not in names})
+    kept = with_rules(core, {rule.name: softened for rule in core.rules if rule.name not in names})
     if ELIGIBILITY not in names:
         kept = without_eligibility(kept)
     return feasibility_problem(kept if CAPACITY in names else without_capacity(kept))
 
 
 def _relaxations(
-    core: PlacementProblem, vacant: PlacementProblem | None, most: Most, asker: FeasibilityOracle
+    core: PlacementProblem, vacant: PlacementProblem | None, most: LargestFit, oracle: FeasibilityOracle
 ) -> Iterator[Relaxation]:
     """Every single change that makes it fit: rules first, then fewer pods, then more room."""
     for rule in core.rules:
-        if asker.left <= _KEPT_FOR_ROOM:
+        if oracle.solves_left <= _SOLVES_FOR_CAPACITY:
             break
         if isinstance(rule, SubgroupRule) or (isinstance(rule, SameDomain) and not rule.fixed):
-            yield from _first_that_fits(core, _wider(core, rule), asker)
+            yield from _first_that_fits(core, _wider_levels(core, rule), oracle)
     for rule in core.rules:
         if isinstance(rule, Budget):
-            yield from _first_that_fits(core, _raised(core, rule, asker), asker)
+            yield from _first_that_fits(core, _raised_budget(core, rule, oracle), oracle)
     eligibility = Relaxation(RelaxationKind.DROP_ELIGIBILITY)
-    yield from _first_that_fits(core, iter([eligibility]), asker)
+    yield from _first_that_fits(core, iter([eligibility]), oracle)
     if any(most.minimums):
         yield Relaxation(RelaxationKind.LOWER_MINIMUM, minimums=most.minimums)
-    yield from _first_that_fits(core, missing_room(core, vacant, most.assignments, asker), asker)
+    yield from _first_that_fits(core, missing_capacity(core, vacant, most.assignments, oracle), oracle)
 
 
 def _first_that_fits(
-    core: PlacementProblem, changes: Iterator[Relaxation], asker: FeasibilityOracle
+    core: PlacementProblem, changes: Iterator[Relaxation], oracle: FeasibilityOracle
 ) -> Iterator[Relaxation]:
     for change in changes:
-        if asker.fits(feasibility_problem(apply_relaxation(core, change))):
+        if oracle.fits(feasibility_problem(apply_relaxation(core, change))):
             yield change
             return
 
 
-def _wider(core: PlacementProblem, rule: SameDomain | SubgroupRule) -> Iterator[Relaxation]:
+def _wider_levels(core: PlacementProblem, rule: SameDomain | SubgroupRule) -> Iterator[Relaxation]:
     """The next wider levels in turn, then the level as a mere wish."""
     for level in reversed(core.levels[: core.levels.index(rule.level)]):
         yield Relaxation(RelaxationKind.WIDEN_LEVEL, rule=rule.name, level=level)
     yield Relaxation(RelaxationKind.PREFER_LEVEL, rule=rule.name, level=rule.level)
 
 
-def _raised(core: PlacementProblem, rule: Budget, asker: FeasibilityOracle) -> Iterator[Relaxation]:
+def _raised_budget(core: PlacementProblem, rule: Budget, oracle: FeasibilityOracle) -> Iterator[Relaxation]:
     """What a placement without the budget uses beyond it, when it spares the nodes that the budget counts."""
-    answer = asker.answer(_sparing(with_rules(core, {rule.name: no_rule}), rule))
+    answer = oracle.answer(_avoiding(with_rules(core, {rule.name: softened}), rule))
     if isinstance(answer, Placed):
         used = budget_use(core, rule, answer.assignments)
-        over = {name: used.get(name, 0) - left for name, left in rule.remaining.items()}
+        over = {name: used.get(name, 0) - solves_left for name, solves_left in rule.remaining.items()}
         amounts = {name: more for name, more in over.items() if more > 0 and used.get(name, 0) > 0}
         yield Relaxation(RelaxationKind.RAISE_BUDGET, rule=rule.name, amounts=amounts)
 
 
-def _sparing(problem: PlacementProblem, rule: Budget) -> PlacementProblem:
+def _avoiding(problem: PlacementProblem, rule: Budget) -> PlacementProblem:
     """The problem in which each pod on nodes that the budget counts costs one."""
     counted, free = (1,) * len(problem.roles), (0,) * len(problem.roles)
     nodes = rule.nodes or frozenset()

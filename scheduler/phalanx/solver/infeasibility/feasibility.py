@@ -13,18 +13,18 @@ class FeasibilityOracle:
 
     def __init__(self, limits: SolveLimits, *, solves: int = EXPLANATION_SOLVES_MAX) -> None:
         self._limits = SolveLimits(deterministic=limits.deterministic * EXPLANATION_EFFORT_PART)
-        self._left = solves
+        self._solves_left = solves
 
     @property
-    def left(self) -> int:
+    def solves_left(self) -> int:
         """How many more questions get an answer."""
-        return self._left
+        return self._solves_left
 
     def answer(self, problem: PlacementProblem) -> Answer | None:
         """The solver's answer; None without solves left."""
-        if self._left == 0:
+        if self._solves_left == 0:
             return None
-        self._left -= 1
+        self._solves_left -= 1
         return ANSWERS.place(problem, limits=self._limits)
 
     def fits(self, problem: PlacementProblem) -> bool | None:
@@ -44,8 +44,8 @@ def feasibility_problem(problem: PlacementProblem) -> PlacementProblem:
     """The minimums under the rules that must hold, without wishes, prices, room: as hard, faster to solve."""
     roles = tuple(structs.replace(role, maximum=role.minimum) for role in problem.roles)
     classes = problem.classes
-    if problem.has_room or problem.has_costs:
+    if problem.prefers_tightness or problem.has_costs:
         free_of_charge = (0,) * len(roles)
-        classes = tuple(structs.replace(group, cost=free_of_charge, room=0) for group in classes)
+        classes = tuple(structs.replace(group, cost=free_of_charge, capacity=0) for group in classes)
     rules = tuple(rule for rule in problem.rules if not isinstance(rule, Preference))
     return structs.replace(problem, roles=roles, classes=classes, rules=rules)

@@ -6,7 +6,10 @@ nodes were empty, where little must be freed. Where not even that is enough, the
 not there yet.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import islice
+from math import lcm
 
 from msgspec import structs
 
@@ -21,34 +24,32 @@ from phalanx.solver.infeasibility.relaxations import (
     RelaxationKind,
     with_free,
 )
-from phalanx.solver.least_room import free_by_node, least_room
 from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProblem
 from phalanx.solver.problem_rules import read_rules
-from phalanx.solver.usage import budget_use, node_use
 
 SHARE = 1000
 """A pod that needs all of its scarcest resource freed costs this much."""
 
 
-def missing_room(
+def missing_capacity(
     core: PlacementProblem,
     vacant: PlacementProblem | None,
     now: Sequence[Assignment],
-    asker: FeasibilityOracle,
+    oracle: FeasibilityOracle,
 ) -> Iterator[Relaxation]:
     """Candidates, the least first where that is known. `vacant` is the problem on empty nodes."""
-    least = least_room(core, vacant) if vacant is not None else []
+    least = least_capacity(core, vacant) if vacant is not None else []
     if least:
         anywhere = all(rule.nodes is None for rule in core.rules if isinstance(rule, Budget))
         pods = _beyond_what_fits(core, least) if anywhere else 0
-        yield structs.replace(_freed(core, least), pods=pods)
+        yield structs.replace(_capacity_to_free(core, least), pods=pods)
     for kept in dict.fromkeys((tuple(now), ())):
         if vacant is not None:
             rest = _left_over(core, vacant, kept)
-            answer = asker.answer(rest)
+            answer = oracle.answer(rest)
             if isinstance(answer, Placed):
-                yield _freed(core, [*kept, *answer.assignments])
-    yield from _added(core, now)
+                yield _capacity_to_free(core, [*kept, *answer.assignments])
+    yield from _new_node(core, now)
 
 
 def _beyond_what_fits(core: PlacementProblem, assignments: Sequence[Assignment]) -> int:
@@ -79,9 +80,9 @@ def _left_over(
     return structs.replace(
         beside,
         roles=roles,
-        classes=tuple(_priced(core, part, free_now) for part in _single(beside.classes)),
-        rules=tuple(_spent(core, rule, kept) for rule in beside.rules),
-        anchors=(*core.anchors, *homes(core, kept)),
+        classes=tuple(_with_freeing_costs(core, part, free_now) for part in _single(beside.classes)),
+        rules=tuple(_budget_left(core, rule, kept) for rule in beside.rules),
+        anchors=(*core.anchors, *used_path(core, kept)),
     )
 
 
@@ -93,7 +94,9 @@ def _negative(amounts: dict[NodeName, Resources]) -> dict[NodeName, Resources]:
     return {node: scale(used, -1) for node, used in amounts.items()}
 
 
-def _priced(core: PlacementProblem, group: NodeClass, free_now: dict[NodeName, tuple[int, ...]]) -> NodeClass:
+def _with_freeing_costs(
+    core: PlacementProblem, group: NodeClass, free_now: dict[NodeName, tuple[int, ...]]
+) -> NodeClass:
     """Per role, the part of one pod's scarcest resource that must be freed, in thousandths."""
     free = free_now.get(group.nodes[0], (0,) * len(core.resources))
     cost = tuple(
@@ -103,7 +106,7 @@ def _priced(core: PlacementProblem, group: NodeClass, free_now: dict[NodeName, t
     return structs.replace(group, cost=cost)
 
 
-def _spent(core: PlacementProblem, rule: Rule, kept: Sequence[Assignment]) -> Rule:
+def _budget_left(core: PlacementProblem, rule: Rule, kept: Sequence[Assignment]) -> Rule:
     if not isinstance(rule, Budget):
         return rule
     used = budget_use(core, rule, kept)
@@ -111,27 +114,27 @@ def _spent(core: PlacementProblem, rule: Rule, kept: Sequence[Assignment]) -> Ru
     return structs.replace(rule, remaining=subtract(rule.remaining, limited))
 
 
-def homes(core: PlacementProblem, placed: Sequence[Assignment]) -> tuple[tuple[str, ...], ...]:
+def used_path(core: PlacementProblem, placed: Sequence[Assignment]) -> tuple[tuple[str, ...], ...]:
     """The path of a node that is in use: it stands for all of them where a level is required."""
     nodes = {one.node for one in placed}
     paths = (group.path for group in core.classes if not nodes.isdisjoint(group.nodes))
     return tuple(path for path, _ in zip(paths, range(1), strict=False))
 
 
-def _freed(core: PlacementProblem, assignments: Sequence[Assignment]) -> Relaxation:
+def _capacity_to_free(core: PlacementProblem, assignments: Sequence[Assignment]) -> Relaxation:
     """The room that these pods need beyond what is free now."""
     free_now = free_by_node(core)
-    room = []
+    capacity = []
     for node, used in sorted(node_use(core, assignments).items()):
         free = dict(zip(core.resources, free_now.get(node, (0,) * len(core.resources)), strict=True))
         more = {name: amount - free[name] for name, amount in used.items() if amount > free[name]}
         if more:
-            room.append(NodeCapacity(node=node, amounts=more))
-    paths = homes(core, assignments)
-    return _relaxation(core, paths[0] if paths else (), room)
+            capacity.append(NodeCapacity(node=node, amounts=more))
+    paths = used_path(core, assignments)
+    return _relaxation(core, paths[0] if paths else (), capacity)
 
 
-def _added(core: PlacementProblem, now: Sequence[Assignment]) -> Iterator[Relaxation]:
+def _new_node(core: PlacementProblem, now: Sequence[Assignment]) -> Iterator[Relaxation]:
     """The pods that do not fit now, on one new node where the others are, or in the first domain there is."""
     amounts: Resources = {}
     for index, role in enumerate(core.roles):
@@ -140,22 +143,117 @@ def _added(core: PlacementProblem, now: Sequence[Assignment]) -> Iterator[Relaxa
         amounts = add(amounts, scale(request, missing))
     depth = read_rules(core).required_depth
     labelled = (group.path for group in core.classes if len(group.path) >= depth)
-    for home in (*core.anchors, *homes(core, now), *labelled, ()):
-        if len(home) >= depth:
+    for path in (*core.anchors, *used_path(core, now), *labelled, ()):
+        if len(path) >= depth:
             needed = {name: amount for name, amount in amounts.items() if amount > 0}
-            yield _relaxation(core, home, [NodeCapacity(node=NEW_NODE, amounts=needed)])
+            yield _relaxation(core, path, [NodeCapacity(node=NEW_NODE, amounts=needed)])
             return
 
 
-def _relaxation(core: PlacementProblem, home: tuple[str, ...], room: Sequence[NodeCapacity]) -> Relaxation:
+def _relaxation(
+    core: PlacementProblem, path: tuple[str, ...], capacity: Sequence[NodeCapacity]
+) -> Relaxation:
     total: Resources = {}
-    for one in room:
+    for one in capacity:
         total = add(total, one.amounts)
     required = read_rules(core).required
     return Relaxation(
         RelaxationKind.ADD_CAPACITY,
         level="" if required is None else core.levels[required],
-        domain=() if required is None else home[: required + 1],
+        domain=() if required is None else path[: required + 1],
         amounts=total,
-        room=tuple(room),
+        capacity=tuple(capacity),
     )
+
+
+Path = tuple[str, ...]
+PodSlot = tuple[int, int, int]
+"""Its cost, the number of its node, and the number of the pod on that node."""
+
+
+def least_capacity(core: PlacementProblem, vacant: PlacementProblem) -> list[Assignment]:
+    """Where all pods would go, in the domain that must free least; empty where another rule is in the way.
+
+    `vacant` is the problem on empty nodes. Budgets are not looked at: the caller asks whether it fits then.
+    """
+    rules = read_rules(core)
+    if len(core.roles) != 1 or rules.subgroup_constraints or rules.affinity_constraints:
+        return []
+    free_now = free_by_node(core)
+    nodes: list[NodeName] = []
+    slots: dict[Path, list[Iterator[PodSlot]]] = {}
+    for group in vacant.classes:
+        path = group.path[: rules.required_depth]
+        if group.eligible[0] and len(path) == rules.required_depth and _is_near(core, path):
+            mine = slots.setdefault(path, [])
+            for node in group.nodes:
+                mine.append(_slots(core, group, free_now.get(node), len(nodes)))
+                nodes.append(node)
+    return _assignments(_cheapest(slots, core.roles[0].minimum), nodes)
+
+
+def free_by_node(problem: PlacementProblem) -> dict[NodeName, tuple[int, ...]]:
+    """What each node of the problem has free."""
+    return {node: group.free for group in problem.classes for node in group.nodes}
+
+
+def _is_near(core: PlacementProblem, path: Path) -> bool:
+    return all(anchor[: len(path)] == path for anchor in core.anchors)
+
+
+def _slots(
+    core: PlacementProblem, group: NodeClass, free: tuple[int, ...] | None, node: int
+) -> Iterator[PodSlot]:
+    """Of the pods that the empty node takes, in order; the cost is in parts of the scarcest resource."""
+    role = core.roles[0]
+    asked = [
+        (need, have, empty)
+        for need, have, empty in zip(role.request, free or (0,) * len(role.request), group.free, strict=True)
+        if need > 0
+    ]
+    whole = lcm(*(need for need, _, _ in asked))
+    most = min([role.minimum, *(empty // need for need, _, empty in asked)])
+    for pod in range(most):
+        cost = max((_part(pod, need, have) * (whole // need) for need, have, _ in asked), default=0)
+        yield cost, node, pod
+
+
+def _part(pod: int, need: int, have: int) -> int:
+    """What must be freed for this pod, when those before it have taken theirs."""
+    return min(need, max(0, (pod + 1) * need - have))
+
+
+def _cheapest(slots: Mapping[Path, list[Iterator[PodSlot]]], count: int) -> list[PodSlot]:
+    """The first so many seats of the domain where they cost least together; no more seats are made."""
+    best: tuple[int, Path, list[PodSlot]] | None = None
+    for path in sorted(slots):
+        taken = list(islice(merge(*slots[path]), count))
+        cost = sum(cost for cost, _, _ in taken)
+        if len(taken) == count and (best is None or cost < best[0]):
+            best = (cost, path, taken)
+    return best[2] if best else []
+
+
+def _assignments(slots: list[PodSlot], nodes: list[NodeName]) -> list[Assignment]:
+    counts: dict[int, int] = {}
+    for _, node, _ in slots:
+        counts[node] = counts.get(node, 0) + 1
+    return [Assignment(role=0, node=nodes[node], count=counts[node]) for node in sorted(counts)]
+
+
+def node_use(problem: PlacementProblem, assignments: Sequence[Assignment]) -> dict[NodeName, Resources]:
+    """Per node with pods, what they request."""
+    used: dict[NodeName, Resources] = {}
+    for one in assignments:
+        request = dict(zip(problem.resources, problem.roles[one.role].request, strict=True))
+        used[one.node] = add(used.get(one.node, {}), scale(request, one.count))
+    return used
+
+
+def budget_use(problem: PlacementProblem, budget: Budget, assignments: Sequence[Assignment]) -> Resources:
+    """What the pods on the nodes that the budget counts request."""
+    total: Resources = {}
+    for node, amounts in node_use(problem, assignments).items():
+        if budget.nodes is None or node in budget.nodes:
+            total = add(total, amounts)
+    return total

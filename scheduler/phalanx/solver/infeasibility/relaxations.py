@@ -31,7 +31,7 @@ NEW_NODE: Final = NodeName("")
 """Stands for a node that is not there yet."""
 
 
-_NEW_SPOT: Final = "?"
+_NEW_LABEL_VALUE: Final = "?"
 """What a node that is not there yet has for a label: something else than all others."""
 
 
@@ -43,7 +43,7 @@ class RelaxationKind(StrEnum):
     RAISE_BUDGET = "raise-budget"
     DROP_ELIGIBILITY = "drop-eligibility"
     LOWER_MINIMUM = "lower-minimum"
-    ADD_CAPACITY = "add-room"
+    ADD_CAPACITY = "add-capacity"
 
 
 class NodeCapacity(Struct, frozen=True):
@@ -58,7 +58,7 @@ class Relaxation(Struct, frozen=True):
 
     widen-level: `rule` is required at the wider `level`. prefer-level: `rule` is only a wish. raise-budget:
     `rule` has `amounts` more. drop-eligibility: every role may use every node. lower-minimum: `minimums` per
-    role. add-room: `room` on nodes, `amounts` in total, all in `domain` of `level` (empty for anywhere);
+    role. add-capacity: `capacity` on nodes, `amounts` in total, all in `domain` of `level` (empty for anywhere);
     where `pods` is not 0, any nodes there that take so many more pods will do, and less room will not.
     """
 
@@ -68,13 +68,13 @@ class Relaxation(Struct, frozen=True):
     amounts: Resources = NONE
     minimums: tuple[int, ...] = ()
     domain: tuple[str, ...] = ()
-    room: tuple[NodeCapacity, ...] = ()
+    capacity: tuple[NodeCapacity, ...] = ()
     pods: int = 0
 
     @property
     def needs_new_node(self) -> bool:
         """Whether some of the room is on a node that is not there yet."""
-        return any(each.node == NEW_NODE for each in self.room)
+        return any(each.node == NEW_NODE for each in self.capacity)
 
 
 def apply_relaxation(problem: PlacementProblem, change: Relaxation) -> PlacementProblem:
@@ -87,7 +87,7 @@ def apply_relaxation(problem: PlacementProblem, change: Relaxation) -> Placement
         case RelaxationKind.LOWER_MINIMUM:
             return with_minimums(problem, change.minimums)
         case RelaxationKind.ADD_CAPACITY:
-            return _with_room(problem, change)
+            return _with_capacity(problem, change)
 
 
 def with_rules(
@@ -122,7 +122,7 @@ def with_minimums(problem: PlacementProblem, minimums: Sequence[int]) -> Placeme
     return structs.replace(problem, roles=roles)
 
 
-def no_rule(rule: Rule) -> Rule | None:
+def softened(rule: Rule) -> Rule | None:
     """What is left of a rule that is dropped: a budget without limits, a wish, or nothing."""
     if isinstance(rule, Budget):
         return structs.replace(rule, remaining=NONE)
@@ -138,12 +138,12 @@ def _changed(change: Relaxation, rule: Rule) -> Rule | None:
         more = {name: amount for name, amount in change.amounts.items() if name in rule.remaining}
         return structs.replace(rule, remaining=add(rule.remaining, more))
     if change.kind == RelaxationKind.PREFER_LEVEL or isinstance(rule, AffinityRule):
-        return no_rule(rule)
+        return softened(rule)
     return structs.replace(rule, level=change.level)
 
 
-def _with_room(problem: PlacementProblem, change: Relaxation) -> PlacementProblem:
-    more = {room.node: room.amounts for room in change.room}
+def _with_capacity(problem: PlacementProblem, change: Relaxation) -> PlacementProblem:
+    more = {capacity.node: capacity.amounts for capacity in change.capacity}
     roomier = with_free(problem, more)
     if NEW_NODE not in more:
         return roomier
@@ -153,18 +153,18 @@ def _with_room(problem: PlacementProblem, change: Relaxation) -> PlacementProble
         eligible=(True,) * len(problem.roles),
         cost=(0,) * len(problem.roles),
         nodes=(NEW_NODE,),
-        label_values=(_NEW_SPOT,) * len(problem.keys),
+        label_values=(_NEW_LABEL_VALUE,) * len(problem.keys),
     )
     return structs.replace(problem, classes=(*roomier.classes, new))
 
 
 def with_free(problem: PlacementProblem, more: Mapping[NodeName, Resources]) -> PlacementProblem:
     """So much more is free on these nodes, less where an amount is negative."""
-    classes = tuple(part for group in problem.classes for part in _parted(problem, group, more))
+    classes = tuple(part for group in problem.classes for part in _split_class(problem, group, more))
     return structs.replace(problem, classes=classes)
 
 
-def _parted(
+def _split_class(
     problem: PlacementProblem, group: NodeClass, more: Mapping[NodeName, Resources]
 ) -> list[NodeClass]:
     """The class, with the nodes whose free amounts change apart from the others."""

@@ -1,9 +1,11 @@
-"""Many gangs at once: which of them start together, so that first come does not starve others for nothing.
+"""Admits many gangs together: the set of the greatest total value that fits.
 
-`engine.admit` is the way in. `problem` is the data; `pieces` are what of a gang lies in one domain, and what
-may lie anywhere; `field` reads all as arrays, region by region; `cuts` are what a region can hold at most,
-and `clusters` what there must be room for at once; `master` chooses gangs and the regions of their pieces
-with CP-SAT, as `questions` ask; `region` seats them inside one region, exactly, by what they claim of its
-domains (`claims`, `space`), and `rounds` tells the master what it must not ask again where that fails;
-`seating` names nodes; `polish` certifies each gang's own placement; `checker` checks all again.
+A logic-based Benders decomposition (Hooker and Ottosson, Math. Programming 96, 2003). The master problem
+(`master`, `master_model`) admits gangs and distributes their components (`components`) to regions, which are
+the domains of one topology level. It relaxes the nodes of a region to valid inequalities
+(`valid_inequalities`). A subproblem per region (`subproblem`, `inner_domains`) places the pods exactly. A
+region that cannot hold its pods adds a Benders cut, strengthened by symmetry (`symmetry`), and `benders`
+solves the master problem again. `sequential` is the one-by-one order that joint admission never falls below.
+
+`engine.admit` is the entry point. `problem` holds the data and the independent check of an answer.
 """

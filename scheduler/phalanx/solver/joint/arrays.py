@@ -1,7 +1,8 @@
-"""A joint problem as arrays, cut into regions: the domains of one level, and the nodes that are in none.
+"""A joint problem as arrays, cut into regions.
 
-The level is the widest that some piece of a gang requires, or one above it: every piece then either lies in
-one region as a whole, or may use several.
+Regions are the domains of one level, and one more region holds the nodes outside of all of them. The level is
+the widest that a component requires, or a wider one where that would make too many regions. Each component
+therefore either lies in one region or may use several.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,115 +20,156 @@ from phalanx.model.rules import (
     SubgroupFewest,
     SubgroupSegments,
 )
-from phalanx.solver.arrays import BoolArray, IntArray, rows_of
-from phalanx.solver.joint.components import Piece, Unsupported, pieces_of
-from phalanx.solver.joint.plan import Share
+from phalanx.solver.arrays import BoolArray, IntArray, NodeTable, class_rows, node_table
+from phalanx.solver.joint.components import Component, Unsupported, components_of
 from phalanx.solver.joint.problem import GangDemand, JointProblem
-from phalanx.solver.nodetable import NodeTable, nodes_of
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
 
+
+class Share(Struct, frozen=True):
+    """The pods of a component in one region."""
+
+    component: int
+    counts: tuple[int, ...]
+    """Per pod class."""
+
+
+class Plan(Struct, frozen=True):
+    """A solution of the master problem: the admitted gangs and each region's shares."""
+
+    admitted: tuple[int, ...]
+    """Indices of gangs in queue order."""
+    value: int
+    shares: tuple[tuple[Share, ...], ...]
+    """Per region."""
+
+
+class BendersCut(Struct, frozen=True):
+    """A constraint on the master problem that an infeasible region implies.
+
+    A region that holds at least `count` components of each group holds at most `rest` units of the components
+    that may use several regions.
+    """
+
+    region: int
+    groups: tuple[tuple[tuple[int, ...], int], ...]
+    """Pairs of components (indices) and a count."""
+    weights: tuple[int, ...] = ()
+    """Units per pod class."""
+    rest: int | None = None
+    """None: the groups alone do not fit."""
+    proven: bool = True
+    """Whether it holds for certain; otherwise later bounds of the master problem are not valid."""
+
+
 Usable = dict[tuple[int, ...], list[NodeName]]
-"""Per set of kinds, the nodes that some of them may use."""
+"""Per set of pod classes, the nodes that some of them may use."""
 
 
-class Limit(Struct, frozen=True):
-    """A budget, and the gangs all of whose pods it counts."""
+class SharedBudget(Struct, frozen=True):
+    """A budget and the gangs whose pods it counts."""
 
     budget: Budget
     gangs: tuple[int, ...]
+    """Indices; the budget counts all pods of each."""
 
 
 class Region(Struct, frozen=True, eq=False):
-    """Nodes that some gang could use. `labels` is, per row, how many of the levels' labels its nodes have.
-
-    `is_domain` is False for the nodes that lie in no domain of the regions' level.
-    """
+    """Nodes of one domain that some gang could use."""
 
     problem: PlacementProblem
+    """Placing any number of pods of each pod class in the region."""
     table: NodeTable
     labels: IntArray
+    """Per row, how many topology labels its nodes have."""
     is_domain: bool
+    """False for the nodes outside of all domains of this level."""
 
 
-class Field(Struct, frozen=True, eq=False):
-    """`wanted` has a line per piece and a column per kind; `pieces_of` are the pieces of each gang (indices).
-
-    A depth is a number of levels from the widest; 0 is none. `depth` is that of the regions.
-    """
+class JointArrays(Struct, frozen=True, eq=False):
+    """A joint problem in regions and components."""
 
     problem: JointProblem
     depth: int
+    """Depth of the regions: a number of levels from the widest; 0 where all nodes are one region."""
     regions: tuple[Region, ...]
-    pieces: tuple[Piece, ...]
-    pieces_of: tuple[tuple[int, ...], ...]
+    components: tuple[Component, ...]
+    components_of: tuple[tuple[int, ...], ...]
+    """Per gang, the indices of its components."""
     wanted: IntArray
-    limits: tuple[Limit, ...]
+    """Pods by [component, pod class]."""
+    limits: tuple[SharedBudget, ...]
 
-    def confined(self, piece: int) -> bool:
-        """Whether the piece must lie in one region."""
-        return self.pieces[piece].required > 0
+    def is_confined(self, component: int) -> bool:
+        """Whether the component must lie in one region."""
+        return self.components[component].required > 0
 
-    def inner_depth(self, piece: int) -> int:
-        """The deepest level inside a region that matters to the piece; 0 without one."""
-        deepest = max(self.pieces[piece].depth, self.pieces[piece].preferred)
+    def inner_depth(self, component: int) -> int:
+        """The deepest level inside a region that matters to the component; 0 where none does."""
+        deepest = max(self.components[component].depth, self.components[component].preferred)
         return deepest if deepest > self.depth else 0
 
-    def counts_in(self, share: Share, strand: int) -> tuple[int, ...]:
-        """Pods of this strand in a share, per kind; a piece of several strands is shared out whole."""
-        if len(self.pieces[share.piece].strands) == 1:
-            return share.counts
-        return self.counts(share.piece, [strand])
+    def counts_in(self, share: Share, role_set: int) -> tuple[int, ...]:
+        """Return the pods of a role set in a share, per pod class.
 
-    def counts(self, piece: int, strands: Iterable[int]) -> tuple[int, ...]:
-        """Pods of these strands of a piece, per kind."""
-        counts = [0] * len(self.problem.kinds)
-        parts = self.problem.gangs[self.pieces[piece].gang].parts
-        for strand in strands:
-            for part in self.pieces[piece].strands[strand]:
-                counts[parts[part].kind] += parts[part].count
+        A component of several role sets is never divided.
+        """
+        if len(self.components[share.component].role_sets) == 1:
+            return share.counts
+        return self.counts(share.component, [role_set])
+
+    def counts(self, component: int, role_sets: Iterable[int]) -> tuple[int, ...]:
+        """Return the pods of some role sets of a component, per pod class."""
+        counts = [0] * len(self.problem.pod_classes)
+        roles = self.problem.gangs[self.components[component].gang].roles
+        for role_set in role_sets:
+            for role in self.components[component].role_sets[role_set]:
+                counts[roles[role].pod_class] += roles[role].count
         return tuple(counts)
 
 
-def field_of(problem: JointProblem) -> Field:
-    """Raises Unsupported, or TooLarge where amounts could not be kept exact."""
+def joint_arrays(problem: JointProblem) -> JointArrays:
+    """Build the arrays. Raises Unsupported, or TooLarge where amounts would not stay exact."""
     limits = _limits(problem)
     for gang in problem.gangs:
         _accept(problem, gang)
-    pieces = [piece for gang in range(len(problem.gangs)) for piece in pieces_of(problem, gang)]
+    components = [
+        component for gang in range(len(problem.gangs)) for component in components_of(problem, gang)
+    ]
     members: list[list[int]] = [[] for _ in problem.gangs]
-    wanted = np.zeros((len(pieces), len(problem.kinds)), dtype=np.int64)
-    for index, piece in enumerate(pieces):
-        members[piece.gang].append(index)
-        for strand in piece.strands:
-            for part in strand:
-                wanted[index, problem.gangs[piece.gang].parts[part].kind] += (
-                    problem.gangs[piece.gang].parts[part].count
+    wanted = np.zeros((len(components), len(problem.pod_classes)), dtype=np.int64)
+    for index, component in enumerate(components):
+        members[component.gang].append(index)
+        for role_set in component.role_sets:
+            for role in role_set:
+                wanted[index, problem.gangs[component.gang].roles[role].pod_class] += (
+                    problem.gangs[component.gang].roles[role].count
                 )
-    depth = _region_depth(problem, pieces)
-    deepest = max((max(piece.depth, piece.preferred) for piece in pieces), default=0)
-    return Field(
+    depth = _region_depth(problem, components)
+    deepest = max((max(component.depth, component.preferred) for component in components), default=0)
+    return JointArrays(
         problem=problem,
         depth=depth,
         regions=tuple(_regions(problem, wanted, depth, deepest)),
-        pieces=tuple(pieces),
-        pieces_of=tuple(map(tuple, members)),
+        components=tuple(components),
+        components_of=tuple(map(tuple, members)),
         wanted=wanted,
         limits=limits,
     )
 
 
 def unsupported_gangs(problem: JointProblem) -> tuple[int, ...]:
-    """The gangs (indices) with something that this engine does not know; without them it answers."""
+    """Return the indices of the gangs that make the engine decline the problem."""
     usable: Usable = {}
-    unknown = []
+    unsupported = []
     for index, gang in enumerate(problem.gangs):
         try:
             _accept(problem, gang)
-            pieces_of(problem, index)
+            components_of(problem, index)
             list(_counted(problem, gang, usable))
         except Unsupported:
-            unknown.append(index)
-    return tuple(unknown)
+            unsupported.append(index)
+    return tuple(unsupported)
 
 
 def labelled(region: Region, depth: int) -> BoolArray:
@@ -147,12 +189,14 @@ def _accept(problem: JointProblem, gang: GangDemand) -> None:
                 raise Unsupported(f"{gang.name}: a rule of an unknown kind: {type(rule).__name__}")
 
 
-def _region_depth(problem: JointProblem, pieces: Sequence[Piece]) -> int:
-    """The deepest level, down to the widest that is required, with few enough pairs of piece and domain."""
-    widest = min((piece.required or piece.depth for piece in pieces if piece.depth), default=0)
+def _region_depth(problem: JointProblem, components: Sequence[Component]) -> int:
+    """The deepest level, at most the widest required one, with few enough pairs of component and domain."""
+    widest = min(
+        (component.required or component.depth for component in components if component.depth), default=0
+    )
     for depth in range(widest, 1, -1):
         domains = {group.path[:depth] for group in problem.classes}
-        if len(domains) * len(pieces) <= JOINT_PAIRS_MAX:
+        if len(domains) * len(components) <= JOINT_PAIRS_MAX:
             return depth
     return min(widest, 1)
 
@@ -160,33 +204,35 @@ def _region_depth(problem: JointProblem, pieces: Sequence[Piece]) -> int:
 def _regions(problem: JointProblem, wanted: IntArray, depth: int, deepest: int) -> Iterable[Region]:
     members: dict[tuple[str, ...] | None, list[NodeClass]] = {}
     for group in problem.classes:
-        home = group.path[:depth] if len(group.path) >= depth else None
-        members.setdefault(home, []).append(group)
+        path = group.path[:depth] if len(group.path) >= depth else None
+        members.setdefault(path, []).append(group)
     totals = wanted.sum(axis=0).tolist()
     roles = tuple(
-        RoleDemand(kind.name, kind.request, 0, total)
-        for kind, total in zip(problem.kinds, totals, strict=True)
+        RoleDemand(pod_class.name, pod_class.request, 0, total)
+        for pod_class, total in zip(problem.pod_classes, totals, strict=True)
     )
-    wish = (FewestDomains("levels", problem.levels[deepest - 1]),) if deepest else ()
-    free_of_charge = (0,) * len(problem.kinds)
-    for home, classes in members.items():
+    preference = (FewestDomains("levels", problem.levels[deepest - 1]),) if deepest else ()
+    free_of_charge = (0,) * len(problem.pod_classes)
+    for path, classes in members.items():
         plain = tuple(
             group if not any(group.cost) else structs.replace(group, cost=free_of_charge) for group in classes
         )
-        posed = PlacementProblem(problem.resources, problem.levels, roles, plain, wish, seed=problem.seed)
-        yield region_of(posed, is_domain=home is not None)
+        posed = PlacementProblem(
+            problem.resources, problem.levels, roles, plain, preference, seed=problem.seed
+        )
+        yield region_of(posed, is_domain=path is not None)
 
 
 def region_of(problem: PlacementProblem, *, is_domain: bool) -> Region:
-    """A region from the problem of placing some of each kind in it."""
-    table = nodes_of(rows_of(problem))
+    """Build a region from the problem of placing pods of each class in it."""
+    table = node_table(class_rows(problem))
     known = {node: len(group.path) for group in problem.classes for node in group.nodes}
     lengths = [known[names[0]] for names in table.rows.nodes]
     return Region(problem, table, np.array(lengths, dtype=np.int64), is_domain)
 
 
-def _limits(problem: JointProblem) -> tuple[Limit, ...]:
-    """Budgets by name, with the gangs that they count. Unsupported where a gang is counted in part."""
+def _limits(problem: JointProblem) -> tuple[SharedBudget, ...]:
+    """Budgets by name with their gangs. Raises Unsupported where a budget counts a gang in part."""
     budgets: dict[str, Budget] = {}
     gangs: dict[str, list[int]] = {}
     usable: Usable = {}
@@ -195,25 +241,25 @@ def _limits(problem: JointProblem) -> tuple[Limit, ...]:
             if budgets.setdefault(rule.name, rule) != rule:
                 raise Unsupported(f"{gang.name}: two budgets are named {rule.name}")
             gangs.setdefault(rule.name, []).append(index)
-    return tuple(Limit(budgets[name], tuple(counted)) for name, counted in gangs.items())
+    return tuple(SharedBudget(budgets[name], tuple(counted)) for name, counted in gangs.items())
 
 
 def _counted(problem: JointProblem, gang: GangDemand, usable: Usable) -> Iterable[Budget]:
     """The budgets that count all pods of the gang."""
     for rule in gang.rules:
         if isinstance(rule, Budget):
-            kinds = tuple(sorted({part.kind for part in gang.parts}))
-            if kinds not in usable and rule.nodes is not None:
-                usable[kinds] = _usable(problem, kinds)
-            if _counts(rule, usable.get(kinds, []), gang):
+            pod_classes = tuple(sorted({role.pod_class for role in gang.roles}))
+            if pod_classes not in usable and rule.nodes is not None:
+                usable[pod_classes] = _usable(problem, pod_classes)
+            if _counts(rule, usable.get(pod_classes, []), gang):
                 yield rule
 
 
-def _usable(problem: JointProblem, kinds: Sequence[int]) -> list[NodeName]:
+def _usable(problem: JointProblem, pod_classes: Sequence[int]) -> list[NodeName]:
     return [
         node
         for group in problem.classes
-        if any(group.eligible[kind] for kind in kinds)
+        if any(group.eligible[pod_class] for pod_class in pod_classes)
         for node in group.nodes
     ]
 

@@ -1,4 +1,7 @@
-"""Gangs as pieces: what of a gang lies in one domain as a whole, and what of it may lie anywhere."""
+"""Splits a gang into components that are distributed to regions independently.
+
+A component is a set of pods that must share one domain, or pods that no rule ties to a domain.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,111 +12,124 @@ from phalanx.solver.joint.problem import GangDemand, JointProblem
 
 
 class Unsupported(Exception):
-    """The problem has something that this engine does not know."""
+    """The problem has a rule or a budget that this engine does not model."""
 
 
-class Bond(Struct, frozen=True):
-    """A rule about some strands of a piece (indices), and a level by its depth.
-
-    `size` 0: one domain holds all their pods; else each domain holds a multiple of it.
-    """
+class ComponentConstraint(Struct, frozen=True):
+    """A rule about some role sets of a component."""
 
     depth: int
+    """The level as a depth: 1 is the widest."""
     size: int
-    strands: tuple[int, ...]
+    """0: one domain holds all of their pods. Otherwise each domain holds a multiple of it."""
+    role_sets: tuple[int, ...]
+    """Indices into `Component.role_sets`."""
 
 
-class Piece(Struct, frozen=True):
-    """Pods of a gang that must share a domain of the depth `required`, or with 0 may lie anywhere.
-
-    `strands` are those parts of the gang (indices) that no rule tells apart. A piece that may lie anywhere
-    has no bond, or one about all of it, with a `size`. `preferred` is the depth down to which few domains are
-    wished for.
-    """
+class Component(Struct, frozen=True):
+    """Pods of a gang that share a domain, or that may be placed anywhere."""
 
     gang: int
     required: int
+    """Depth of the domain that all pods share; 0 where they may be placed anywhere."""
     preferred: int
-    strands: tuple[tuple[int, ...], ...]
-    bonds: tuple[Bond, ...] = ()
+    """Depth down to which few domains are preferred."""
+    role_sets: tuple[tuple[int, ...], ...]
+    """Roles of the gang, by index, grouped by the rules that mention them."""
+    constraints: tuple[ComponentConstraint, ...] = ()
+    """Where `required` is 0: none, or a single one about segments of all pods."""
 
     @property
     def segment(self) -> int:
-        """Of how many of its pods each region holds a multiple, where it may lie anywhere."""
-        return self.bonds[0].size if self.bonds and not self.required else 0
+        """Segment size where the component may be placed anywhere; every region holds a multiple of it."""
+        return self.constraints[0].size if self.constraints and not self.required else 0
 
     @property
     def depth(self) -> int:
-        """The deepest level that must be looked at: all outer ones follow from it."""
-        return max([self.required, *(bond.depth for bond in self.bonds)])
+        """The deepest level that a rule names; wider levels follow from it."""
+        return max([self.required, *(constraint.depth for constraint in self.constraints)])
 
 
-class _Tie(Struct, frozen=True):
-    """A rule about these parts of a gang; `size` as in Bond."""
+class _RoleConstraint(Struct, frozen=True):
+    """A rule about some roles of a gang, by index; `size` as in ComponentConstraint."""
 
     depth: int
     size: int
-    parts: frozenset[int]
+    roles: frozenset[int]
 
 
-def pieces_of(problem: JointProblem, gang: int) -> tuple[Piece, ...]:
-    """The pieces of this gang. Unsupported where segments are laid around parts that have a rule as well."""
+def components_of(problem: JointProblem, gang: int) -> tuple[Component, ...]:
+    """Return the components of a gang.
+
+    Raises Unsupported where segments enclose roles that have a rule of their own.
+    """
     demand = problem.gangs[gang]
     required = max(
         [_depth(problem, rule.level) for rule in demand.rules if isinstance(rule, SameDomain)], default=0
     )
-    ties = sorted(_ties(problem, demand), key=lambda tie: (-len(tie.parts), tie.size > 0, -tie.depth))
-    left = frozenset(range(len(demand.parts)))
+    role_constraints = sorted(
+        _role_constraints(problem, demand),
+        key=lambda found: (-len(found.roles), found.size > 0, -found.depth),
+    )
+    left = frozenset(range(len(demand.roles)))
     if required:
-        return (_piece(problem, gang, left, required, ties),)
-    pieces = []
-    for tie in ties:
-        if not tie.parts <= left:
+        return (_component(problem, gang, left, required, role_constraints),)
+    components = []
+    for found in role_constraints:
+        if not found.roles <= left:
             continue
-        inner = [other for other in ties if other is not tie and other.parts <= tie.parts]
-        if tie.size and inner:
-            raise Unsupported(f"{demand.name}: segments around parts that have a level of their own")
-        left -= tie.parts
-        own = [tie] if tie.size else inner
-        pieces.append(_piece(problem, gang, tie.parts, 0 if tie.size else tie.depth, own))
+        inner = [other for other in role_constraints if other is not found and other.roles <= found.roles]
+        if found.size and inner:
+            raise Unsupported(f"{demand.name}: segments around roles that have a level of their own")
+        left -= found.roles
+        own = [found] if found.size else inner
+        components.append(_component(problem, gang, found.roles, 0 if found.size else found.depth, own))
     if left:
-        pieces.append(_piece(problem, gang, left, 0, ()))
-    return tuple(pieces)
+        components.append(_component(problem, gang, left, 0, ()))
+    return tuple(components)
 
 
-def _ties(problem: JointProblem, demand: GangDemand) -> Iterator[_Tie]:
+def _role_constraints(problem: JointProblem, demand: GangDemand) -> Iterator[_RoleConstraint]:
     for rule in demand.rules:
         if isinstance(rule, SubgroupDomain | SubgroupSegments):
-            parts = _parts_in(demand, rule.subgroup)
-            if parts:
+            roles = _roles_in(demand, rule.subgroup)
+            if roles:
                 size = rule.size if isinstance(rule, SubgroupSegments) else 0
-                yield _Tie(_depth(problem, rule.level), size, parts)
+                yield _RoleConstraint(_depth(problem, rule.level), size, roles)
 
 
-def _piece(
-    problem: JointProblem, gang: int, parts: frozenset[int], required: int, ties: Sequence[_Tie]
-) -> Piece:
-    """A piece of these parts; that all of it shares a domain makes wider levels of parts of it needless."""
+def _component(
+    problem: JointProblem,
+    gang: int,
+    roles: frozenset[int],
+    required: int,
+    role_constraints: Sequence[_RoleConstraint],
+) -> Component:
+    """Build a component; rules about wider levels than the shared one are implied and dropped."""
     demand = problem.gangs[gang]
-    kept = [tie for tie in ties if tie.size or tie.depth > required]
-    strands: dict[tuple[bool, ...], list[int]] = {}
-    for part in sorted(parts):
-        strands.setdefault(tuple(part in tie.parts for tie in kept), []).append(part)
-    bonds = tuple(
-        Bond(tie.depth, tie.size, tuple(place for place, inside in enumerate(strands) if inside[index]))
-        for index, tie in enumerate(kept)
+    kept = [found for found in role_constraints if found.size or found.depth > required]
+    role_sets: dict[tuple[bool, ...], list[int]] = {}
+    for role in sorted(roles):
+        role_sets.setdefault(tuple(role in found.roles for found in kept), []).append(role)
+    constraints = tuple(
+        ComponentConstraint(
+            found.depth, found.size, tuple(place for place, inside in enumerate(role_sets) if inside[index])
+        )
+        for index, found in enumerate(kept)
     )
     preferred = [
         _depth(problem, rule.level)
         for rule in demand.rules
         if isinstance(rule, FewestDomains)
-        or (isinstance(rule, SubgroupFewest) and parts <= _parts_in(demand, rule.subgroup))
+        or (isinstance(rule, SubgroupFewest) and roles <= _roles_in(demand, rule.subgroup))
     ]
-    return Piece(gang, required, max(preferred, default=0), tuple(map(tuple, strands.values())), bonds)
+    return Component(
+        gang, required, max(preferred, default=0), tuple(map(tuple, role_sets.values())), constraints
+    )
 
 
-def _parts_in(demand: GangDemand, subgroup: str) -> frozenset[int]:
-    return frozenset(index for index, part in enumerate(demand.parts) if subgroup in part.subgroups)
+def _roles_in(demand: GangDemand, subgroup: str) -> frozenset[int]:
+    return frozenset(index for index, role in enumerate(demand.roles) if subgroup in role.subgroups)
 
 
 def _depth(problem: JointProblem, level: str) -> int:

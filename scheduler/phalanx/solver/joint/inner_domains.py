@@ -1,169 +1,231 @@
-"""What the pieces in a region claim of the domains inside it, as variables under the rules of each piece."""
+"""The domains inside one region, and the demand of shares on them.
+
+Variables count the pods that each role set of a share demands of each inner domain. A constraint of the
+component becomes a linear constraint on these counts.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
+import numpy as np
 from msgspec import Struct
 from ortools.sat.python import cp_model
 
+from phalanx.solver.arrays import IntArray
 from phalanx.solver.cp_sat import CpModel
-from phalanx.solver.joint.arrays import Field
-from phalanx.solver.joint.components import Bond, Piece
-from phalanx.solver.joint.plan import Share
-from phalanx.solver.joint.space import Space
+from phalanx.solver.joint.arrays import JointArrays, Region, Share, labelled
+from phalanx.solver.joint.components import Component, ComponentConstraint
 
-Claim = tuple[int, int]
+
+class InnerDomains:
+    """The domains of a region by depth and number."""
+
+    def __init__(self, region: Region) -> None:
+        self.region = region
+
+    def fits(self, depth: int, *, labels: int = 0) -> list[list[int]]:
+        """Pods of each role that fit alone per domain of this depth, on nodes with so many labels."""
+        per_row = np.where(labelled(self.region, labels)[:, None], self._fits, 0)
+        rows = self.region.table.rows
+        fits = np.zeros((len(rows.tree.open[depth - 1]), per_row.shape[1]), dtype=np.int64)
+        np.add.at(fits, rows.domain[depth - 1], per_row)
+        listed: list[list[int]] = fits.tolist()
+        return listed
+
+    def outer(self, domain: int, depth: int, outer: int) -> int:
+        """The domain of depth `outer` that contains a domain of a deeper level."""
+        for level in range(depth - 1, outer - 1, -1):
+            domain = int(self.region.table.rows.tree.parent[level][domain])
+        return domain
+
+    @cached_property
+    def _fits(self) -> IntArray:
+        rows = self.region.table.rows
+        most = [role.maximum for role in rows.problem.roles]
+        return np.minimum(rows.fits, most) * rows.count[:, None]
+
+
+DomainRole = tuple[int, int]
 """A domain and a role of the region's model."""
 
-Claims = Mapping[Claim, cp_model.LinearExprT]
+DomainDemands = Mapping[DomainRole, cp_model.LinearExprT]
+"""Pods demanded per domain and role."""
 
 
-class _Strand(Struct, frozen=True):
-    """How many pods of each role it wants, and how many it claims of each domain."""
+class _RoleSetDemand(Struct, frozen=True):
+    """The demand of one role set."""
 
-    wanted: dict[int, int]
-    pods: dict[Claim, cp_model.IntVar]
+    demand: dict[int, int]
+    """Pods per role."""
+    pods: dict[DomainRole, cp_model.IntVar]
+    """Variables: pods per domain and role."""
 
 
-class Claiming:
-    """Makes the claims of shares in one model; `opened` are the domains used where few are wished for."""
+class DomainDemandModel:
+    """Adds the demands of shares to one CP-SAT model."""
 
-    def __init__(self, cp: CpModel, field: Field, space: Space, kinds: Sequence[int]) -> None:
-        self._cp, self._field, self._space, self._kinds = cp, field, space, kinds
+    def __init__(
+        self, cp: CpModel, arrays: JointArrays, inner_domains: InnerDomains, pod_classes: Sequence[int]
+    ) -> None:
+        self._cp, self._arrays, self._inner_domains, self._pod_classes = (
+            cp,
+            arrays,
+            inner_domains,
+            pod_classes,
+        )
         self.opened: list[cp_model.IntVar] = []
 
-    def of(self, share: Share) -> tuple[Claims, ...]:
-        """Per strand of the piece, what it claims of the domains of its innermost depth; nothing without one.
+    def of(self, share: Share) -> tuple[DomainDemands, ...]:
+        """Return the demands on domains of the innermost depth, per role set of the component.
 
-        Every pod is claimed once; where domains hold what is claimed of them, the piece keeps its rules.
+        Every pod is demanded once. Where the domains hold the demands, the component keeps its rules. Empty
+        where no inner level matters.
         """
-        piece, depth = self._field.pieces[share.piece], self._field.inner_depth(share.piece)
+        component, depth = self._arrays.components[share.component], self._arrays.inner_depth(share.component)
         if depth == 0:
-            return ({},) * len(piece.strands)
-        bonds = [bond for bond in piece.bonds if bond.depth > self._field.depth]
-        is_inner = piece.required > self._field.depth
-        home = self._home(piece.required, self._wanted(share.counts)) if is_inner else None
-        if bonds or len(piece.strands) > 1:
-            return self._bonded(share, piece, depth, bonds, home)
-        wanted = self._wanted(share.counts)
-        if home is None or depth > piece.required:
-            return (self._spread(depth, wanted, (piece.required, home)),)
+            return ({},) * len(component.role_sets)
+        constraints = [
+            constraint for constraint in component.constraints if constraint.depth > self._arrays.depth
+        ]
+        is_inner = component.required > self._arrays.depth
+        chosen = self._chosen(component.required, self._demand(share.counts)) if is_inner else None
+        if constraints or len(component.role_sets) > 1:
+            return self._constrained(share, component, depth, constraints, chosen)
+        demand = self._demand(share.counts)
+        if chosen is None or depth > component.required:
+            return (self._spread(depth, demand, (component.required, chosen)),)
         return (
-            {(domain, role): count * here for domain, here in home.items() for role, count in wanted.items()},
+            {
+                (domain, role): count * here
+                for domain, here in chosen.items()
+                for role, count in demand.items()
+            },
         )
 
-    def _wanted(self, counts: Sequence[int]) -> dict[int, int]:
-        return {role: counts[kind] for role, kind in enumerate(self._kinds) if counts[kind]}
-
-    def _home(self, depth: int, wanted: Mapping[int, int]) -> dict[int, cp_model.IntVar]:
-        """The one domain of this depth in which all of it lies."""
-        home = {
-            domain: self._cp.new_bool_var("")
-            for domain, here in enumerate(self._space.room(depth, known=depth))
-            if all(here[role] >= count for role, count in wanted.items())
+    def _demand(self, counts: Sequence[int]) -> dict[int, int]:
+        return {
+            role: counts[pod_class] for role, pod_class in enumerate(self._pod_classes) if counts[pod_class]
         }
-        self._cp.add_exactly_one(home.values())
-        return home
+
+    def _chosen(self, depth: int, demand: Mapping[int, int]) -> dict[int, cp_model.IntVar]:
+        """A boolean per domain of this depth that could hold everything; exactly one is true."""
+        chosen = {
+            domain: self._cp.new_bool_var("")
+            for domain, here in enumerate(self._inner_domains.fits(depth, labels=depth))
+            if all(here[role] >= count for role, count in demand.items())
+        }
+        self._cp.add_exactly_one(chosen.values())
+        return chosen
 
     def _spread(
-        self, depth: int, wanted: Mapping[int, int], home: tuple[int, dict[int, cp_model.IntVar] | None]
-    ) -> Claims:
-        """Pods per domain of this depth, inside the home if there is one; domains used are opened."""
-        pods = self._pods(depth, wanted, home)
+        self, depth: int, demand: Mapping[int, int], chosen: tuple[int, dict[int, cp_model.IntVar] | None]
+    ) -> DomainDemands:
+        """Pods per domain of this depth, inside the chosen domain if there is one."""
+        pods = self._pods(depth, demand, chosen)
         for domain in dict.fromkeys(domain for domain, _ in pods):
             here = {role: one for (each, role), one in pods.items() if each == domain}
             is_open = self._cp.new_bool_var("")
             self.opened.append(is_open)
-            if home[1] is not None:
-                self._cp.add_implication(is_open, home[1][self._space.outer(domain, depth, home[0])])
+            if chosen[1] is not None:
+                self._cp.add_implication(
+                    is_open, chosen[1][self._inner_domains.outer(domain, depth, chosen[0])]
+                )
             for role, one in here.items():
-                self._cp.add(one <= wanted[role] * is_open)
+                self._cp.add(one <= demand[role] * is_open)
         return pods
 
     def _pods(
         self,
         depth: int,
-        wanted: Mapping[int, int],
-        home: tuple[int, dict[int, cp_model.IntVar] | None],
+        demand: Mapping[int, int],
+        chosen: tuple[int, dict[int, cp_model.IntVar] | None],
         *,
-        known: int = 0,
-    ) -> dict[Claim, cp_model.IntVar]:
-        """Pods per domain and role, all that are wanted, on nodes with so many labels that are known."""
-        pods: dict[Claim, cp_model.IntVar] = {}
-        for domain, room in enumerate(self._space.room(depth, known=known)):
-            if home[1] is not None and self._space.outer(domain, depth, home[0]) not in home[1]:
+        labels: int = 0,
+    ) -> dict[DomainRole, cp_model.IntVar]:
+        """Counts per domain and role that add up to the demand, on nodes with so many labels."""
+        pods: dict[DomainRole, cp_model.IntVar] = {}
+        for domain, fits in enumerate(self._inner_domains.fits(depth, labels=labels)):
+            if chosen[1] is not None and self._inner_domains.outer(domain, depth, chosen[0]) not in chosen[1]:
                 continue
-            for role, count in wanted.items():
-                if room[role]:
-                    pods[domain, role] = self._cp.new_int_var(0, min(count, room[role]), "")
-        for role, count in wanted.items():
+            for role, count in demand.items():
+                if fits[role]:
+                    pods[domain, role] = self._cp.new_int_var(0, min(count, fits[role]), "")
+        for role, count in demand.items():
             here = [one for (_, each), one in pods.items() if each == role]
             self._cp.add(cp_model.LinearExpr.sum(here) == count)
         return pods
 
-    def _bonded(
+    def _constrained(
         self,
         share: Share,
-        piece: Piece,
+        component: Component,
         depth: int,
-        bonds: Sequence[Bond],
-        home: dict[int, cp_model.IntVar] | None,
-    ) -> tuple[Claims, ...]:
-        """Pods per strand, domain and role, under all bonds inside the region."""
-        strands = []
-        for strand in range(len(piece.strands)):
-            wanted = self._wanted(self._field.counts_in(share, strand))
-            known = max([bond.depth for bond in bonds if strand in bond.strands], default=0)
-            pods = self._pods(depth, wanted, (piece.required, home), known=known)
-            strands.append(_Strand(wanted, pods))
-        if home is not None:
-            self._all_in_one(depth, piece.required, strands, home)
-        for bond in bonds:
-            members = [strands[strand] for strand in bond.strands]
-            if bond.size:
-                self._in_segments(depth, bond, members)
+        constraints: Sequence[ComponentConstraint],
+        chosen: dict[int, cp_model.IntVar] | None,
+    ) -> tuple[DomainDemands, ...]:
+        """Pods per role set, domain and role under all constraints inside the region."""
+        role_sets = []
+        for role_set in range(len(component.role_sets)):
+            demand = self._demand(self._arrays.counts_in(share, role_set))
+            labels = max(
+                [constraint.depth for constraint in constraints if role_set in constraint.role_sets],
+                default=0,
+            )
+            pods = self._pods(depth, demand, (component.required, chosen), labels=labels)
+            role_sets.append(_RoleSetDemand(demand, pods))
+        if chosen is not None:
+            self._all_in_one(depth, component.required, role_sets, chosen)
+        for constraint in constraints:
+            members = [role_sets[role_set] for role_set in constraint.role_sets]
+            if constraint.size:
+                self._in_segments(depth, constraint, members)
             else:
-                self._in_one(depth, bond, members)
-        if piece.preferred > self._field.depth:
-            self._in_few(depth, piece.preferred, strands)
-        return tuple(each.pods for each in strands)
+                self._in_one(depth, constraint, members)
+        if component.preferred > self._arrays.depth:
+            self._in_few(depth, component.preferred, role_sets)
+        return tuple(each.pods for each in role_sets)
 
-    def _in_one(self, depth: int, bond: Bond, members: Sequence[_Strand]) -> None:
-        home = {domain: self._cp.new_bool_var("") for domain, _ in self._around(depth, bond.depth, members)}
-        self._cp.add_exactly_one(home.values())
-        self._all_in_one(depth, bond.depth, members, home)
+    def _in_one(self, depth: int, constraint: ComponentConstraint, members: Sequence[_RoleSetDemand]) -> None:
+        chosen = {
+            domain: self._cp.new_bool_var("") for domain, _ in self._around(depth, constraint.depth, members)
+        }
+        self._cp.add_exactly_one(chosen.values())
+        self._all_in_one(depth, constraint.depth, members, chosen)
 
     def _all_in_one(
-        self, depth: int, outer: int, members: Sequence[_Strand], home: Mapping[int, cp_model.IntVar]
+        self, depth: int, outer: int, members: Sequence[_RoleSetDemand], chosen: Mapping[int, cp_model.IntVar]
     ) -> None:
-        """They claim what is inside the home only."""
+        """Demand nothing outside of the chosen domain."""
         for each in members:
-            inside: dict[Claim, list[cp_model.IntVar]] = {}
+            inside: dict[DomainRole, list[cp_model.IntVar]] = {}
             for (domain, role), one in each.pods.items():
-                inside.setdefault((self._space.outer(domain, depth, outer), role), []).append(one)
+                inside.setdefault((self._inner_domains.outer(domain, depth, outer), role), []).append(one)
             for (domain, role), pods in inside.items():
-                self._cp.add(cp_model.LinearExpr.sum(pods) <= each.wanted[role] * home[domain])
+                self._cp.add(cp_model.LinearExpr.sum(pods) <= each.demand[role] * chosen[domain])
 
-    def _in_segments(self, depth: int, bond: Bond, members: Sequence[_Strand]) -> None:
-        for _, pods in self._around(depth, bond.depth, members):
-            number = self._cp.new_int_var(0, _count(members) // bond.size, "")
-            self._cp.add(cp_model.LinearExpr.sum(pods) == bond.size * number)
+    def _in_segments(
+        self, depth: int, constraint: ComponentConstraint, members: Sequence[_RoleSetDemand]
+    ) -> None:
+        for _, pods in self._around(depth, constraint.depth, members):
+            number = self._cp.new_int_var(0, _count(members) // constraint.size, "")
+            self._cp.add(cp_model.LinearExpr.sum(pods) == constraint.size * number)
 
-    def _in_few(self, depth: int, outer: int, members: Sequence[_Strand]) -> None:
+    def _in_few(self, depth: int, outer: int, members: Sequence[_RoleSetDemand]) -> None:
         for _, pods in self._around(depth, outer, members):
             is_open = self._cp.new_bool_var("")
             self.opened.append(is_open)
             self._cp.add(cp_model.LinearExpr.sum(pods) <= _count(members) * is_open)
 
     def _around(
-        self, depth: int, outer: int, members: Iterable[_Strand]
+        self, depth: int, outer: int, members: Iterable[_RoleSetDemand]
     ) -> Iterable[tuple[int, list[cp_model.IntVar]]]:
-        """Each domain of an outer depth with what is claimed inside it."""
+        """Each domain of an outer depth with the variables inside it."""
         found: dict[int, list[cp_model.IntVar]] = {}
         for each in members:
             for (domain, _), one in each.pods.items():
-                found.setdefault(self._space.outer(domain, depth, outer), []).append(one)
+                found.setdefault(self._inner_domains.outer(domain, depth, outer), []).append(one)
         return found.items()
 
 
-def _count(members: Iterable[_Strand]) -> int:
-    return sum(count for each in members for count in each.wanted.values())
+def _count(members: Iterable[_RoleSetDemand]) -> int:
+    return sum(count for each in members for count in each.demand.values())

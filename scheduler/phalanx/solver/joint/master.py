@@ -1,57 +1,60 @@
-"""The two questions to the master: the most value, then, with the gangs fixed, the fewest regions."""
+"""Solves the master problem: first the greatest value, then the fewest regions for these gangs."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
 from ortools.sat.python import cp_model
 
 from phalanx.limits import JOINT_CEILING_PART
-from phalanx.solver.counting.exact import ROUNDING, one_worker
-from phalanx.solver.joint.dealing import dealt
-from phalanx.solver.joint.equals import earliest_first
-from phalanx.solver.joint.master_model import Ground, Master
-from phalanx.solver.joint.plan import Lesson, Plan, Share
+from phalanx.solver.cp_sat import ROUNDING, one_worker
+from phalanx.solver.joint.arrays import BendersCut, Plan, Share
+from phalanx.solver.joint.master_model import MasterData, MasterModel
+from phalanx.solver.joint.symmetry import earliest_first
 
 Shares = Sequence[Sequence[Share]]
 
 
-class Reply(Struct, frozen=True):
-    """`plan` None when no plan reaches the floor, or none was found; `bound` holds in either case."""
+class MasterResult(Struct, frozen=True):
+    """The outcome of one solve."""
 
     plan: Plan | None
+    """None where no plan reaches the floor, or none was found."""
     bound: int
+    """No set of gangs is worth more, with or without a plan."""
     spent: float
+    """Deterministic time units."""
 
 
-def most_value(
-    ground: Ground, lessons: Sequence[Lesson], *, floor: int, start: Shares, effort: float
-) -> Reply:
-    """The plan of the most value, at least `floor`.
+def maximize_value(
+    data: MasterData, cuts: Sequence[BendersCut], *, floor: int, start: Shares, effort: float
+) -> MasterResult:
+    """Return a plan of the greatest value, at least `floor`.
 
-    Most often the ceiling is reached, and a plan that reaches it is found sooner where nothing is optimised.
+    The upper bound is reached most often, and a solve for feasibility at that value is faster than an
+    optimisation.
     """
-    reply = _ask(ground, lessons, ground.ceiling, start, effort * JOINT_CEILING_PART, optimise=False)
-    if reply.plan is not None:
-        return reply
-    rest = _ask(ground, lessons, floor, start, effort - reply.spent, optimise=True)
-    return structs.replace(rest, spent=reply.spent + rest.spent)
+    result = _solve(data, cuts, data.value_bound, start, effort * JOINT_CEILING_PART, optimise=False)
+    if result.plan is not None:
+        return result
+    rest = _solve(data, cuts, floor, start, effort - result.spent, optimise=True)
+    return structs.replace(rest, spent=result.spent + rest.spent)
 
 
-def _ask(
-    ground: Ground,
-    lessons: Sequence[Lesson],
+def _solve(
+    data: MasterData,
+    cuts: Sequence[BendersCut],
     floor: int,
     start: Shares,
     effort: float,
     *,
     optimise: bool,
-) -> Reply:
-    problem = ground.field.problem
-    master = Master(ground, lessons)
+) -> MasterResult:
+    problem = data.arrays.problem
+    master = MasterModel(data, cuts)
     values = [gang.value for gang in problem.gangs]
     value = master.total(zip(values, master.admitted, strict=True), sum(values))
-    master.cp.add_linear_constraint(value, floor, ground.ceiling)
+    master.cp.add_linear_constraint(value, floor, data.value_bound)
     if optimise:
         _hint(master, start)
         master.cp.maximize(value)
@@ -61,47 +64,51 @@ def _ask(
     if status == cp_model.MODEL_INVALID:
         raise AssertionError(master.cp.validate())
     if status == cp_model.INFEASIBLE:
-        return Reply(plan=None, bound=floor, spent=spent)
+        return MasterResult(plan=None, bound=floor, spent=spent)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Reply(plan=None, bound=ground.ceiling, spent=spent)
-    bound = math.floor(solver.best_objective_bound + ROUNDING) if optimise else ground.ceiling
+        return MasterResult(plan=None, bound=data.value_bound, spent=spent)
+    bound = math.floor(solver.best_objective_bound + ROUNDING) if optimise else data.value_bound
     admitted = tuple(gang for gang, one in enumerate(master.admitted) if solver.value(one))
     reached = sum(values[gang] for gang in admitted)
     plan = Plan(admitted, reached, _shares(master, solver, admitted))
-    return Reply(earliest_first(ground.field, plan), bound, spent)
+    return MasterResult(earliest_first(data.arrays, plan), bound, spent)
 
 
-def fewest_regions(
-    ground: Ground, lessons: Sequence[Lesson], plan: Plan, *, effort: float
+def minimize_regions(
+    data: MasterData, cuts: Sequence[BendersCut], plan: Plan, *, effort: float
 ) -> tuple[Plan, float]:
-    """The same gangs, those that may use several regions in as few as is found; and the effort spent."""
-    master = Master(ground, lessons, plan.admitted)
-    opened = _opened(master) if len(ground.field.regions) > 1 else []
+    """Move shares of the same gangs into fewer regions; return the plan and the effort spent."""
+    master = MasterModel(data, cuts, plan.admitted)
+    opened = _opened(master) if len(data.arrays.regions) > 1 else []
     if not opened:
         return plan, 0.0
     master.cp.minimize(cp_model.LinearExpr.sum(opened))
     _hint(master, plan.shares)
-    solver = one_worker(ground.field.problem.seed, effort)
+    solver = one_worker(data.arrays.problem.seed, effort)
     status = solver.solve(master.cp)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return plan, solver.deterministic_time
     return structs.replace(plan, shares=_shares(master, solver, plan.admitted)), solver.deterministic_time
 
 
-def _opened(master: Master) -> list[cp_model.IntVar]:
-    """Which regions each gang uses that may use several."""
-    field, opened = master.field, []
-    stream_of = {pieces[0]: stream for stream, pieces in enumerate(master.streams)}
-    for pieces in field.pieces_of:
-        if len(pieces) == 1 and field.confined(pieces[0]):
+def _opened(master: MasterModel) -> list[cp_model.IntVar]:
+    """A boolean per region that a gang with several possible regions uses."""
+    arrays, opened = master.arrays, []
+    stream_of = {components[0]: stream for stream, components in enumerate(master.streams)}
+    for components in arrays.components_of:
+        if len(components) == 1 and arrays.is_confined(components[0]):
             continue
-        streams = [stream_of[piece] for piece in pieces if piece in stream_of]
-        size = int(field.wanted[list(pieces)].sum())
-        for region in range(len(field.regions)):
+        streams = [stream_of[component] for component in components if component in stream_of]
+        size = int(arrays.wanted[list(components)].sum())
+        for region in range(len(arrays.regions)):
             pods = [
-                one for (stream, _, home), one in master.pods.items() if stream in streams and home == region
+                one for (stream, _, used), one in master.pods.items() if stream in streams and used == region
             ]
-            inside = [master.inside[piece, region] for piece in pieces if (piece, region) in master.inside]
+            inside = [
+                master.inside[component, region]
+                for component in components
+                if (component, region) in master.inside
+            ]
             if pods or inside:
                 is_open = master.cp.new_bool_var("")
                 opened.append(is_open)
@@ -112,41 +119,72 @@ def _opened(master: Master) -> list[cp_model.IntVar]:
     return opened
 
 
-def _hint(master: Master, shares: Shares) -> None:
-    """The values that the variables have in this arrangement."""
-    here = {(share.piece, region): share for region, each in enumerate(shares) for share in each}
-    admitted = {master.field.pieces[piece].gang for piece, _ in here}
+def _hint(master: MasterModel, shares: Shares) -> None:
+    """Hint the values that the variables have in this plan."""
+    here = {(share.component, region): share for region, each in enumerate(shares) for share in each}
+    admitted = {master.arrays.components[component].gang for component, _ in here}
     for gang, one in enumerate(master.admitted):
         master.cp.add_hint(one, gang in admitted)
-    for (piece, region), one in master.inside.items():
-        master.cp.add_hint(one, (piece, region) in here)
-    for (stream, kind, region), one in master.pods.items():
-        parts = [here[piece, region] for piece in master.streams[stream] if (piece, region) in here]
-        master.cp.add_hint(one, sum(part.counts[kind] for part in parts))
-    for (piece, region), one in master.segments.items():
-        count = sum(here[piece, region].counts) if (piece, region) in here else 0
-        master.cp.add_hint(one, count // master.field.pieces[piece].segment)
+    for (component, region), one in master.inside.items():
+        master.cp.add_hint(one, (component, region) in here)
+    for (stream, pod_class, region), one in master.pods.items():
+        roles = [
+            here[component, region] for component in master.streams[stream] if (component, region) in here
+        ]
+        master.cp.add_hint(one, sum(role.counts[pod_class] for role in roles))
+    for (component, region), one in master.segments.items():
+        count = sum(here[component, region].counts) if (component, region) in here else 0
+        master.cp.add_hint(one, count // master.arrays.components[component].segment)
 
 
 def _shares(
-    master: Master, solver: cp_model.CpSolver, admitted: Iterable[int]
+    master: MasterModel, solver: cp_model.CpSolver, admitted: Iterable[int]
 ) -> tuple[tuple[Share, ...], ...]:
-    wanted, pieces = master.field.wanted, master.field.pieces
-    shares: list[list[Share]] = [[] for _ in master.field.regions]
-    for (piece, region), one in master.inside.items():
+    wanted, components = master.arrays.wanted, master.arrays.components
+    shares: list[list[Share]] = [[] for _ in master.arrays.regions]
+    for (component, region), one in master.inside.items():
         if solver.value(one):
-            shares[region].append(Share(piece, tuple(wanted[piece].tolist())))
+            shares[region].append(Share(component, tuple(wanted[component].tolist())))
     for stream, members in enumerate(master.streams):
         slots = [
             [
-                solver.value(master.pods[stream, kind, region])
-                if (stream, kind, region) in master.pods
+                solver.value(master.pods[stream, pod_class, region])
+                if (stream, pod_class, region) in master.pods
                 else 0
-                for kind in range(wanted.shape[1])
+                for pod_class in range(wanted.shape[1])
             ]
-            for region in range(len(master.field.regions))
+            for region in range(len(master.arrays.regions))
         ]
-        takers = {piece: wanted[piece].tolist() for piece in members if pieces[piece].gang in admitted}
-        for region, share in dealt(slots, takers):
+        demands = {
+            component: wanted[component].tolist()
+            for component in members
+            if components[component].gang in admitted
+        }
+        for region, share in distribute(slots, demands):
             shares[region].append(share)
-    return tuple(tuple(sorted(each, key=lambda share: share.piece)) for each in shares)
+    return tuple(tuple(sorted(each, key=lambda share: share.component)) for each in shares)
+
+
+def distribute(
+    slots: Sequence[Sequence[int]], demands: Mapping[int, Sequence[int]]
+) -> Iterator[tuple[int, Share]]:
+    """Distribute the slots of a merged stream to its components, the largest first.
+
+    `slots` by [region, pod class]; `demands` are pods per pod class of each component. Yields regions and
+    shares.
+    """
+    left = [list(each) for each in slots]
+    for component in sorted(demands, key=lambda component: (-sum(demands[component]), component)):
+        missing = list(demands[component])
+        while any(missing):
+            region = max(range(len(left)), key=lambda region: (_most(left[region], missing), -region))
+            counts = tuple(map(min, left[region], missing))
+            if not any(counts):
+                raise AssertionError("the slots were made for these pieces")
+            left[region] = [have - take for have, take in zip(left[region], counts, strict=True)]
+            missing = [want - take for want, take in zip(missing, counts, strict=True)]
+            yield region, Share(component, counts)
+
+
+def _most(have: Sequence[int], missing: Sequence[int]) -> int:
+    return sum(map(min, have, missing))

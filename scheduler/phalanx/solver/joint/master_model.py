@@ -1,6 +1,7 @@
-"""The master: which gangs are admitted and in which region their pieces lie, on what regions hold in total.
+"""The CP-SAT model of the master problem.
 
-It is a relaxation, so its bound on value holds; whether its plan does, the regions say.
+It admits gangs and distributes their components to regions. Regions are relaxed to valid inequalities, so its
+bound on the value holds for the whole problem; the subproblems tell whether a plan does.
 """
 
 import math
@@ -13,164 +14,199 @@ from ortools.sat.python import cp_model
 from phalanx.limits import MODEL_SUM_MAX
 from phalanx.solver.arrays import IntArray, TooLarge
 from phalanx.solver.cp_sat import CpModel
-from phalanx.solver.joint.arrays import Field
-from phalanx.solver.joint.ceiling import ceiling
-from phalanx.solver.joint.clusters import Cluster, clusters_of, outermost
-from phalanx.solver.joint.plan import Lesson
-from phalanx.solver.joint.valid_inequalities import Cut, Hold, cuts_of, hold_of
+from phalanx.solver.joint.arrays import BendersCut, JointArrays
+from phalanx.solver.joint.valid_inequalities import (
+    ColocatedPods,
+    Inequality,
+    RegionCapacity,
+    colocated_pods,
+    outermost,
+    region_capacity,
+    valid_inequalities,
+    value_bound,
+)
 
 Term = tuple[int, cp_model.IntVar]
 
 
-class Ground(Struct, frozen=True, eq=False):
-    """What never changes between two questions: cuts, what regions hold, and where confined pieces may lie.
+class MasterData(Struct, frozen=True, eq=False):
+    """The parts of the master problem that do not change between solves."""
 
-    `factors` has a line per cut, with what each kind weighs; `weights` are those of each piece per cut.
-    `room` is, per region and kind, how many pods fit alone. `ceiling` is a value that no admissible set
-    exceeds.
-    """
-
-    field: Field
-    cuts: tuple[Cut, ...]
-    holds: tuple[Hold, ...]
+    arrays: JointArrays
+    inequalities: tuple[Inequality, ...]
+    capacities: tuple[RegionCapacity, ...]
     factors: IntArray
+    """Units by [inequality, pod class]."""
     weights: IntArray
-    clusters: tuple[Cluster, ...]
-    room: IntArray
-    homes: tuple[tuple[int, ...], ...]
-    ceiling: int
+    """Units by [component, inequality]."""
+    colocated: tuple[ColocatedPods, ...]
+    fits: IntArray
+    """Pods that fit alone by [region, pod class]."""
+    candidate_regions: tuple[tuple[int, ...], ...]
+    """Per component, the regions that could hold it; empty for those that may use several."""
+    value_bound: int
+    """No admissible set of gangs is worth more."""
 
 
-def ground_of(field: Field) -> Ground:
-    """Prepares a field for the master."""
-    cuts = cuts_of(field)
-    holds = tuple(hold_of(region, cuts) for region in field.regions)
-    factors = np.array([cut.weights for cut in cuts], dtype=np.int64).reshape(
-        len(cuts), len(field.problem.kinds)
+def master_data(arrays: JointArrays) -> MasterData:
+    """Prepare the master problem."""
+    inequalities = valid_inequalities(arrays)
+    capacities = tuple(region_capacity(region, inequalities) for region in arrays.regions)
+    factors = np.array([inequality.weights for inequality in inequalities], dtype=np.int64).reshape(
+        len(inequalities), len(arrays.problem.pod_classes)
     )
-    weights = field.wanted @ factors.T
-    room = np.array([_room(field, region) for region in range(len(field.regions))], dtype=np.int64)
-    clusters = clusters_of(field)
-    homes = tuple(
-        tuple(_homes(field, holds, factors, room, [each for each in clusters if each.piece == piece]))
-        if field.confined(piece)
+    weights = arrays.wanted @ factors.T
+    fits = np.array([_fits(arrays, region) for region in range(len(arrays.regions))], dtype=np.int64)
+    colocated = colocated_pods(arrays)
+    candidate_regions = tuple(
+        tuple(
+            _candidate_regions(
+                arrays, capacities, factors, fits, [each for each in colocated if each.component == component]
+            )
+        )
+        if arrays.is_confined(component)
         else ()
-        for piece in range(len(field.pieces))
+        for component in range(len(arrays.components))
     )
-    units = sum((hold.total for hold in holds), np.zeros(len(cuts), dtype=np.int64))
-    per_gang = np.array([weights[list(pieces)].sum(axis=0) for pieces in field.pieces_of], dtype=np.int64)
-    most = ceiling(field.problem.gangs, per_gang, units.tolist())
-    return Ground(field, cuts, holds, factors, weights, clusters, homes=homes, room=room, ceiling=most)
+    units = sum((capacity.total for capacity in capacities), np.zeros(len(inequalities), dtype=np.int64))
+    per_gang = np.array(
+        [weights[list(components)].sum(axis=0) for components in arrays.components_of], dtype=np.int64
+    )
+    most = value_bound(arrays.problem.gangs, per_gang, units.tolist())
+    return MasterData(
+        arrays,
+        inequalities,
+        capacities,
+        factors,
+        weights,
+        colocated,
+        candidate_regions=candidate_regions,
+        fits=fits,
+        value_bound=most,
+    )
 
 
-def _room(field: Field, region: int) -> list[int]:
-    rows = field.regions[region].table.rows
+def _fits(arrays: JointArrays, region: int) -> list[int]:
+    rows = arrays.regions[region].table.rows
     most = [role.maximum for role in rows.problem.roles]
-    room: list[int] = (np.minimum(rows.fits, most) * rows.count[:, None]).sum(axis=0).tolist()
-    return room
+    fits: list[int] = (np.minimum(rows.fits, most) * rows.count[:, None]).sum(axis=0).tolist()
+    return fits
 
 
-def _homes(
-    field: Field, holds: Sequence[Hold], factors: IntArray, room: IntArray, clusters: Sequence[Cluster]
+def _candidate_regions(
+    arrays: JointArrays,
+    capacities: Sequence[RegionCapacity],
+    factors: IntArray,
+    fits: IntArray,
+    colocated: Sequence[ColocatedPods],
 ) -> Iterable[int]:
-    """The regions that could hold the piece with these clusters, the first of them all of it, alone."""
-    piece = clusters[0].piece
+    """The regions that could hold a component alone; the first co-located set is all of it."""
+    component = colocated[0].component
     if any(
-        sum(field.counts(piece, bond.strands)) % bond.size for bond in field.pieces[piece].bonds if bond.size
+        sum(arrays.counts(component, constraint.role_sets)) % constraint.size
+        for constraint in arrays.components[component].constraints
+        if constraint.size
     ):
         return
-    needs = [(max(each.depth, field.depth), factors @ np.array(each.counts)) for each in clusters]
-    for index, (region, hold) in enumerate(zip(field.regions, holds, strict=True)):
-        if not region.is_domain or (room[index] < field.wanted[piece]).any():
+    needs = [(max(each.depth, arrays.depth), factors @ np.array(each.counts)) for each in colocated]
+    for index, (region, capacity) in enumerate(zip(arrays.regions, capacities, strict=True)):
+        if not region.is_domain or (fits[index] < arrays.wanted[component]).any():
             continue
-        held = {depth: hold.inside(region, depth) for depth in {depth for depth, _ in needs} if depth}
+        held = {depth: capacity.inside(region, depth) for depth in {depth for depth, _ in needs} if depth}
         if all((held[depth] >= weights).all(axis=1).any() for depth, weights in needs):
             yield index
 
 
-class Master:
-    """The model of one question. Pieces that are not confined are one stream of pods, or a stream each.
+class MasterModel:
+    """The model of one solve.
 
-    Those in segments always have one of their own. Variables: `admitted[gang]`, `inside[piece, region]`,
-    `pods[stream, kind, region]`, `segments[piece, region]`.
+    Components that may use several regions are merged into one stream of pods, or are a stream each where the
+    gangs are fixed. Those in segments always are streams of their own. Variables: `admitted[gang]`,
+    `inside[component, region]`, `pods[stream, pod_class, region]`, `segments[component, region]`.
     """
 
     def __init__(
-        self, ground: Ground, lessons: Sequence[Lesson], chosen: Sequence[int] | None = None
+        self, data: MasterData, cuts: Sequence[BendersCut], chosen: Sequence[int] | None = None
     ) -> None:
-        self.ground = ground
-        self.field = ground.field
+        self.data = data
+        self.arrays = data.arrays
         self.cp = CpModel()
-        self.admitted = [self._admission(gang, chosen) for gang in range(len(self.field.problem.gangs))]
-        pieces = [
-            index for index, piece in enumerate(self.field.pieces) if chosen is None or piece.gang in chosen
+        self.admitted = [self._admission(gang, chosen) for gang in range(len(self.arrays.problem.gangs))]
+        components = [
+            index
+            for index, component in enumerate(self.arrays.components)
+            if chosen is None or component.gang in chosen
         ]
-        self.streams = list(self._streams(pieces, merged=chosen is None))
+        self.streams = list(self._streams(components, merged=chosen is None))
         self.inside = {
-            (piece, region): self.cp.new_bool_var("") for piece in pieces for region in ground.homes[piece]
+            (component, region): self.cp.new_bool_var("")
+            for component in components
+            for region in data.candidate_regions[component]
         }
         self.pods = self._pods()
         self.segments = self._segments()
-        self._confined: list[list[Term]] = [[] for _ in self.field.regions]
-        for (piece, region), variable in self.inside.items():
-            self._confined[region].append((piece, variable))
-        self._loose: list[list[Term]] = [[] for _ in self.field.regions]
-        for (_, kind, region), variable in self.pods.items():
-            self._loose[region].append((kind, variable))
-        self._each_confined_piece_in_one_region()
-        self._each_stream_somewhere()
-        self._regions_hold_pods()
-        self._domains_hold_clusters()
-        self._budgets()
-        for lesson in lessons:
-            self._learn(lesson)
+        self._confined: list[list[Term]] = [[] for _ in self.arrays.regions]
+        for (component, region), variable in self.inside.items():
+            self._confined[region].append((component, variable))
+        self._loose: list[list[Term]] = [[] for _ in self.arrays.regions]
+        for (_, pod_class, region), variable in self.pods.items():
+            self._loose[region].append((pod_class, variable))
+        self._place_confined_components()
+        self._place_streams()
+        self._bound_regions()
+        self._bound_inner_domains()
+        self._keep_budgets()
+        for cut in cuts:
+            self._add_cut(cut)
 
     def _admission(self, gang: int, chosen: Sequence[int] | None) -> cp_model.IntVar:
-        """A variable of its own even where it is known: a constant is shared, and would be hinted twice."""
+        """A variable even where the value is known: a shared constant would get two hints."""
         if chosen is not None:
             known = int(gang in chosen)
             return self.cp.new_int_var(known, known, "")
-        return self.cp.new_int_var(int(self.field.problem.gangs[gang].must_admit), 1, "")
+        return self.cp.new_int_var(int(self.arrays.problem.gangs[gang].must_admit), 1, "")
 
-    def admission(self, piece: int) -> cp_model.IntVar:
-        """Whether the piece's gang is admitted."""
-        return self.admitted[self.field.pieces[piece].gang]
+    def admission(self, component: int) -> cp_model.IntVar:
+        """Whether the component's gang is admitted."""
+        return self.admitted[self.arrays.components[component].gang]
 
-    def _streams(self, pieces: Sequence[int], *, merged: bool) -> Iterable[list[int]]:
-        loose = [piece for piece in pieces if not self.field.confined(piece)]
-        plain = [piece for piece in loose if not self.field.pieces[piece].segment]
-        yield from [plain] if merged and plain else ([piece] for piece in plain)
-        yield from ([piece] for piece in loose if self.field.pieces[piece].segment)
+    def _streams(self, components: Sequence[int], *, merged: bool) -> Iterable[list[int]]:
+        loose = [component for component in components if not self.arrays.is_confined(component)]
+        plain = [component for component in loose if not self.arrays.components[component].segment]
+        yield from [plain] if merged and plain else ([component] for component in plain)
+        yield from ([component] for component in loose if self.arrays.components[component].segment)
 
     def _pods(self) -> dict[tuple[int, int, int], cp_model.IntVar]:
         pods = {}
-        for stream, pieces in enumerate(self.streams):
-            wanted = self.field.wanted[pieces].sum(axis=0)
-            in_segments = self.field.pieces[pieces[0]].segment > 0
-            for region, room in enumerate(self.ground.room):
-                if in_segments and not self.field.regions[region].is_domain:
+        for stream, components in enumerate(self.streams):
+            wanted = self.arrays.wanted[components].sum(axis=0)
+            in_segments = self.arrays.components[components[0]].segment > 0
+            for region, fits in enumerate(self.data.fits):
+                if in_segments and not self.arrays.regions[region].is_domain:
                     continue
-                for kind, most in enumerate(np.minimum(wanted, room).tolist()):
+                for pod_class, most in enumerate(np.minimum(wanted, fits).tolist()):
                     if most:
-                        pods[stream, kind, region] = self.cp.new_int_var(0, most, "")
+                        pods[stream, pod_class, region] = self.cp.new_int_var(0, most, "")
         return pods
 
     def _segments(self) -> dict[tuple[int, int], cp_model.IntVar]:
-        """Segments of pieces that may use several regions: each region gets whole ones."""
+        """Whole segments per region of components that may use several regions."""
         segments = {}
-        for stream, pieces in enumerate(self.streams):
-            size = self.field.pieces[pieces[0]].segment
-            for region in range(len(self.field.regions)) if size else ():
-                keys = [(stream, kind, region) for kind in range(len(self.field.problem.kinds))]
+        for stream, components in enumerate(self.streams):
+            size = self.arrays.components[components[0]].segment
+            for region in range(len(self.arrays.regions)) if size else ():
+                keys = [
+                    (stream, pod_class, region) for pod_class in range(len(self.arrays.problem.pod_classes))
+                ]
                 pods = [self.pods[key] for key in keys if key in self.pods]
                 if pods:
-                    most = int(self.field.wanted[pieces[0]].sum()) // size
-                    segments[pieces[0], region] = number = self.cp.new_int_var(0, most, "")
+                    most = int(self.arrays.wanted[components[0]].sum()) // size
+                    segments[components[0], region] = number = self.cp.new_int_var(0, most, "")
                     self.cp.add(cp_model.LinearExpr.sum(pods) == size * number)
         return segments
 
     def total(self, terms: Iterable[Term], reach: int) -> cp_model.LinearExpr:
-        """The sum of the terms, which stays below `reach` by what is known of it; TooLarge if not safe."""
+        """Return the sum of the terms. Raises TooLarge where `reach`, its upper bound, is not safe."""
         listed = [(weight, variable) for weight, variable in terms if weight]
         if reach > MODEL_SUM_MAX:
             raise TooLarge
@@ -178,62 +214,75 @@ class Master:
             [variable for _, variable in listed], [weight for weight, _ in listed]
         )
 
-    def _each_confined_piece_in_one_region(self) -> None:
-        for piece, homes in enumerate(self.ground.homes):
-            if self.field.confined(piece):
-                inside = [self.inside[piece, home] for home in homes if (piece, home) in self.inside]
-                self.cp.add(cp_model.LinearExpr.sum(inside) == self.admission(piece))
+    def _place_confined_components(self) -> None:
+        for component, candidate_regions in enumerate(self.data.candidate_regions):
+            if self.arrays.is_confined(component):
+                inside = [
+                    self.inside[component, region]
+                    for region in candidate_regions
+                    if (component, region) in self.inside
+                ]
+                self.cp.add(cp_model.LinearExpr.sum(inside) == self.admission(component))
 
-    def _each_stream_somewhere(self) -> None:
-        for stream, pieces in enumerate(self.streams):
-            for kind in range(len(self.field.problem.kinds)):
-                wanted = [(int(self.field.wanted[piece, kind]), self.admission(piece)) for piece in pieces]
+    def _place_streams(self) -> None:
+        for stream, components in enumerate(self.streams):
+            for pod_class in range(len(self.arrays.problem.pod_classes)):
+                wanted = [
+                    (int(self.arrays.wanted[component, pod_class]), self.admission(component))
+                    for component in components
+                ]
                 most = sum(weight for weight, _ in wanted)
                 if most:
-                    here = [(1, self.pods[key]) for key in self._keys(stream=stream, kind=kind)]
+                    here = [(1, self.pods[key]) for key in self._keys(stream=stream, pod_class=pod_class)]
                     self.cp.add(self.total(here, most) == self.total(wanted, most))
 
-    def _keys(self, *, stream: int, kind: int) -> list[tuple[int, int, int]]:
-        regions = range(len(self.field.regions))
-        return [(stream, kind, region) for region in regions if (stream, kind, region) in self.pods]
+    def _keys(self, *, stream: int, pod_class: int) -> list[tuple[int, int, int]]:
+        regions = range(len(self.arrays.regions))
+        return [(stream, pod_class, region) for region in regions if (stream, pod_class, region) in self.pods]
 
-    def _regions_hold_pods(self) -> None:
-        for index, cut in enumerate(self.ground.cuts):
-            for region, hold in enumerate(self.ground.holds):
-                most = int(hold.total[index])
-                if most < cut.most:
+    def _bound_regions(self) -> None:
+        for index, inequality in enumerate(self.data.inequalities):
+            for region, capacity in enumerate(self.data.capacities):
+                most = int(capacity.total[index])
+                if most < inequality.most:
                     here = [
-                        (int(self.ground.weights[piece, index]), one) for piece, one in self._confined[region]
+                        (int(self.data.weights[component, index]), one)
+                        for component, one in self._confined[region]
                     ]
-                    self.cp.add(self.total([*here, *self._loose_load(region, cut.weights)], cut.most) <= most)
+                    self.cp.add(
+                        self.total([*here, *self._loose_load(region, inequality.weights)], inequality.most)
+                        <= most
+                    )
 
     def _loose_load(self, region: int, weights: Sequence[int]) -> list[Term]:
-        return [(weights[kind], variable) for kind, variable in self._loose[region]]
+        return [(weights[pod_class], variable) for pod_class, variable in self._loose[region]]
 
-    def _domains_hold_clusters(self) -> None:
-        """For what needs a domain inside a region: so many of this size fit into its domains."""
-        field = self.field
-        for depth in sorted({each.depth for each in self.ground.clusters if each.depth > field.depth}):
-            deep = outermost(self.ground.clusters, depth)
-            weights = np.array([each.counts for each in deep], dtype=np.int64) @ self.ground.factors.T
-            for region, hold in enumerate(self.ground.holds):
-                held = hold.inside(field.regions[region], depth)
+    def _bound_inner_domains(self) -> None:
+        """Bound the co-located sets of each size by what the inner domains hold."""
+        arrays = self.arrays
+        for depth in sorted({each.depth for each in self.data.colocated if each.depth > arrays.depth}):
+            inner = outermost(self.data.colocated, depth)
+            weights = np.array([each.counts for each in inner], dtype=np.int64) @ self.data.factors.T
+            for region, capacity in enumerate(self.data.capacities):
+                held = capacity.inside(arrays.regions[region], depth)
                 here = [
-                    (line, found) for line, each in enumerate(deep) if (found := self._here(each, region))
+                    (line, found)
+                    for line, each in enumerate(inner)
+                    if (found := self._colocated_in(each, region))
                 ]
-                for index in range(len(self.ground.cuts)):
+                for index in range(len(self.data.inequalities)):
                     sizes = [(int(weights[line, index]), *found) for line, found in here]
-                    self._whole_clusters(sizes, held[:, index])
+                    self._bound_domains(sizes, held[:, index])
 
-    def _here(self, cluster: Cluster, region: int) -> tuple[Term, int] | None:
-        """How many such clusters are in the region, as a term, and at most; None where none can be."""
-        where = self.segments if cluster.per_segment else self.inside
-        if (cluster.piece, region) not in where:
+    def _colocated_in(self, pods: ColocatedPods, region: int) -> tuple[Term, int] | None:
+        """The number of such sets in the region as a term, and its maximum; None where it is 0."""
+        where = self.segments if pods.per_segment else self.inside
+        if (pods.component, region) not in where:
             return None
-        times = 1 if cluster.per_segment else cluster.times
-        return (times, where[cluster.piece, region]), cluster.times
+        times = 1 if pods.per_segment else pods.times
+        return (times, where[pods.component, region]), pods.times
 
-    def _whole_clusters(self, sizes: Sequence[tuple[int, Term, int]], held: IntArray) -> None:
+    def _bound_domains(self, sizes: Sequence[tuple[int, Term, int]], held: IntArray) -> None:
         for size in sorted({each for each, _, _ in sizes} - {0}):
             large = [(each // size, term, most) for each, term, most in sizes if each >= size]
             most, reach = int((held // size).sum()), sum(count * most for count, _, most in large)
@@ -241,9 +290,9 @@ class Master:
                 terms = [(count * times, variable) for count, (times, variable), _ in large]
                 self.cp.add(self.total(terms, reach) <= most)
 
-    def _budgets(self) -> None:
-        problem = self.field.problem
-        for limit in self.field.limits:
+    def _keep_budgets(self) -> None:
+        problem = self.arrays.problem
+        for limit in self.arrays.limits:
             for resource, name in enumerate(problem.resources):
                 if name not in limit.budget.remaining:
                     continue
@@ -255,25 +304,28 @@ class Master:
                     self.cp.add(self.total(terms, sum(needs.values()) // unit) <= most // unit)
 
     def _need(self, gang: int, resource: int) -> int:
-        kinds = self.field.problem.kinds
+        pod_classes = self.arrays.problem.pod_classes
         return sum(
-            part.count * kinds[part.kind].request[resource] for part in self.field.problem.gangs[gang].parts
+            role.count * pod_classes[role.pod_class].request[resource]
+            for role in self.arrays.problem.gangs[gang].roles
         )
 
-    def _learn(self, lesson: Lesson) -> None:
-        """Some group has fewer pieces in the region, or no more than the rest lies beside them."""
-        short = [self._shortage(lesson.region, pieces, count) for pieces, count in lesson.groups]
-        if lesson.rest is None:
+    def _add_cut(self, cut: BendersCut) -> None:
+        """Some group has fewer components in the region, or the loose pods there are limited."""
+        short = [self._shortage(cut.region, components, count) for components, count in cut.groups]
+        if cut.rest is None:
             self.cp.add_bool_or(short)
             return
-        load = self._loose_load(lesson.region, lesson.weights)
-        wanted = self.field.wanted.sum(axis=0).tolist()
-        reach = sum(weight * most for weight, most in zip(lesson.weights, wanted, strict=True))
-        self.cp.add(self.total(load, reach) <= lesson.rest + max(0, reach - lesson.rest) * sum(short))
+        load = self._loose_load(cut.region, cut.weights)
+        wanted = self.arrays.wanted.sum(axis=0).tolist()
+        reach = sum(weight * most for weight, most in zip(cut.weights, wanted, strict=True))
+        self.cp.add(self.total(load, reach) <= cut.rest + max(0, reach - cut.rest) * sum(short))
 
-    def _shortage(self, region: int, pieces: Sequence[int], count: int) -> cp_model.IntVar:
-        """Where it is 1, fewer than `count` of these pieces lie in the region."""
+    def _shortage(self, region: int, components: Sequence[int], count: int) -> cp_model.IntVar:
+        """A boolean that implies fewer than `count` of these components in the region."""
         short = self.cp.new_bool_var("")
-        here = [self.inside[piece, region] for piece in pieces if (piece, region) in self.inside]
+        here = [
+            self.inside[component, region] for component in components if (component, region) in self.inside
+        ]
         self.cp.add(cp_model.LinearExpr.sum(here) < count).only_enforce_if(short)
         return short

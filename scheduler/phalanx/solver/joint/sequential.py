@@ -1,36 +1,42 @@
-"""One gang of a joint problem as a problem of its own, while the others lie where they lie."""
+"""Places the gangs of a joint problem one after the other on residual capacity.
 
-from collections.abc import Iterable, Sequence
+This is the baseline that joint admission never falls below, and the final re-optimisation of each gang while
+all others stay.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from operator import le, sub
 
 from msgspec import structs
 
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Budget
-from phalanx.solver.joint.arrays import Limit
-from phalanx.solver.joint.problem import JointProblem, roles_of
-from phalanx.solver.problem import Assignment, NodeClass, PlacementProblem
+from phalanx.solver.engine import place
+from phalanx.solver.joint.arrays import JointArrays, SharedBudget
+from phalanx.solver.joint.problem import Admitted, JointAssignment, JointProblem, roles_of
+from phalanx.solver.objective import DOMAINS, Scorer, certify
+from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProblem, SolveLimits
 
 Amounts = tuple[int, ...]
 
 
-class Room:
-    """What is left of nodes and budgets while gangs are put down and taken up again."""
+class ResidualCapacity:
+    """Free amounts of nodes and budgets while gangs are placed and removed."""
 
-    def __init__(self, problem: JointProblem, limits: Sequence[Limit]) -> None:
+    def __init__(self, problem: JointProblem, limits: Sequence[SharedBudget]) -> None:
         self._problem = problem
         self._limits = limits
         self._used: dict[NodeName, Amounts] = {}
-        self._seen: dict[tuple[int, ...], list[NodeClass]] = {}
+        self._projected: dict[tuple[int, ...], list[NodeClass]] = {}
         self._left = [
             {name: max(0, amount) for name, amount in limit.budget.remaining.items()} for limit in limits
         ]
 
-    def put(self, gang: int, assignments: Iterable[Assignment], *, sign: int = 1) -> None:
-        """Take the room of these pods; with sign -1, give it back."""
+    def take(self, gang: int, assignments: Iterable[Assignment], *, sign: int = 1) -> None:
+        """Take the capacity of these pods; with sign -1, give it back."""
         problem = self._problem
         for one in assignments:
-            request = problem.kinds[problem.gangs[gang].parts[one.role].kind].request
+            request = problem.pod_classes[problem.gangs[gang].roles[one.role].pod_class].request
             before = self._used.get(one.node, (0,) * len(request))
             after = tuple(
                 [have + sign * one.count * need for have, need in zip(before, request, strict=True)]
@@ -46,10 +52,10 @@ class Room:
                             left[name] -= sign * one.count * need
 
     def problem_of(self, gang: int) -> PlacementProblem:
-        """Placing this gang in what is left."""
+        """Return the placement problem of one gang on the residual capacity."""
         joint = self._problem
         demand = joint.gangs[gang]
-        kinds = tuple(part.kind for part in demand.parts)
+        pod_classes = tuple(role.pod_class for role in demand.roles)
         rules = [rule for rule in demand.rules if not isinstance(rule, Budget)]
         left = [
             Budget(limit.budget.name, left, None)
@@ -60,39 +66,95 @@ class Room:
             resources=joint.resources,
             levels=joint.levels,
             roles=roles_of(joint, demand),
-            classes=tuple(self._classes(kinds)),
+            classes=tuple(self._classes(pod_classes)),
             rules=(*rules, *left),
             seed=joint.seed,
         )
 
-    def _classes(self, kinds: tuple[int, ...]) -> Iterable[NodeClass]:
-        """Classes with room for a pod of one of these kinds, as these kinds see them."""
-        if kinds not in self._seen:
-            self._seen[kinds] = list(self._as_seen_by(kinds))
-        requests = [self._problem.kinds[kind].request for kind in kinds]
+    def _classes(self, pod_classes: tuple[int, ...]) -> Iterable[NodeClass]:
+        """Classes that fit a pod of one of these pod classes, as these see them."""
+        if pod_classes not in self._projected:
+            self._projected[pod_classes] = list(self._projected_to(pod_classes))
+        requests = [self._problem.pod_classes[pod_class].request for pod_class in pod_classes]
         used = self._used
-        for seen in self._seen[kinds]:
-            touched = [node for node in seen.nodes if node in used]
+        for projected in self._projected[pod_classes]:
+            touched = [node for node in projected.nodes if node in used]
             if not touched:
-                yield seen
+                yield projected
                 continue
-            if len(touched) < len(seen.nodes):
-                untouched = tuple([node for node in seen.nodes if node not in used])
-                yield structs.replace(seen, nodes=untouched)
+            if len(touched) < len(projected.nodes):
+                untouched = tuple([node for node in projected.nodes if node not in used])
+                yield structs.replace(projected, nodes=untouched)
             for node in touched:
-                free = tuple(map(sub, seen.free, used[node]))
-                if _has_room(free, seen.eligible, requests):
-                    yield structs.replace(seen, free=free, nodes=(node,))
+                free = tuple(map(sub, projected.free, used[node]))
+                if _fits_any(free, projected.eligible, requests):
+                    yield structs.replace(projected, free=free, nodes=(node,))
 
-    def _as_seen_by(self, kinds: tuple[int, ...]) -> Iterable[NodeClass]:
-        requests = [self._problem.kinds[kind].request for kind in kinds]
+    def _projected_to(self, pod_classes: tuple[int, ...]) -> Iterable[NodeClass]:
+        requests = [self._problem.pod_classes[pod_class].request for pod_class in pod_classes]
         for group in self._problem.classes:
-            eligible = tuple([group.eligible[kind] for kind in kinds])
-            if _has_room(group.free, eligible, requests):
-                cost = tuple([group.cost[kind] for kind in kinds])
+            eligible = tuple([group.eligible[pod_class] for pod_class in pod_classes])
+            if _fits_any(group.free, eligible, requests):
+                cost = tuple([group.cost[pod_class] for pod_class in pod_classes])
                 yield NodeClass(group.path, group.free, eligible, cost, group.nodes)
 
 
-def _has_room(free: Amounts, eligible: Sequence[bool], requests: Sequence[Amounts]) -> bool:
+def _fits_any(free: Amounts, eligible: Sequence[bool], requests: Sequence[Amounts]) -> bool:
     """Whether some pod fits on such a node."""
     return any(may and all(map(le, need, free)) for may, need in zip(eligible, requests, strict=True))
+
+
+def one_by_one(
+    arrays: JointArrays, gangs: Iterable[int], *, limits: SolveLimits, start: JointAssignment | None = None
+) -> JointAssignment:
+    """Return the assignment of the gangs that fit when tried in this order on top of `start`."""
+    assignment = dict(start or {})
+    residual = ResidualCapacity(arrays.problem, arrays.limits)
+    for gang, assignments in assignment.items():
+        residual.take(gang, assignments)
+    for gang in gangs:
+        answer = place(residual.problem_of(gang), limits=limits)
+        if isinstance(answer, Placed):
+            assignment[gang] = answer.assignments
+            residual.take(gang, answer.assignments)
+    return assignment
+
+
+BY = "joint"
+
+
+def reoptimized(
+    arrays: JointArrays, assignment: JointAssignment, *, limits: SolveLimits
+) -> tuple[Admitted, ...]:
+    """Place each gang again while the others stay; none gets worse, each gets a certificate."""
+    residual = ResidualCapacity(arrays.problem, arrays.limits)
+    for gang, assignments in assignment.items():
+        residual.take(gang, assignments)
+    return tuple(_reoptimized_gangs(assignment, residual, limits))
+
+
+def _reoptimized_gangs(
+    assignment: JointAssignment, residual: ResidualCapacity, limits: SolveLimits
+) -> Iterator[Admitted]:
+    for gang, assignments in sorted(assignment.items()):
+        residual.take(gang, assignments, sign=-1)
+        placed = _reoptimized(residual.problem_of(gang), assignments, limits)
+        residual.take(gang, placed.assignments)
+        yield Admitted(gang, placed)
+
+
+def _reoptimized(
+    problem: PlacementProblem, assignments: tuple[Assignment, ...], limits: SolveLimits
+) -> Placed:
+    scorer = Scorer(problem)
+    score = scorer.score(assignments)
+    if all(term.startswith(DOMAINS) and value == 1 for term, value in zip(scorer.terms, score, strict=True)):
+        return certify(scorer, assignments, bound=None, by=BY)
+    answer = place(problem, limits=limits)
+    if isinstance(answer, Placed) and answer.certificate.objective <= score:
+        return answer
+    least = tuple(
+        1 if term.startswith(DOMAINS) else min(0, value)
+        for term, value in zip(scorer.terms, score, strict=True)
+    )
+    return certify(scorer, assignments, bound=min(least, score), by=BY)

@@ -19,150 +19,151 @@ class CapacityTracker:
     def __init__(self, problem: PreemptionProblem, scope: Scope | None = None) -> None:
         scope = scope or whole(problem)
         self._problem = problem
-        self._gives = scope.gives
-        self._order = _largest_first(problem)
-        self.free = {place: list(problem.places[place].free) for place in scope.places}
+        self._gives = scope.frees
+        self._largest_first_order = _largest_first(problem)
+        self.free = {node: list(problem.nodes[node].free) for node in scope.nodes}
         self.chosen: set[int] = set()
-        self._needed_by: Counter[int] = Counter()
-        self._stale = set(scope.places)
-        self._open: dict[int, Vector] = {}
-        self._seats = [0] * len(problem.wants)
-        self._budgets = _Budgets(problem)
+        self._required_by: Counter[int] = Counter()
+        self._outdated = set(scope.nodes)
+        self._fits_on: dict[int, Vector] = {}
+        self._total_fits = [0] * len(problem.demands)
+        self._limits = _Limits(problem)
 
-    def with_needed(self, unit: int) -> list[int]:
+    def with_required(self, unit: int) -> list[int]:
         """The unit and all that must go with it, without those that are gone."""
-        found, open_ = {unit}, [unit]
-        while open_:
-            for other in self._problem.units[open_.pop()].needs:
+        found, pending = {unit}, [unit]
+        while pending:
+            for other in self._problem.units[pending.pop()].requires:
                 if other not in found:
                     found.add(other)
-                    open_.append(other)
+                    pending.append(other)
         return sorted(found - self.chosen)
 
-    def is_needed(self, unit: int) -> bool:
+    def is_required(self, unit: int) -> bool:
         """Whether one that is gone went only because this one did."""
-        return self._needed_by[unit] > 0
+        return self._required_by[unit] > 0
 
-    def remove(self, units: Iterable[int]) -> None:
+    def evict(self, units: Iterable[int]) -> None:
         """These units go."""
         for unit in units:
             if unit not in self.chosen:
                 self.chosen.add(unit)
-                self._move(unit, 1)
+                self._update_unit(unit, 1)
 
     def restore(self, units: Iterable[int]) -> None:
         """These units stay after all."""
         for unit in units:
             if unit in self.chosen:
                 self.chosen.discard(unit)
-                self._move(unit, -1)
+                self._update_unit(unit, -1)
 
     def missing(self) -> list[int]:
         """Per want, how many pods find no place even if there were no other want."""
-        self._look_again()
+        self._update()
         return [
-            max(0, want.count - seats) for want, seats in zip(self._problem.wants, self._seats, strict=True)
+            max(0, demand.count - group)
+            for demand, group in zip(self._problem.demands, self._total_fits, strict=True)
         ]
 
-    def keeps_floors(self, more: Iterable[int] = ()) -> bool:
+    def keeps_limits(self, more: Iterable[int] = ()) -> bool:
         """Whether no floor is broken when these are gone too."""
-        return self._budgets.keep_floors([unit for unit in more if unit not in self.chosen])
+        return self._limits.keep_limits([unit for unit in more if unit not in self.chosen])
 
     def fits(self) -> bool:
         """Whether all wants fit, and into the allowances."""
-        return self._budgets.has_allowance and self.has_places()
+        return self._limits.has_quota and self.fits_without_quota()
 
-    def has_places(self) -> bool:
+    def fits_without_quota(self) -> bool:
         """Whether all wants fit, whatever the allowances are."""
         if any(self.missing()):
             return False
-        return len(self._problem.wants) == 1 or self._are_placed()
+        return len(self._problem.demands) == 1 or self._first_fit()
 
-    def _are_placed(self) -> bool:
-        wants = self._problem.wants
-        missing_of = {want: wants[want].count for want in self._order}
-        for place in sorted(self._open):
-            left = list(self.free[place])
-            for want in self._order:
-                request, most = wants[want].request, self._problem.places[place].takes[want]
-                count = min(missing_of[want], pods_that_fit(left, request, most))
-                missing_of[want] -= count
+    def _first_fit(self) -> bool:
+        demands = self._problem.demands
+        missing_of = {demand: demands[demand].count for demand in self._largest_first_order}
+        for node in sorted(self._fits_on):
+            left = list(self.free[node])
+            for demand in self._largest_first_order:
+                request, most = demands[demand].request, self._problem.nodes[node].max_pods[demand]
+                count = min(missing_of[demand], pods_that_fit(left, request, most))
+                missing_of[demand] -= count
                 for index, amount in enumerate(request):
                     left[index] -= amount * count
             if not any(missing_of.values()):
                 return True
         return not any(missing_of.values())
 
-    def _move(self, unit: int, sign: int) -> None:
-        for place, vector in self._gives.get(unit, ()):
-            if place in self.free:
-                free = self.free[place]
+    def _update_unit(self, unit: int, sign: int) -> None:
+        for node, vector in self._gives.get(unit, ()):
+            if node in self.free:
+                free = self.free[node]
                 for index, amount in enumerate(vector):
                     free[index] += sign * amount
-                self._stale.add(place)
-        for other in self._problem.units[unit].needs:
-            self._needed_by[other] += sign
-        self._budgets.move(unit, sign)
+                self._outdated.add(node)
+        for other in self._problem.units[unit].requires:
+            self._required_by[other] += sign
+        self._limits.move(unit, sign)
 
-    def _look_again(self) -> None:
-        for place in self._stale:
-            takes = self._problem.places[place].takes
-            before = self._open.pop(place, None)
+    def _update(self) -> None:
+        for node in self._outdated:
+            takes = self._problem.nodes[node].max_pods
+            before = self._fits_on.pop(node, None)
             now = tuple(
-                pods_that_fit(self.free[place], want.request, most)
-                for want, most in zip(self._problem.wants, takes, strict=True)
+                pods_that_fit(self.free[node], demand.request, most)
+                for demand, most in zip(self._problem.demands, takes, strict=True)
             )
             if any(now):
-                self._open[place] = now
+                self._fits_on[node] = now
             for index, count in enumerate(now):
-                self._seats[index] += count - (before[index] if before is not None else 0)
-        self._stale.clear()
+                self._total_fits[index] += count - (before[index] if before is not None else 0)
+        self._outdated.clear()
 
 
-class _Budgets:
+class _Limits:
     """What is gone of each floor, and what has come back to each allowance."""
 
     def __init__(self, problem: PreemptionProblem) -> None:
-        self._floors = [_Taken(each) for each in problem.floors]
-        self._takes = _by_unit([each.takes for each in problem.floors])
-        self._back = _by_unit([each.gives for each in problem.allowances])
-        self._lacking = [
+        self._eviction_limits = [_EvictionLimitUse(each) for each in problem.eviction_limits]
+        self._takes = _by_unit([each.amounts for each in problem.eviction_limits])
+        self._frees_quota = _by_unit([each.frees for each in problem.quota_limits])
+        self._missing_quota = [
             [
-                sum(want.request[index] * want.count for want in problem.wants) - room
-                for index, room in zip(each.resources, each.room, strict=True)
+                sum(demand.request[index] * demand.count for demand in problem.demands) - capacity
+                for index, capacity in zip(each.resources, each.limit, strict=True)
             ]
-            for each in problem.allowances
+            for each in problem.quota_limits
         ]
 
     @property
-    def has_allowance(self) -> bool:
-        return all(amount <= 0 for lacking in self._lacking for amount in lacking)
+    def has_quota(self) -> bool:
+        return all(amount <= 0 for missing in self._missing_quota for amount in missing)
 
     def move(self, unit: int, sign: int) -> None:
-        for floor, vector in self._takes.get(unit, ()):
-            self._floors[floor].move(unit, vector, sign)
-        for allowance, vector in self._back.get(unit, ()):
-            lacking = self._lacking[allowance]
+        for limit, vector in self._takes.get(unit, ()):
+            self._eviction_limits[limit].move(unit, vector, sign)
+        for quota, vector in self._frees_quota.get(unit, ()):
+            missing = self._missing_quota[quota]
             for position, amount in enumerate(vector):
-                lacking[position] -= sign * amount
+                missing[position] -= sign * amount
 
-    def keep_floors(self, more: Sequence[int]) -> bool:
+    def keep_limits(self, more: Sequence[int]) -> bool:
         taken: dict[int, list[tuple[int, Vector]]] = {}
         for unit in more:
-            for floor, vector in self._takes.get(unit, ()):
-                taken.setdefault(floor, []).append((unit, vector))
-        return all(self._floors[floor].may_take(takes) for floor, takes in taken.items())
+            for limit, vector in self._takes.get(unit, ()):
+                taken.setdefault(limit, []).append((unit, vector))
+        return all(self._eviction_limits[limit].may_take(takes) for limit, takes in taken.items())
 
 
-class _Taken:
+class _EvictionLimitUse:
     """What is gone of one floor, in all and, where it has groups, of each of them."""
 
-    def __init__(self, floor: EvictionLimit) -> None:
-        self._room = floor.room
-        self._total = [0] * len(floor.room)
-        members = zip(floor.takes, floor.groups, strict=bool(floor.groups))
+    def __init__(self, limit: EvictionLimit) -> None:
+        self._capacity = limit.limit
+        self._total = [0] * len(limit.limit)
+        members = zip(limit.amounts, limit.groups, strict=bool(limit.groups))
         self._group_of = {unit: group for (unit, _), group in members}
-        self._lost: list[dict[int, int]] = [{} for _ in floor.room]
+        self._lost: list[dict[int, int]] = [{} for _ in limit.limit]
 
     def move(self, unit: int, vector: Vector, sign: int) -> None:
         for position, amount in enumerate(vector):
@@ -173,15 +174,15 @@ class _Taken:
 
     def may_take(self, takes: Sequence[tuple[int, Vector]]) -> bool:
         """One that is broken already keeps nobody who takes nothing of it."""
-        for position, room in enumerate(self._room):
+        for position, capacity in enumerate(self._capacity):
             more = [(unit, vector[position]) for unit, vector in takes if vector[position]]
-            if more and self._counted(position, more) > room:
+            if more and self._counted(position, more) > capacity:
                 return False
         return True
 
     def _counted(self, position: int, more: Sequence[tuple[int, int]]) -> int:
         total = self._total[position] + sum(amount for _, amount in more)
-        if not self._group_of or total <= self._room[position]:
+        if not self._group_of or total <= self._capacity[position]:
             return total
         lost = dict(self._lost[position])
         for unit, amount in more:
@@ -210,10 +211,10 @@ def _by_unit(all_parts: Sequence[Sequence[tuple[int, Vector]]]) -> dict[int, lis
 
 def _largest_first(problem: PreemptionProblem) -> list[int]:
     """Wants in the order in which first fit does best: the largest part of any resource first."""
-    most = [max(1, *amounts) for amounts in zip(*(want.request for want in problem.wants), strict=True)]
+    most = [max(1, *amounts) for amounts in zip(*(demand.request for demand in problem.demands), strict=True)]
 
-    def size(want: int) -> int:
-        request = problem.wants[want].request
+    def size(demand: int) -> int:
+        request = problem.demands[demand].request
         return max((amount * 1000 // top for amount, top in zip(request, most, strict=True)), default=0)
 
-    return sorted(range(len(problem.wants)), key=lambda want: (-size(want), want))
+    return sorted(range(len(problem.demands)), key=lambda demand: (-size(demand), demand))

@@ -6,10 +6,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.limits import SOLVE_EFFORT_MIN, VICTIM_DETERMINISTIC_LIMIT
-from phalanx.solver.preemption.bound import least_cost
 from phalanx.solver.preemption.capacity import CapacityTracker
 from phalanx.solver.preemption.greedy import greedy, most_for_the_cost
-from phalanx.solver.preemption.problem import PreemptionProblem, VictimResult, VictimSet, wrong
+from phalanx.solver.preemption.presolve import cost_bound
+from phalanx.solver.preemption.problem import PreemptionProblem, VictimResult, VictimSet, check
 from phalanx.solver.preemption.scopes import Scope, scopes_of
 
 
@@ -21,31 +21,35 @@ class _Start(Struct, frozen=True):
     least: int
 
 
-def choose(problem: PreemptionProblem, *, effort: float = VICTIM_DETERMINISTIC_LIMIT) -> VictimResult:
+def choose_victims(problem: PreemptionProblem, *, effort: float = VICTIM_DETERMINISTIC_LIMIT) -> VictimResult:
     """The cheapest choice found, with the proven bound of its cost; effort in deterministic units.
 
     None is proven as far as the effort reaches: a domain of which nothing is known in the end is left out.
     """
-    scopes = [scope for scope in scopes_of(problem) if _may_do(problem, scope)]
-    starts = [_Start(scope, greedy(problem, scope), least_cost(problem, scope)) for scope in scopes]
-    best = min((start.found for start in starts if start.found is not None), key=_order, default=None)
+    scopes = [scope for scope in scopes_of(problem) if _could_fit(problem, scope)]
+    starts = [_Start(scope, greedy(problem, scope), cost_bound(problem, scope)) for scope in scopes]
+    best = min((start.found for start in starts if start.found is not None), key=_sort_key, default=None)
     if best is not None and best.cost == 0:
         return VictimResult(best, 0.0)
     chosen = _refined(problem, starts, best, effort)
-    return chosen if chosen.choice is None or chosen.choice.proven else _reordered(problem, scopes, chosen)
+    return (
+        chosen if chosen.choice is None or chosen.choice.proven else _try_other_order(problem, scopes, chosen)
+    )
 
 
-def fewest(problem: PreemptionProblem, *, effort: float) -> VictimResult:
+def fewest_victims(problem: PreemptionProblem, *, effort: float) -> VictimResult:
     """A choice of as few units as can be found, whatever they cost; its bound is how many go at least."""
     units = tuple(replace(unit, cost=1) for unit in problem.units)
-    return choose(replace(problem, units=units, wishes=(), breach=0), effort=effort)
+    return choose_victims(replace(problem, units=units, soft_limits=(), violation_cost=0), effort=effort)
 
 
-def _reordered(problem: PreemptionProblem, scopes: Sequence[Scope], chosen: VictimResult) -> VictimResult:
+def _try_other_order(
+    problem: PreemptionProblem, scopes: Sequence[Scope], chosen: VictimResult
+) -> VictimResult:
     """Where nothing is proven: maybe the simple rule does better in its other order."""
     assert chosen.choice is not None
     others = [most_for_the_cost(problem, scope, is_eager=False) for scope in scopes]
-    best = min([chosen.choice, *(other for other in others if other is not None)], key=_order)
+    best = min([chosen.choice, *(other for other in others if other is not None)], key=_sort_key)
     choice = VictimSet(best.units, best.cost, min(best.cost, chosen.choice.bound))
     return VictimResult(choice, chosen.spent, chosen.errors)
 
@@ -57,7 +61,7 @@ def _refined(
     bounds: list[int] = []
     errors: list[str] = []
     left = effort
-    for start in sorted(starts, key=lambda start: (start.found is None, start.least, start.scope.places)):
+    for start in sorted(starts, key=lambda start: (start.found is None, start.least, start.scope.nodes)):
         if best is not None and start.least >= best.cost:
             continue
         if left <= 0:
@@ -69,7 +73,7 @@ def _refined(
 
         answer = cheapest(problem, start.scope, below=None if best is None else best.cost, effort=left)
         left -= max(answer.spent, SOLVE_EFFORT_MIN)
-        if answer.choice is not None and (found := [*wrong(problem, answer.choice)]):
+        if answer.choice is not None and (found := [*check(problem, answer.choice)]):
             errors += found
             bounds.append(start.least)
             continue
@@ -80,12 +84,12 @@ def _refined(
     return VictimResult(choice, effort - left, tuple(errors))
 
 
-def _may_do(problem: PreemptionProblem, scope: Scope) -> bool:
+def _could_fit(problem: PreemptionProblem, scope: Scope) -> bool:
     """Whether the wants would fit if everybody were gone, one want at a time."""
-    room = CapacityTracker(problem, scope)
-    room.remove(scope.gives)
-    return not any(room.missing())
+    capacity = CapacityTracker(problem, scope)
+    capacity.evict(scope.frees)
+    return not any(capacity.missing())
 
 
-def _order(choice: VictimSet) -> tuple[int, tuple[int, ...]]:
+def _sort_key(choice: VictimSet) -> tuple[int, tuple[int, ...]]:
     return choice.cost, choice.units

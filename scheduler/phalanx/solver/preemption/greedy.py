@@ -1,13 +1,191 @@
-"""Victims by two simple rules, each with a second look: cheapest first, and most room for the cost.
+"""What it costs to clear each place while units go: the prices of the rule `most_for_the_cost`."""
 
-Whatever the second look finds to be needless stays. The better of both is the start of the exact search, and
-the answer where that comes to no end.
-"""
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final
 
-from phalanx.solver.preemption.capacity import CapacityTracker
-from phalanx.solver.preemption.market import Market
-from phalanx.solver.preemption.problem import PreemptionProblem, VictimSet
+from msgspec import Struct
+
+from phalanx.solver.preemption.capacity import CapacityTracker, pods_that_fit
+from phalanx.solver.preemption.problem import PreemptionProblem, Vector, VictimSet
 from phalanx.solver.preemption.scopes import Scope
+
+SCALE: Final = 1 << 20
+"""Prices are cost per pod in units so small that rounding makes no difference."""
+
+
+class _Clearing(Struct, frozen=True):
+    """Who goes from one place so that `gain` more pods of a want fit there."""
+
+    units: frozenset[int]
+    demand: int
+    gain: int
+
+
+class ClearingCosts:
+    """Per place, what clears it, and the price of that: cost per pod that fits then, anywhere.
+
+    A price may be out of date when it is the lowest; then it is worked out anew. `is_eager`: one that may
+    have fallen is worked out anew at once.
+    """
+
+    def __init__(
+        self, problem: PreemptionProblem, scope: Scope, capacity: CapacityTracker, *, is_eager: bool
+    ) -> None:
+        self._is_eager = is_eager
+        self._problem, self._scope, self._capacity = problem, scope, capacity
+        self._frees_on = {
+            node: sorted(frees, key=lambda give: (problem.units[give[0]].cost, give[0]))
+            for node, frees in scope.by_node().items()
+        }
+        self._missing = capacity.missing()
+        self._clearings: dict[int, _Clearing] = {}
+        self._by_first: dict[int, set[int]] = {}
+        self._by_unit: dict[int, set[int]] = {}
+        for node in scope.nodes:
+            self._clear(node)
+        self._heap: list[tuple[int, int]] = []
+        for node in self._clearings:
+            self._push(node)
+        heapify(self._heap)
+
+    def best(self) -> list[int] | None:
+        """Who goes next; None where nothing helps."""
+        self._refresh_missing()
+        while self._heap:
+            cost_per_pod, node = heappop(self._heap)
+            clearing = self._clearings.get(node)
+            if clearing is None:
+                continue
+            if not self._is_possible(clearing):
+                self._clear(node)
+                self._push(node)
+                continue
+            now = self._cost_per_pod(clearing)
+            if now is None:
+                continue
+            if now <= cost_per_pod:
+                return sorted(clearing.units)
+            heappush(self._heap, (now, node))
+        return None
+
+    def update(self, evicted: Sequence[int]) -> None:
+        """These went: where they were, less is to be cleared."""
+        touched = sorted({node for unit in evicted for node, _ in self._scope.frees.get(unit, ())})
+        for node in touched:
+            self._clear(node)
+        also = self._also_cleared_by(touched) if self._is_eager else ()
+        for node in sorted({*touched, *also}):
+            self._push(node)
+
+    def _also_cleared_by(self, nodes: Sequence[int]) -> Iterator[int]:
+        """Places whose clearing clears one of these as well: their price may be lower than before."""
+        for node in nodes:
+            clearing = self._clearings.get(node)
+            if clearing is not None:
+                for other in self._by_unit.get(min(clearing.units), ()):
+                    if clearing.units <= self._clearings[other].units:
+                        yield other
+
+    def _refresh_missing(self) -> None:
+        """Once a want has its room, places are cleared for the others."""
+        missing = self._capacity.missing()
+        if [count > 0 for count in missing] != [count > 0 for count in self._missing]:
+            self._missing = missing
+            for node in self._scope.nodes:
+                self._clear(node)
+                self._push(node)
+        self._missing = missing
+
+    def _is_possible(self, clearing: _Clearing) -> bool:
+        evicted = sorted(clearing.units)
+        return clearing.units.isdisjoint(self._capacity.chosen) and self._capacity.keeps_limits(evicted)
+
+    def _push(self, node: int) -> None:
+        clearing = self._clearings.get(node)
+        cost_per_pod = self._cost_per_pod(clearing) if clearing is not None else None
+        if cost_per_pod is not None:
+            heappush(self._heap, (cost_per_pod, node))
+
+    def _cost_per_pod(self, clearing: _Clearing) -> int | None:
+        """None where no more of that want is missing."""
+        gain = 0
+        for unit in clearing.units:
+            for node in self._by_first.get(unit, ()):
+                other = self._clearings[node]
+                if other.demand == clearing.demand and other.units <= clearing.units:
+                    gain += other.gain
+        gain = min(gain, self._missing[clearing.demand] if any(self._missing) else gain)
+        cost = sum(self._problem.units[unit].cost for unit in clearing.units)
+        return cost * SCALE // gain if gain else None
+
+    def _clear(self, node: int) -> None:
+        old = self._clearings.pop(node, None)
+        if old is not None:
+            self._by_first[min(old.units)].discard(node)
+            for unit in old.units:
+                self._by_unit[unit].discard(node)
+        new = self._cheapest(node)
+        if new is not None:
+            self._clearings[node] = new
+            self._by_first.setdefault(min(new.units), set()).add(node)
+            for unit in new.units:
+                self._by_unit.setdefault(unit, set()).add(node)
+
+    def _cheapest(self, node: int) -> _Clearing | None:
+        """Who goes, the cheapest first, so that more fit there of the first want that lacks room and can."""
+        present = [give for give in self._frees_on.get(node, ()) if give[0] not in self._capacity.chosen]
+        for demand, missing in enumerate(self._missing):
+            if missing or not any(self._missing):
+                found = self._cleared_for(demand, node, present)
+                if found is not None:
+                    return found
+        return None
+
+    def _cleared_for(self, demand: int, node: int, present: Sequence[tuple[int, Vector]]) -> _Clearing | None:
+        most = self._problem.nodes[node].max_pods[demand]
+        request = self._problem.demands[demand].request
+        free = self._capacity.free[node]
+        before = pods_that_fit(free, request, most)
+        freed = dict(present)
+        evicted: list[int] = []
+        for unit, _ in present if before < most else ():
+            more = [each for each in self._capacity.with_required(unit) if each not in evicted]
+            if not more or not self._capacity.keeps_limits([*evicted, *more]):
+                continue
+            evicted += more
+            free = _sum(free, [freed[each] for each in more if each in freed])
+            count = pods_that_fit(free, request, most)
+            if count > before:
+                kept = self._without_needless(evicted, freed, free, (request, before + 1))
+                left = _sum(self._capacity.free[node], [freed[each] for each in kept if each in freed])
+                return _Clearing(frozenset(kept), demand, pods_that_fit(left, request, most) - before)
+        return None
+
+    def _without_needless(
+        self,
+        evicted: Sequence[int],
+        freed: Mapping[int, Vector],
+        free: Sequence[int],
+        asked: tuple[Vector, int],
+    ) -> list[int]:
+        """Of those, they go without whom not so many of the request would fit; the dearest stay first."""
+        kept = list(evicted)
+        request, count = asked
+        for unit in sorted(evicted, key=lambda unit: (-self._problem.units[unit].cost, unit)):
+            if any(unit in self._problem.units[other].requires for other in kept):
+                continue
+            without = [
+                have - amount for have, amount in zip(free, freed.get(unit, (0,) * len(free)), strict=True)
+            ]
+            if pods_that_fit(without, request, count) >= count:
+                kept.remove(unit)
+                free = without
+        return kept
+
+
+def _sum(free: Sequence[int], vectors: Sequence[Vector]) -> list[int]:
+    return [sum(amounts) for amounts in zip(free, *vectors, strict=True)]
 
 
 def greedy(problem: PreemptionProblem, scope: Scope) -> VictimSet | None:
@@ -22,9 +200,9 @@ def greedy(problem: PreemptionProblem, scope: Scope) -> VictimSet | None:
 
 def cheapest_first(problem: PreemptionProblem, scope: Scope) -> VictimSet | None:
     """Whoever costs least goes first, until all fits."""
-    room = CapacityTracker(problem, scope)
-    _remove_the_cheapest(problem, scope, room)
-    return _second_look(problem, room)
+    capacity = CapacityTracker(problem, scope)
+    _evict_the_cheapest(problem, scope, capacity)
+    return _without_needless(problem, capacity)
 
 
 def most_for_the_cost(problem: PreemptionProblem, scope: Scope, *, is_eager: bool = True) -> VictimSet | None:
@@ -33,37 +211,37 @@ def most_for_the_cost(problem: PreemptionProblem, scope: Scope, *, is_eager: boo
     Where places are cleared and allowances are not enough, whoever costs least goes until they are.
     `is_eager`: places that became cheaper are seen at once. That is better more often than not, not always.
     """
-    room = CapacityTracker(problem, scope)
-    market = Market(problem, scope, room, is_eager=is_eager)
-    while not room.has_places():
-        gone = market.best()
-        if gone is None:
+    capacity = CapacityTracker(problem, scope)
+    clearing_costs = ClearingCosts(problem, scope, capacity, is_eager=is_eager)
+    while not capacity.fits_without_quota():
+        evicted = clearing_costs.best()
+        if evicted is None:
             break
-        room.remove(gone)
-        market.look_again(gone)
-    _remove_the_cheapest(problem, scope, room)
-    return _second_look(problem, room)
+        capacity.evict(evicted)
+        clearing_costs.update(evicted)
+    _evict_the_cheapest(problem, scope, capacity)
+    return _without_needless(problem, capacity)
 
 
-def _remove_the_cheapest(problem: PreemptionProblem, scope: Scope, room: CapacityTracker) -> None:
+def _evict_the_cheapest(problem: PreemptionProblem, scope: Scope, capacity: CapacityTracker) -> None:
     """Until all fits, or nobody is left."""
-    for unit in sorted(scope.gives, key=lambda unit: (problem.units[unit].cost, unit)):
-        if room.fits():
+    for unit in sorted(scope.frees, key=lambda unit: (problem.units[unit].cost, unit)):
+        if capacity.fits():
             break
-        more = room.with_needed(unit)
-        if room.keeps_floors(more):
-            room.remove(more)
+        more = capacity.with_required(unit)
+        if capacity.keeps_limits(more):
+            capacity.evict(more)
 
 
-def _second_look(problem: PreemptionProblem, room: CapacityTracker) -> VictimSet | None:
+def _without_needless(problem: PreemptionProblem, capacity: CapacityTracker) -> VictimSet | None:
     """Those stay without whom it fits as well, the dearest first."""
-    if not room.fits():
+    if not capacity.fits():
         return None
-    for unit in sorted(room.chosen, key=lambda unit: (-problem.units[unit].cost, unit)):
-        if room.is_needed(unit):
+    for unit in sorted(capacity.chosen, key=lambda unit: (-problem.units[unit].cost, unit)):
+        if capacity.is_required(unit):
             continue
-        room.restore([unit])
-        if not room.fits():
-            room.remove([unit])
-    chosen = tuple(sorted(room.chosen))
+        capacity.restore([unit])
+        if not capacity.fits():
+            capacity.evict([unit])
+    chosen = tuple(sorted(capacity.chosen))
     return VictimSet(units=chosen, cost=problem.cost_of(chosen), bound=0)

@@ -1,53 +1,60 @@
 """Leaves out what no choice can use that is cheaper than the best known one."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
 
 from phalanx.solver.preemption.capacity import pods_that_fit
 from phalanx.solver.preemption.problem import PreemptionProblem, TargetNode, Vector
-from phalanx.solver.preemption.scopes import Scope, with_needed
+from phalanx.solver.preemption.scopes import Scope, with_required
 
 
-def useful(problem: PreemptionProblem, scope: Scope, below: int | None) -> Scope:
+def reduced_scope(problem: PreemptionProblem, scope: Scope, below: int | None) -> Scope:
     """The scope without units that cost `below` or more, and without what places free that take as much."""
     if below is None:
         return scope
-    goes = {unit: gives for unit, gives in scope.gives.items() if _price(problem, [unit]) < below}
-    left = {
-        place: gives
-        for place, gives in Scope(scope.places, goes).on_place().items()
-        if _is_worth_it(problem, problem.places[place], gives, below)
+    kept = {
+        unit: frees for unit, frees in scope.frees.items() if _cost_with_required(problem, [unit]) < below
     }
-    freed = {unit: [give for give in gives if give[0] in left] for unit, gives in goes.items()}
-    payers = [unit for allowance in problem.allowances for unit, _ in allowance.gives if unit in goes]
+    left = {
+        node: frees
+        for node, frees in Scope(scope.nodes, kept).by_node().items()
+        if _is_useful(problem, problem.nodes[node], frees, below)
+    }
+    freed = {unit: [give for give in frees if give[0] in left] for unit, frees in kept.items()}
+    payers = [unit for quota in problem.quota_limits for unit, _ in quota.frees if unit in kept]
     return Scope(
-        scope.places, with_needed(problem, {unit: each for unit, each in freed.items() if each}, payers)
+        scope.nodes, with_required(problem, {unit: each for unit, each in freed.items() if each}, payers)
     )
 
 
-def _is_worth_it(
-    problem: PreemptionProblem, place: TargetNode, gives: Sequence[tuple[int, Vector]], below: int
+def _is_useful(
+    problem: PreemptionProblem, node: TargetNode, frees: Sequence[tuple[int, Vector]], below: int
 ) -> bool:
     """Whether more may fit there for less: where several wants share a place, that is known of empty ones."""
-    wants = problem.wants
+    demands = problem.demands
     now = [
-        pods_that_fit(place.free, want.request, most) for want, most in zip(wants, place.takes, strict=True)
+        pods_that_fit(node.free, demand.request, most)
+        for demand, most in zip(demands, node.max_pods, strict=True)
     ]
-    if len(wants) > 1 and any(now):
+    if len(demands) > 1 and any(now):
         return True
-    return any(_price(problem, needed) < below for needed in _needed(problem, place, gives, now))
+    return any(
+        _cost_with_required(problem, required) < below
+        for required in _needed_units(problem, node, frees, now)
+    )
 
 
-def _needed(
-    problem: PreemptionProblem, place: TargetNode, gives: Sequence[tuple[int, Vector]], now: Sequence[int]
+def _needed_units(
+    problem: PreemptionProblem, node: TargetNode, frees: Sequence[tuple[int, Vector]], now: Sequence[int]
 ) -> Iterator[Sequence[int]]:
     """Per want of which more would fit if all were gone, those without whom no more would."""
-    vacant = [sum(amounts) for amounts in zip(place.free, *(vector for _, vector in gives), strict=True)]
-    for want, most, count in zip(problem.wants, place.takes, now, strict=True):
-        if pods_that_fit(vacant, want.request, most) > count:
+    if_empty = [sum(amounts) for amounts in zip(node.free, *(vector for _, vector in frees), strict=True)]
+    for demand, most, count in zip(problem.demands, node.max_pods, now, strict=True):
+        if pods_that_fit(if_empty, demand.request, most) > count:
             yield [
                 unit
-                for unit, vector in gives
-                if pods_that_fit(_less(vacant, vector), want.request, most) <= count
+                for unit, vector in frees
+                if pods_that_fit(_less(if_empty, vector), demand.request, most) <= count
             ]
 
 
@@ -55,11 +62,79 @@ def _less(free: Sequence[int], vector: Vector) -> list[int]:
     return [have - amount for have, amount in zip(free, vector, strict=True)]
 
 
-def _price(problem: PreemptionProblem, units: Collection[int]) -> int:
+def _cost_with_required(problem: PreemptionProblem, units: Collection[int]) -> int:
     """Of the units and all that must go with them."""
-    found, open_ = set(units), list(units)
-    while open_:
-        more = [other for other in problem.units[open_.pop()].needs if other not in found]
+    found, pending = set(units), list(units)
+    while pending:
+        more = [other for other in problem.units[pending.pop()].requires if other not in found]
         found.update(more)
-        open_ += more
+        pending += more
     return sum(problem.units[unit].cost for unit in found)
+
+
+SCALE: Final = 1 << 20
+"""Parts of a cost, rounded down."""
+
+
+def cost_bound(problem: PreemptionProblem, scope: Scope) -> int:
+    """The largest of such bounds over all wants, each as if there were no other."""
+    frees_on = scope.by_node()
+    return max(
+        (_least_of(problem, scope, frees_on, demand) for demand in range(len(problem.demands))), default=0
+    )
+
+
+def _least_of(
+    problem: PreemptionProblem,
+    scope: Scope,
+    frees_on: Mapping[int, Sequence[tuple[int, Vector]]],
+    demand: int,
+) -> int:
+    missing = problem.demands[demand].count
+    gains: list[tuple[int, Sequence[int]]] = []
+    for node in scope.nodes:
+        now, most, required = _capacity_and_needed_units(
+            problem, problem.nodes[node], frees_on.get(node, ()), demand
+        )
+        missing -= now
+        if most > now:
+            gains.append((most - now, required))
+    parts: dict[int, int] = {}
+    for _, required in gains:
+        for unit in required:
+            parts[unit] = parts.get(unit, 0) + 1
+    costs_per_pod = (
+        (sum(problem.units[unit].cost * SCALE // parts[unit] for unit in required) // gain, gain)
+        for gain, required in gains
+    )
+    return -(-sum(_cheapest(sorted(costs_per_pod), missing)) // SCALE)
+
+
+def _capacity_and_needed_units(
+    problem: PreemptionProblem, node: TargetNode, frees: Sequence[tuple[int, Vector]], demand: int
+) -> tuple[int, int, Sequence[int]]:
+    """How many fit now, how many if all were gone, and who must go for one more."""
+    request, most = problem.demands[demand].request, node.max_pods[demand]
+    now = pods_that_fit(node.free, request, most)
+    if now == most or not frees:
+        return now, now, ()
+    if_empty = [sum(amounts) for amounts in zip(node.free, *(vector for _, vector in frees), strict=True)]
+    most = pods_that_fit(if_empty, request, most)
+    required = [
+        unit
+        for unit, vector in frees
+        if most > now
+        and pods_that_fit(
+            [have - amount for have, amount in zip(if_empty, vector, strict=True)], request, most
+        )
+        <= now
+    ]
+    return now, most, required
+
+
+def _cheapest(costs_per_pod: Sequence[tuple[int, int]], missing: int) -> Iterator[int]:
+    for cost_per_pod, gain in costs_per_pod:
+        if missing <= 0:
+            break
+        yield cost_per_pod * min(gain, missing)
+        missing -= gain

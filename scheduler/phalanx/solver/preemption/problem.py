@@ -21,50 +21,52 @@ class TargetNode(Struct, frozen=True):
     """
 
     free: Vector
-    takes: Vector
+    max_pods: Vector
     domain: int = 0
 
 
 class EvictionUnit(Struct, frozen=True):
     """Pods that are evicted together or not at all.
 
-    `gives`: what that frees, by index of the place. `needs`: units, by index, that must go if this one does.
+    `frees`: what that frees, by index of the place. `requires`: units, by index, that must go if this one does.
     """
 
     cost: int
-    gives: tuple[tuple[int, Vector], ...]
-    needs: tuple[int, ...] = ()
+    frees: tuple[tuple[int, Vector], ...]
+    requires: tuple[int, ...] = ()
 
 
 class QuotaLimit(Struct, frozen=True):
-    """What the wants may use together of each resource: `room`, and what each of these units gives back.
+    """What the wants may use together of each resource: `limit`, and what each of these units gives back.
 
     `resources` are indices into the vectors; the others have no bound.
     """
 
     resources: tuple[int, ...]
-    room: Vector
-    gives: tuple[tuple[int, Vector], ...]
+    limit: Vector
+    frees: tuple[tuple[int, Vector], ...]
 
 
 class EvictionLimit(Struct, frozen=True):
-    """What may be evicted at most of these units together: `room`, of vectors of its own.
+    """What may be evicted at most of these units together: `limit`, of vectors of its own.
 
     `groups`: that of each of the units, in the order of `takes`; of each resource, the group that loses most
     of it is not counted. Without groups all are.
     """
 
-    room: Vector
-    takes: tuple[tuple[int, Vector], ...]
+    limit: Vector
+    amounts: tuple[tuple[int, Vector], ...]
     groups: tuple[int, ...] = ()
 
-    def keeps(self, chosen: Collection[int]) -> bool:
+    def holds(self, chosen: Collection[int]) -> bool:
         """Whether no more is taken when these units go."""
-        return all(self._counted(chosen, position) <= max(0, room) for position, room in enumerate(self.room))
+        return all(
+            self._counted(chosen, position) <= max(0, limit) for position, limit in enumerate(self.limit)
+        )
 
     def _counted(self, chosen: Collection[int], position: int) -> int:
         lost: dict[int, int] = {}
-        for index, (unit, vector) in enumerate(self.takes):
+        for index, (unit, vector) in enumerate(self.amounts):
             if unit in chosen:
                 group = self.groups[index] if self.groups else 0
                 lost[group] = lost.get(group, 0) + vector[position]
@@ -75,34 +77,34 @@ class SoftEvictionLimit(Struct, frozen=True):
     """Of the pods of these units at most `most` should go; `takes`: how many each unit has."""
 
     most: int
-    takes: tuple[tuple[int, int], ...]
+    pods: tuple[tuple[int, int], ...]
 
-    def breaches(self, chosen: Collection[int]) -> int:
+    def violations(self, chosen: Collection[int]) -> int:
         """How many more go."""
-        return max(0, sum(count for unit, count in self.takes if unit in chosen) - self.most)
+        return max(0, sum(count for unit, count in self.pods if unit in chosen) - self.most)
 
 
 class PreemptionProblem(Struct, frozen=True):
-    """Choose units so that all wants fit, at the least cost. Each pod beyond a wish costs `breach` as well.
+    """Choose units so that all wants fit, at the least cost. Each pod beyond a wish costs `violation_cost` as well.
 
     It may leave out rules that a placement must obey as well: then a choice may turn out to be too small, and
     the bound of its cost holds all the same.
     """
 
-    wants: tuple[PodDemand, ...]
-    places: tuple[TargetNode, ...]
+    demands: tuple[PodDemand, ...]
+    nodes: tuple[TargetNode, ...]
     units: tuple[EvictionUnit, ...]
-    allowances: tuple[QuotaLimit, ...] = ()
-    floors: tuple[EvictionLimit, ...] = ()
-    wishes: tuple[SoftEvictionLimit, ...] = ()
-    breach: int = 0
+    quota_limits: tuple[QuotaLimit, ...] = ()
+    eviction_limits: tuple[EvictionLimit, ...] = ()
+    soft_limits: tuple[SoftEvictionLimit, ...] = ()
+    violation_cost: int = 0
     seed: int = 0
 
     def cost_of(self, units: Collection[int]) -> int:
         """What it costs that these go together."""
         chosen = frozenset(units)
-        breaches = sum(wish.breaches(chosen) for wish in self.wishes)
-        return sum(self.units[unit].cost for unit in units) + self.breach * breaches
+        violations = sum(soft_limit.violations(chosen) for soft_limit in self.soft_limits)
+        return sum(self.units[unit].cost for unit in units) + self.violation_cost * violations
 
 
 class VictimSet(Struct, frozen=True):
@@ -129,14 +131,14 @@ class VictimResult(Struct, frozen=True):
     errors: tuple[str, ...] = ()
 
 
-def wrong(problem: PreemptionProblem, choice: VictimSet) -> Iterator[str]:
+def check(problem: PreemptionProblem, choice: VictimSet) -> Iterator[str]:
     """What the choice breaks: who stays alone, what may not be taken, what it says that it costs."""
     chosen = frozenset(choice.units)
     for unit in choice.units:
-        if not chosen.issuperset(problem.units[unit].needs):
+        if not chosen.issuperset(problem.units[unit].requires):
             yield f"unit {unit} goes without those that must go with it"
-    for number, floor in enumerate(problem.floors):
-        if not floor.keeps(chosen):
+    for number, limit in enumerate(problem.eviction_limits):
+        if not limit.holds(chosen):
             yield f"more is taken than floor {number} allows"
     if choice.cost != problem.cost_of(choice.units):
         yield f"costs {problem.cost_of(choice.units)}, and {choice.cost} is said"

@@ -15,49 +15,49 @@ class Scope(Struct, frozen=True):
     A unit matters that frees something there, that pays into an allowance, or that must go with such a one.
     """
 
-    places: tuple[int, ...]
-    gives: Mapping[int, Gives]
+    nodes: tuple[int, ...]
+    frees: Mapping[int, Gives]
 
-    def on_place(self) -> dict[int, list[tuple[int, Vector]]]:
+    def by_node(self) -> dict[int, list[tuple[int, Vector]]]:
         """Per place, who frees what there, by index."""
         found: dict[int, list[tuple[int, Vector]]] = {}
-        for unit, gives in self.gives.items():
-            for place, vector in gives:
-                found.setdefault(place, []).append((unit, vector))
+        for unit, frees in self.frees.items():
+            for node, vector in frees:
+                found.setdefault(node, []).append((unit, vector))
         return found
 
 
 def scopes_of(problem: PreemptionProblem) -> list[Scope]:
     """One for each domain, in their order."""
-    places: dict[int, list[int]] = {}
-    for index, place in enumerate(problem.places):
-        if any(place.takes):
-            places.setdefault(place.domain, []).append(index)
-    gives: dict[int, dict[int, list[tuple[int, Vector]]]] = {domain: {} for domain in places}
+    nodes: dict[int, list[int]] = {}
+    for index, node in enumerate(problem.nodes):
+        if any(node.max_pods):
+            nodes.setdefault(node.domain, []).append(index)
+    frees: dict[int, dict[int, list[tuple[int, Vector]]]] = {domain: {} for domain in nodes}
     for index, unit in enumerate(problem.units):
-        for at, vector in unit.gives:
-            if any(problem.places[at].takes):
-                gives[problem.places[at].domain].setdefault(index, []).append((at, vector))
-    payers = sorted({unit for allowance in problem.allowances for unit, _ in allowance.gives})
+        for at, vector in unit.frees:
+            if any(problem.nodes[at].max_pods):
+                frees[problem.nodes[at].domain].setdefault(index, []).append((at, vector))
+    payers = sorted({unit for quota in problem.quota_limits for unit, _ in quota.frees})
     return [
-        Scope(tuple(found), with_needed(problem, gives[domain], payers))
-        for domain, found in sorted(places.items())
+        Scope(tuple(found), with_required(problem, frees[domain], payers))
+        for domain, found in sorted(nodes.items())
     ]
 
 
 def whole(problem: PreemptionProblem) -> Scope:
     """All places and all units, whatever the domains are."""
-    gives = {index: unit.gives for index, unit in enumerate(problem.units)}
-    return Scope(tuple(range(len(problem.places))), gives)
+    frees = {index: unit.frees for index, unit in enumerate(problem.units)}
+    return Scope(tuple(range(len(problem.nodes))), frees)
 
 
-def with_needed(
-    problem: PreemptionProblem, gives: Mapping[int, Sequence[tuple[int, Vector]]], payers: Sequence[int]
+def with_required(
+    problem: PreemptionProblem, frees: Mapping[int, Sequence[tuple[int, Vector]]], payers: Sequence[int]
 ) -> dict[int, Gives]:
     """With those that free nothing there, but pay or must go with another, ascending."""
-    found, open_ = {*gives, *payers}, [*gives, *payers]
-    while open_:
-        more = [other for other in problem.units[open_.pop()].needs if other not in found]
+    found, pending = {*frees, *payers}, [*frees, *payers]
+    while pending:
+        more = [other for other in problem.units[pending.pop()].requires if other not in found]
         found.update(more)
-        open_ += more
-    return {unit: tuple(gives.get(unit, ())) for unit in sorted(found)}
+        pending += more
+    return {unit: tuple(frees.get(unit, ())) for unit in sorted(found)}

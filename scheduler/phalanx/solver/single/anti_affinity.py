@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from phalanx.model.rules import Budget, PodAntiAffinityRule, Rule
 from phalanx.solver.problem import NodeClass, PlacementProblem
-from phalanx.solver.problem_rules import roles_of_shapes
+from phalanx.solver.problem_rules import roles_with_shapes
 
-_SEATS: Final = "seats of "
+_SLOTS: Final = "seats of "
 """Begins the names of the amounts."""
 
 
-class _Seats(Struct, frozen=True):
+class _Slots(Struct, frozen=True):
     """What a pod of each role takes of the `size` parts of a seat."""
 
     rule: PodAntiAffinityRule
@@ -28,31 +28,33 @@ class _Seats(Struct, frozen=True):
     takes: tuple[int, ...]
 
 
-def with_seats(problem: PlacementProblem) -> PlacementProblem:
+def reformulate_anti_affinity(problem: PlacementProblem) -> PlacementProblem:
     """The same problem with seats in place of the rules that can be said so; itself without such a rule."""
     apart = [rule for rule in problem.rules if isinstance(rule, PodAntiAffinityRule)]
-    said = [rule for rule in apart if _is_of_one_kind(problem, rule)]
-    rules: list[Rule] = [rule for rule in problem.rules if rule not in said]
-    seats = [_seats(problem, rule, f"{_SEATS}{number}") for number, rule in enumerate(said)]
+    expressible = [rule for rule in apart if _is_expressible(problem, rule)]
+    rules: list[Rule] = [rule for rule in problem.rules if rule not in expressible]
+    slots = [_slots(problem, rule, f"{_SLOTS}{number}") for number, rule in enumerate(expressible)]
     classes = list(problem.classes)
     scopes = sum(isinstance(rule, Budget) for rule in rules)
-    for each in seats:
+    for each in slots:
         budgets = _budgets(problem, each)
-        classes = [_seated(problem, each, group, budgets, scopes) for group in classes]
+        classes = [_with_slots(problem, each, group, budgets, scopes) for group in classes]
         rules += budgets.values()
         scopes += len(budgets)
-    seated = problem
-    if said:
+    reformulated = problem
+    if expressible:
         roles = tuple(
-            replace(role, request=(*role.request, *(each.takes[index] for each in seats)))
+            replace(role, request=(*role.request, *(each.takes[index] for each in slots)))
             for index, role in enumerate(problem.roles)
         )
-        resources = (*problem.resources, *(each.name for each in seats))
-        seated = replace(
+        resources = (*problem.resources, *(each.name for each in slots))
+        reformulated = replace(
             problem, resources=resources, roles=roles, classes=tuple(classes), rules=tuple(rules)
         )
-    keys = dict.fromkeys(rule.key for rule in apart if rule not in said and rule.key not in problem.keys)
-    return _with_each_node(seated, tuple(keys)) if keys else seated
+    keys = dict.fromkeys(
+        rule.key for rule in apart if rule not in expressible and rule.key not in problem.keys
+    )
+    return _with_each_node(reformulated, tuple(keys)) if keys else reformulated
 
 
 def _with_each_node(problem: PlacementProblem, keys: tuple[str, ...]) -> PlacementProblem:
@@ -74,25 +76,31 @@ def _with_each_node(problem: PlacementProblem, keys: tuple[str, ...]) -> Placeme
     return replace(problem, classes=classes, keys=(*problem.keys, *keys))
 
 
-def _is_of_one_kind(problem: PlacementProblem, rule: PodAntiAffinityRule) -> bool:
+def _is_expressible(problem: PlacementProblem, rule: PodAntiAffinityRule) -> bool:
     """Whether all that avoid are avoided too, or the reverse."""
-    owners, others = set(roles_of_shapes(problem, rule.owners)), set(roles_of_shapes(problem, rule.others))
+    owners, others = (
+        set(roles_with_shapes(problem, rule.owners)),
+        set(roles_with_shapes(problem, rule.others)),
+    )
     return owners <= others or others <= owners
 
 
-def _seats(problem: PlacementProblem, rule: PodAntiAffinityRule, name: str) -> _Seats:
-    owners, others = set(roles_of_shapes(problem, rule.owners)), set(roles_of_shapes(problem, rule.others))
-    alone, some = owners & others, owners ^ others
-    size = max(1, sum(problem.roles[role].maximum for role in some)) if alone else 0
-    takes = tuple(
-        size if role in alone else int(role in some and size > 0) for role in range(len(problem.roles))
+def _slots(problem: PlacementProblem, rule: PodAntiAffinityRule, name: str) -> _Slots:
+    owners, others = (
+        set(roles_with_shapes(problem, rule.owners)),
+        set(roles_with_shapes(problem, rule.others)),
     )
-    return _Seats(rule=rule, name=name, size=size, takes=takes)
+    exclusive, partial = owners & others, owners ^ others
+    size = max(1, sum(problem.roles[role].maximum for role in partial)) if exclusive else 0
+    takes = tuple(
+        size if role in exclusive else int(role in partial and size > 0) for role in range(len(problem.roles))
+    )
+    return _Slots(rule=rule, name=name, size=size, takes=takes)
 
 
-def _budgets(problem: PlacementProblem, seats: _Seats) -> dict[str, Budget]:
+def _budgets(problem: PlacementProblem, slots: _Slots) -> dict[str, Budget]:
     """One for each domain of a label that nodes share; none where every node is one by itself."""
-    key = seats.rule.key
+    key = slots.rule.key
     if key not in problem.keys:
         return {}
     number = problem.keys.index(key)
@@ -101,22 +109,22 @@ def _budgets(problem: PlacementProblem, seats: _Seats) -> dict[str, Budget]:
         if group.label_values[number]:
             members.setdefault(group.label_values[number], []).append(group)
     return {
-        spot: Budget(
-            name=seats.rule.name,
-            remaining={seats.name: seats.size},
+        label_value: Budget(
+            name=slots.rule.name,
+            remaining={slots.name: slots.size},
             nodes=frozenset(node for group in groups for node in group.nodes),
         )
-        for spot, groups in sorted(members.items())
+        for label_value, groups in sorted(members.items())
     }
 
 
-def _seated(
-    problem: PlacementProblem, seats: _Seats, group: NodeClass, budgets: dict[str, Budget], first: int
+def _with_slots(
+    problem: PlacementProblem, slots: _Slots, group: NodeClass, budgets: dict[str, Budget], first: int
 ) -> NodeClass:
     """The class with parts of seats; the budget of its domain counts it, numbered from `first` on."""
-    if not budgets and seats.rule.key not in problem.keys:
-        return replace(group, free=(*group.free, seats.size))
-    enough = sum(take * role.maximum for take, role in zip(seats.takes, problem.roles, strict=True))
-    spot = group.label_values[problem.keys.index(seats.rule.key)]
-    number = (first + list(budgets).index(spot),) if spot else ()
+    if not budgets and slots.rule.key not in problem.keys:
+        return replace(group, free=(*group.free, slots.size))
+    enough = sum(take * role.maximum for take, role in zip(slots.takes, problem.roles, strict=True))
+    label_value = group.label_values[problem.keys.index(slots.rule.key)]
+    number = (first + list(budgets).index(label_value),) if label_value else ()
     return replace(group, free=(*group.free, enough), budgets=(*group.budgets, *number))

@@ -4,19 +4,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from phalanx.solver.arrays import FITS_MAX, BoolArray, IntArray, Rows, requests_of
-from phalanx.solver.nodetable import Counts, NodeTable
+from phalanx.solver.arrays import FITS_MAX, BoolArray, ClassRows, Counts, IntArray, NodeTable, requests_of
 
 
-class Spending:
+class BudgetUse:
     """What the budgets of a problem still allow while pods are put down."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: ClassRows) -> None:
         names = rows.problem.resources
         self._requests = [role.request for role in rows.problem.roles]
         self._left = [
             {names.index(name): max(0, amount) for name, amount in budget.remaining.items() if name in names}
-            for budget in rows.book.budgets
+            for budget in rows.rules.budgets
         ]
 
     def allowed(self, scope: Sequence[int], role: int, want: int) -> int:
@@ -54,7 +53,7 @@ def fill(
     requests = requests_of(rows.problem)
     counts = np.zeros((len(nodes), len(want)), dtype=np.int64) if start is None else start.copy()
     left = rows.free[row] - counts @ requests
-    spending = _spent(rows, row, counts)
+    budget_use = _budget_use(rows, row, counts)
     for role in rows.role_order:
         missing = want[role] - int(counts[:, role].sum())
         if missing <= 0:
@@ -62,7 +61,7 @@ def fill(
         fits = _fits(left, requests[role], rows.fits[row, role], missing)
         if only is not None:
             fits = np.where(only, fits, 0)
-        taken = _take(rows, row, role, fits, missing, spending)
+        taken = _take(rows, row, role, fits, missing, budget_use)
         counts[:, role] += taken
         left -= taken[:, None] * requests[role]
     return counts
@@ -78,11 +77,11 @@ def fits_beside(table: NodeTable, nodes: IntArray, counts: Counts, roles: Sequen
     return np.stack(fits, axis=1)
 
 
-def _spent(rows: Rows, row: IntArray, counts: Counts) -> Spending:
-    spending = Spending(rows)
+def _budget_use(rows: ClassRows, row: IntArray, counts: Counts) -> BudgetUse:
+    budget_use = BudgetUse(rows)
     for line, role in zip(*(axis.tolist() for axis in np.nonzero(counts)), strict=True):
-        spending.spend(rows.budgets[row[line]], role, int(counts[line, role]))
-    return spending
+        budget_use.spend(rows.budgets[row[line]], role, int(counts[line, role]))
+    return budget_use
 
 
 def _fits(left: IntArray, request: IntArray, alone: IntArray, missing: int) -> IntArray:
@@ -91,24 +90,26 @@ def _fits(left: IntArray, request: IntArray, alone: IntArray, missing: int) -> I
     return np.where(alone > 0, fits, 0)
 
 
-def _take(rows: Rows, row: IntArray, role: int, fits: IntArray, missing: int, spending: Spending) -> IntArray:
+def _take(
+    rows: ClassRows, row: IntArray, role: int, fits: IntArray, missing: int, budget_use: BudgetUse
+) -> IntArray:
     """How many pods each node takes, at most `missing` in all and what the budgets of the nodes allow."""
     taken = np.zeros_like(fits)
     order = np.lexsort((fits, rows.cost[row, role]))
     order = order[fits[order] > 0]
     for scope, members in _by_scope(rows, row, order):
-        most = spending.allowed(scope, role, missing)
+        most = budget_use.allowed(scope, role, missing)
         before = np.cumsum(fits[members]) - fits[members]
         taken[members] = np.clip(most - before, 0, fits[members])
         count = int(taken[members].sum())
-        spending.spend(scope, role, count)
+        budget_use.spend(scope, role, count)
         missing -= count
     return taken
 
 
-def _by_scope(rows: Rows, row: IntArray, order: IntArray) -> list[tuple[tuple[int, ...], IntArray]]:
+def _by_scope(rows: ClassRows, row: IntArray, order: IntArray) -> list[tuple[tuple[int, ...], IntArray]]:
     """The ordered nodes, split by the budgets that count them."""
-    if not rows.book.budgets:
+    if not rows.rules.budgets:
         return [((), order)]
     scopes: dict[tuple[int, ...], list[int]] = {}
     for line in order.tolist():

@@ -4,19 +4,18 @@ Each role alone, and each resource in total, is a single kind of thing on the tr
 domains that hold it are known exactly, and no placement of all roles together uses fewer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
 
-from phalanx.solver.arrays import IntArray, Rows
-from phalanx.solver.fewest_per_subgroup import FewestPerSubgroup
-from phalanx.solver.forest import Forest, forest_of
-from phalanx.solver.nodetable import NodeTable
+from phalanx.solver.arrays import BoolArray, ClassRows, IntArray, NodeTable, anchored_numbers
 from phalanx.solver.objective import DOMAINS, UNPLACED, Scorer
+from phalanx.solver.problem_rules import SubgroupPreference
 from phalanx.solver.single.fewest_domains import fewest
 from phalanx.solver.single.scopes import Scope, scaled_usable
-from phalanx.solver.single.tightness_bounds import Need, RoomBounds
+from phalanx.solver.single.tightness_bounds import Need, TightnessBounds
+from phalanx.solver.single.tree_knapsack import Forest, forest_of
 
 BY = "relaxation"
 
@@ -29,19 +28,19 @@ class _Demand(Struct, frozen=True, eq=False):
     maximum: int
 
 
-class Relaxations:
+class RelaxationBounds:
     """Lower bounds for the scopes of one problem."""
 
     def __init__(self, table: NodeTable, scorer: Scorer) -> None:
         self._table = table
         self._scorer = scorer
         self._demands = [*_per_role(table.rows), *_per_resource(table.rows)]
-        self._subgroups = FewestPerSubgroup(table.rows)
-        self._rooms = RoomBounds(table.rows)
+        self._subgroups = SubgroupDomainBounds(table.rows)
+        self._tightness = TightnessBounds(table.rows)
 
     def bound(self, scope: Scope) -> tuple[int, ...]:
         """No placement inside the scope is lexicographically below this."""
-        placed = sum(scope.room)
+        placed = sum(scope.fits)
         wanted = sum(role.maximum for role in self._table.rows.problem.roles)
         opened = self._opened(scope, [(one.forest, one.maximum) for one in self._demands])
         whole = placed == wanted and opened is not None
@@ -55,18 +54,18 @@ class Relaxations:
             opened=opened,
             of_subgroups=self._subgroups.opened(scope, whole=whole),
             cost=_cheapest(self._table, scope, placed),
-            room=self._rooms.least(scope, self._needs(whole), opened[-1] if opened else 0),
+            tightness=self._tightness.least(scope, self._needs(whole), opened[-1] if opened else 0),
         )
 
-    def anywhere(self, room: int) -> tuple[int, ...]:
+    def anywhere(self, pods: int) -> tuple[int, ...]:
         """The simple bound on placements of at most so many pods, in whatever scope."""
         rows = self._table.rows
-        outer = [0 if rows.problem.anchors or not room else 1] * rows.book.required_depth
-        everywhere = Scope(nodes=self._table.everything, depth=0, home=0, room=())
+        outer = [0 if rows.problem.anchors or not pods else 1] * rows.rules.required_depth
+        everywhere = Scope(nodes=self._table.everything, depth=0, domain=0, fits=())
         return self._scorer.values(
-            placed=room,
-            opened=[*outer, *[0] * rows.book.preferred_depth],
-            cost=_cheapest(self._table, everywhere, room),
+            placed=pods,
+            opened=[*outer, *[0] * rows.rules.preferred_depth],
+            cost=_cheapest(self._table, everywhere, pods),
         )
 
     def in_one(self, scope: Scope, simple: tuple[int, ...]) -> tuple[int, ...]:
@@ -74,9 +73,9 @@ class Relaxations:
 
         Room is the last term that backends know.
         """
-        if not self._scorer.is_tight or not any(scope.room):
+        if not self._scorer.has_tightness or not any(scope.fits):
             return simple
-        return (*simple[:-1], max(simple[-1], self._rooms.of(scope)))
+        return (*simple[:-1], max(simple[-1], self._tightness.of(scope)))
 
     def spread(self, scope: Scope, bound: tuple[int, ...]) -> tuple[int, ...]:
         """The bound on placements in the scope that open more than one domain of the next level.
@@ -98,14 +97,14 @@ class Relaxations:
         placed = sum(role.maximum for role in rows.problem.roles) - unplaced
         cost = _cheapest(self._table, scope, placed)
         of_subgroups = self._subgroups.opened(scope, whole=unplaced == 0)
-        opened = [0] * rows.book.preferred_depth
-        room = self._rooms.least(scope, self._needs(unplaced == 0))
+        opened = [0] * rows.rules.preferred_depth
+        tightness = self._tightness.least(scope, self._needs(unplaced == 0))
         return self._scorer.values(
-            placed=placed, opened=opened, of_subgroups=of_subgroups, cost=cost, room=room
+            placed=placed, opened=opened, of_subgroups=of_subgroups, cost=cost, tightness=tightness
         )
 
     def _needs(self, whole: bool) -> list[Need]:
-        if not self._scorer.is_tight:
+        if not self._scorer.has_tightness:
             return []
         return [Need(each.forest.held[-1], each.maximum if whole else each.minimum) for each in self._demands]
 
@@ -114,9 +113,9 @@ class Relaxations:
         rows, level = self._table.rows, scope.depth
         positive = [(forest, amount) for forest, amount in demands if amount > 0]
         if not positive:
-            return [0] * rows.book.preferred_depth
+            return [0] * rows.rules.preferred_depth
         outer = [0 if rows.problem.anchors else 1] * level
-        if rows.book.preferred_depth <= level:
+        if rows.rules.preferred_depth <= level:
             return outer
         inner = []
         for forest, amount in positive:
@@ -131,17 +130,17 @@ def _domains(forest: Forest, scope: Scope) -> IntArray:
     """The domains of the next level that the scope consists of."""
     if scope.depth == 0:
         return np.arange(len(forest.held[0]), dtype=np.int64)
-    return forest.inner[scope.depth - 1][scope.home]
+    return forest.inner[scope.depth - 1][scope.domain]
 
 
-def _per_role(rows: Rows) -> list[_Demand]:
+def _per_role(rows: ClassRows) -> list[_Demand]:
     return [
         _Demand(forest_of(rows, rows.fits[:, index] * rows.count), role.minimum, role.maximum)
         for index, role in enumerate(rows.problem.roles)
     ]
 
 
-def _per_resource(rows: Rows) -> list[_Demand]:
+def _per_resource(rows: ClassRows) -> list[_Demand]:
     demands = []
     for resource in range(len(rows.problem.resources)):
         usable, shift = scaled_usable(rows, resource)
@@ -159,15 +158,75 @@ def _cheapest(table: NodeTable, scope: Scope, placed: int) -> int:
         return 0
     total, rest = 0, []
     for index, role in enumerate(rows.problem.roles):
-        costs = _slot_prices(rows.cost[row, index], rows.fits[row, index], role.maximum)
+        costs = _pod_costs(rows.cost[row, index], rows.fits[row, index], role.maximum)
         total += int(costs[: role.minimum].sum())
         rest.append(costs[role.minimum :])
         placed -= role.minimum
     return total + int(np.sort(np.concatenate(rest))[:placed].sum())
 
 
-def _slot_prices(cost: IntArray, fits: IntArray, most: int) -> IntArray:
+def _pod_costs(cost: IntArray, fits: IntArray, most: int) -> IntArray:
     """The prices of the `most` cheapest pods of a role, cheapest first."""
     order = np.argsort(cost, kind="stable")
     before = np.cumsum(fits[order]) - fits[order]
     return np.repeat(cost[order], np.clip(most - before, 0, fits[order]))
+
+
+class _SubgroupDemand(Struct, frozen=True, eq=False):
+    """One kind of thing: what each row holds of it, and how much the minimums and maximums take."""
+
+    held: IntArray
+    minimum: int
+    maximum: int
+
+
+class SubgroupDomainBounds:
+    """Lower bounds on the domains that subgroups open, for the scopes of one problem."""
+
+    def __init__(self, rows: ClassRows) -> None:
+        self._rows = rows
+        self._demands_of = [list(_demands_of(rows, one)) for one in rows.rules.subgroup_preferences]
+        self._known: dict[tuple[int, int, bool], list[int]] = {}
+
+    def opened(self, scope: Scope, *, whole: bool) -> Sequence[int]:
+        """Per level, what all such subgroups open at least: with all pods placed, or with the minimums."""
+        key = (scope.depth, scope.domain, whole)
+        if key not in self._known:
+            self._known[key] = self._opened(scope, whole=whole)
+        return self._known[key]
+
+    def _opened(self, scope: Scope, *, whole: bool) -> list[int]:
+        inside = np.ones(len(self._rows.count), dtype=np.bool_)
+        if scope.depth:
+            inside = self._rows.domain[scope.depth - 1] == scope.domain
+        opened = [0] * self._rows.rules.subgroup_preferred_depth
+        for preference, demands in zip(self._rows.rules.subgroup_preferences, self._demands_of, strict=True):
+            for level in range(preference.depth):
+                anchored = np.zeros(len(self._rows.tree.open[level]), dtype=np.bool_)
+                anchored[list(anchored_numbers(self._rows, preference, level))] = True
+                opened[level] += max(
+                    self._fewest_needed(demand, level, inside, anchored, whole=whole) for demand in demands
+                )
+        return opened
+
+    def _fewest_needed(
+        self, demand: _SubgroupDemand, level: int, inside: BoolArray, anchored: BoolArray, *, whole: bool
+    ) -> int:
+        """The fewest domains of the level, beside those with members, that hold so much."""
+        held = np.zeros(len(anchored), dtype=np.int64)
+        np.add.at(held, self._rows.domain[level][inside], demand.held[inside])
+        missing = (demand.maximum if whole else demand.minimum) - int(held[anchored].sum())
+        if missing <= 0:
+            return 0
+        return int(np.searchsorted(np.cumsum(-np.sort(-held[~anchored])), missing)) + 1
+
+
+def _demands_of(rows: ClassRows, preference: SubgroupPreference) -> Iterator[_SubgroupDemand]:
+    roles = [rows.problem.roles[index] for index in preference.roles]
+    for index, role in zip(preference.roles, roles, strict=True):
+        yield _SubgroupDemand(rows.fits[:, index] * rows.count, role.minimum, role.maximum)
+    for resource in range(len(rows.problem.resources)):
+        usable, shift = scaled_usable(rows, resource, preference.roles)
+        least = sum(role.minimum * role.request[resource] for role in roles)
+        most = sum(role.maximum * role.request[resource] for role in roles)
+        yield _SubgroupDemand(usable * rows.count, least >> shift, most >> shift)

@@ -1,26 +1,182 @@
-"""Whatever no closed form or dynamic program proves: branch and bound by greedy search, CP-SAT on the rest.
+"""Branch and bound over scopes by greedy search: what is found, and what may still hold something better.
 
-The least bound of the branches that are left certifies the answer.
+The gang lies in one domain of the next level (a narrower scope each) or is spread over several of them (which
+raises the bound). A branch is left as soon as its bound is not below the best placement found.
 """
 
+import heapq
+import itertools
 from collections.abc import Hashable
 from functools import partial
+from typing import Final
 
-from phalanx.limits import SOLVE_EFFORT_MIN
-from phalanx.solver.branches import Branch, Exploration
-from phalanx.solver.certify import certified
-from phalanx.solver.limits import TIGHTNESS_EFFORT_MAX, TIGHTNESS_NODES_MAX, TIGHTNESS_NODES_PER_UNIT
-from phalanx.solver.problem import Answer, Placed, PlacementProblem, SolveLimits, Unplaceable
+from msgspec import Struct
+
+from phalanx.limits import ROOTS_SEARCHED_MAX, SCOPES_SEARCHED_MAX, SOLVE_EFFORT_MIN
+from phalanx.solver.arrays import Placement, assignments_of, class_rows, node_table
+from phalanx.solver.counting.node_groups import tightened
+from phalanx.solver.objective import Scorer, certify
+from phalanx.solver.problem import (
+    TIGHTNESS_NODES_MAX,
+    Answer,
+    Assignment,
+    Placed,
+    PlacementProblem,
+    SolveLimits,
+    Unplaceable,
+)
 from phalanx.solver.single import bounds
-from phalanx.solver.single.scopes import likeness
-from phalanx.solver.splitting import tightened
+from phalanx.solver.single.bounds import RelaxationBounds
+from phalanx.solver.single.greedy import search
+from phalanx.solver.single.local_search import improvements
+from phalanx.solver.single.scopes import Scope, equivalence_key, scopes_of
+
+TIGHTNESS_STEPS_MAX: Final = 8
+"""Domains that greedy search bounds or looks into where nothing but tightness can be gained."""
+
+TIGHTNESS_NODES_PER_UNIT: Final = 10_000
+"""Nodes in questions to CP-SAT that count as one such unit: their models have to be built."""
+
+TIGHTNESS_EFFORT_MAX: Final = 0.05
+"""Deterministic units that CP-SAT may take for tightness in one problem, some hundredths of a second."""
+
+
+Score = tuple[int, ...]
+
+
+class Branch(Struct):
+    """Placements in a scope, or only those that open several domains of its next level.
+
+    No placement of the branch is below `bound`, which is inherited until `bounded`. `root` numbers the widest
+    scope around it. `hint` is what greedy search found in the scope; `done` when it has nothing more to try.
+    """
+
+    scope: Scope
+    root: int
+    bound: Score
+    bounded: bool = False
+    done: bool = False
+    hint: Placement | None = None
+
+
+class Best(Struct, frozen=True):
+    """The best placement known; no score without one."""
+
+    assignments: tuple[Assignment, ...] = ()
+    score: Score | None = None
+
+
+class Exploration:
+    """Greedy search over the scopes of one problem. `best` is what was found, `branches` what is left."""
+
+    def __init__(self, problem: PlacementProblem, start: Placed | None) -> None:
+        self.table = node_table(class_rows(problem))
+        self.scorer = Scorer(problem)
+        self.relaxations = RelaxationBounds(self.table, self.scorer)
+        self.best = Best()
+        if start is not None:
+            self.best = Best(assignments=start.assignments, score=start.certificate.objective)
+        elif not any(role.minimum for role in problem.roles):
+            self.best = Best(assignments=(), score=self.scorer.score(()))
+        scopes = scopes_of(self.table, self.table.rows.rules.required_depth)
+        scopes = sorted(scopes, key=lambda scope: -sum(scope.fits))
+        simple = self.relaxations.anywhere(sum(scopes[0].fits)) if scopes else ()
+        self._inner: dict[int, list[Scope]] = {}
+        self._infeasible: set[Hashable] = set()
+        self._searched = 0
+        self._tightness_steps = 0
+        self.roots = [
+            Branch(scope, root, self.relaxations.in_one(scope, simple)) for root, scope in enumerate(scopes)
+        ]
+        self.branches = self._explored()
+
+    def may_improve(self, branch: Branch) -> bool:
+        """Whether the branch may hold something better than the best."""
+        return self.best.score is None or branch.bound < self.best.score
+
+    def only_tightness(self, branch: Branch) -> bool:
+        """Whether the branch can hold nothing that is better in any other term than tightness."""
+        primary = self.scorer.primary
+        return self.best.score is not None and branch.bound[:primary] >= self.best.score[:primary]
+
+    def keep(self, found: Placement | None) -> None:
+        """Makes a placement the best, where it is better."""
+        if found is not None:
+            assignments = tuple(assignments_of(self.table, found))
+            score = self.scorer.score(assignments)
+            if self.best.score is None or score < self.best.score:
+                self.best = Best(assignments=assignments, score=score)
+
+    def _explored(self) -> list[Branch]:
+        heap = [(branch.bound, number, branch) for number, branch in enumerate(self.roots)]
+        serial = itertools.count(len(heap))
+        done: list[Branch] = []
+        while heap and self.may_improve(heap[0][-1]) and self._continues(heap[0][-1]):
+            branch = heapq.heappop(heap)[-1]
+            if branch.done:
+                done.append(branch)
+                continue
+            for part in self._expanded(branch):
+                heapq.heappush(heap, (part.bound, next(serial), part))
+        return [*done, *(branch for _, _, branch in heap)]
+
+    def _continues(self, branch: Branch) -> bool:
+        """Whether more scopes are searched: while nothing was found, any of them may be the only one."""
+        if self.best.score is None:
+            return self._searched < ROOTS_SEARCHED_MAX
+        if self.only_tightness(branch):
+            self._tightness_steps += 1
+        return self._searched < SCOPES_SEARCHED_MAX and self._tightness_steps <= TIGHTNESS_STEPS_MAX
+
+    def _expanded(self, branch: Branch) -> list[Branch]:
+        """The branch after one more step: bounded, or searched and, where that found something, split."""
+        if not branch.bounded:
+            branch.bound = max(branch.bound, self.relaxations.bound(branch.scope))
+            branch.bounded = True
+            return [branch]
+        branch.hint = self._search(branch.scope)
+        self.keep(branch.hint)
+        if branch.hint is not None and self.may_improve(branch):
+            for better in improvements(self.table, branch.scope, branch.hint):
+                branch.hint = better
+                self.keep(better)
+        rows = self.table.rows
+        if branch.hint is None or branch.scope.depth >= rows.rules.preferred_depth or rows.problem.anchors:
+            branch.done = True
+            return [branch]
+        parts = [
+            Branch(scope, branch.root, self.relaxations.in_one(scope, branch.bound))
+            for scope in self._narrower(branch.scope)
+        ]
+        bound = self.relaxations.spread(branch.scope, branch.bound)
+        return [*parts, Branch(branch.scope, branch.root, bound, bounded=True, done=True, hint=branch.hint)]
+
+    def _search(self, scope: Scope) -> Placement | None:
+        """Once for all scopes that are alike, where it finds nothing."""
+        key = equivalence_key(self.table, scope) if self.best.score is None else None
+        if key is not None and key in self._infeasible:
+            return None
+        self._searched += 1
+        found = search(self.table, scope)
+        if found is None and key is not None:
+            self._infeasible.add(key)
+        return found
+
+    def _narrower(self, scope: Scope) -> list[Scope]:
+        """The domains of the next level in the scope that could hold the gang."""
+        if scope.depth not in self._inner:
+            self._inner[scope.depth] = scopes_of(self.table, scope.depth + 1)
+        if scope.depth == 0:
+            return self._inner[0]
+        parent = self.table.rows.tree.parent[scope.depth]
+        return [one for one in self._inner[scope.depth] if parent[one.domain] == scope.domain]
 
 
 def place_by_search(problem: PlacementProblem, *, limits: SolveLimits, start: Placed | None = None) -> Answer:
     """The best placement found, never worse than the greedy one nor than `start`."""
     exploration = Exploration(problem, start)
     by, empty = bounds.BY, not exploration.roots
-    if limits.deterministic > 0 and any(map(exploration.promising, exploration.branches)):
+    if limits.deterministic > 0 and any(map(exploration.may_improve, exploration.branches)):
         refinement = _Refinement(exploration, limits.deterministic)
         by, empty = refinement.run()
     best = exploration.best
@@ -29,7 +185,7 @@ def place_by_search(problem: PlacementProblem, *, limits: SolveLimits, start: Pl
     bound = min([best.score, *(branch.bound for branch in exploration.branches)])
     if start is not None and start.certificate.bound >= bound:
         bound, by = start.certificate.bound, start.certificate.by
-    return certified(exploration.scorer, best.assignments, bound=bound, by=by)
+    return certify(exploration.scorer, best.assignments, bound=bound, by=by)
 
 
 class _Refinement:
@@ -45,42 +201,42 @@ class _Refinement:
     def run(self) -> tuple[str, bool]:
         """Who gave the bounds, and whether every root was proven empty."""
         exploration = self._exploration
-        empty = [self._settled_empty(root) for root in exploration.roots if exploration.best.score is None]
+        empty = [self._proven_empty(root) for root in exploration.roots if exploration.best.score is None]
         for branch in sorted(exploration.branches, key=lambda branch: branch.bound):
-            if exploration.promising(branch) and self._is_worth_it(branch):
-                self._ask(branch)
+            if exploration.may_improve(branch) and self._is_worth_solving(branch):
+                self._solve(branch)
         return self._by, all(empty)
 
-    def _is_worth_it(self, branch: Branch) -> bool:
+    def _is_worth_solving(self, branch: Branch) -> bool:
         few = len(branch.scope.nodes) <= TIGHTNESS_NODES_MAX
-        return (few and self._tightness > 0) or not self._exploration.for_tightness(branch)
+        return (few and self._tightness > 0) or not self._exploration.only_tightness(branch)
 
-    def _settled_empty(self, root: Branch) -> bool:
+    def _proven_empty(self, root: Branch) -> bool:
         """Without any placement yet: the whole root at once, in place of its branches.
 
         Once for all that are alike: a cluster of equal racks is one question.
         """
         exploration = self._exploration
-        alike = likeness(exploration.table, root.scope)
-        empty = alike is not None and alike in self._empty
+        key = equivalence_key(exploration.table, root.scope)
+        empty = key is not None and key in self._empty
         if not empty and self._effort <= 0:
             return False
         exploration.branches = [branch for branch in exploration.branches if branch.root != root.root]
-        empty = empty or self._ask(root)
+        empty = empty or self._solve(root)
         if not empty:
             exploration.branches.append(root)
-        elif alike is not None:
-            self._empty.add(alike)
+        elif key is not None:
+            self._empty.add(key)
         return empty
 
-    def _ask(self, branch: Branch) -> bool:
+    def _solve(self, branch: Branch) -> bool:
         """Raises the branch's bound; True when it is proven to hold no placement."""
         if self._effort <= 0:
             return False
         from phalanx.solver.counting import exact as cpsat
 
         exploration = self._exploration
-        question = cpsat.Question(
+        question = cpsat.ScopeProblem(
             nodes=branch.scope.nodes,
             bound=branch.bound,
             limit=exploration.best.score,

@@ -6,8 +6,7 @@ sets of a matroid, in which taking the cheapest first is optimal.
 
 from collections.abc import Sequence
 
-from phalanx.solver.certify import certified
-from phalanx.solver.objective import Scorer, homes_of
+from phalanx.solver.objective import Scorer, certify, classes_by_node
 from phalanx.solver.problem import Answer, Assignment, NodeClass, PlacementProblem, RoleDemand, Unplaceable
 from phalanx.solver.problem_rules import pods_allowed, read_rules
 
@@ -18,23 +17,23 @@ Scope = tuple[int, ...]
 
 def place_closed(problem: PlacementProblem) -> Answer | None:
     """The proven answer, or None where this form does not apply."""
-    book = read_rules(problem)
-    if len(problem.roles) != 1 or book.depth or book.bonds or book.meetings:
+    rules = read_rules(problem)
+    if len(problem.roles) != 1 or rules.depth or rules.subgroup_constraints or rules.affinity_constraints:
         return None
     role = problem.roles[0]
-    allowed = [pods_allowed(problem, budget, role) for budget in book.budgets]
+    allowed = [pods_allowed(problem, budget, role) for budget in rules.budgets]
     usable = [group for group in problem.classes if group.eligible[0]]
-    scopes = [book.budgets_of(group) for group in usable]
+    scopes = [rules.budgets_of(group) for group in usable]
     distinct = list(dict.fromkeys(scopes))
     everywhere = [index for index in range(len(allowed)) if all(index in scope for scope in distinct)]
     if _overlap(distinct, everywhere):
         return None
     most = min([role.maximum, *(allowed[index] for index in everywhere)])
-    room = {scope: min([most, *(allowed[index] for index in scope)]) for scope in distinct}
-    assignments = _take(role, usable, scopes, room, most)
+    left = {scope: min([most, *(allowed[index] for index in scope)]) for scope in distinct}
+    assignments = _take(role, usable, scopes, left, most)
     if sum(one.count for one in assignments) < role.minimum:
         return Unplaceable(proven=True, by=BY)
-    return certified(Scorer(problem, homes_of(problem, assignments)), assignments, bound=None, by=BY)
+    return certify(Scorer(problem, classes_by_node(problem, assignments)), assignments, bound=None, by=BY)
 
 
 def _overlap(scopes: Sequence[Scope], everywhere: Sequence[int]) -> bool:
@@ -44,19 +43,19 @@ def _overlap(scopes: Sequence[Scope], everywhere: Sequence[int]) -> bool:
 
 
 def _take(
-    role: RoleDemand, usable: Sequence[NodeClass], scopes: Sequence[Scope], room: dict[Scope, int], most: int
+    role: RoleDemand, usable: Sequence[NodeClass], scopes: Sequence[Scope], left: dict[Scope, int], most: int
 ) -> list[Assignment]:
-    """At most `most` pods, and at most `room` per scope, on the cheapest and then tightest nodes."""
+    """At most `most` pods, and at most `left` per scope, on the cheapest and then tightest nodes."""
     asked = [(index, need) for index, need in enumerate(role.request) if need > 0]
     fits = [min([group.free[index] // need for index, need in asked] or [most]) for group in usable]
     order = sorted(range(len(usable)), key=lambda index: (usable[index].cost[0], fits[index]))
     taken = []
     for index in order:
         for node in usable[index].nodes:
-            count = min(fits[index], most, room[scopes[index]])
+            count = min(fits[index], most, left[scopes[index]])
             if count == 0:
                 break
             most -= count
-            room[scopes[index]] -= count
+            left[scopes[index]] -= count
             taken.append(Assignment(role=0, node=node, count=count))
     return taken

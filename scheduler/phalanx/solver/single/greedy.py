@@ -3,87 +3,192 @@
 It proves nothing, but it is the hint and the fallback of everything that searches longer.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from phalanx.limits import DOMAINS_TRIED_MAX
-from phalanx.solver.arrays import BoolArray, IntArray
-from phalanx.solver.companions import in_company
-from phalanx.solver.nodetable import Found, NodeTable
+from phalanx.model.rules import PodAffinityRule, PodAntiAffinityRule
+from phalanx.solver.arrays import BoolArray, Counts, IntArray, NodeTable, Placement, assignments_of
+from phalanx.solver.checker import violated_rules
+from phalanx.solver.problem_rules import AffinityConstraint
 from phalanx.solver.single.best_fit import fill
-from phalanx.solver.single.greedy_subgroups import closer_subgroups, search_bonded
+from phalanx.solver.single.greedy_subgroups import gathered_subgroups, search_subgroups
 from phalanx.solver.single.scopes import Scope
 
 
-def search(table: NodeTable, scope: Scope) -> Found | None:
+def search(table: NodeTable, scope: Scope) -> Placement | None:
     """A placement in the scope, as many pods as fit; None when the minimums were not reached."""
     found = _search(table, scope)
-    return in_company(table, scope, found) if table.rows.book.meetings else found
+    return with_affinity(table, scope, found) if table.rows.rules.affinity_constraints else found
 
 
-def _search(table: NodeTable, scope: Scope) -> Found | None:
-    if table.rows.book.bonds:
-        return search_bonded(table, scope)
+def _search(table: NodeTable, scope: Scope) -> Placement | None:
+    if table.rows.rules.subgroup_constraints:
+        return search_subgroups(table, scope)
     found = _fill_minimums_then_surplus(table, scope.nodes)
     if found is None:
         return None
-    for level in range(scope.depth, table.rows.book.preferred_depth):
-        found = _narrow(table, found, level)
-    return closer_subgroups(table, found) if table.rows.book.gatherings else found
+    for level in range(scope.depth, table.rows.rules.preferred_depth):
+        found = _in_fewer_domains(table, found, level)
+    return gathered_subgroups(table, found) if table.rows.rules.subgroup_preferences else found
 
 
-def _fill_minimums_then_surplus(table: NodeTable, nodes: IntArray) -> Found | None:
+def _fill_minimums_then_surplus(table: NodeTable, nodes: IntArray) -> Placement | None:
     roles = table.rows.problem.roles
     minimums, maximums = [role.minimum for role in roles], [role.maximum for role in roles]
     counts = fill(table, nodes, minimums)
     if counts.sum(axis=0).tolist() != minimums:
         return None
-    return Found(nodes=nodes, counts=fill(table, nodes, maximums, start=counts))
+    return Placement(nodes=nodes, counts=fill(table, nodes, maximums, start=counts))
 
 
-def _narrow(table: NodeTable, found: Found, level: int) -> Found:
+def _in_fewer_domains(table: NodeTable, found: Placement, level: int) -> Placement:
     """The same number of pods in fewer domains of this level, where that is found."""
     domain = table.rows.domain[level][table.row[found.nodes]]
-    for chosen in _choices(table, found, level, domain):
+    for chosen in _domain_selections(table, found, level, domain):
         counts = fill(table, found.nodes[chosen], found.placed)
         if counts.sum(axis=0).tolist() == found.placed:
             used = np.unique(domain[chosen][counts.any(axis=1)])
             kept = np.isin(domain[chosen], used) | table.rows.tree.open[level][domain[chosen]]
-            return Found(nodes=found.nodes[chosen][kept], counts=counts[kept])
+            return Placement(nodes=found.nodes[chosen][kept], counts=counts[kept])
     return found
 
 
-def _choices(table: NodeTable, found: Found, level: int, domain: IntArray) -> Iterator[BoolArray]:
+def _domain_selections(
+    table: NodeTable, found: Placement, level: int, domain: IntArray
+) -> Iterator[BoolArray]:
     """Selections of nodes by domain, best first: open domains, plus one, plus ever more of the largest."""
-    held = _held(table, found, level, domain)
-    size = held @ np.array(table.rows.role_weights, dtype=np.int64)
+    fits = _fits_per_domain(table, found, level, domain)
+    size = fits @ np.array(table.rows.role_weights, dtype=np.int64)
     opened = table.rows.tree.open[level]
     inside = opened[domain]
     if inside.any():
         yield inside
-    enough = (held + held[opened].sum(axis=0) >= found.placed).all(axis=1) & ~opened
+    enough = (fits + fits[opened].sum(axis=0) >= found.placed).all(axis=1) & ~opened
     tightest = np.argsort(size, kind="stable")
     for one in tightest[enough[tightest]][:DOMAINS_TRIED_MAX].tolist():
         yield inside | (domain == one)
     largest = np.argsort(-size, kind="stable")
-    yield from _growing(inside, domain, largest[~opened[largest]], held, found.placed)
+    yield from _growing(inside, domain, largest[~opened[largest]], fits, found.placed)
 
 
-def _held(table: NodeTable, found: Found, level: int, domain: IntArray) -> IntArray:
+def _fits_per_domain(table: NodeTable, found: Placement, level: int, domain: IntArray) -> IntArray:
     """Per domain and role, how many pods fit when that role has the nodes alone, at most what is placed."""
-    held = np.zeros((len(table.rows.tree.open[level]), len(found.placed)), dtype=np.int64)
-    np.add.at(held, domain, table.rows.fits[table.row[found.nodes]])
-    return np.minimum(held, found.placed)
+    fits = np.zeros((len(table.rows.tree.open[level]), len(found.placed)), dtype=np.int64)
+    np.add.at(fits, domain, table.rows.fits[table.row[found.nodes]])
+    return np.minimum(fits, found.placed)
 
 
 def _growing(
-    inside: BoolArray, domain: IntArray, largest: IntArray, held: IntArray, placed: Sequence[int]
+    inside: BoolArray, domain: IntArray, largest: IntArray, fits: IntArray, placed: Sequence[int]
 ) -> Iterator[BoolArray]:
     """The fewest largest domains that could hold all, then ever more of them in steps that double."""
-    together = np.cumsum(held[largest], axis=0)
+    together = np.cumsum(fits[largest], axis=0)
     enough = np.flatnonzero((together >= placed).all(axis=1))
     count, step = int(enough[0]) + 1 if len(enough) else len(largest), 1
     while count < len(largest):
         yield inside | np.isin(domain, largest[:count])
         count, step = count + step, step * 2
+
+
+_ChosenValues = Sequence[tuple[AffinityConstraint, str]]
+"""Rules about being near, each with the domain in which that is to be."""
+
+
+def with_affinity(table: NodeTable, scope: Scope, found: Placement | None) -> Placement | None:
+    """What was found, where it keeps all rules, or another placement in the scope that does."""
+    if found is not None and _keeps_rules(table, found):
+        return found
+    roles = table.rows.problem.roles
+    minimums, maximums = [role.minimum for role in roles], [role.maximum for role in roles]
+    for chosen in itertools.islice(_domain_choices(table, scope.nodes), DOMAINS_TRIED_MAX):
+        masks = [_mask(table, scope.nodes, role, chosen) for role in range(len(roles))]
+        counts = np.zeros((len(scope.nodes), len(roles)), dtype=np.int64)
+        for want in (minimums, maximums):
+            counts = _filled(table, scope.nodes, want, masks, counts)
+        other = Placement(nodes=scope.nodes, counts=counts)
+        enough = all(have >= least for have, least in zip(other.placed, minimums, strict=True))
+        if enough and _keeps_rules(table, other):
+            return other
+    return None
+
+
+def _keeps_rules(table: NodeTable, found: Placement) -> bool:
+    return not violated_rules(table.rows.problem, assignments_of(table, found))
+
+
+def _domain_choices(table: NodeTable, nodes: IntArray) -> Iterator[_ChosenValues]:
+    near = [one for one in table.rows.rules.affinity_constraints if isinstance(one.rule, PodAffinityRule)]
+    domains = [_largest_first(table, nodes, one) for one in near]
+    for label_values in itertools.product(*domains):
+        yield list(zip(near, label_values, strict=True))
+
+
+def _largest_first(table: NodeTable, nodes: IntArray, affinity: AffinityConstraint) -> list[str]:
+    fits_there: dict[str, int] = {}
+    for row in table.row[nodes].tolist():
+        label_value = table.rows.label_values[row][affinity.key]
+        fits = int(table.rows.fits[row, list(affinity.owners)].sum())
+        if label_value and fits:
+            fits_there[label_value] = fits_there.get(label_value, 0) + fits
+    return sorted(fits_there, key=lambda label_value: (-fits_there[label_value], label_value))
+
+
+def _mask(table: NodeTable, nodes: IntArray, role: int, chosen: _ChosenValues) -> BoolArray:
+    """The nodes on which the role is near what it asks for."""
+    mask = np.ones(len(nodes), dtype=np.bool_)
+    for affinity, label_value in chosen:
+        rule = affinity.rule
+        allowed_values = rule.homes if isinstance(rule, PodAffinityRule) and role in affinity.owners else ()
+        if role in (*affinity.owners, *affinity.others):
+            mask &= _has_label_value(table, nodes, affinity.key, {label_value, *allowed_values})
+    return mask
+
+
+def _has_label_value(table: NodeTable, nodes: IntArray, key: int, label_values: set[str]) -> BoolArray:
+    per_row = np.array([row[key] in label_values for row in table.rows.label_values], dtype=np.bool_)
+    lies: BoolArray = per_row[table.row[nodes]]
+    return lies
+
+
+def _filled(
+    table: NodeTable, nodes: IntArray, want: Sequence[int], masks: Sequence[BoolArray], counts: Counts
+) -> Counts:
+    """The roles one after the other, each where no pod keeps it away."""
+    for role in table.rows.role_order:
+        one_each = _avoids_itself(table, role)
+        before = -1
+        while before < int(counts[:, role].sum()) < want[role]:
+            before = int(counts[:, role].sum())
+            wanted = counts.sum(axis=0).tolist()
+            wanted[role] = before + 1 if one_each else want[role]
+            only = masks[role] & ~_forbidden(table, nodes, role, counts)
+            counts = fill(table, nodes, wanted, start=counts, only=only)
+    return counts
+
+
+def _avoids_itself(table: NodeTable, role: int) -> bool:
+    """Whether pods of the role must be apart from each other."""
+    return any(
+        isinstance(one.rule, PodAntiAffinityRule) and role in one.owners and role in one.others
+        for one in table.rows.rules.affinity_constraints
+    )
+
+
+def _forbidden(table: NodeTable, nodes: IntArray, role: int, counts: Counts) -> BoolArray:
+    """The nodes near which a pod is that the role must be apart from."""
+    away = np.zeros(len(nodes), dtype=np.bool_)
+    for one in table.rows.rules.affinity_constraints:
+        avoided: list[int] = []
+        if isinstance(one.rule, PodAntiAffinityRule):
+            avoided = [
+                *(one.others if role in one.owners else ()),
+                *(one.owners if role in one.others else ()),
+            ]
+        lines = np.flatnonzero(counts[:, avoided].any(axis=1)).tolist()
+        label_values = {table.rows.label_values[table.row[nodes[line]]][one.key] for line in lines} - {""}
+        if label_values:
+            away |= _has_label_value(table, nodes, one.key, label_values)
+    return away

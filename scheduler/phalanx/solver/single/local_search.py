@@ -6,40 +6,45 @@ at: where there are some, all stays as it was.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
-from phalanx.solver.arrays import IntArray
-from phalanx.solver.limits import DOMAINS_LEFT_MAX, EXCHANGES_MAX
-from phalanx.solver.nodetable import Found, NodeTable
+from phalanx.solver.arrays import IntArray, NodeTable, Placement
 from phalanx.solver.single.best_fit import fill
 from phalanx.solver.single.scopes import Scope
 
+EXCHANGES_MAX: Final = 8
+"""Exchanges of a domain for a tighter one that local improvement tries in each step."""
 
-def improvements(table: NodeTable, scope: Scope, found: Found) -> Iterator[Found]:
+DOMAINS_LEFT_MAX: Final = 4
+"""Domains of a level of which local improvement tries to move all pods elsewhere, in each step."""
+
+
+def improvements(table: NodeTable, scope: Scope, found: Placement) -> Iterator[Placement]:
     """Placements of as many pods of each role in the scope, each better than the one before."""
-    book = table.rows.book
-    if book.bonds or book.gatherings or book.meetings:
+    rules = table.rows.rules
+    if rules.subgroup_constraints or rules.subgroup_preferences or rules.affinity_constraints:
         return
     best = _on_all_nodes(scope, found)
-    for level in range(scope.depth, book.preferred_depth):
+    for level in range(scope.depth, rules.preferred_depth):
         while (fewer := _without_a_domain(table, best, level)) is not None:
             best = fewer
             yield best
-    if scope.depth == book.preferred_depth or table.rows.cost.any():
+    if scope.depth == rules.preferred_depth or table.rows.cost.any():
         return
     while (tighter := _with_a_tighter_domain(table, best)) is not None:
         best = tighter
         yield best
 
 
-def _on_all_nodes(scope: Scope, found: Found) -> Found:
+def _on_all_nodes(scope: Scope, found: Placement) -> Placement:
     counts = np.zeros((len(scope.nodes), found.counts.shape[1]), dtype=np.int64)
     counts[np.searchsorted(scope.nodes, found.nodes)] = found.counts
-    return Found(nodes=scope.nodes, counts=counts)
+    return Placement(nodes=scope.nodes, counts=counts)
 
 
-def _without_a_domain(table: NodeTable, found: Found, level: int) -> Found | None:
+def _without_a_domain(table: NodeTable, found: Placement, level: int) -> Placement | None:
     """The same pods without one of the domains of this level, one with few pods."""
     domain = table.rows.domain[level][table.row[found.nodes]]
     opened = table.rows.tree.open[level]
@@ -47,43 +52,43 @@ def _without_a_domain(table: NodeTable, found: Found, level: int) -> Found | Non
     used = np.flatnonzero(pods)
     closed = used[~opened[used]]
     for one in closed[np.argsort(pods[closed], kind="stable")][:DOMAINS_LEFT_MAX].tolist():
-        found_elsewhere = _moved(table, found, domain, used[used != one])
-        if found_elsewhere is not None:
-            return found_elsewhere
+        repacked = _repacked(table, found, domain, used[used != one])
+        if repacked is not None:
+            return repacked
     return None
 
 
-def _with_a_tighter_domain(table: NodeTable, found: Found) -> Found | None:
+def _with_a_tighter_domain(table: NodeTable, found: Placement) -> Placement | None:
     """The same pods with one of the deepest domains exchanged for one with less room."""
-    room = table.rows.room
-    if room is None:
+    capacity = table.rows.domain_capacity
+    if capacity is None:
         return None
-    level = table.rows.book.gang_depth - 1
+    level = table.rows.rules.gang_depth - 1
     domain = table.rows.domain[level][table.row[found.nodes]]
     used = np.unique(domain[found.counts.any(axis=1)])
-    exchanges = _exchanges(table, room, np.unique(domain), used, level)
+    exchanges = _exchanges(table, capacity, np.unique(domain), used, level)
     for one, other in exchanges[:EXCHANGES_MAX]:
-        found_elsewhere = _moved(table, found, domain, np.append(used[used != one], other))
-        if found_elsewhere is not None:
-            return found_elsewhere
+        repacked = _repacked(table, found, domain, np.append(used[used != one], other))
+        if repacked is not None:
+            return repacked
     return None
 
 
 def _exchanges(
-    table: NodeTable, room: IntArray, inside: IntArray, used: IntArray, level: int
+    table: NodeTable, capacity: IntArray, inside: IntArray, used: IntArray, level: int
 ) -> list[tuple[int, int]]:
     """Pairs of a domain in use and a tighter one beside it, those that gain most first."""
     tree = table.rows.tree
     closed = used[~tree.open[level][used]]
     others = np.setdiff1d(inside, used)
-    gain = room[closed][:, None] - room[others][None, :]
+    gain = capacity[closed][:, None] - capacity[others][None, :]
     beside = tree.parent[level][closed][:, None] == tree.parent[level][others][None, :]
     ours, theirs = np.nonzero((gain > 0) & beside)
     order = np.argsort(-gain[ours, theirs], kind="stable")
     return list(zip(closed[ours[order]].tolist(), others[theirs[order]].tolist(), strict=True))
 
 
-def _moved(table: NodeTable, found: Found, domain: IntArray, stay: IntArray) -> Found | None:
+def _repacked(table: NodeTable, found: Placement, domain: IntArray, stay: IntArray) -> Placement | None:
     """The same number of pods on the nodes of these domains: as few moved as may be, else all put anew."""
     inside = np.isin(domain, stay)
     nodes, wanted = found.nodes[inside], found.placed
@@ -94,5 +99,5 @@ def _moved(table: NodeTable, found: Found, domain: IntArray, stay: IntArray) -> 
         if filled.sum(axis=0).tolist() == wanted:
             counts = np.zeros_like(found.counts)
             counts[inside] = filled
-            return Found(nodes=found.nodes, counts=counts)
+            return Placement(nodes=found.nodes, counts=counts)
     return None

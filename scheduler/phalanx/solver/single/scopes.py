@@ -11,8 +11,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from phalanx.solver.arrays import BoolArray, IntArray, Rows, requests_of
-from phalanx.solver.nodetable import NodeTable
+from phalanx.solver.arrays import BoolArray, ClassRows, IntArray, NodeTable, requests_of
 from phalanx.solver.problem_rules import pods_allowed
 
 EVERY_ROLE: Final = slice(None)
@@ -23,16 +22,16 @@ _SUM_BITS = 44
 
 
 class Scope(Struct, frozen=True, eq=False):
-    """A selection of nodes of which the whole gang may use any: one domain `home` of level `depth` - 1.
+    """A selection of nodes of which the whole gang may use any: one domain `domain` of level `depth` - 1.
 
-    With depth 0 it is all nodes. `room` is the number of pods that fit per role when that role has the nodes
+    With depth 0 it is all nodes. `fits` is the number of pods that fit per role when that role has the nodes
     alone, at most its maximum.
     """
 
     nodes: IntArray
     depth: int
-    home: int
-    room: tuple[int, ...]
+    domain: int
+    fits: tuple[int, ...]
 
 
 def scopes_of(table: NodeTable, depth: int) -> list[Scope]:
@@ -41,29 +40,29 @@ def scopes_of(table: NodeTable, depth: int) -> list[Scope]:
     None at all proves that no placement lies in one domain of that level.
     """
     rows = table.rows
-    home = rows.domain[depth - 1] if depth else np.zeros(len(rows.count), dtype=np.int64)
+    domain = rows.domain[depth - 1] if depth else np.zeros(len(rows.count), dtype=np.int64)
     size = np.zeros((len(rows.tree.open[depth - 1]) if depth else 1, len(rows.problem.roles)), dtype=np.int64)
-    np.add.at(size, home, rows.fits * rows.count[:, None])
-    room = np.minimum(size, _most(rows))
-    possible = np.flatnonzero(_could_hold(rows, home, room))
-    node_home = home[table.row]
-    order = np.argsort(node_home, kind="stable")
-    first, after = (np.searchsorted(node_home[order], possible, side=side) for side in ("left", "right"))
+    np.add.at(size, domain, rows.fits * rows.count[:, None])
+    fits = np.minimum(size, _most_pods(rows))
+    possible = np.flatnonzero(_could_hold(rows, domain, fits))
+    domain_of_node = domain[table.row]
+    order = np.argsort(domain_of_node, kind="stable")
+    first, after = (np.searchsorted(domain_of_node[order], possible, side=side) for side in ("left", "right"))
     scopes = [
-        Scope(nodes=order[start:end], depth=depth, home=one, room=tuple(room[one].tolist()))
+        Scope(nodes=order[start:end], depth=depth, domain=one, fits=tuple(fits[one].tolist()))
         for one, start, end in zip(possible.tolist(), first.tolist(), after.tolist(), strict=True)
     ]
-    return sorted(scopes, key=lambda scope: tuple(size[scope.home].tolist()))
+    return sorted(scopes, key=lambda scope: tuple(size[scope.domain].tolist()))
 
 
-def likeness(table: NodeTable, scope: Scope) -> Hashable | None:
+def equivalence_key(table: NodeTable, scope: Scope) -> Hashable | None:
     """Equal for scopes that hold the same gangs: as many nodes of each kind. None where more counts.
 
     That is the case where the gang runs in one of them already, or where rules look inside them.
     """
     rows = table.rows
-    inside = any(bond.level >= scope.depth for bond in rows.book.bonds)
-    if rows.problem.anchors or rows.book.meetings or inside:
+    inside = any(constraint.level >= scope.depth for constraint in rows.rules.subgroup_constraints)
+    if rows.problem.anchors or rows.rules.affinity_constraints or inside:
         return None
     kinds: Counter[Hashable] = Counter()
     used, counts = np.unique(table.row[scope.nodes], return_counts=True)
@@ -73,7 +72,7 @@ def likeness(table: NodeTable, scope: Scope) -> Hashable | None:
 
 
 def scaled_usable(
-    rows: Rows, resource: int, roles: Sequence[int] | slice = EVERY_ROLE
+    rows: ClassRows, resource: int, roles: Sequence[int] | slice = EVERY_ROLE
 ) -> tuple[IntArray, int]:
     """What roles could use of a resource on one node of each row, shifted right so that sums stay exact.
 
@@ -85,23 +84,23 @@ def scaled_usable(
     return (usable >> shift) + (1 if shift else 0), shift
 
 
-def _most(rows: Rows) -> list[int]:
+def _most_pods(rows: ClassRows) -> list[int]:
     """Per role, how many pods its maximum and the budgets that count every node allow."""
-    everywhere = [budget for budget in rows.book.budgets if budget.nodes is None]
+    everywhere = [budget for budget in rows.rules.budgets if budget.nodes is None]
     return [
         min([role.maximum, *(pods_allowed(rows.problem, budget, role) for budget in everywhere)])
         for role in rows.problem.roles
     ]
 
 
-def _could_hold(rows: Rows, home: IntArray, room: IntArray) -> BoolArray:
+def _could_hold(rows: ClassRows, domain: IntArray, fits: IntArray) -> BoolArray:
     """Per scope, whether each role by itself and the minimums' requests in total are within what is free."""
     minimums = np.array([role.minimum for role in rows.problem.roles], dtype=np.int64)
-    possible: BoolArray = np.all(room >= minimums, axis=1)
+    possible: BoolArray = np.all(fits >= minimums, axis=1)
     for resource in range(len(rows.problem.resources)):
         usable, shift = scaled_usable(rows, resource)
-        total = np.zeros(len(room), dtype=np.int64)
-        np.add.at(total, home, usable * rows.count)
+        total = np.zeros(len(fits), dtype=np.int64)
+        np.add.at(total, domain, usable * rows.count)
         wanted = sum(role.minimum * role.request[resource] for role in rows.problem.roles)
         possible = possible & (total >= min(wanted >> shift, 1 << 62))
     return possible

@@ -13,11 +13,16 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from phalanx.solver.arrays import BoolArray, IntArray, Rows
-from phalanx.solver.limits import DOMAIN_CHOICES_MAX, ROOM_PRICES
+from phalanx.solver.arrays import BoolArray, ClassRows, IntArray
 from phalanx.solver.single.scopes import Scope
 
-_HELD_BITS: Final = 16
+LAGRANGE_MULTIPLIERS_MAX: Final = 8
+"""Prices that are tried for such a bound where there are more choices."""
+
+DOMAIN_CHOICES_MAX: Final = 5_000
+"""Choices of domains up to which all are looked at for a bound on their room, under a millisecond."""
+
+_AMOUNT_BITS: Final = 16
 """Amounts are cut to this many bits, so that their products with rooms, added up, stay below 2^63."""
 
 
@@ -28,37 +33,41 @@ class Need(Struct, frozen=True, eq=False):
     amount: int
 
 
-class RoomBounds:
+class TightnessBounds:
     """Lower bounds for the scopes of one problem; 0 where tightness does not matter."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: ClassRows) -> None:
         self._rows = rows
-        self._level = rows.book.gang_depth - 1
-        self._choices: dict[tuple[int, int], IntArray] = {}
-        self._room = rows.room
+        self._level = rows.rules.gang_depth - 1
+        self._combinations: dict[tuple[int, int], IntArray] = {}
+        self._domain_capacity = rows.domain_capacity
 
     def of(self, scope: Scope) -> int:
         """The room of the scope, where that is a domain of the deepest level; no wider one is bounded."""
-        if self._room is None or scope.depth <= self._level or self._rows.tree.open[self._level][scope.home]:
+        if (
+            self._domain_capacity is None
+            or scope.depth <= self._level
+            or self._rows.tree.open[self._level][scope.domain]
+        ):
             return 0
-        return int(self._room[scope.home])
+        return int(self._domain_capacity[scope.domain])
 
     def least(self, scope: Scope, needs: Sequence[Need], count: int | None = None) -> int:
         """The room of closed domains in the scope, so many if told, that hold what the open ones do not."""
-        if self._room is None or scope.depth > self._level or count == 0:
+        if self._domain_capacity is None or scope.depth > self._level or count == 0:
             return self.of(scope)
         inside = self._inside(scope)
         opened = self._rows.tree.open[self._level] & inside
         closed = np.flatnonzero(inside & ~opened)
-        room = self._room[closed]
+        capacity = self._domain_capacity[closed]
         missing = [Need(each.held[closed], each.amount - int(each.held[opened].sum())) for each in needs]
         missing = [each for each in missing if each.amount > 0]
         if count is None:
-            return max((_by_prices(room, each, None) for each in missing), default=0)
+            return max((_lagrangian_bound(capacity, each, None) for each in missing), default=0)
         if comb(len(closed), count) <= DOMAIN_CHOICES_MAX:
-            return self._of_all_choices(room, count, missing)
-        simple = int(np.sort(room)[:count].sum())
-        return max([simple, *(_by_prices(room, each, count) for each in missing)])
+            return self._by_enumeration(capacity, count, missing)
+        simple = int(np.sort(capacity)[:count].sum())
+        return max([simple, *(_lagrangian_bound(capacity, each, count) for each in missing)])
 
     def _inside(self, scope: Scope) -> BoolArray:
         """Which domains of the deepest level lie in the scope."""
@@ -68,37 +77,41 @@ class RoomBounds:
         outer = np.arange(len(parent[self._level]), dtype=np.int64)
         for level in range(self._level, scope.depth - 1, -1):
             outer = parent[level][outer]
-        inside: BoolArray = outer == scope.home
+        inside: BoolArray = outer == scope.domain
         return inside
 
-    def _of_all_choices(self, room: IntArray, count: int, missing: Sequence[Need]) -> int:
+    def _by_enumeration(self, capacity: IntArray, count: int, missing: Sequence[Need]) -> int:
         """Exact; 0 where no choice of so many holds all."""
-        chosen = self._choices_of(len(room), count)
+        chosen = self._combinations_of(len(capacity), count)
         enough = np.ones(len(chosen), dtype=np.bool_)
         for each in missing:
             enough &= each.held[chosen].sum(axis=1) >= each.amount
-        return int(room[chosen[enough]].sum(axis=1).min()) if enough.any() else 0
+        return int(capacity[chosen[enough]].sum(axis=1).min()) if enough.any() else 0
 
-    def _choices_of(self, domains: int, count: int) -> IntArray:
+    def _combinations_of(self, domains: int, count: int) -> IntArray:
         """All choices of so many domains, a line for each."""
         key = (domains, count)
-        if key not in self._choices:
+        if key not in self._combinations:
             numbers = chain.from_iterable(combinations(range(domains), count))
-            self._choices[key] = np.fromiter(numbers, dtype=np.int64).reshape(-1, count)
-        return self._choices[key]
+            self._combinations[key] = np.fromiter(numbers, dtype=np.int64).reshape(-1, count)
+        return self._combinations[key]
 
 
-def _by_prices(room: IntArray, need: Need, count: int | None) -> int:
+def _lagrangian_bound(capacity: IntArray, need: Need, count: int | None) -> int:
     """The best of the bounds for some prices, which are the room per thing of some domains; no floats."""
-    shift = max(0, int(need.held.max(initial=0)).bit_length() - _HELD_BITS)
+    shift = max(0, int(need.held.max(initial=0)).bit_length() - _AMOUNT_BITS)
     # rounded up: what holds enough still does
     held, amount = -(-need.held >> shift), -(-need.amount >> shift)
     holders = np.flatnonzero(held)
-    order = holders[np.argsort(room[holders] / held[holders], kind="stable")]
-    tried = order[np.linspace(0, len(order) - 1, ROOM_PRICES, dtype=np.int64)] if len(order) else order
+    order = holders[np.argsort(capacity[holders] / held[holders], kind="stable")]
+    tried = (
+        order[np.linspace(0, len(order) - 1, LAGRANGE_MULTIPLIERS_MAX, dtype=np.int64)]
+        if len(order)
+        else order
+    )
     bounds = [0]
-    for cost, unit in zip(room[tried].tolist(), held[tried].tolist(), strict=True):
-        rest = unit * room - cost * held
+    for multiplier, unit in zip(capacity[tried].tolist(), held[tried].tolist(), strict=True):
+        rest = unit * capacity - multiplier * held
         chosen = np.minimum(rest, 0) if count is None else np.sort(rest)[:count]
-        bounds.append(-(-(int(chosen.sum()) + cost * amount) // unit))
+        bounds.append(-(-(int(chosen.sum()) + multiplier * amount) // unit))
     return max(bounds)

@@ -10,21 +10,20 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
-from phalanx.solver.arrays import IntArray, Rows, rows_of
-from phalanx.solver.certify import certified
-from phalanx.solver.forest import Forest, forest_of, with_room
-from phalanx.solver.objective import Scorer
+from phalanx.solver.arrays import ClassRows, IntArray, class_rows
+from phalanx.solver.objective import Scorer, certify
 from phalanx.solver.problem import Answer, Assignment, PlacementProblem, Unplaceable
 from phalanx.solver.problem_rules import pods_allowed
-from phalanx.solver.single.fewest_domains import Choice, Rank, best_choice, fewest, opened_room
+from phalanx.solver.single.fewest_domains import DomainChoice, Rank, best_choice, fewest, opened_capacity
+from phalanx.solver.single.tree_knapsack import Forest, forest_of, with_capacity
 
 BY = "tree-dp"
 
 
-class _Pods(Struct, frozen=True, eq=False):
+class _TreeProblem(Struct, frozen=True, eq=False):
     """The rows, how many pods of the only role each holds, the forest of that, and how many pods to place."""
 
-    rows: Rows
+    rows: ClassRows
     held: IntArray
     forest: Forest
     demand: int
@@ -34,27 +33,33 @@ def place_on_tree(problem: PlacementProblem) -> Answer | None:
     """The answer, exact as far as its certificate says; None where this does not apply."""
     if len(problem.roles) != 1:
         return None
-    rows = rows_of(problem)
-    most = _most(rows)
-    book = rows.book
-    if book.depth == 0 or most is None or book.bonds or book.gatherings or book.meetings:
+    rows = class_rows(problem)
+    most = _most_pods(rows)
+    rules = rows.rules
+    if (
+        rules.depth == 0
+        or most is None
+        or rules.subgroup_constraints
+        or rules.subgroup_preferences
+        or rules.affinity_constraints
+    ):
         return None
-    pods = _pods(rows, most)
-    if pods.demand < problem.roles[0].minimum:
+    tree = _tree_problem(rows, most)
+    if tree.demand < problem.roles[0].minimum:
         return Unplaceable(proven=True, by=BY)
-    if pods.demand == 0:
-        return certified(Scorer(problem), (), bound=None, by=BY)
-    choice = _choose(pods)
-    spread = _spread(pods, choice.domains)
-    scorer = Scorer(problem, {one.node: rows.classes[row] for row, one in spread})
-    return certified(scorer, [one for _, one in spread], bound=_bound(pods, choice, scorer), by=BY)
+    if tree.demand == 0:
+        return certify(Scorer(problem), (), bound=None, by=BY)
+    choice = _choose(tree)
+    assigned = _assigned(tree, choice.domains)
+    scorer = Scorer(problem, {one.node: rows.classes[row] for row, one in assigned})
+    return certify(scorer, [one for _, one in assigned], bound=_bound(tree, choice, scorer), by=BY)
 
 
-def _most(rows: Rows) -> int | None:
+def _most_pods(rows: ClassRows) -> int | None:
     """How many pods the maximum and the budgets allow; None when a budget counts only some nodes."""
     role = rows.problem.roles[0]
     most = role.maximum
-    for index, budget in enumerate(rows.book.budgets):
+    for index, budget in enumerate(rows.rules.budgets):
         counted = [index in scope for scope in rows.budgets]
         if any(counted):
             most = min(most, pods_allowed(rows.problem, budget, role))
@@ -63,74 +68,77 @@ def _most(rows: Rows) -> int | None:
     return most
 
 
-def _pods(rows: Rows, most: int) -> _Pods:
+def _tree_problem(rows: ClassRows, most: int) -> _TreeProblem:
     held = rows.fits[:, 0] * rows.count
-    forest = with_room(forest_of(rows, held), rows.room)
-    required = rows.book.required
-    room = held.sum() if required is None else forest.held[required].max(initial=0)
-    return _Pods(rows=rows, held=held, forest=forest, demand=min(most, int(room)))
+    forest = with_capacity(forest_of(rows, held), rows.domain_capacity)
+    required = rows.rules.required
+    capacity = held.sum() if required is None else forest.held[required].max(initial=0)
+    return _TreeProblem(rows=rows, held=held, forest=forest, demand=min(most, int(capacity)))
 
 
-def _choose(pods: _Pods) -> Choice:
+def _choose(tree: _TreeProblem) -> DomainChoice:
     """The best choice over all domains of the required level; its cost is that of the levels below it."""
-    rank = _price_rank(pods) if np.ptp(pods.rows.cost[:, 0]) else None
-    return best_choice(pods.forest, list(_choices(pods, rank)), rank)
+    rank = _cost_rank(tree) if np.ptp(tree.rows.cost[:, 0]) else None
+    return best_choice(tree.forest, list(_choices(tree, rank)), rank)
 
 
-def _choices(pods: _Pods, rank: Rank | None) -> Iterator[Choice]:
-    forest, required = pods.forest, pods.rows.book.required
+def _choices(tree: _TreeProblem, rank: Rank | None) -> Iterator[DomainChoice]:
+    forest, required = tree.forest, tree.rows.rules.required
     if required is None:
         starts = [(0, np.arange(len(forest.held[0]), dtype=np.int64))]
     else:
-        enough = np.flatnonzero(forest.held[required] >= pods.demand)
+        enough = np.flatnonzero(forest.held[required] >= tree.demand)
         if required == forest.last:
-            rooms = np.where(forest.open[required][enough], 0, forest.room_of(enough))
-            alike = enough if rank else enough[[np.argmin(rooms)]]
-            least = int(rooms.min())
-            yield from (Choice((), (least,), alike[[index]], settled=True) for index in range(len(alike)))
+            capacities = np.where(forest.open[required][enough], 0, forest.capacity_of(enough))
+            candidates = enough if rank else enough[[np.argmin(capacities)]]
+            least = int(capacities.min())
+            yield from (
+                DomainChoice((), (least,), candidates[[index]], compared=True)
+                for index in range(len(candidates))
+            )
             return
-        starts = [(required + 1, forest.inner[required][home]) for home in enough.tolist()]
+        starts = [(required + 1, forest.inner[required][domain]) for domain in enough.tolist()]
     for level, domains in starts:
-        choice = fewest(forest, domains, pods.demand, level=level, rank=rank)
+        choice = fewest(forest, domains, tree.demand, level=level, rank=rank)
         if choice is not None:
             yield choice
 
 
-def _price_rank(pods: _Pods) -> Rank:
+def _cost_rank(tree: _TreeProblem) -> Rank:
     def rank(domains: IntArray) -> tuple[int, ...]:
-        return (_cheapest(pods, _within(pods, domains)), opened_room(pods.forest, domains))
+        return (_cheapest(tree, _within(tree, domains)), opened_capacity(tree.forest, domains))
 
     return rank
 
 
-def _within(pods: _Pods, domains: IntArray) -> IntArray:
+def _within(tree: _TreeProblem, domains: IntArray) -> IntArray:
     """The rows inside these domains of the deepest level."""
-    return np.flatnonzero(np.isin(pods.rows.domain[pods.forest.last], domains))
+    return np.flatnonzero(np.isin(tree.rows.domain[tree.forest.last], domains))
 
 
-def _taken(pods: _Pods, order: IntArray) -> IntArray:
+def _taken(tree: _TreeProblem, order: IntArray) -> IntArray:
     """How many pods each of these rows takes when the demand is met by them in this order."""
-    held = pods.held[order]
-    taken: IntArray = np.clip(pods.demand - (np.cumsum(held) - held), 0, held)
+    held = tree.held[order]
+    taken: IntArray = np.clip(tree.demand - (np.cumsum(held) - held), 0, held)
     return taken
 
 
-def _cheapest(pods: _Pods, within: IntArray) -> int:
+def _cheapest(tree: _TreeProblem, within: IntArray) -> int:
     """The least price for which these rows meet the demand."""
-    cost = pods.rows.cost[within, 0]
+    cost = tree.rows.cost[within, 0]
     order = np.argsort(cost, kind="stable")
-    return int((cost[order] * _taken(pods, within[order])).sum())
+    return int((cost[order] * _taken(tree, within[order])).sum())
 
 
-def _spread(pods: _Pods, domains: IntArray) -> list[tuple[int, Assignment]]:
+def _assigned(tree: _TreeProblem, domains: IntArray) -> list[tuple[int, Assignment]]:
     """Rows in these domains and the pods there: the cheapest, then the fullest domain and node first."""
-    rows, last = pods.rows, pods.forest.last
-    within = _within(pods, domains)
+    rows, last = tree.rows, tree.forest.last
+    within = _within(tree, domains)
     fits = rows.fits[within, 0]
-    order = np.lexsort((fits, pods.forest.held[last][rows.domain[last][within]], rows.cost[within, 0]))
+    order = np.lexsort((fits, tree.forest.held[last][rows.domain[last][within]], rows.cost[within, 0]))
     assignments = []
     for row, taken, fit in zip(
-        within[order].tolist(), _taken(pods, within[order]).tolist(), fits[order].tolist(), strict=True
+        within[order].tolist(), _taken(tree, within[order]).tolist(), fits[order].tolist(), strict=True
     ):
         for node in rows.nodes[row][: -(-taken // fit)]:
             assignments.append((row, Assignment(role=0, node=node, count=min(fit, taken))))
@@ -138,12 +146,12 @@ def _spread(pods: _Pods, domains: IntArray) -> list[tuple[int, Assignment]]:
     return assignments
 
 
-def _bound(pods: _Pods, choice: Choice, scorer: Scorer) -> tuple[int, ...]:
+def _bound(tree: _TreeProblem, choice: DomainChoice, scorer: Scorer) -> tuple[int, ...]:
     """The bound per term: one domain is opened on each required level, unless the gang already runs there."""
-    outer = [0 if pods.rows.problem.anchors else 1] * pods.rows.book.required_depth
-    compared = _within(pods, choice.domains) if choice.settled else np.arange(len(pods.held))
-    cost = _cheapest(pods, compared)
-    *opened, room = choice.bound
-    if choice.settled:
-        room = opened_room(pods.forest, choice.domains)
-    return scorer.values(placed=pods.demand, opened=[*outer, *opened], cost=cost, room=room)
+    outer = [0 if tree.rows.problem.anchors else 1] * tree.rows.rules.required_depth
+    compared = _within(tree, choice.domains) if choice.compared else np.arange(len(tree.held))
+    cost = _cheapest(tree, compared)
+    *opened, capacity = choice.bound
+    if choice.compared:
+        capacity = opened_capacity(tree.forest, choice.domains)
+    return scorer.values(placed=tree.demand, opened=[*outer, *opened], cost=cost, tightness=capacity)

@@ -1,16 +1,81 @@
-"""Tables of the dynamic program: the most that is held for each number of domains opened on each level."""
+"""What domains hold, level by level: the input of the dynamic program over the topology."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from phalanx.solver.arrays import IntArray
-from phalanx.solver.forest import Forest
+from phalanx.solver.arrays import BoolArray, ClassRows, IntArray, sum_per_domain
+
+TIGHTEST_CELLS_MAX: Final = 4_000_000
+"""Entries that the table of the tightest domains may have, all its steps together: about 15 ms."""
 
 
-class Table(Struct, frozen=True, eq=False):
+class Forest(Struct, frozen=True, eq=False):
+    """The levels in question, widest first: what each domain holds, whether it is open, its inner domains.
+
+    What is held is one number per domain: pods of one role, or an amount of one resource. `capacity` is that of
+    the domains of the deepest level, None where nobody asks how tight they are.
+    """
+
+    held: tuple[IntArray, ...]
+    open: tuple[BoolArray, ...]
+    inner: tuple[tuple[IntArray, ...], ...]
+    capacity: IntArray | None = None
+
+    @property
+    def last(self) -> int:
+        """The deepest level."""
+        return len(self.held) - 1
+
+    def inside(self, level: int, domains: IntArray) -> IntArray:
+        """The domains of the next level inside these domains."""
+        return np.concatenate([self.inner[level][domain] for domain in domains.tolist()])
+
+    def capacity_of(self, domains: IntArray) -> IntArray:
+        """The room of these domains of the deepest level, nothing where nobody asks."""
+        return np.zeros_like(domains) if self.capacity is None else self.capacity[domains]
+
+    def closed(self, level: int, domains: IntArray) -> IntArray:
+        """Those of the domains that are not open."""
+        return domains[~self.open[level][domains]]
+
+    def missing(self, level: int, domains: IntArray, demand: int) -> int:
+        """What the open ones of the domains do not hold of the demand; never below zero."""
+        return max(0, demand - int(self.held[level][domains[self.open[level][domains]]].sum()))
+
+
+def forest_of(rows: ClassRows, held: IntArray) -> Forest:
+    """The forest of the levels that matter to the whole gang, of what each row holds; without room."""
+    levels = rows.rules.gang_depth
+    return Forest(
+        held=tuple([sum_per_domain(domain, held) for domain in rows.domain[:levels]]),
+        open=rows.tree.open[:levels],
+        inner=_inner(rows, levels),
+    )
+
+
+def with_capacity(forest: Forest, capacity: IntArray | None) -> Forest:
+    """The same with this room; without one it is what the domains hold."""
+    return replace(forest, capacity=forest.held[forest.last] if capacity is None else capacity)
+
+
+def _inner(rows: ClassRows, count: int) -> tuple[tuple[IntArray, ...], ...]:
+    """Per level but the last, per domain, the domains of the next level inside it."""
+    levels = []
+    for level in range(1, count):
+        parent = rows.tree.parent[level]
+        order = np.argsort(parent, kind="stable")
+        ends = np.cumsum(np.bincount(parent, minlength=len(rows.tree.parent[level - 1])))
+        levels.append(tuple(np.split(order, ends[:-1])))
+    return tuple(levels)
+
+
+class KnapsackTable(Struct, frozen=True, eq=False):
     """`most[i, j, …]`: the most that is held with at most i of these domains opened, j of the next level…
 
     For all levels but the last, `steps[n]` is the table when only the first n domains are there, and
@@ -21,7 +86,7 @@ class Table(Struct, frozen=True, eq=False):
     domains: IntArray
     most: IntArray
     steps: tuple[IntArray, ...] = ()
-    parts: tuple["Table", ...] = ()
+    parts: tuple["KnapsackTable", ...] = ()
 
 
 def table_work(forest: Forest, domains: IntArray, limits: Sequence[int], *, level: int) -> int:
@@ -37,10 +102,12 @@ def table_work(forest: Forest, domains: IntArray, limits: Sequence[int], *, leve
     return work
 
 
-def table_of(forest: Forest, domains: IntArray, limits: Sequence[int], *, level: int) -> Table:
+def table_of(forest: Forest, domains: IntArray, limits: Sequence[int], *, level: int) -> KnapsackTable:
     """The table of these domains of a level and of the next ones, one limit per level."""
     if len(limits) == 1:
-        return Table(level=level, domains=domains, most=_largest_first(forest, domains, limits[0], level))
+        return KnapsackTable(
+            level=level, domains=domains, most=_largest_first(forest, domains, limits[0], level)
+        )
     shape = _shape(forest, domains, limits, level)
     steps = [np.zeros(shape, dtype=np.int64)]
     parts = []
@@ -48,10 +115,10 @@ def table_of(forest: Forest, domains: IntArray, limits: Sequence[int], *, level:
         part = table_of(forest, forest.inner[level][domain], limits[1:], level=level + 1)
         parts.append(part)
         steps.append(_joined(steps[-1], part.most, is_open=bool(forest.open[level][domain])))
-    return Table(level=level, domains=domains, most=steps[-1], steps=tuple(steps), parts=tuple(parts))
+    return KnapsackTable(level=level, domains=domains, most=steps[-1], steps=tuple(steps), parts=tuple(parts))
 
 
-def trace(forest: Forest, table: Table, index: tuple[int, ...]) -> list[int]:
+def trace(forest: Forest, table: KnapsackTable, index: tuple[int, ...]) -> list[int]:
     """The domains of the deepest level of the table that together hold `table.most[index]`."""
     if not table.parts:
         return _by_size(forest, table.domains, table.level)[: index[0]] + _opened(forest, table)
@@ -101,7 +168,7 @@ def _opened_of(forest: Forest, domains: IntArray, level: int) -> IntArray:
     return domains[forest.open[level][domains]]
 
 
-def _opened(forest: Forest, table: Table) -> list[int]:
+def _opened(forest: Forest, table: KnapsackTable) -> list[int]:
     opened: list[int] = _opened_of(forest, table.domains, table.level).tolist()
     return opened
 
@@ -116,3 +183,84 @@ def _joined(before: IntArray, part: IntArray, *, is_open: bool) -> IntArray:
         rest = [slice(size - take) for take, size in zip(inner, sizes, strict=True)]
         np.maximum(target, before[(slice(outer - opened), *rest)] + most, out=target)
     return after
+
+
+class _Bundle(Struct, frozen=True):
+    """`count` domains, taken together or not at all; each holds `shortfall` less than the largest."""
+
+    shortfall: int
+    count: int
+
+
+def largest(held: IntArray, count: int, demand: int) -> IntArray:
+    """Positions of the `count` domains that hold most, the last one as tight as the demand allows."""
+    order = np.argsort(-held, kind="stable")
+    missing = demand - int(held[order[: count - 1]].sum())
+    rest = order[count - 1 :]
+    return np.append(order[: count - 1], rest[np.flatnonzero(held[rest] >= missing)[-1:]])
+
+
+class TightSelection(Struct, frozen=True, eq=False):
+    """Positions of the domains chosen. No choice of as many that holds the demand holds less than `least`."""
+
+    chosen: IntArray
+    least: int
+
+
+def tightest(held: IntArray, count: int, demand: int) -> TightSelection:
+    """Of the choices of `count` domains that hold the demand together, one that holds least.
+
+    The `count` largest must hold it. `largest` where the table would have too many entries.
+    """
+    simple = largest(held, count, demand)
+    if int(held[simple].sum()) == demand:
+        return TightSelection(simple, demand)
+    most = int(held.max())
+    slack = count * most - demand
+    bundles = _bundles(most - held, count, slack)
+    if len(bundles) * (count + 1) * (slack + 1) > TIGHTEST_CELLS_MAX:
+        return TightSelection(simple, demand)
+    taken: Counter[int] = Counter()
+    for bundle in _largest_shortfall(bundles, count, slack):
+        taken[bundle.shortfall] += bundle.count
+    chosen = [
+        np.flatnonzero(held == most - shortfall)[:number] for shortfall, number in sorted(taken.items())
+    ]
+    positions = np.concatenate(chosen)
+    return TightSelection(positions, int(held[positions].sum()))
+
+
+def _bundles(shortfall: IntArray, count: int, slack: int) -> list[_Bundle]:
+    """Lots that add up to any number of domains that are equally short: 1, 2, 4 and so on, and a rest."""
+    bundles = []
+    for amount, left in zip(
+        *(each.tolist() for each in np.unique(shortfall, return_counts=True)), strict=True
+    ):
+        left = min(left, count)
+        size = 1
+        while left and amount * size <= slack:
+            size = min(size, left)
+            bundles.append(_Bundle(amount, size))
+            left -= size
+            size *= 2
+    return bundles
+
+
+def _largest_shortfall(bundles: Sequence[_Bundle], count: int, slack: int) -> list[_Bundle]:
+    """Lots of `count` domains in all that are as short as may be, but by no more than `slack`."""
+    first = np.full((count + 1, slack + 1), -1, dtype=np.int32)  # the lot that first made it so much
+    reached = np.zeros(first.shape, dtype=np.bool_)
+    reached[0, 0] = True
+    for number, bundle in enumerate(bundles):
+        shortfall = bundle.shortfall * bundle.count
+        before = reached[: count + 1 - bundle.count, : slack + 1 - shortfall]
+        new = before & ~reached[bundle.count :, shortfall:]
+        first[bundle.count :, shortfall:][new] = number
+        reached[bundle.count :, shortfall:] |= new
+    chosen = []
+    left, shortfall = count, int(np.flatnonzero(reached[count])[-1])
+    while left:
+        bundle = bundles[first[left, shortfall]]
+        chosen.append(bundle)
+        left, shortfall = left - bundle.count, shortfall - bundle.shortfall * bundle.count
+    return chosen
