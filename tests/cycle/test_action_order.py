@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.limits import NODE_LOSS_GRACE_MS, PARTIAL_GANG_GRACE_MS
+from phalanx.model.api.pod_groups import Recovery, RecoveryMode
 from phalanx.model.decisions import EvictionReason
-from phalanx.model.gangs import Recovery, RecoveryMode
 from phalanx.model.names import NodeName
 
 from tests.builders import Scenario

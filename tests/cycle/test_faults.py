@@ -61,7 +61,7 @@ def test_faults_never_lead_to_what_must_not_be(data: st.DataObject) -> None:
     for index in range(NODES):
         scenario.nodes(f"n{index}", 1, gpu=2, within=f"r{index // 2}")
     for name in GANGS:
-        wish = Recovery(data.draw(MODES), data.draw(MODES), data.draw(st.sampled_from([None, 0, 5000])))
+        wish = Recovery(data.draw(MODES), data.draw(MODES), data.draw(st.sampled_from([None, "0s", "5s"])))
         required = data.draw(st.sampled_from([None, "rack"]))
         scenario.gang(name, 3, gpu=1, min=2, queue=name, recovery=wish, required=required)
     scenario.take(scenario.decide(CONFIG))
