@@ -6,8 +6,16 @@ from tests.controlplane_fixture import control_plane, pytest_runtest_makereport
 from tests.embedded_fixture import embedded_api
 from tests.measured_report import pytest_terminal_summary
 from tests.silent_logs_fixture import quiet
+from tests.sim_runs.seeds_report import pytest_sessionfinish
 
-__all__ = ["control_plane", "embedded_api", "pytest_runtest_makereport", "pytest_terminal_summary", "quiet"]
+__all__ = [
+    "control_plane",
+    "embedded_api",
+    "pytest_runtest_makereport",
+    "pytest_sessionfinish",
+    "pytest_terminal_summary",
+    "quiet",
+]
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")

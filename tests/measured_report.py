@@ -1,4 +1,4 @@
-"""What tests measured, shown at the end of a run: whatever they gave to `record_property`."""
+"""Shows at the end of a run what tests measured and gave to `record_property`, except lists."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line per figure; counts of the tests of one function are added up."""
+    """Print one line for each figure; add up the counts of the tests of one function."""
     passed: list[pytest.TestReport] = terminalreporter.stats.get("passed", [])
     lines: list[str] = []
     sums: dict[str, Counter[str]] = {}
@@ -15,14 +15,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for name, value in report.user_properties:
             if isinstance(value, dict):
                 sums.setdefault(f"{test.partition('[')[0]}: {name}", Counter()).update(value)
-            else:
+            elif not isinstance(value, list):
                 lines.append(f"{test}: {name}: {value}")
-    lines += [f"{figure}: {_told(counts)}" for figure, counts in sums.items()]
+    lines += [f"{figure}: {_formatted(counts)}" for figure, counts in sums.items()]
     if lines:
         terminalreporter.section("measured")
     for line in lines:
         terminalreporter.write_line(line)
 
 
-def _told(counts: Counter[str]) -> str:
+def _formatted(counts: Counter[str]) -> str:
     return ", ".join(f"{name} {counts[name]:g}" for name in sorted(counts))

@@ -187,6 +187,7 @@ class _Run:
             has_hit = await self._strike(fault, world)
         if has_hit:
             self.faults[fault.family] = self.faults.get(fault.family, 0) + 1
+            world.marks.saw(f"fault {fault.kind}")
         else:
             self._tell(world.loop.time(), f"{fault.family} {fault.kind} of {fault.at_s:.0f} s has hit nobody")
 

@@ -1,0 +1,80 @@
+"""The seeds that `make test` plays, and the coverage points that each of them reaches.
+
+`python -m tests.sim_runs.select_seeds` chose them among many candidates and wrote `seeds.json`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from phalanx.model.decisions import CycleResult
+from phalanx.model.snapshot import Snapshot
+from phalanx_simulator.invariants.catalogue import ALL_CHECKS
+from phalanx_simulator.invariants.check import Check
+from phalanx_simulator.runs.scenarios import Request, scenario_of
+from phalanx_simulator.runs.simulation import Summary, simulate
+
+PATH: Final = Path(__file__).with_name("seeds.json")
+HOURS: Final = 0.5
+
+PROFILES: Final = (
+    *("all",) * 8,
+    *("network", "leaders", "nodes", "pods", "objects") * 2,
+    *("correlated", "rivals"),
+)
+"""The heavier `storm`, and clusters in which more is checked by size, are for `make soak`."""
+
+
+class Selection(Struct, frozen=True, rename="camel"):
+    """What `seeds.json` holds."""
+
+    candidates: int
+    """Seeds 0 to this one were played."""
+    repeats: int
+    """A point is reached by so many of the selected seeds, or by all that reach it if they are fewer."""
+    candidate_cpu_s: float
+    """CPU seconds of all candidates."""
+    selected_cpu_s: float
+    """CPU seconds of the selected seeds."""
+    seeds: tuple[int, ...]
+    points: Mapping[str, tuple[int, int]]
+    """By coverage point: how many candidates reach it, and how many of the selected seeds."""
+
+
+class DecisionCoverage(Check):
+    """Adds decisions to the coverage points: reasons of verdicts and evictions, causes of starts."""
+
+    name = "coverage of decisions"
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        saw = self.scene.marks.saw
+        for verdict in result.verdicts:
+            saw(f"verdict {verdict.reason}")
+        for eviction in result.evictions:
+            saw(f"eviction {eviction.reason}")
+        for placement in result.placements:
+            saw(f"placement {placement.cause}")
+
+
+def selection() -> Selection:
+    """Read `seeds.json`."""
+    return msgspec.json.decode(PATH.read_bytes(), type=Selection)
+
+
+def profile_of(seed: int) -> str:
+    """Return the fault profile of a seed."""
+    return PROFILES[seed % len(PROFILES)]
+
+
+def run(seed: int) -> Summary:
+    """Play one seed with all checks."""
+    nodes = 16 if seed % 8 == 0 else 8
+    request = Request(seed=seed, nodes=nodes, hours=HOURS, faults=profile_of(seed), load=0.7)
+    return simulate(scenario_of(request, checks=(*ALL_CHECKS, DecisionCoverage)))
+
+
+def points_of(summary: Summary) -> frozenset[str]:
+    """Return the coverage points of a run: rare paths, API access, faults, decisions, the profile."""
+    return frozenset((*summary.marks, f"profile {profile_of(summary.seed)}"))
