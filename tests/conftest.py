@@ -4,6 +4,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.controlplane_fixture import control_plane, pytest_runtest_makereport
 from tests.embedded_fixture import embedded_api
+from tests.garbage_collection import pytest_collection_finish
 from tests.measured_report import pytest_terminal_summary
 from tests.silent_logs_fixture import quiet
 from tests.sim_runs.seeds_report import pytest_sessionfinish
@@ -11,6 +12,7 @@ from tests.sim_runs.seeds_report import pytest_sessionfinish
 __all__ = [
     "control_plane",
     "embedded_api",
+    "pytest_collection_finish",
     "pytest_runtest_makereport",
     "pytest_sessionfinish",
     "pytest_terminal_summary",

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tests.bugbank.bank import Drilled, Mutant, Played, Simulated
+from tests.bugbank.preloaded import forget
 
 
 class EditMisfit(Exception):
@@ -57,8 +58,8 @@ class _Source(importlib.machinery.SourceFileLoader):
 
 
 def put_in(mutant: Mutant) -> None:
-    """Make it part of this process. Raises EditMisfit."""
-    assert mutant.module not in sys.modules, "it is edited while it is imported"
+    """Make it part of this process, in which nothing of the product has run. Raises EditMisfit."""
+    forget(mutant.module)
     sys.meta_path.insert(0, _Editor(mutant))
     importlib.import_module(mutant.module)
 

@@ -5,6 +5,8 @@ What takes more than two seconds, and most seeds, are left to `python -m tests.b
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +36,22 @@ def test_the_bank_is_large_and_its_names_are_unique() -> None:
     assert len(MUTANTS) >= 60
     assert len({one.name for one in MUTANTS}) == len(MUTANTS)
     assert all(one.issues for one in MUTANTS)
+
+
+def test_every_edit_fits_the_code() -> None:
+    assert [misfit for mutant in MUTANTS for misfit in misfits(mutant)] == []
+
+
+def misfits(mutant: Mutant) -> Iterator[str]:
+    """The edits whose old text is not exactly once in the module, when they are made one after the other."""
+    found = find_spec(mutant.module)
+    assert found is not None, mutant.module
+    assert found.origin is not None
+    source = Path(found.origin).read_text()
+    for old, new in mutant.edits.items():
+        if source.count(old) != 1:
+            yield f"{mutant.name}: {mutant.module}: {source.count(old)} times: {old}"
+        source = source.replace(old, new)
 
 
 @pytest.mark.parametrize("mutant", QUICK, ids=name_of)

@@ -105,8 +105,8 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #12002",),
         module="phalanx.actions.verdicts",
         edits={
-            "if failure.carried is not None and failure.carried.explained:": (
-                "if failure.carried is not None and not failure.tried:"
+            "if failure.remembered is not None and failure.remembered.explained:": (
+                "if failure.remembered is not None and not failure.tried:"
             )
         },
         caught_by=_SAID,

@@ -2,8 +2,8 @@
 
 Plays the candidates with all checks and selects seeds by the greedy algorithm for weighted set multicover:
 the next seed is the one that adds most points per CPU second, until each point is reached `--repeats` times,
-or by every candidate that reaches it. Redundant seeds are dropped afterwards. Writes `seeds.json`. Takes about
-eleven CPU minutes for 200 candidates.
+or by every candidate that reaches it. Redundant seeds are dropped afterwards. Writes `seeds.json`.
+Takes about eleven CPU minutes for 200 candidates.
 """
 
 import argparse
