@@ -21,6 +21,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.session_cache import SessionCache
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
+from phalanx.solver.answer_cache import AnswerCache
 
 Step = Callable[[Cycle], None]
 
@@ -49,12 +50,13 @@ class Engine:
         self.config = config
         self.session_cache = SessionCache()
         self.class_tables = ClassTableCache()
+        self.answers = AnswerCache()
         self._steps = (*FIRST_STEPS, *(ACTIONS[name] for name in config.actions), *LAST_STEPS)
 
     def decide(self, snapshot: Snapshot) -> CycleResult:
         """Decide one cycle. Raises ConfigError when the configuration names a plugin that does not exist."""
         session = Session(snapshot, self.config, between=self.session_cache)
-        cycle = Cycle(session, self.class_tables)
+        cycle = Cycle(session, self.class_tables, self.answers)
         for step in self._steps:
             step(cycle)
         result = close.result_of(cycle)

@@ -15,6 +15,7 @@ from phalanx.model.gangs import GangKind, SubgroupSpec
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
 from phalanx.model.resources import GPU, subtract
+from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.problem import SolveLimits
 
 from tests.builders import Scenario
@@ -198,7 +199,9 @@ def test_asking_leaves_the_session_as_it_was() -> None:
     free, amounts = {node: session.free(node) for node in session.nodes}, dict(session.ledger.amounts)
     demands = demands_of(session.gangs[GangId("gang-g")])
     assert not isinstance(demands, Objection)
-    (found,) = CompletionSearch(session, limits=SolveLimits()).find(demands[0], spared=frozenset(), room=None)
+    (found,) = CompletionSearch(session, AnswerCache(), limits=SolveLimits()).find(
+        demands[0], spared=frozenset(), room=None
+    )
     assert found.name == "gang team/old"
     assert {node: session.free(node) for node in session.nodes} == free
     assert session.ledger.amounts == amounts

@@ -15,6 +15,7 @@ from phalanx.model.names import QueueName, ShapeKey
 from phalanx.model.queues import Flavor, Selector
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU
+from phalanx.solver.answer_cache import AnswerCache
 
 from tests.builders import Decided, Scenario
 from tests.examples import holds
@@ -212,7 +213,7 @@ def test_what_is_booked_step_by_step_is_what_is_counted_anew(gangs: list[tuple[s
         if bound and index < 3:
             scenario.gang(f"old{index}", bound, gpu=1, bound=bound, queue=queue)
     session = Session(scenario.snapshot(), SchedulerConfig())
-    cycle = Cycle(session, ClassTableCache())
+    cycle = Cycle(session, ClassTableCache(), AnswerCache())
     enqueue.execute(cycle)
     allocate.execute(cycle)
     scenario.take(Decided(CycleResult(cycle=1, placements=session.placements)))

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from msgspec import structs
-from phalanx.solver import answer_cache as answers
-from phalanx.solver.answer_cache import Answers
+from phalanx.solver import answer_cache
+from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.engine import DEFAULT_LIMITS, GREEDY_ONLY, place
 from phalanx.solver.problem import Answer, PlacementProblem, SolveLimits
 
@@ -27,19 +27,19 @@ def solved(monkeypatch: pytest.MonkeyPatch) -> list[PlacementProblem]:
         found.append(problem)
         return place(problem, limits=limits)
 
-    monkeypatch.setattr(answers, "place", counted)
+    monkeypatch.setattr(answer_cache, "place", counted)
     return found
 
 
 @given(problems())
 def test_the_same_answer_the_first_and_the_second_time(problem: PlacementProblem) -> None:
-    known = Answers()
+    known = AnswerCache()
     expected = place(problem, limits=GREEDY_ONLY)
     assert [known.place(problem, limits=GREEDY_ONLY) for _ in range(2)] == [expected, expected]
 
 
 def test_an_equal_problem_is_solved_once(solved: list[PlacementProblem]) -> None:
-    known = Answers()
+    known = AnswerCache()
     for _ in range(3):
         known.place(structs.replace(ASKED), limits=DEFAULT_LIMITS)
     assert len(solved) == 1
@@ -55,21 +55,21 @@ def test_an_equal_problem_is_solved_once(solved: list[PlacementProblem]) -> None
     ids=["seed", "minimum", "node"],
 )
 def test_whatever_differs_is_solved(solved: list[PlacementProblem], other: PlacementProblem) -> None:
-    known = Answers()
+    known = AnswerCache()
     for problem in (ASKED, other):
         assert known.place(problem, limits=DEFAULT_LIMITS) == place(problem, limits=DEFAULT_LIMITS)
     assert solved == [ASKED, other]
 
 
 def test_more_effort_is_another_question(solved: list[PlacementProblem]) -> None:
-    known = Answers()
+    known = AnswerCache()
     known.place(ASKED, limits=GREEDY_ONLY)
     known.place(ASKED, limits=DEFAULT_LIMITS)
     assert len(solved) == 2
 
 
 def test_what_was_asked_for_last_is_kept(solved: list[PlacementProblem]) -> None:
-    known = Answers(kept=2)
+    known = AnswerCache(size=2)
     first, second, third = (structs.replace(ASKED, seed=seed) for seed in range(3))
     for problem in (first, second, first, third, first, second):
         known.place(problem, limits=DEFAULT_LIMITS)

@@ -70,7 +70,7 @@ class _Attempts:
         self._coming = {d.gang.id: d.gang for d in first if d.gang.id in cycle.nominations.open}
         """Gangs for which capacity is being freed, while they have not been tried."""
         self.problems = ProblemBuilder(cycle.session, kept=cycle.class_tables)
-        self.reservations = Reservations(cycle.session, self.problems)
+        self.reservations = Reservations(cycle.session, self.problems, cycle.answers)
         self._refusals = Refusals(cycle.session)
         self._queue_gates = QueueGates(cycle.session)
         self._known_infeasible: set[Hashable] = set()

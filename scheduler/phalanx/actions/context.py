@@ -20,6 +20,7 @@ from phalanx.model.decisions import Nominate
 from phalanx.model.memory import Memory, MovePlan
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Evidence
+from phalanx.solver.answer_cache import AnswerCache
 
 EvidenceByGang = Mapping[GangId, tuple[Evidence, ...]]
 
@@ -31,9 +32,10 @@ class Cycle:
     capacity that is held for them, the capacity that is being freed, and the gangs that are being moved.
     """
 
-    def __init__(self, session: Session, class_tables: ClassTableCache) -> None:
+    def __init__(self, session: Session, class_tables: ClassTableCache, answers: AnswerCache) -> None:
         self.session = session
         self.class_tables = class_tables
+        self.answers = answers
         self.demand_queue = DemandQueue(session, ())
         """What is to be placed, in order."""
         self.outcome = Outcome()

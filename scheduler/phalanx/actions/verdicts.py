@@ -16,12 +16,10 @@ from phalanx.actions.explanations.explainer import Explainer
 from phalanx.actions.explanations.refusals import Refusals
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.actions.outcome import Failure, Outcome
-from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Evidence, Reason, Verdict
-from phalanx.solver.answer_cache import ANSWERS
 
 
 def execute(cycle: Cycle) -> None:
@@ -30,8 +28,8 @@ def execute(cycle: Cycle) -> None:
     Why nobody is evicted for a gang stays in the verdict that is remembered.
     """
     session, outcome = cycle.session, cycle.outcome
-    judged = _judge_all(session, outcome)
-    outcome.errors.extend(ANSWERS.take_errors())
+    judged = _judge_all(cycle)
+    outcome.errors.extend(cycle.answers.take_errors())
     reserved_starts = {each.gang: each for each in outcome.reserved}
     refusals: dict[GangId, Refusal] = {}
     for failure in outcome.failures.values():
@@ -51,9 +49,11 @@ def execute(cycle: Cycle) -> None:
     cycle.is_complete &= complete and not _is_passable(outcome, refusals)
 
 
-def _judge_all(session: Session, outcome: Outcome) -> dict[GangId, Refusal]:
+def _judge_all(cycle: Cycle) -> dict[GangId, Refusal]:
     """By gang; in a cluster that never rests everybody's turn to be explained comes all the same."""
-    explainer = Explainer(session, [failure.demand for failure in outcome.failures.values()])
+    session, outcome = cycle.session, cycle.outcome
+    demands = [failure.demand for failure in outcome.failures.values()]
+    explainer = Explainer(session, cycle.answers, demands)
     fingerprints = Refusals(session)
     past = session.snapshot.memory.refusals
     found: dict[GangId, Refusal] = {}

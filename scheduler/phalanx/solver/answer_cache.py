@@ -1,7 +1,8 @@
-"""Answers that are remembered: a question about the same problem with the same effort is not solved again.
+"""Caches answers: the same problem with the same effort limit is solved once.
 
-Explanations ask nearly the same of each gang, and a cluster comes back to what it was: when a node flaps, or
-when what was taken is given back. An answer follows from its problem alone, so remembering changes none.
+Explanations solve nearly the same problems for each gang, and a cluster returns to earlier states: when a
+node flaps, or when capacity is taken and given back. An answer is a function of problem and limits, so the cache
+changes no decision. Least recently used entries are dropped; a look-up costs one encoding of the problem.
 """
 
 import hashlib
@@ -16,30 +17,29 @@ from phalanx.solver.problem import Answer, PlacementProblem, SolveLimits
 DIGEST_BYTES: Final = 16
 
 
-class Answers:
-    """The answers that were asked for last, by a digest of the problem and the limits."""
+class AnswerCache:
+    """The last answers by a digest of problem and limits, and the solver errors met on the way.
 
-    def __init__(self, kept: int = SOLVER_CACHE_ENTRIES_MAX) -> None:
-        self._kept = kept
-        self._known: dict[bytes, Answer] = {}
-        self._defects: list[str] = []
+    The engine of a scheduler owns one and passes it to everything that explains or forecasts.
+    """
+
+    def __init__(self, size: int = SOLVER_CACHE_ENTRIES_MAX) -> None:
+        self._size = size
+        self._answers: dict[bytes, Answer] = {}
+        self._errors: list[str] = []
 
     def place(self, problem: PlacementProblem, *, limits: SolveLimits) -> Answer:
-        """As the engine's."""
+        """Return the answer of `engine.place`."""
         content = msgspec.json.encode((problem, limits), order="deterministic")
         key = hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
-        answer = self._known.pop(key, None) or place(problem, limits=limits)
-        self._known[key] = answer
-        self._defects.extend(answer.errors)
-        if len(self._known) > self._kept:
-            del self._known[next(iter(self._known))]
+        answer = self._answers.pop(key, None) or place(problem, limits=limits)
+        self._answers[key] = answer
+        self._errors.extend(answer.errors)
+        if len(self._answers) > self._size:
+            del self._answers[next(iter(self._answers))]
         return answer
 
     def take_errors(self) -> tuple[str, ...]:
-        """What was wrong on the way to the answers that were asked for since the last call, each once."""
-        errors, self._defects = tuple(dict.fromkeys(self._defects)), []
+        """Return the distinct errors of the answers given since the last call."""
+        errors, self._errors = tuple(dict.fromkeys(self._errors)), []
         return errors
-
-
-ANSWERS: Final = Answers()
-"""Those of this process, in which one cycle runs at a time."""

@@ -28,6 +28,7 @@ from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import Resources
+from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.infeasibility.relaxations import NodeCapacity, Relaxation
 from phalanx.solver.problem import SolveLimits
@@ -44,8 +45,9 @@ _SHARE: Final = 1000
 class CompletionSearch:
     """Answers for the demands of one session, at its end."""
 
-    def __init__(self, session: Session, *, limits: SolveLimits) -> None:
+    def __init__(self, session: Session, answers: AnswerCache, *, limits: SolveLimits) -> None:
         self._session = session
+        self._answers = answers
         self._limits = limits
 
     @cached_property
@@ -70,7 +72,8 @@ class CompletionSearch:
         `room` is what is missing where it is known: where single gangs are not enough, it says which to take.
         """
         crowd = _Crowd(self._holders, self._by_node, spared)
-        return _Search(self._session, self._problems, demand, crowd, self._limits).find(room)
+        oracle = FeasibilityOracle(self._answers, self._limits, solves=ENDING_SOLVES_MAX)
+        return _Search(self._session, self._problems, demand, crowd, oracle).find(room)
 
 
 class _Crowd:
@@ -101,7 +104,7 @@ class _Search:
         problems: ProblemBuilder,
         demand: Demand,
         crowd: _Crowd,
-        limits: SolveLimits,
+        oracle: FeasibilityOracle,
     ) -> None:
         self._session = session
         self._problems = problems
@@ -111,7 +114,7 @@ class _Search:
         kinds = {each.kind: each for each in crowd.holders}
         self._reach = {kind: self._prospects.reach(each) for kind, each in kinds.items()}
         self._most: dict[Path, list[CapacityHolder]] = {}
-        self._asker = FeasibilityOracle(limits, solves=ENDING_SOLVES_MAX)
+        self._oracle = oracle
 
     def find(self, room: Relaxation | None) -> Completions:
         """The answer."""
@@ -146,7 +149,7 @@ class _Search:
                 statement.end(queue=each.queue, used=each.used, booked=each.booked)
             problem = self._problems.build_problem(self._demand).problem
             statement.roll_back()
-        return self._asker.fits(feasibility_problem(problem)) is True
+        return self._oracle.fits(feasibility_problem(problem)) is True
 
     def _pairs(self) -> Iterator[Completions]:
         """Pairs that counting allows, those first that hold least."""

@@ -26,6 +26,7 @@ from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Reason
 from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
+from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.explain import Explanation, explain, fits_when_empty, place_when_empty
 from phalanx.solver.infeasibility.relaxations import ELIGIBILITY, Relaxation, RelaxationKind
 from phalanx.solver.problem import Placed, SolveLimits
@@ -47,12 +48,13 @@ _LIMITS = SolveLimits(deterministic=EXPLANATION_DETERMINISTIC_LIMIT)
 class Explainer:
     """Explains refusals of one session, at its end; each distinct demand once. `failed`: all of them."""
 
-    def __init__(self, session: Session, failed: Iterable[Demand] = ()) -> None:
+    def __init__(self, session: Session, answers: AnswerCache, failed: Iterable[Demand] = ()) -> None:
         self._session = session
+        self._answers = answers
         self._problems = ProblemBuilder(session)
         self._questions = Questions(session)
         self._what_if = RelaxedClusters(session)
-        self._endings = CompletionSearch(session, limits=_LIMITS)
+        self._endings = CompletionSearch(session, answers, limits=_LIMITS)
         self._partial = frozenset(demand.gang.id for demand in failed if not demand.is_whole)
         self._known: dict[Hashable, Diagnosis] = {}
         self.count = 0
@@ -111,18 +113,18 @@ class Explainer:
                 return findings.kept_apart(demand, nowhere, self._session)
             return findings.no_eligible_node(demand, nowhere, self._session)
         question = self._questions.ask(demand)
-        if fits_when_empty(question.empty, limits=_LIMITS) is False:
+        if fits_when_empty(question.empty, limits=_LIMITS, answers=self._answers) is False:
             other = start_with_other_subgroups(demand, self._place_when_empty)
             if other is not None:
                 return self._find_in_cluster(other[0], spared)
-            facts = explain(question.empty, limits=_LIMITS)
+            facts = explain(question.empty, limits=_LIMITS, answers=self._answers)
             return _impossible(Case(demand, question.empty, facts, self._session))
-        facts = explain(question.now, empty=question.empty, limits=_LIMITS)
+        facts = explain(question.now, empty=question.empty, limits=_LIMITS, answers=self._answers)
         ending = self._endings.find(demand, spared=spared, room=_missing_room(facts))
         return _waiting(Case(demand, question.now, facts, self._session, ending))
 
     def _place_when_empty(self, demand: Demand) -> Placed | None:
-        answer = place_when_empty(self._questions.ask(demand).empty, limits=_LIMITS)
+        answer = place_when_empty(self._questions.ask(demand).empty, limits=_LIMITS, answers=self._answers)
         return answer if isinstance(answer, Placed) else None
 
 

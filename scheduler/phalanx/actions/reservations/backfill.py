@@ -49,6 +49,7 @@ from phalanx.model.memory import ReservedStart
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.queues import Backfill
 from phalanx.model.reasons import Category
+from phalanx.solver.answer_cache import AnswerCache
 
 _AT_ONCE: Final = {
     Backfill.NONE: 0,
@@ -69,13 +70,13 @@ class _Withheld(Struct, frozen=True):
 class Reservations:
     """The reserved starts of one session, and what they keep from whom."""
 
-    def __init__(self, session: Session, problems: ProblemBuilder) -> None:
+    def __init__(self, session: Session, problems: ProblemBuilder, answers: AnswerCache) -> None:
         self._session = session
         self._problems = problems
         self._now = session.snapshot.now
         self._run_times = RunTimeForecast(session)
         self._reserved = _promised_before(session, self._run_times)
-        self._search = StartSearch(session, self._run_times)
+        self._search = StartSearch(session, self._run_times, answers)
         self._known_leaving: dict[GangId, EndingGang] | None = None
         self._withheld: dict[Hashable, _Withheld] = {}
         self._version = 0

@@ -36,6 +36,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import Budget
+from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.problem import Assignment, Placed, SolveLimits
 
@@ -55,9 +56,10 @@ class Start(Struct, frozen=True):
 class StartSearch:
     """The searches of one session."""
 
-    def __init__(self, session: Session, run_times: RunTimeForecast) -> None:
+    def __init__(self, session: Session, run_times: RunTimeForecast, answers: AnswerCache) -> None:
         self._session = session
         self._run_times = run_times
+        self._answers = answers
         self._never: set[Hashable] = set()
 
     @cached_property
@@ -75,7 +77,8 @@ class StartSearch:
 
         One that was promised before and is late keeps its seats, as long as they can be had at some time.
         """
-        search = _Search(self._session, self._problems, self._run_times, demand, leaving, reserved)
+        oracle = FeasibilityOracle(self._answers, _LIMITS, solves=RESERVATION_SOLVES_MAX)
+        search = _Search(self._session, self._problems, self._run_times, oracle, demand, leaving, reserved)
         is_late = before is not None and before.held_from <= self._session.snapshot.now
         if before is not None and is_late and (start := search.find_on(before.seats)) is not None:
             return start
@@ -96,6 +99,7 @@ class _Search:
         session: Session,
         problems: ProblemBuilder,
         run_times: RunTimeForecast,
+        oracle: FeasibilityOracle,
         demand: Demand,
         leaving: Sequence[EndingGang],
         reserved: Sequence[Reservation],
@@ -106,7 +110,7 @@ class _Search:
         self._demand = demand
         self._leaving = leaving
         self._reserved = reserved
-        self._asker = FeasibilityOracle(_LIMITS, solves=RESERVATION_SOLVES_MAX)
+        self._oracle = oracle
 
     def find(self, likely: int | None) -> Start | None:
         """The answer. `likely` is tried first."""
@@ -175,7 +179,7 @@ class _Search:
             self._suppose(statement, since, until)
             problem = self._problems.build_problem(self._demand).problem
             statement.roll_back()
-        answer = self._asker.answer(feasibility_problem(problem))
+        answer = self._oracle.answer(feasibility_problem(problem))
         return answer.assignments if isinstance(answer, Placed) and answer.assignments else None
 
     def _suppose(self, statement: Statement, since: int, until: int | None) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
-from phalanx.solver.answer_cache import ANSWERS
+from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem, is_possible
 from phalanx.solver.infeasibility.missing_capacity import budget_use, missing_capacity, used_path
 from phalanx.solver.infeasibility.relaxations import (
@@ -64,10 +64,17 @@ class LargestFit(Struct, frozen=True):
 
 
 def explain(
-    problem: PlacementProblem, *, empty: PlacementProblem | None = None, limits: SolveLimits = DEFAULT_LIMITS
+    problem: PlacementProblem,
+    *,
+    empty: PlacementProblem | None = None,
+    limits: SolveLimits = DEFAULT_LIMITS,
+    answers: AnswerCache | None = None,
 ) -> Explanation:
-    """The facts. `empty`, the same problem with all that nodes can allocate free, tells where room may be."""
-    oracle = FeasibilityOracle(limits)
+    """Analyse why a problem has no placement.
+
+    `empty` is the same problem on nodes without pods; it tells where capacity could be freed.
+    """
+    oracle = FeasibilityOracle(answers or AnswerCache(), limits)
     core = feasibility_problem(problem)
     vacant = feasibility_problem(empty) if empty is not None else None
     most = largest_fit(core, oracle)
@@ -87,17 +94,21 @@ def _domain(core: PlacementProblem, placed: Sequence[Assignment]) -> tuple[str, 
     return next((path[:depth] for path in used_path(core, placed)), ())
 
 
-def fits_when_empty(empty: PlacementProblem, *, limits: SolveLimits = DEFAULT_LIMITS) -> bool | None:
-    """Whether a problem whose nodes have nothing on them has a placement; None when not known."""
-    return is_possible(place_when_empty(empty, limits=limits))
+def fits_when_empty(
+    empty: PlacementProblem, *, limits: SolveLimits = DEFAULT_LIMITS, answers: AnswerCache | None = None
+) -> bool | None:
+    """Whether a problem on nodes without pods has a placement; None when not known."""
+    return is_possible(place_when_empty(empty, limits=limits, answers=answers))
 
 
-def place_when_empty(empty: PlacementProblem, *, limits: SolveLimits = DEFAULT_LIMITS) -> Answer:
-    """A placement of its minimums on nodes that have nothing on them.
+def place_when_empty(
+    empty: PlacementProblem, *, limits: SolveLimits = DEFAULT_LIMITS, answers: AnswerCache | None = None
+) -> Answer:
+    """Place the minimums on nodes without pods.
 
-    All else that is told depends on it: it gets the whole effort of an explanation.
+    The rest of an explanation depends on this answer, so it gets the whole effort.
     """
-    return ANSWERS.place(feasibility_problem(empty), limits=limits)
+    return (answers or AnswerCache()).place(feasibility_problem(empty), limits=limits)
 
 
 def largest_fit(core: PlacementProblem, oracle: FeasibilityOracle) -> LargestFit:

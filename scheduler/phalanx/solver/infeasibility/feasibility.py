@@ -4,14 +4,17 @@ from msgspec import structs
 
 from phalanx.limits import EXPLANATION_EFFORT_PART, EXPLANATION_SOLVES_MAX
 from phalanx.model.rules import Preference
-from phalanx.solver.answer_cache import ANSWERS
+from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.problem import Answer, Placed, PlacementProblem, SolveLimits
 
 
 class FeasibilityOracle:
-    """Answers while there are solves left; afterwards nothing is known."""
+    """Tests whether problems have a placement, up to a number of solves."""
 
-    def __init__(self, limits: SolveLimits, *, solves: int = EXPLANATION_SOLVES_MAX) -> None:
+    def __init__(
+        self, answers: AnswerCache, limits: SolveLimits, *, solves: int = EXPLANATION_SOLVES_MAX
+    ) -> None:
+        self._answers = answers
         self._limits = SolveLimits(deterministic=limits.deterministic * EXPLANATION_EFFORT_PART)
         self._solves_left = solves
 
@@ -25,7 +28,7 @@ class FeasibilityOracle:
         if self._solves_left == 0:
             return None
         self._solves_left -= 1
-        return ANSWERS.place(problem, limits=self._limits)
+        return self._answers.place(problem, limits=self._limits)
 
     def fits(self, problem: PlacementProblem) -> bool | None:
         """Whether a placement exists; None when that is not known."""
