@@ -26,8 +26,8 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="nodes that have just turned well are trusted while the breaker is open",
         issues=("NVSentinel circuit breaker",),
-        module="phalanx.framework.eligibility",
-        edits={"{**session.faults, **session.health.distrusted}": "dict(session.faults)"},
+        module="phalanx.framework.session",
+        edits={"(self.faults, self.health.distrusted)": "(self.faults,)"},
         caught_by=_MASS,
     ),
     Mutant(
