@@ -4,27 +4,26 @@ Each cycle chooses the domains anew: as many as are guaranteed, those first in w
 already, else domains in which no other queue has any. What runs in them is never evicted for that.
 """
 
-from typing import Final
-
 from phalanx.framework.nodes.cells import cell_rule_name
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import Plugin
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.resources import PODS
 from phalanx.model.rules import Budget, Rule
 
 
-class CellsOfQueues:
+class CellsOfQueues(Plugin):
     """For each queue whose cells are closed to the gang, one Budget rule that leaves nothing there."""
 
-    name: Final = "cells"
+    name = "cells"
 
-    def rules(self, gang: Gang, session: Session) -> tuple[Rule, ...]:
+    def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
         """None where no other queue has cells."""
-        if not session.cells.cells:
+        if not view.cells.cells:
             return ()
         closed: dict[QueueName, frozenset[NodeName]] = {}
-        for cell in session.cells.closed_to([queue.name for queue in session.queues.path(gang.queue)]):
+        for cell in view.cells.closed_to([queue.name for queue in view.queues.path(gang.queue)]):
             closed[cell.queue] = closed.get(cell.queue, frozenset()) | cell.nodes
         return tuple(
             Budget(name=cell_rule_name(queue), remaining={PODS: 0}, nodes=nodes)

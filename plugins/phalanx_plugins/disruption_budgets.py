@@ -8,11 +8,11 @@ does it. It holds where room is made for others, not when a gang lost its node o
 
 from collections.abc import Collection
 from enum import StrEnum
-from typing import Final
 
 from msgspec import Struct
 from phalanx.framework.evictions import PodEvictionLimit
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import Plugin
+from phalanx.framework.view import SessionView
 from phalanx.limits import BUDGET_RECOUNT_MS
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.snapshot import DisruptionBudget
@@ -31,28 +31,28 @@ class DisruptionBudgetsArguments(Struct, frozen=True, forbid_unknown_fields=True
     enforcement: Enforcement = Enforcement.HARD
 
 
-class DisruptionBudgets:
+class DisruptionBudgets(Plugin):
     """One limit for each budget that protects a pod which could be evicted."""
 
-    name: Final = "disruption-budgets"
+    name = "disruption-budgets"
     Arguments = DisruptionBudgetsArguments
 
     def __init__(self, arguments: DisruptionBudgetsArguments) -> None:
         self._firm = arguments.enforcement is Enforcement.HARD
 
-    def eviction_limits(self, session: Session) -> tuple[PodEvictionLimit, ...]:
+    def pod_eviction_limits(self, view: SessionView) -> tuple[PodEvictionLimit, ...]:
         """In the order of the budgets."""
-        running = _Running(session)
+        running = _Running(view)
         found = []
-        for budget in session.snapshot.disruption_budgets:
+        for budget in view.disruption_budgets:
             pods = [pod for pod in running.candidates(budget) if budget.protects(dict(pod.all_labels))]
             if pods:
-                found.append(self._limit(budget, pods, session))
+                found.append(self._limit(budget, pods, view))
         return tuple(found)
 
-    def _limit(self, budget: DisruptionBudget, pods: list[Pod], session: Session) -> PodEvictionLimit:
+    def _limit(self, budget: DisruptionBudget, pods: list[Pod], view: SessionView) -> PodEvictionLimit:
         """Deletions that are as fresh may be missing in what the budget says."""
-        now = session.snapshot.now
+        now = view.now
         ends = [pod.ended * 1000 for pod in pods if pod.deleting]
         fresh = [end for end in ends if end > now - BUDGET_RECOUNT_MS]
         fault = f", as its {budget.fault}" if budget.fault else ""
@@ -70,13 +70,13 @@ class DisruptionBudgets:
 class _Running:
     """Pods that run in namespaces with budgets, by labels that budgets ask for: both may be many."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, view: SessionView) -> None:
         keys: dict[str, dict[str, None]] = {}
-        for budget in session.snapshot.disruption_budgets:
+        for budget in view.disruption_budgets:
             keys.setdefault(budget.namespace, {}).update({pair[0]: None for pair in _asked_for(budget) or ()})
         self._all: dict[str, list[Pod]] = {}
         self._labelled: dict[tuple[str, str, str], list[Pod]] = {}
-        for gang in session.gangs.values() if keys else ():
+        for gang in view.gangs.values() if keys else ():
             for pod in gang.members if gang.namespace in keys else ():
                 if pod.holds_node and pod.phase is not PodPhase.PENDING:
                     self._add(pod, keys[gang.namespace])

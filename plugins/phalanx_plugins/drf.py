@@ -11,12 +11,12 @@ Fairness", NSDI 2011. Fractions are exact: no floating point decides who is next
 """
 
 from fractions import Fraction
-from typing import Final
 
 from msgspec import Struct
+from phalanx.framework.plugin import Plugin
 from phalanx.framework.queues.division import QueueShare
 from phalanx.framework.queues.water_filling import dominant_share
-from phalanx.framework.session import Session
+from phalanx.framework.view import SessionView
 from phalanx.model.queues import Queue, past_unit
 from phalanx.model.resources import PODS, Resources, add
 
@@ -27,33 +27,33 @@ class DrfArguments(Struct, frozen=True, forbid_unknown_fields=True):
     ignored: tuple[str, ...] = (PODS,)
 
 
-class DominantShare:
+class DominantShare(Plugin):
     """Shares are computed when asked for, from the ledger, so that each placement counts at once."""
 
-    name: Final = "drf"
+    name = "drf"
     Arguments = DrfArguments
 
     def __init__(self, arguments: DrfArguments) -> None:
         self._ignored = arguments.ignored
         self._totals: dict[str, int] = {}
 
-    def open(self, session: Session) -> None:
+    def open(self, view: SessionView) -> None:
         """Count once what there is."""
         self._totals = {
             name: amount
-            for name, amount in session.fair_shares.capacity.items()
+            for name, amount in view.fair_shares.capacity.items()
             if amount > 0 and name not in self._ignored
         }
 
-    def queue_order(self, queue: Queue, session: Session) -> tuple[bool, Fraction]:
+    def queue_order(self, queue: Queue, view: SessionView) -> tuple[bool, Fraction]:
         """Whether it is not below its guarantee, and the part of the guarantee or the weighted share."""
-        part = _guaranteed_part(queue, session)
+        part = _guaranteed_part(queue, view)
         if part is not None:
             return False, part
-        guarantee = session.fair_shares.of(queue.name).guarantee
-        above = _above(session.ledger.usage(queue.name), guarantee)
-        if queue.name in session.past_usage:
-            past = session.past_usage[queue.name].amounts
+        guarantee = view.fair_shares.of(queue.name).guarantee
+        above = _above(view.ledger.usage(queue.name), guarantee)
+        if queue.name in view.past_usage:
+            past = view.past_usage[queue.name].amounts
             above = add(_in_thousandths(above), _above(past, _in_thousandths(guarantee)))
             return True, dominant_share(above, _in_thousandths(self._totals)) / max(1, queue.weight)
         return True, dominant_share(above, self._totals) / max(1, queue.weight)
@@ -67,12 +67,12 @@ def _in_thousandths(amounts: Resources) -> Resources:
     return {name: amount * past_unit(name) for name, amount in amounts.items()}
 
 
-def _guaranteed_part(queue: Queue, session: Session) -> Fraction | None:
+def _guaranteed_part(queue: Queue, view: SessionView) -> Fraction | None:
     """The smallest part that it uses of a guarantee it is below; None when it is below none."""
     parts = []
-    for selector in (None, *session.ledger.guaranteed(queue.name)):
-        share = session.fair_shares.of(queue.name, selector)
-        used = session.ledger.usage(queue.name, selector)
+    for selector in (None, *view.ledger.guaranteed(queue.name)):
+        share = view.fair_shares.of(queue.name, selector)
+        used = view.ledger.usage(queue.name, selector)
         ratios = [Fraction(used.get(name, 0), share.guarantee[name]) for name in _waited_for(share)]
         if ratios and max(ratios) < 1:
             parts.append(max(ratios))

@@ -4,21 +4,20 @@ What refuses a bind, an admission webhook say, would refuse the next one too. Wi
 be placed and refused in every cycle and take room and requests from others.
 """
 
-from typing import Final
-
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import Plugin
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.reasons import Objection, Reason
 
 
-class FailedBinds:
+class FailedBinds(Plugin):
     """Looks at the holds that failed binds left on waiting pods."""
 
-    name: Final = "failed-binds"
+    name = "failed-binds"
 
-    def check_gang(self, gang: Gang, session: Session) -> Objection | None:
+    def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Refuse a gang until the last of its holds is over."""
-        now = session.snapshot.now
+        now = view.now
         holds = [
             (pod.bind_backoff.until, pod)
             for pod in gang.members
@@ -32,4 +31,5 @@ class FailedBinds:
             message=f"binding pod {pod} failed {pod.bind_backoff.failures} times in a row: "
             f"{pod.bind_backoff.why}",
             next_step="It is tried again by itself; see to what refuses the bind if that goes on",
+            until=min(end for end, _ in holds if end > now),
         )

@@ -3,16 +3,16 @@
 Namespace and name decide between gangs that were created in the same second.
 """
 
-from typing import Final
-
+from phalanx.framework.plugin import GangOrder, Plugin
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 
 
-class Fifo:
+class Fifo(Plugin):
     """Creation time in seconds, as the API has it."""
 
-    name: Final = "fifo"
+    name = "fifo"
 
-    def gang_key(self, gang: Gang) -> tuple[int, str, str]:
-        """Smaller comes first."""
-        return (gang.created, gang.namespace, gang.name)
+    def gang_order(self, gang: Gang, view: SessionView) -> GangOrder:
+        """The oldest first."""
+        return GangOrder(key=(gang.created, gang.namespace, gang.name))

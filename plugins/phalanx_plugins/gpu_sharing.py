@@ -5,23 +5,21 @@ discovery how many GPUs it has, and offers no whole `nvidia.com/gpu`: the device
 away, cannot see which shares are taken. For a request in bytes the memory of a GPU must be known, too.
 """
 
-from typing import Final
-
-from phalanx.framework.plugin import NodeFilter
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import NodeFilter, Plugin
+from phalanx.framework.pod_view import PodView
+from phalanx.framework.view import SessionView
 from phalanx.model.gpu_shares import WHOLE_DEVICE, device_count, device_memory, requests_share, share_on_node
 from phalanx.model.names import NODE_GPU_COUNT, NODE_GPU_MEMORY, NODE_GPU_SHARING
 from phalanx.model.nodes import Node
-from phalanx.model.pods import Pod
 from phalanx.model.resources import GPU, Resources
 
 
-class GpuSharing:
+class GpuSharing(Plugin):
     """Looks at what nodes offer for shares. Whether enough is left is not asked here."""
 
-    name: Final = "gpu-sharing"
+    name = "gpu-sharing"
 
-    def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Most pods ask for no share: nothing to filter."""
         requests = pod.shape.requests
         return _sharing_filter(requests) if requests_share(requests) else None

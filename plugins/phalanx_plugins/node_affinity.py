@@ -3,26 +3,25 @@
 Required terms are alternatives. A preferred term that does not hold costs its weight.
 """
 
-from typing import Final
-
-from phalanx.framework.plugin import NodeCost, NodeFilter
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
+from phalanx.framework.pod_view import PodView
+from phalanx.framework.view import SessionView
 from phalanx.model.nodes import Node
-from phalanx.model.pods import Pod, PodShape, WeightedTerm
+from phalanx.model.pods import PodShape, WeightedTerm
 from phalanx.model.selectors import node_matches, node_matches_any
 
 
-class NodeAffinity:
+class NodeAffinity(Plugin):
     """`spec.nodeSelector` and `spec.affinity.nodeAffinity`."""
 
-    name: Final = "node-affinity"
+    name = "node-affinity"
 
-    def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Most pods have neither selector nor affinity: nothing to filter."""
         shape = pod.shape
         return _required_filter(shape) if shape.node_selector or shape.required_affinity else None
 
-    def node_cost(self, pod: Pod, session: Session) -> NodeCost | None:
+    def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
         """The weights of the preferred terms that do not hold."""
         preferred = pod.shape.preferred_affinity
         return _preferred_price(preferred) if preferred else None

@@ -8,11 +8,11 @@ scores. They are in the scheduler's memory alone: one that starts anew begins wi
 from typing import Final
 
 from phalanx.framework.decay import decayed
-from phalanx.framework.plugin import NodeCost
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import NodeCost, Plugin
+from phalanx.framework.pod_view import PodView
+from phalanx.framework.view import SessionView
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
-from phalanx.model.pods import Pod
 
 PRICE_PER_FAILURE: Final = 20
 PRICE_MAX: Final = 200
@@ -21,23 +21,27 @@ PRICE_MAX: Final = 200
 SCORE_OF_ONE: Final = 1000
 
 
-class NodeFailureHistory:
+class NodeFailureHistory(Plugin):
     """Scores are rounded to whole failures, so that few nodes differ by price alone."""
 
-    name: Final = "node-failure-history"
+    name = "node-failure-history"
 
     def __init__(self) -> None:
         self._prices: dict[NodeName, int] = {}
 
-    def open(self, session: Session) -> None:
+    def open(self, view: SessionView) -> None:
         """Let the scores of the last cycle decay until now."""
-        now, half_life = session.snapshot.now, session.config.tolerance.failure_half_life_ms
-        for name, each in session.snapshot.memory.scores.items():
+        now, half_life = view.now, view.config.tolerance.failure_half_life_ms
+        for name, each in view.memory.scores.items():
             failures = (decayed(each.score, now - each.at, half_life) + SCORE_OF_ONE // 2) // SCORE_OF_ONE
             if failures:
                 self._prices[name] = min(PRICE_MAX, PRICE_PER_FAILURE * failures)
 
-    def node_cost(self, pod: Pod, session: Session) -> NodeCost | None:
+    def valid_until(self, view: SessionView) -> int | None:
+        """Costs decay all the time, but no gang waits for that: they forbid nothing."""
+        return None
+
+    def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
         """The same for all pods."""
         return self._price if self._prices else None
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from msgspec import Struct
+from phalanx.framework.plugin import Plugin
 from phalanx.model.nodes import READY, Node
 
 NVSENTINEL_STATE: Final = "dgxc.nvidia.com/nvsentinel-state"
@@ -66,10 +67,10 @@ class NodeHealthArguments(Struct, frozen=True, forbid_unknown_fields=True):
     conditions: Mapping[str, Healthy] = {}
 
 
-class NodeHealth:
+class NodeHealth(Plugin):
     """Looks at the conditions of nodes, and at NVSentinel's label."""
 
-    name: Final = "node-health"
+    name = "node-health"
     Arguments = NodeHealthArguments
 
     def __init__(self, arguments: NodeHealthArguments) -> None:

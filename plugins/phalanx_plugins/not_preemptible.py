@@ -9,12 +9,12 @@ taken away where it was lowered. Surplus members are new.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
+from phalanx.framework.plugin import Plugin
 from phalanx.framework.queues.ledger import Account
-from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
 from phalanx.framework.states import PodState
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.queues import Queue
@@ -27,45 +27,45 @@ Use = tuple[QueueName, NodeName, Resources]
 Booked = dict[Account, Resources]
 
 
-class NotPreemptible:
+class NotPreemptible(Plugin):
     """One Budget rule per guarantee from the gang's queue to its root; no eviction gives any of it back."""
 
-    name: Final = "not-preemptible"
+    name = "not-preemptible"
 
     def __init__(self) -> None:
         self._before: Booked | None = None
 
-    def rules(self, gang: Gang, session: Session) -> tuple[Rule, ...]:
+    def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
         """What is left of each guarantee for such gangs now; negative where they hold more than that."""
-        if gang.disruption.is_preemptible or _gets_members_back(gang, session):
+        if gang.disruption.is_preemptible or _gets_members_back(gang, view):
             return ()
-        path = session.queues.path(gang.queue)
+        path = view.queues.path(gang.queue)
         if not any(queue.guarantee or any(each.guarantee for each in queue.flavors) for queue in path):
             return ()
-        used = self._used(gang, session)
-        return tuple(rule for queue in path for rule in _budgets_of(queue, used, session))
+        used = self._used(gang, view)
+        return tuple(rule for queue in path for rule in _budgets_of(queue, used, view))
 
-    def _used(self, gang: Gang, session: Session) -> Booked:
+    def _used(self, gang: Gang, view: SessionView) -> Booked:
         if self._before is None:
-            self._before = _booked({}, _held(session.gangs.values()), session)
-        own = _held([gang] if gang.id not in session.gangs else [])
-        return _booked(self._before, [*own, *_taken(session), *_nominated(gang, session)], session)
+            self._before = _booked({}, _held(view.gangs.values()), view)
+        own = _held([gang] if gang.id not in view.gangs else [])
+        return _booked(self._before, [*own, *_taken(view), *_nominated(gang, view)], view)
 
 
-def _gets_members_back(gang: Gang, session: Session) -> bool:
+def _gets_members_back(gang: Gang, view: SessionView) -> bool:
     """Whether it lacks members of its minimum which it had before."""
     if not gang.active:
         return gang.starts_over
     placed = PodState.ALLOCATED
-    counted = [pod for pod in gang.members if pod.counts_for_gang or session.pod_state(pod) is placed]
+    counted = [pod for pod in gang.members if pod.counts_for_gang or view.pod_state(pod) is placed]
     return not gang.minimum.is_reached(counted)
 
 
-def _budgets_of(queue: Queue, used: Booked, session: Session) -> Iterator[Rule]:
+def _budgets_of(queue: Queue, used: Booked, view: SessionView) -> Iterator[Rule]:
     for flavor in (None, *queue.flavors):
         asked = queue.guarantee if flavor is None else flavor.guarantee
         selector = None if flavor is None else flavor.node_selector
-        kept = session.fair_shares.of(queue.name, selector).guarantee
+        kept = view.fair_shares.of(queue.name, selector).guarantee
         mine = used.get((queue.name, selector), NONE)
         remaining = {each: kept.get(each, 0) - mine.get(each, 0) for each, amount in asked.items() if amount}
         if remaining:
@@ -73,14 +73,14 @@ def _budgets_of(queue: Queue, used: Booked, session: Session) -> Iterator[Rule]:
             yield Budget(
                 name=f"guarantee of queue {queue.name}{of_flavor} for gangs that are not preemptible",
                 remaining=remaining,
-                nodes=None if selector is None else session.ledger.nodes_of(selector),
+                nodes=None if selector is None else view.ledger.nodes_of(selector),
             )
 
 
-def _booked(before: Booked, uses: Iterable[Use], session: Session) -> Booked:
+def _booked(before: Booked, uses: Iterable[Use], view: SessionView) -> Booked:
     totals = dict(before)
     for queue, node, amounts in uses:
-        for account in session.ledger.accounts(queue, node):
+        for account in view.ledger.accounts(queue, node):
             totals[account] = add(totals.get(account, NONE), amounts)
     return totals
 
@@ -93,26 +93,26 @@ def _held(gangs: Iterable[Gang]) -> Iterator[Use]:
                 yield gang.queue, pod.node, total_requests([pod])
 
 
-def _taken(session: Session) -> Iterator[Use]:
+def _taken(view: SessionView) -> Iterator[Use]:
     """What this cycle placed, and what it keeps for lost members."""
-    for placement in session.placements:
-        gang = session.gangs[placement.gang]
+    for placement in view.placements:
+        gang = view.gangs[placement.gang]
         pods = {} if gang.disruption.is_preemptible else {pod.uid: pod for pod in gang.members}
         for bind in placement.binds if pods else ():
             yield gang.queue, bind.node, total_requests([pods[bind.pod]])
-    for kept in session.kept:
+    for kept in view.capacity_holds:
         for node, placeholders in kept.seats if not kept.gang.disruption.is_preemptible else ():
             yield kept.gang.queue, node, total_requests(placeholders)
 
 
-def _nominated(gang: Gang, session: Session) -> Iterator[Use]:
+def _nominated(gang: Gang, view: SessionView) -> Iterator[Use]:
     """What room is being made for, and so is as good as taken; but not by those of a higher priority."""
-    nominations = session.snapshot.memory.nominations
+    nominations = view.memory.nominations
     if gang.id in nominations:
         return
     for gang_id, each in nominations.items():
-        other = session.gangs.get(gang_id)
-        if other is None or other.disruption.is_preemptible or session.assigned_nodes(other):
+        other = view.gangs.get(gang_id)
+        if other is None or other.disruption.is_preemptible or view.assigned_nodes(other):
             continue
         for node, amounts in each.seats.items() if other.priority >= gang.priority else ():
             yield other.queue, node, amounts

@@ -4,24 +4,22 @@ Looks at nodes whose NodeResourceTopology says that the kubelet's topology manag
 single-numa-node or restricted. Whether enough of a zone is left is not asked here.
 """
 
-from typing import Final
-
-from phalanx.framework.plugin import NodeFilter
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import NodeFilter, Plugin
+from phalanx.framework.pod_view import PodView
+from phalanx.framework.view import SessionView
 from phalanx.model.nodes import Node
 from phalanx.model.numa import capacity_when_empty, largest_zone_request
-from phalanx.model.pods import Pod
 from phalanx.model.resources import format_amounts
 
 
-class NumaZones:
+class NumaZones(Plugin):
     """Looks at what zones have when nothing runs."""
 
-    name: Final = "numa-zones"
+    name = "numa-zones"
 
-    def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Nothing to filter for pods of which nothing is aligned, or where no zones are published."""
-        return _zone_filter(pod.shape.numa) if pod.shape.numa and session.facts.zoned else None
+        return _zone_filter(pod.shape.numa) if pod.shape.numa and view.facts.zoned else None
 
 
 def _zone_filter(name: str) -> NodeFilter:

@@ -5,18 +5,17 @@ honoured: placing the pods as if it were not there would break what they ask for
 field.
 """
 
-from typing import Final
-
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import Plugin
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.reasons import Objection
 
 
-class Objects:
+class Objects(Plugin):
     """The problems were found while the objects were read; the first one is told."""
 
-    name: Final = "objects"
+    name = "objects"
 
-    def check_gang(self, gang: Gang, session: Session) -> Objection | None:
+    def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """The first problem of the gang's objects."""
         return gang.problems[0] if gang.problems else None

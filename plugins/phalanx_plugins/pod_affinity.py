@@ -9,15 +9,15 @@ roles that ask for each other in a circle by different terms.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from phalanx.framework.nodes.affinity import AffinityIndex, quoted_value
-from phalanx.framework.plugin import NodeFilter
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import NodeFilter, Plugin
+from phalanx.framework.pod_view import PodView
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
 from phalanx.model.nodes import Node
-from phalanx.model.pods import Company, Pod
+from phalanx.model.pods import Company
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.rules import PodAffinityRule, PodAntiAffinityRule, Rule, SameDomain
 from phalanx.model.snapshot import Topology
@@ -25,17 +25,17 @@ from phalanx.model.snapshot import Topology
 Shapes = dict[ShapeKey, Company]
 
 
-class PodAffinity:
+class PodAffinity(Plugin):
     """`spec.affinity.podAffinity` and `spec.affinity.podAntiAffinity`, as far as they are required."""
 
-    name: Final = "pod-affinity"
+    name = "pod-affinity"
 
     def __init__(self) -> None:
         self._as_levels: dict[tuple[str, str], str] = {}
 
-    def check_gang(self, gang: Gang, session: Session) -> Objection | None:
+    def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Refuse members that ask for each other in a circle: none of them could be the first."""
-        shapes = _waiting(gang) if session.affinity_index is not None else {}
+        shapes = _waiting(gang) if view.affinity_index is not None else {}
         asked = {shape: _asked(shape, shapes) for shape in shapes}
         while any(not others for others in asked.values()):
             grounded = [shape for shape, others in asked.items() if not others]
@@ -53,24 +53,24 @@ class PodAffinity:
             next_step="Give these members the same podAffinity, or let some of them ask for none",
         )
 
-    def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Most pods neither ask for company nor are meant by others: nothing to filter."""
-        company, affinity_index = pod.shape.company, session.affinity_index
+        company, affinity_index = pod.shape.company, view.affinity_index
         if company is None or affinity_index is None:
             return None
         checks = [*_keeping_apart(company, affinity_index), *_bringing_near(company, affinity_index)]
         return _all_of(checks) if checks else None
 
-    def rules(self, gang: Gang, session: Session) -> tuple[Rule, ...]:
+    def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
         """What the pods that wait ask of each other."""
-        affinity_index = session.affinity_index
+        affinity_index = view.affinity_index
         if affinity_index is None:
             return ()
         shapes = _waiting(gang)
-        return (*_apart(shapes, affinity_index), *self._near(shapes, gang, session, affinity_index))
+        return (*_apart(shapes, affinity_index), *self._near(shapes, gang, view, affinity_index))
 
     def _near(
-        self, shapes: Shapes, gang: Gang, session: Session, affinity_index: AffinityIndex
+        self, shapes: Shapes, gang: Gang, view: SessionView, affinity_index: AffinityIndex
     ) -> Iterator[Rule]:
         for number in sorted({each.near for each in shapes.values() if each.near is not None}):
             owners = tuple(key for key, each in shapes.items() if each.near == number)
@@ -85,7 +85,7 @@ class PodAffinity:
             if is_there or (others and len(homes) > 1):
                 begin = ()
             for term, values in zip(affinity_index.terms[number], homes, strict=True):
-                level = self._as_level(term.topology_key, gang, session) if alone else ""
+                level = self._as_level(term.topology_key, gang, view) if alone else ""
                 name = f"pod affinity by {term.topology_key}"
                 if level:
                     yield SameDomain(name=name, level=level, fixed=True)
@@ -99,13 +99,13 @@ class PodAffinity:
                         begin=begin,
                     )
 
-    def _as_level(self, key: str, gang: Gang, session: Session) -> str:
+    def _as_level(self, key: str, gang: Gang, view: SessionView) -> str:
         """The level of the gang's topology whose domains are just those of this label; empty for none."""
-        topology = session.topologies.of(gang)
+        topology = view.topologies.of(gang)
         if topology is None:
             return ""
         if (topology.name, key) not in self._as_levels:
-            self._as_levels[topology.name, key] = _as_level(key, topology, session)
+            self._as_levels[topology.name, key] = _as_level(key, topology, view)
         return self._as_levels[topology.name, key]
 
 
@@ -126,11 +126,11 @@ def _is_all(owners: Sequence[ShapeKey], gang: Gang) -> bool:
     return all(pod.shape.key in owners if pod.is_waiting else not pod.holds_node for pod in gang.members)
 
 
-def _as_level(key: str, topology: Topology, session: Session) -> str:
+def _as_level(key: str, topology: Topology, view: SessionView) -> str:
     depth = next((number for number, level in enumerate(topology.levels, 1) if level.node_label == key), 0)
-    paths = session.topologies.paths(topology) if depth else {}
+    paths = view.topologies.paths(topology) if depth else {}
     values: dict[str, tuple[str, ...]] = {}
-    for name, state in session.nodes.items() if depth else ():
+    for name, state in view.nodes.items() if depth else ():
         value, path = state.node.labels.get(key), paths[name][:depth]
         if (value is not None) != (len(path) == depth):
             return ""

@@ -16,11 +16,12 @@ which room is being made, is served as if it had waited long enough, so that age
 evicted begins to wait anew, with its new pods.
 """
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from msgspec import Meta, Struct
 from phalanx.framework.config import Positive
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import GangOrder, Plugin
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
 
@@ -42,37 +43,35 @@ class PriorityArguments(Struct, frozen=True, forbid_unknown_fields=True):
     ageing: Ageing | None = None
 
 
-class Priority:
+class Priority(Plugin):
     """A larger number goes first."""
 
-    name: Final = "priority"
+    name = "priority"
     Arguments = PriorityArguments
 
     def __init__(self, arguments: PriorityArguments) -> None:
         self._ageing = arguments.ageing
         self._now = 0
         self._nominated: frozenset[GangId] = frozenset()
-        self._reached: dict[GangId, int] = {}
 
-    def open(self, session: Session) -> None:
+    def open(self, view: SessionView) -> None:
         """The time, and who has a claim that age must not pass."""
-        self._now = session.snapshot.now // 1000
-        nominations = session.snapshot.memory.nominations
+        self._now = view.now // 1000
+        nominations = view.memory.nominations
         self._nominated = frozenset(gang for gang, each in nominations.items() if each.seats)
 
-    def gang_rank(self, gang: Gang) -> int:
-        """Smaller comes first."""
-        if self._ageing is None or gang.priority >= self._ageing.up_to:
-            return -gang.priority
-        if gang.id not in self._reached:
-            self._reached[gang.id] = self._served_as(gang, self._ageing)
-        return -self._reached[gang.id]
+    def gang_order(self, gang: Gang, view: SessionView) -> GangOrder:
+        """Higher priority first; with ageing, the priority as which the gang is served."""
+        ageing = self._ageing
+        if ageing is None or gang.priority >= ageing.up_to:
+            return GangOrder(rank=-gang.priority)
+        served_as = self._served_as(gang, ageing)
+        return GangOrder(rank=-served_as, changes_at=self._next_step(gang, ageing, served_as))
 
-    def rank_changes_at(self, gang: Gang) -> int | None:
+    def _next_step(self, gang: Gang, ageing: Ageing, served_as: int) -> int | None:
         """When its next step comes, in milliseconds."""
         since = _waits_since(gang)
-        ageing = self._ageing
-        if ageing is None or since is None or -self.gang_rank(gang) >= ageing.up_to or _has_minimum(gang):
+        if since is None or served_as >= ageing.up_to or _has_minimum(gang):
             return None
         return (since + ageing.every_seconds * (self._steps(since, ageing) + 1)) * 1000
 

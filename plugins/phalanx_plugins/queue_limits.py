@@ -4,9 +4,8 @@ A limit counts what the queue and its descendants use. It is a hard bound on wha
 taken away where use is above it already, because the limit was lowered.
 """
 
-from typing import Final
-
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import Plugin
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Queue
@@ -14,27 +13,25 @@ from phalanx.model.resources import Resources
 from phalanx.model.rules import Budget, Rule
 
 
-class QueueLimits:
+class QueueLimits(Plugin):
     """One Budget rule per limit that is set between the gang's queue and its root."""
 
-    name: Final = "queue-limits"
+    name = "queue-limits"
 
-    def rules(self, gang: Gang, session: Session) -> tuple[Rule, ...]:
+    def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
         """What is left of each limit now; negative where more is used than it allows."""
-        return tuple(
-            rule for queue in session.queues.path(gang.queue) for rule in _budgets_of(queue, session)
-        )
+        return tuple(rule for queue in view.queues.path(gang.queue) for rule in _budgets_of(queue, view))
 
 
-def _budgets_of(queue: Queue, session: Session) -> list[Rule]:
+def _budgets_of(queue: Queue, view: SessionView) -> list[Rule]:
     budgets: list[Rule] = []
     if queue.limit:
-        used = session.ledger.usage(queue.name)
+        used = view.ledger.usage(queue.name)
         budgets.append(_budget(f"limit of queue {queue.name}", queue, queue.limit, used))
     for flavor in queue.flavors:
         if flavor.limit:
-            used = session.ledger.usage(queue.name, flavor.node_selector)
-            nodes = session.ledger.nodes_of(flavor.node_selector)
+            used = view.ledger.usage(queue.name, flavor.node_selector)
+            nodes = view.ledger.nodes_of(flavor.node_selector)
             name = f"limit of queue {queue.name} for flavor {flavor.name}"
             budgets.append(_budget(name, queue, flavor.limit, used, nodes))
     return budgets

@@ -3,17 +3,16 @@
 Only among queues of equal priority are the shares compared.
 """
 
-from typing import Final
-
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import Plugin
+from phalanx.framework.view import SessionView
 from phalanx.model.queues import Queue
 
 
-class QueuePriority:
+class QueuePriority(Plugin):
     """A larger number goes first."""
 
-    name: Final = "queue-priority"
+    name = "queue-priority"
 
-    def queue_order(self, queue: Queue, session: Session) -> int:
+    def queue_order(self, queue: Queue, view: SessionView) -> int:
         """Smaller comes first."""
         return -queue.priority

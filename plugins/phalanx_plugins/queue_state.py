@@ -4,22 +4,21 @@ What runs goes on. A gang that has started gets its lost members back, and one t
 completed. A pod without a group that its controller makes anew is new work and waits.
 """
 
-from typing import Final
-
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import Plugin
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.queues import QueueState
 from phalanx.model.reasons import Objection, Reason
 
 
-class States:
+class States(Plugin):
     """Looks at the queue and at all above it."""
 
-    name: Final = "queue-state"
+    name = "queue-state"
 
-    def check_gang(self, gang: Gang, session: Session) -> Objection | None:
+    def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Refuse a gang that has not begun."""
-        queue = session.queues.not_open(gang.queue)
+        queue = view.queues.not_open(gang.queue)
         if queue is None or gang.started or gang.starts_over or gang.active:
             return None
         if queue.state is QueueState.CLOSED:

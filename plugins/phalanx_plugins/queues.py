@@ -5,36 +5,35 @@ queues below it too, and no others. A namespace must be selected by every queue 
 root.
 """
 
-from typing import Final
-
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import Plugin
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.queues import Queue
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.selectors import labels_match
 
 
-class Queues:
+class Queues(Plugin):
     """The checks in the order in which they are told."""
 
-    name: Final = "queues"
+    name = "queues"
 
-    def check_gang(self, gang: Gang, session: Session) -> Objection | None:
+    def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Check the gang's queue and all queues above it."""
-        path = session.queues.path(gang.queue)
+        path = view.queues.path(gang.queue)
         if not path:
-            return _unknown(gang, session)
-        if not session.queues.is_leaf(gang.queue):
+            return _unknown(gang, view)
+        if not view.queues.is_leaf(gang.queue):
             return Objection(
                 reason=Reason.QUEUE_NOT_LEAF,
                 message=f"queue {gang.queue} has queues below it, and only a queue without any takes work",
                 next_step=f"Submit to a queue below {gang.queue}",
             )
-        return _first_problem(path) or _closed_to(gang, path, session)
+        return _first_problem(path) or _closed_to(gang, path, view)
 
 
-def _unknown(gang: Gang, session: Session) -> Objection:
-    known = ", ".join(queue.name for queue in session.queues if session.queues.is_leaf(queue.name))
+def _unknown(gang: Gang, view: SessionView) -> Objection:
+    known = ", ".join(queue.name for queue in view.queues if view.queues.is_leaf(queue.name))
     return Objection(
         reason=Reason.QUEUE_NOT_FOUND,
         message=f"there is no queue {gang.queue}",
@@ -54,8 +53,8 @@ def _first_problem(path: tuple[Queue, ...]) -> Objection | None:
     return None
 
 
-def _closed_to(gang: Gang, path: tuple[Queue, ...], session: Session) -> Objection | None:
-    labels = session.snapshot.namespace_labels.get(gang.namespace, {})
+def _closed_to(gang: Gang, path: tuple[Queue, ...], view: SessionView) -> Objection | None:
+    labels = view.namespace_labels.get(gang.namespace, {})
     for queue in path:
         if queue.namespace_selector is not None and not labels_match(labels, queue.namespace_selector):
             return Objection(

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import Plugin
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, requests_share
 from phalanx.model.pods import Pod, PodPhase
@@ -29,18 +30,18 @@ class RunTimeLostArguments(Struct, frozen=True, forbid_unknown_fields=True, rena
     per_eviction: int = 1000
 
 
-class RunTimeLost:
+class RunTimeLost(Plugin):
     """Minutes times size, summed over the pods."""
 
-    name: Final = "run-time-lost"
+    name = "run-time-lost"
     Arguments = RunTimeLostArguments
 
     def __init__(self, arguments: RunTimeLostArguments) -> None:
         self._per_eviction = arguments.per_eviction
 
-    def eviction_cost(self, gang: Gang, pods: Sequence[Pod], session: Session) -> int:
+    def eviction_cost(self, gang: Gang, pods: Sequence[Pod], view: SessionView) -> int:
         """The price of evicting these pods of the gang together."""
-        now = session.snapshot.now // 1000
+        now = view.now // 1000
         lost = sum(_minutes(pod, gang, now) * _size(pod) for pod in pods)
         return self._per_eviction + lost
 

@@ -4,20 +4,20 @@ Members with a gate are never placed. Where enough others are ready, the gang st
 """
 
 from collections.abc import Sequence
-from typing import Final
 
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import Plugin
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
 
 
-class SchedulingGates:
+class SchedulingGates(Plugin):
     """Speaks up only where opening the gates would let the gang go on."""
 
-    name: Final = "scheduling-gates"
+    name = "scheduling-gates"
 
-    def check_gang(self, gang: Gang, session: Session) -> Objection | None:
+    def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Refuse a gang that has nothing else to place, or too little for its minimum."""
         waiting = [pod for pod in gang.members if pod.is_waiting]
         gated = sum(1 for pod in waiting if pod.gated)

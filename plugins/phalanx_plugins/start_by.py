@@ -6,11 +6,11 @@ the first start only. In a queue that is a strict FIFO it moves nobody; where us
 gangs of each user. A start that backfill has promised to somebody before stays promised.
 """
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from msgspec import Meta, Struct
-from phalanx.framework.plugin import NEVER
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import NEVER, GangOrder, Plugin
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName
 from phalanx.model.queues import Ordering
@@ -22,10 +22,10 @@ class StartByArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="
     lead_seconds: Annotated[int, Meta(ge=0, le=10**9)] = 3600
 
 
-class StartBy:
+class StartBy(Plugin):
     """Earliest deadline first, among deadlines that are near."""
 
-    name: Final = "start-by"
+    name = "start-by"
     Arguments = StartByArguments
 
     def __init__(self, arguments: StartByArguments) -> None:
@@ -33,15 +33,15 @@ class StartBy:
         self._near = 0
         self._strict: frozenset[QueueName] = frozenset()
 
-    def open(self, session: Session) -> None:
+    def open(self, view: SessionView) -> None:
         """Which times are near now, and where they count."""
-        self._near = session.snapshot.now + self._lead_ms
-        strict = [queue.name for queue in session.queues if queue.ordering is Ordering.STRICT_FIFO]
+        self._near = view.now + self._lead_ms
+        strict = [queue.name for queue in view.queues if queue.ordering is Ordering.STRICT_FIFO]
         self._strict = frozenset(strict)
 
-    def gang_key(self, gang: Gang) -> int:
-        """Smaller comes first."""
+    def gang_order(self, gang: Gang, view: SessionView) -> GangOrder:
+        """The earliest near deadline first."""
         deadline = gang.deadline
         if deadline is None or deadline > self._near or gang.queue in self._strict:
-            return NEVER
-        return deadline
+            return GangOrder(key=NEVER)
+        return GangOrder(key=deadline)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Final
 
 from phalanx.framework.nodes.tolerations import tolerates
-from phalanx.framework.plugin import NodeCost, NodeFilter
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
+from phalanx.framework.pod_view import PodView
+from phalanx.framework.view import SessionView
 from phalanx.model.nodes import Node, Taint, TaintEffect
-from phalanx.model.pods import Pod
 
 HARD: Final = frozenset({TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value})
 
@@ -19,21 +19,21 @@ PRICE_PER_TAINT: Final = 100
 """As much as the strongest preferred node affinity: the two may outweigh each other, as in kube-scheduler."""
 
 
-class Taints:
+class Taints(Plugin):
     """Taints by their effect against the tolerations of the pod."""
 
-    name: Final = "taints"
+    name = "taints"
 
-    def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Reject nodes with a hard taint that the pod does not tolerate."""
-        return _hard_filter(_intolerance(pod)) if session.facts.any_taint else None
+        return _hard_filter(_intolerance(pod)) if view.facts.any_taint else None
 
-    def node_cost(self, pod: Pod, session: Session) -> NodeCost | None:
+    def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
         """Charge for every soft taint that the pod does not tolerate."""
-        return _soft_price(_intolerance(pod)) if session.facts.any_taint else None
+        return _soft_price(_intolerance(pod)) if view.facts.any_taint else None
 
 
-def _intolerance(pod: Pod) -> Callable[[Taint], bool]:
+def _intolerance(pod: PodView) -> Callable[[Taint], bool]:
     return lambda taint: not tolerates(pod.shape.tolerations, taint)
 
 

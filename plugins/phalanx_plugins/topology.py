@@ -7,9 +7,8 @@ them instead. It may prefer a level for them too: what the whole gang prefers co
 topology does not have is refused.
 """
 
-from typing import Final
-
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import Plugin
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang, SubgroupSpec
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.rules import (
@@ -22,29 +21,29 @@ from phalanx.model.rules import (
 )
 
 
-class TopologyLevels:
+class TopologyLevels(Plugin):
     """Turns the topology wish of a gang into rules."""
 
-    name: Final = "topology"
+    name = "topology"
 
-    def check_gang(self, gang: Gang, session: Session) -> Objection | None:
+    def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Refuse a topology or a level that does not exist, and list those that do."""
         wish = gang.topology
         wanted = [wish.required, wish.preferred]
         wanted += [level for part in gang.subgroups for level in (part.required, part.preferred)]
         if not any(wanted):
             return None
-        topology = session.topologies.of(gang)
+        topology = view.topologies.of(gang)
         if topology is None:
-            name = wish.name or session.config.default_topology or ""
-            return _unknown(f"there is no topology {name}", "topologies", session.topologies.names())
+            name = wish.name or view.config.default_topology or ""
+            return _unknown(f"there is no topology {name}", "topologies", view.topologies.names())
         known = tuple(level.name for level in topology.levels)
         for level in wanted:
             if level is not None and level not in known:
                 return _unknown(f"the topology has no level {level}", "levels", known)
         return None
 
-    def rules(self, gang: Gang, session: Session) -> tuple[Rule, ...]:
+    def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
         """At most one hard rule and one wish for the gang, and the same for each subgroup."""
         wish = gang.topology
         rules: list[Rule] = []

@@ -6,22 +6,22 @@ A pod that tolerates `node.kubernetes.io/unschedulable:NoSchedule` may go there 
 from typing import Final
 
 from phalanx.framework.nodes.tolerations import tolerates
-from phalanx.framework.plugin import NodeFilter
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import NodeFilter, Plugin
+from phalanx.framework.pod_view import PodView
+from phalanx.framework.view import SessionView
 from phalanx.model.nodes import Node, Taint, TaintEffect
-from phalanx.model.pods import Pod
 
 CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect=TaintEffect.NO_SCHEDULE)
 
 
-class UnschedulableNodes:
+class UnschedulableNodes(Plugin):
     """Looks at `spec.unschedulable` of nodes."""
 
-    name: Final = "unschedulable-nodes"
+    name = "unschedulable-nodes"
 
-    def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Nothing to filter for a pod that tolerates the cordon, or where no node is cordoned."""
-        is_free = not session.facts.any_cordoned or tolerates(pod.shape.tolerations, CORDON)
+        is_free = not view.facts.any_cordoned or tolerates(pod.shape.tolerations, CORDON)
         return None if is_free else _reject_cordoned
 
 

@@ -4,29 +4,27 @@ A claim that is bound restricts its pod to the nodes of the volume's node affini
 exist, or is not bound, lets the gang wait.
 """
 
-from typing import Final
-
-from phalanx.framework.plugin import NodeFilter
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import NodeFilter, Plugin
+from phalanx.framework.pod_view import PodView
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
-from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.selectors import node_matches_any
 from phalanx.model.snapshot import VolumeClaim
 
 
-class Volumes:
+class Volumes(Plugin):
     """Looks at PersistentVolumeClaims; the cache has joined them with their volumes."""
 
-    name: Final = "volumes"
+    name = "volumes"
 
-    def check_gang(self, gang: Gang, session: Session) -> Objection | None:
+    def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Name the first claim of a waiting member that cannot be used yet."""
         for pod in gang.members:
             for name in pod.shape.claims if pod.is_waiting else ():
                 key = f"{pod.namespace}/{name}"
-                claim = session.snapshot.claims.get(key)
+                claim = view.claims.get(key)
                 why = "it does not exist" if claim is None else claim.why_unusable
                 if why:
                     return Objection(
@@ -36,9 +34,9 @@ class Volumes:
                     )
         return None
 
-    def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Only claims whose volume is not reachable from everywhere matter."""
-        claims = {name: session.snapshot.claims.get(f"{pod.namespace}/{name}") for name in pod.shape.claims}
+        claims = {key.rpartition("/")[2]: view.claims.get(key) for key in pod.claims}
         bound = {name: claim for name, claim in claims.items() if claim is not None and claim.node_affinity}
         return _reach_filter(bound) if bound else None
 

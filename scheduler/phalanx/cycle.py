@@ -55,7 +55,7 @@ class Engine:
 
     def decide(self, snapshot: Snapshot) -> CycleResult:
         """Decide one cycle. Raises ConfigError when the configuration names a plugin that does not exist."""
-        session = Session(snapshot, self.config, between=self.session_cache)
+        session = Session(snapshot, self.config, cache=self.session_cache)
         cycle = Cycle(session, self.class_tables, self.answers)
         for step in self._steps:
             step(cycle)

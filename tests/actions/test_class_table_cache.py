@@ -137,7 +137,7 @@ def test_what_a_table_says_does_not_depend_on_the_sessions_before(
     for changes, puts, late in cycles:
         for index, what in changes:
             cluster.change(index, what)
-        session = Session(cluster.now, SchedulerConfig(), between=between)
+        session = Session(cluster.now, SchedulerConfig(), cache=between)
         keeping, anew = ProblemBuilder(session, kept=kept), ProblemBuilder(session)
         for number, index in enumerate((None, *puts)):
             if index is not None:

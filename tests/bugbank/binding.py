@@ -124,8 +124,8 @@ BINDING: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="nothing wakes a cycle when a held pod's time is over",
         issues=("kubernetes #87850", "KAI #847"),
-        module="phalanx.actions.close",
-        edits={"pod.bind_backoff is not None and pod.bind_backoff.until > now": "False and pod.bind_backoff"},
+        module="phalanx_plugins.failed_binds",
+        edits={"until=min(end for end, _ in holds if end > now)": "until=None"},
         caught_by=Played("named:kai_2075"),
     ),
     Mutant(

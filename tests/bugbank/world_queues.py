@@ -69,14 +69,14 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="the less important go first",
         issues=("kubernetes #55933",),
         module="phalanx_plugins.priority",
-        edits={"return -gang.priority": "return gang.priority"},
+        edits={"return GangOrder(rank=-gang.priority)": "return GangOrder(rank=gang.priority)"},
         caught_by=_ORDER,
     ),
     Mutant(
         name="the newest go first, and the oldest starve",
         issues=("scheduler-plugins #713", "koordinator #1919"),
         module="phalanx_plugins.fifo",
-        edits={"return (gang.created,": "return (-gang.created,"},
+        edits={"key=(gang.created,": "key=(-gang.created,"},
         caught_by=_ORDER,
     ),
     Mutant(

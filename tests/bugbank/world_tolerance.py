@@ -26,8 +26,8 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="nodes that have just turned well are trusted while the breaker is open",
         issues=("NVSentinel circuit breaker",),
-        module="phalanx.framework.eligibility",
-        edits={"{**session.faults, **session.health.distrusted}": "dict(session.faults)"},
+        module="phalanx.framework.session",
+        edits={"(self.faults, self.health.distrusted)": "(self.faults,)"},
         caught_by=_MASS,
     ),
     Mutant(
@@ -60,7 +60,7 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="members stay on a silent node",
         issues=("kubernetes #95752", "Kueue #9615"),
-        module="phalanx.framework.lost",
+        module="phalanx.framework.nodes.tolerations",
         edits={"return not node.is_ready or not tolerated": "return not tolerated"},
         caught_by=Played("plays_world_tolerance:a_lost_node_is_left"),
     ),

@@ -4,21 +4,28 @@ import pytest
 from msgspec import Struct
 from phalanx.framework import registry
 from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig, parse_config
-from phalanx.framework.registry import BUILT_IN, load_plugins
+from phalanx.framework.plugin import GangOrder, Plugin
+from phalanx.framework.profile import DEFAULT_PROFILE
+from phalanx.framework.registry import load_plugins
+from phalanx.framework.view import SessionView
+from phalanx.model.gangs import Gang
 
 
 class Wishes(Struct, frozen=True, forbid_unknown_fields=True):
     strength: int = 1
 
 
-class Foreign:
+class Foreign(Plugin):
     """A plugin from another package."""
 
     name = "foreign"
     Arguments = Wishes
 
     def __init__(self, arguments: Wishes) -> None:
-        self.strength = arguments.strength
+        self._strength = arguments.strength
+
+    def gang_order(self, gang: Gang, view: SessionView) -> GangOrder:
+        return GangOrder(key=self._strength)
 
 
 def names(config: SchedulerConfig) -> list[str]:
@@ -27,7 +34,7 @@ def names(config: SchedulerConfig) -> list[str]:
 
 def test_an_empty_file_means_all_defaults() -> None:
     assert parse_config("") == SchedulerConfig()
-    assert names(parse_config("# nothing\n")) == list(BUILT_IN)
+    assert names(parse_config("# nothing\n")) == list(DEFAULT_PROFILE)
 
 
 def test_every_setting_can_be_written() -> None:
@@ -93,24 +100,47 @@ def test_listed_plugins_come_first_and_the_others_stay_on() -> None:
     listed = (PluginConfig(name="fifo"), PluginConfig(name="taints", enabled=False))
     found = names(SchedulerConfig(plugins=listed))
     assert found[0] == "fifo"
-    assert sorted(found) == sorted(set(BUILT_IN) - {"taints"})
+    assert sorted(found) == sorted(set(DEFAULT_PROFILE) - {"taints"})
+
+
+def entry_points_to(monkeypatch: pytest.MonkeyPatch, **classes: object) -> None:
+    """Let the group of entry points hold these besides the installed ones."""
+
+    class Entry:
+        def __init__(self, name: str, loaded: object) -> None:
+            self.name, self.value, self._loaded = name, f"package:{loaded}", loaded
+
+        def load(self) -> object:
+            return self._loaded
+
+    known = (*registry._entry_points(), *(Entry(name, each) for name, each in classes.items()))
+    monkeypatch.setattr(registry, "_entry_points", lambda: known)
+    monkeypatch.setattr(registry, "plugin_class", registry.plugin_class.__wrapped__)
 
 
 def test_a_foreign_plugin_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Entries(dict[str, object]):
-        names = property(dict.keys)
-
-    class Entry:
-        def load(self) -> type[Foreign]:
-            return Foreign
-
-    monkeypatch.setattr(registry, "entry_points", lambda group: Entries({f"{group}/foreign": Entry()}))
-    name = f"{registry.ENTRY_POINT}/foreign"
-    config = SchedulerConfig(plugins=(PluginConfig(name=name, arguments={"strength": 3}),))
+    entry_points_to(monkeypatch, foreign=Foreign)
+    config = SchedulerConfig(plugins=(PluginConfig(name="foreign", arguments={"strength": 3}),))
     first = load_plugins(config)[0]
     assert isinstance(first, Foreign)
-    assert first.strength == 3
+    assert first._strength == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "loaded", "told"),
+    [
+        ("other", Foreign, "other.*has the name foreign"),
+        ("foreign", object, "no subclass of phalanx.framework.plugin.Plugin"),
+        ("drf", Foreign, "several plugins are named drf"),
+    ],
+)
+def test_an_entry_point_that_is_wrong_is_named(
+    name: str, loaded: object, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry_points_to(monkeypatch, **{name: loaded})
+    with pytest.raises(ConfigError, match=told):
+        load_plugins(SchedulerConfig(plugins=(PluginConfig(name=name),)))
 
 
 def test_every_built_in_plugin_has_the_name_it_is_known_by() -> None:
-    assert names(SchedulerConfig()) == list(BUILT_IN)
+    assert names(SchedulerConfig()) == list(DEFAULT_PROFILE)

@@ -3,8 +3,10 @@
 import pytest
 from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig, ToleranceConfig
+from phalanx.framework.hooks import Hooks
 from phalanx.framework.nodes.health import reported_transitions, watch
-from phalanx.framework.plugin import Plugins
+from phalanx.framework.plugin import Plugin
+from phalanx.framework.session import Session
 from phalanx.model.api.pod_groups import Recovery, RecoveryMode
 from phalanx.model.memory import Memory, NodeRecord
 from phalanx.model.names import NodeName
@@ -173,7 +175,7 @@ def test_a_later_cycle_goes_by_what_it_has_seen() -> None:
     assert not is_open(scenario.nodes("new", 6, conditions=BAD, turned=turned))
 
 
-class SiteJudge:
+class SiteJudge(Plugin):
     """A plugin of a site, which cannot say since when nodes are faulty."""
 
     name = "site"
@@ -186,8 +188,15 @@ def test_a_fault_of_which_nobody_knows_since_when_is_old() -> None:
     snapshot = taken_over(100).snapshot()
     config = ToleranceConfig()
     health = NodeHealth(NodeHealthArguments())
-    assert len(reported_transitions(snapshot, Plugins((health,)), config)) == 6
-    assert reported_transitions(snapshot, Plugins((health, SiteJudge())), config) == {}
+
+    def reported(*plugins: Plugin) -> dict[NodeName, int]:
+        view = Session(snapshot, SchedulerConfig())
+        return reported_transitions(
+            snapshot, Hooks(plugins, view, lambda name: view).node_status_since, config
+        )
+
+    assert len(reported(health)) == 6
+    assert reported(health, SiteJudge()) == {}
 
 
 @pytest.mark.parametrize("known", [("a", "b"), ("b", "a"), ("a", "b", "gone"), ("a",)])

@@ -101,7 +101,7 @@ def told(session: Session) -> list[object]:
     return [
         *(facts.faults, facts.suspects, facts.good, facts.open_nodes, facts.open_allocatable),
         *(facts.any_cordoned, facts.any_taint, facts.largest_allocatable, facts.zoned),
-        *(session.unsettled, session.waiting, session.ledger.amounts, session.fair_shares.capacity),
+        *(session.incomplete, session.waiting, session.ledger.amounts, session.fair_shares.capacity),
         *(shares, session.health, list(session.nodes), list(session.gangs)),
         [session.eligibility(pod) for pod in first],
     ]
@@ -122,7 +122,7 @@ def test_what_a_session_says_does_not_depend_on_the_one_before(cycles: list[list
     for changes in cycles:
         for index, what in changes:
             cluster.change(index, what)
-        session = Session(cluster.now, CONFIG, between=between)
+        session = Session(cluster.now, CONFIG, cache=between)
         assert told(session) == told(Session(cluster.now, CONFIG))
         memory = replace(cluster.now.memory, cycle=session.cycle, nodes=session.health.records)
         cluster.now = replace(cluster.now, memory=memory, now=cluster.now.now + 1000)
@@ -130,34 +130,34 @@ def test_what_a_session_says_does_not_depend_on_the_one_before(cycles: list[list
 
 def test_facts_are_worked_out_anew_only_when_a_node_is_another_one() -> None:
     cluster, between = Cluster(), SessionCache()
-    facts = Session(cluster.now, CONFIG, between=between).facts
+    facts = Session(cluster.now, CONFIG, cache=between).facts
     cluster.change(1, "used")
-    assert Session(cluster.now, CONFIG, between=between).facts is facts
+    assert Session(cluster.now, CONFIG, cache=between).facts is facts
     cluster.change(1, "tainted")
-    assert Session(cluster.now, CONFIG, between=between).facts is not facts
+    assert Session(cluster.now, CONFIG, cache=between).facts is not facts
 
 
 def test_a_gang_that_is_gone_is_forgotten() -> None:
     cluster, between = Cluster(), SessionCache()
     gone = cluster.now.gangs[GangId("gang-run1")]
-    assert gone not in Session(cluster.now, CONFIG, between=between).unsettled
+    assert gone not in Session(cluster.now, CONFIG, cache=between).incomplete
     before = len(gc.get_referrers(gone))
     cluster.change(1, "gang leaves")
-    assert Session(cluster.now, CONFIG, between=between).unsettled
+    assert Session(cluster.now, CONFIG, cache=between).incomplete
     assert len(gc.get_referrers(gone)) < before
 
 
 def test_another_configuration_has_facts_of_its_own() -> None:
     cluster, between = Cluster(), SessionCache()
     cluster.change(1, "faulty")
-    assert Session(cluster.now, CONFIG, between=between).faults
+    assert Session(cluster.now, CONFIG, cache=between).faults
     trusting = SchedulerConfig(plugins=(PluginConfig(name="node-health", enabled=False),))
-    assert not Session(cluster.now, trusting, between=between).faults
-    assert Session(cluster.now, CONFIG, between=between).faults
+    assert not Session(cluster.now, trusting, cache=between).faults
+    assert Session(cluster.now, CONFIG, cache=between).faults
 
 
 def test_whoever_overlooks_faults_leaves_nothing_of_that_behind() -> None:
     cluster, between = Cluster(), SessionCache()
     cluster.change(1, "faulty")
-    assert not Session(cluster.now, CONFIG, between=between, ignore_faults=True).faults
-    assert Session(cluster.now, CONFIG, between=between).faults
+    assert not Session(cluster.now, CONFIG, cache=between, ignore_faults=True).faults
+    assert Session(cluster.now, CONFIG, cache=between).faults

@@ -4,10 +4,10 @@ It is the example of docs/plugins.md.
 """
 
 from msgspec import Struct
-from phalanx.framework.plugin import NodeCost, NodeFilter
-from phalanx.framework.session import Session
+from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
+from phalanx.framework.pod_view import PodView
+from phalanx.framework.view import SessionView
 from phalanx.model.nodes import Node
-from phalanx.model.pods import Pod
 
 
 class TierArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -16,20 +16,21 @@ class TierArguments(Struct, frozen=True, forbid_unknown_fields=True):
     suffix: str = "-dev"
 
 
-class Tiers:
+class Tiers(Plugin):
     """Looks at the label `tier` of nodes."""
 
     name = "tiers"
     Arguments = TierArguments
+    pod_namespace = True
 
     def __init__(self, arguments: TierArguments) -> None:
         self._suffix = arguments.suffix
 
-    def node_filter(self, pod: Pod, session: Session) -> NodeFilter | None:
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """None means that this shape may run anywhere: the cheapest answer."""
         return _off_production if pod.namespace.endswith(self._suffix) else None
 
-    def node_cost(self, pod: Pod, session: Session) -> NodeCost | None:
+    def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
         """Spare nodes are for emergencies."""
         return _dear_spares
 

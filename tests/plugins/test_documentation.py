@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from phalanx.framework import registry
 from phalanx.framework.config import PluginConfig, SchedulerConfig
-from phalanx.framework.registry import BUILT_IN
+from phalanx.framework.profile import DEFAULT_PROFILE
+from phalanx.framework.registry import plugin_class
 
 from tests.builders import Scenario
 from tests.plugins import example
@@ -15,9 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "plugins.md").read_text()
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", DEFAULT_PROFILE)
 def test_a_built_in_plugin_is_listed_in_its_own_words(name: str) -> None:
-    documentation = import_module(BUILT_IN[name].partition(":")[0]).__doc__ or ""
+    documentation = import_module(plugin_class(name).__module__).__doc__ or ""
     assert f"| `{name}` | {documentation.strip().splitlines()[0]} |" in TEXT
 
 
@@ -27,8 +28,10 @@ def test_the_example_is_the_tested_one() -> None:
 
 
 def test_the_example_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = registry._find
-    monkeypatch.setattr(registry, "_find", lambda name: example.Tiers if name == "tiers" else find(name))
+    find = registry.plugin_class
+    monkeypatch.setattr(
+        registry, "plugin_class", lambda name: example.Tiers if name == "tiers" else find(name)
+    )
     config = SchedulerConfig(plugins=(PluginConfig(name="tiers", arguments={"suffix": "-test"}),))
     scenario = Scenario().nodes("a", labels={"tier": "spare"}).nodes("p", labels={"tier": "production"})
     scenario.nodes("z").gang("dev", 1, namespace="x-dev", cpu=64).gang("test", 1, namespace="x-test", cpu=64)

@@ -41,7 +41,7 @@ def execute(cycle: Cycle) -> None:
             moves.lend(demand.gang.id)
             attempts.attempt(demand)
             moves.hold_rest(demand.gang.id)
-    nothing_is_held = not attempts.reservations.all and not moves.open and not cycle.session.held
+    nothing_is_held = not attempts.reservations.all and not moves.open and not cycle.session.nominated
     if nothing_is_held and joint_admission.improve(cycle):
         attempts.try_again(skipped)
     cycle.outcome.reserved = attempts.reservations.all

@@ -12,7 +12,6 @@ from phalanx.actions.reservations import capacity_holds
 from phalanx.actions.reservations.backfill import reserved_starts_of
 from phalanx.actions.reservations.capacity_holds import CapacityHolds
 from phalanx.framework.decay import decayed
-from phalanx.framework.kept_room import held_usage
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
 from phalanx.limits import PAST_USAGE_REPORT_PERIOD_MS
@@ -63,9 +62,7 @@ def _ask_for_cycles(cycle: Cycle, holds: CapacityHolds) -> None:
             cycle.wake_at(reservation.start)
     for gang in cycle.outcome.blocked_gangs:
         cycle.wake_at(rank_changes_at(gang, session))
-    waiting = [pod for gang in session.waiting for pod in gang.members if pod.is_waiting]
-    backoffs = [pod.bind_backoff.until for pod in waiting if pod.bind_backoff is not None]
-    cycle.wake_at(min((until for until in backoffs if until > now), default=None))
+    cycle.wake_at(session.plugins.wake_at(now))
     if session.evictions:
         cycle.wake_at(now + EVICTION_CHECK_MS)
 
@@ -98,7 +95,7 @@ def _reports(session: Session, reported: Mapping[QueueName, PastUsage]) -> dict[
         for queue in session.queues.path(gang.queue) if waiting else ():
             gangs[queue.name] += 1
             pods[queue.name] += waiting
-    kept = held_usage(session)
+    kept = session.held_usage()
     shares = {queue.name: session.fair_shares.of(queue.name) for queue in session.queues}
     return {
         queue.name: QueueReport(

@@ -25,9 +25,6 @@ CLASS_TABLES_KEPT: Final = 8
 CLASS_TABLE_CHANGES_PART: Final = 4
 """A table of which more than one node in so many has changed is made anew: quicker than node by node."""
 
-ASSUMED_RUN_MIN_MS: Final = 60_000
-"""Milliseconds for which a gang runs at least of which nobody knows how long that is: many fail at once."""
-
 NOMINATION_MS: Final = 900_000
 """Milliseconds for which room is kept for whom it was made; from the end of its victims' grace periods on."""
 
@@ -116,15 +113,6 @@ RESERVATION_SOLVES_MAX: Final = 24
 
 RESERVATION_ENDS_SHOWN_MAX: Final = 8
 """Gangs that are named as those which must end before a reserved start: the last ones tell most."""
-
-DELETION_EXPECTED_MS: Final = 30_000
-"""Milliseconds within which a gang that is being deleted is expected to be gone: a pod's usual grace."""
-
-OBSERVED_RUNS_MIN: Final = 3
-"""Gangs of a kind that must have run before another one is expected to run as long: one may be chance."""
-
-OBSERVED_RUNS_MAX: Final = 8
-"""Gangs of a kind, the last ones, that count: what was long ago may have been other work."""
 
 FEWEST_VICTIMS_LIMIT: Final = 0.1
 """Deterministic units to prove how many victims are needed at least: a tenth of a second or two."""

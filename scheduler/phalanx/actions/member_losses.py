@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from phalanx.framework.lost import is_on_lost_node
+from phalanx.framework.nodes.tolerations import is_on_lost_node
 from phalanx.framework.session import Session
 from phalanx.limits import MEMBER_FAILURE_GRACE_MS, NODE_LOSS_GRACE_MS
 from phalanx.model.api.pod_groups import RecoveryMode
@@ -43,7 +43,7 @@ MemberLosses = Mapping[GangId, tuple[MemberLoss, ...]]
 def find(session: Session) -> MemberLosses:
     """All troubles of gangs that ask for help."""
     found: dict[GangId, tuple[MemberLoss, ...]] = {}
-    for gang in session.unsettled:
+    for gang in session.incomplete:
         if gang.started and _asks_for_help(gang) and not gang.is_finishing:
             member_losses = tuple(_of(gang, session))
             if member_losses:

@@ -22,7 +22,7 @@ from phalanx.actions.limits import (
     SCORED_NODES_MAX,
 )
 from phalanx.framework.decay import decayed
-from phalanx.framework.lost import is_on_lost_node
+from phalanx.framework.nodes.tolerations import is_on_lost_node
 from phalanx.framework.session import Session
 from phalanx.limits import AVOIDED_GANGS_MAX, AVOIDED_NODES_MAX
 from phalanx.model.gangs import Gang
@@ -57,7 +57,7 @@ def find(session: Session) -> NodeFailures:
     failed: dict[PodUid, FailedPod] = {}
     leaving: dict[PodUid, int] = {}
     blamed: list[NodeName] = [] if session.health.is_open else list(session.health.became_faulty)
-    for gang in session.unsettled:
+    for gang in session.incomplete:
         for pod in [pod for pod in gang.members if pod.node is not None]:
             if pod.deleting and pod.holds_node:
                 leaving[pod.uid] = memory.leaving.get(pod.uid) or _youngest(gang, pod)

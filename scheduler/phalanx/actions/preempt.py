@@ -47,8 +47,7 @@ from phalanx.actions.preemption.victims import (
 from phalanx.actions.problems.capacity_holders import charged
 from phalanx.actions.reservations.precedence import binding, in_turn
 from phalanx.actions.reservations.reservations import Reservation
-from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
-from phalanx.framework.plugin import ExplainsEvictions
+from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.preempted import is_told
 from phalanx.framework.statement import Statement
 from phalanx.framework.states import PodState
@@ -232,7 +231,11 @@ class _Preemption:
             return True
         with self._session.statement() as trial:
             assume_terminated(self._session, trial)
-            floors = floors_of(self._session, self._floors(Beneficiary(beneficiary, asked={})), victims)
+            floors = floors_of(
+                self._session,
+                self._session.plugins.queue_eviction_limits(Beneficiary(beneficiary, asked={})),
+                victims,
+            )
             trial.roll_back()
         return all(floor.holds(range(len(victims))) for floor in floors)
 
@@ -329,7 +332,7 @@ class _Preemption:
         choosable = self._pool.victims_for(beneficiary)
         taken = self._victims_of_others()
         victims = [each for each in choosable.victims if not any(pod.uid in taken for pod in each.pods)]
-        search = VictimCandidates(victims, self._floors(beneficiary), limits)
+        search = VictimCandidates(victims, self._session.plugins.queue_eviction_limits(beneficiary), limits)
         sought = (victims and self._made_unharmed(demand, search, maker, bound)) or SearchResult()
         made = sought.made
         if made is not None:
@@ -366,12 +369,6 @@ class _Preemption:
             errors=self._outcome.errors,
         )
 
-    def _floors(self, beneficiary: Beneficiary) -> list[QueueEvictionLimit]:
-        keepers = self._session.plugins.floor_keepers
-        return [
-            floor for keeper in keepers for floor in keeper.queue_eviction_limits(beneficiary, self._session)
-        ]
-
     def _assume_made(self, gang_id: GangId, trial: Statement) -> None:
         """As if the victims that are not leaving yet were gone as well, and the room taken."""
         gang = self._session.gangs[gang_id]
@@ -407,11 +404,7 @@ class _Preemption:
 
     def _cause(self, victim: Gang, beneficiary: Beneficiary) -> str:
         """In words, as it is now: what is decided for others in this cycle changes shares."""
-        session = self._session
-        for right in session.plugins.eviction_rights:
-            if isinstance(right, ExplainsEvictions) and right.may_evict(victim, beneficiary, session):
-                return right.explain_eviction(victim, beneficiary, session)
-        return "a plugin allows it"
+        return self._session.plugins.explain_eviction(victim, beneficiary)
 
     def _tell(self, gang_id: GangId) -> None:
         """The verdict of a gang for which room is being made."""

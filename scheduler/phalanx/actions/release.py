@@ -22,7 +22,7 @@ def execute(cycle: Cycle) -> None:
     """Evict the members of broken gangs whose grace period is over."""
     session, now = cycle.session, cycle.session.snapshot.now
     known = session.snapshot.memory.partial_since
-    broken = [gang for gang in session.unsettled if _is_broken(gang)]
+    broken = [gang for gang in session.incomplete if _is_broken(gang)]
     since = {gang.id: min(now, known.get(gang.id, now)) for gang in broken}
     ends = [since[gang.id] + PARTIAL_GANG_GRACE_MS for gang in broken]
     for gang, end in zip(broken, ends, strict=True):

@@ -1,23 +1,27 @@
-"""Where pods of one shape may run and what they cost there, asked of the plugins once per shape and cycle."""
+"""Which nodes pods of one class may use, and the cost of the pods on each."""
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from phalanx.model.names import NodeName
-from phalanx.model.pods import Pod
+from phalanx.model.nodes import Node, NodeState
 
-if TYPE_CHECKING:
-    from phalanx.framework.session import Session
+NodeFilter = Callable[[Node], str | None]
+"""Why a pod may not run on a node, in words that fit behind "12 nodes: "; None where it may."""
+
+NodeCost = Callable[[Node], int]
+"""The cost of a pod on a node, at least 0; 100 is a strong preference against the node."""
 
 
 class Eligibility(Struct, frozen=True):
-    """`rejected`: why a node is out, for those that are. `price`: for nodes where it is not zero."""
+    """The answers of all plugins about the nodes for one class of pods."""
 
     rejected: Mapping[NodeName, str]
+    """Why a node is out, for those that are."""
     cost: Mapping[NodeName, int]
+    """The cost of a pod on a node, where it is not 0."""
 
     def count_by_reason(self) -> tuple[tuple[str, int], ...]:
         """How many nodes each reason rejects, the largest number first."""
@@ -25,28 +29,23 @@ class Eligibility(Struct, frozen=True):
         return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def judge(pod: Pod, session: "Session") -> Eligibility:
-    """Ask every filter and price of the session about pods of this shape."""
-    return Eligibility(rejected=_rejected(pod, session), cost=_prices(pod, session))
-
-
-def _rejected(pod: Pod, session: "Session") -> dict[NodeName, str]:
-    filters = [made for each in session.plugins.filters if (made := each.node_filter(pod, session))]
-    rejected = {**session.faults, **session.health.distrusted}
-    for name, state in session.nodes.items() if filters else ():
+def evaluate(
+    nodes: Mapping[NodeName, NodeState],
+    unusable: Iterable[Mapping[NodeName, str]],
+    filters: Sequence[NodeFilter],
+    costs: Sequence[NodeCost],
+) -> Eligibility:
+    """Apply filters and costs to all nodes. `unusable` says why some are out for every pod."""
+    rejected = {name: reason for part in unusable for name, reason in part.items()}
+    for name, state in nodes.items() if filters else ():
         for node_filter in filters if name not in rejected else ():
             reason = node_filter(state.node)
             if reason is not None:
                 rejected[name] = reason
                 break
-    return rejected
-
-
-def _prices(pod: Pod, session: "Session") -> dict[NodeName, int]:
-    makers = [made for each in session.plugins.prices if (made := each.node_cost(pod, session))]
-    prices: dict[NodeName, int] = {}
-    for name, state in session.nodes.items() if makers else ():
-        cost = sum(maker(state.node) for maker in makers)
-        if cost:
-            prices[name] = cost
-    return prices
+    cost: dict[NodeName, int] = {}
+    for name, state in nodes.items() if costs else ():
+        total = sum(node_cost(state.node) for node_cost in costs)
+        if total:
+            cost[name] = total
+    return Eligibility(rejected=rejected, cost=cost)

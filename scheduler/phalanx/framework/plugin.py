@@ -1,16 +1,24 @@
-"""What a plugin may do. A plugin is a small class with a `name` and any of the methods below.
+"""The base class of all plugins: the hooks, what a plugin declares, and the answers it gives.
 
-The session finds out by the methods' names which questions a plugin answers. A new plugin object is made
-for each cycle, so it may keep what it computed in `open`. Plugins never change the session: they answer,
-actions act. A class attribute `Arguments` (a frozen msgspec Struct) declares what the configuration may
-set; the plugin is then made with one of it, otherwise with nothing.
+A plugin overrides the hooks that it needs. It answers questions and never changes anything: actions act on
+the answers. A new plugin object is made for each cycle, so it may keep what it computes.
+
+A class that could be wrong in silence is refused when it is defined: a misspelt hook, a hook with other
+parameters, a declaration of the wrong type, no hook at all.
 """
 
-from collections.abc import Callable, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast, runtime_checkable
+import inspect
+from collections.abc import Hashable, Sequence
+from difflib import get_close_matches
+from typing import Any, ClassVar, Final
 
+from msgspec import Struct
+
+from phalanx.framework.eligibility import NodeCost as NodeCost
+from phalanx.framework.eligibility import NodeFilter as NodeFilter
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
+from phalanx.framework.pod_view import Declarations, PodView
+from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
@@ -18,183 +26,172 @@ from phalanx.model.queues import Queue
 from phalanx.model.reasons import Objection
 from phalanx.model.rules import Rule
 
-if TYPE_CHECKING:
-    from phalanx.framework.session import Session
-
 NEVER: Final = 1 << 62
-"""Milliseconds: later than anything."""
-
-NodeFilter = Callable[[Node], str | None]
-"""Why a pod may not run on this node, in words that fit behind "12 nodes: ", or None where it may."""
-
-NodeCost = Callable[[Node], int]
-"""What a pod costs on this node, >= 0, smaller is better; 100 is a strong wish."""
+"""Milliseconds: later than any time."""
 
 Key = Any
-"""Anything that compares with keys of the same plugin; smaller comes first."""
+"""A value that compares with other keys of the same plugin; smaller comes first."""
 
 
-@runtime_checkable
-class Plugin(Protocol):
-    """What all plugins have."""
-
-    name: str
+class PluginError(Exception):
+    """A plugin breaks the protocol; the message names the plugin and what to change."""
 
 
-@runtime_checkable
-class OpensSession(Protocol):
-    """Computes once per cycle what its other methods need."""
+class GangOrder(Struct, frozen=True):
+    """The place of a gang in its queue. Smaller comes first."""
 
-    def open(self, session: "Session") -> None: ...
-
-
-@runtime_checkable
-class RefusesGangs(Protocol):
-    """Says why a gang may not be tried at all, whatever is free."""
-
-    def check_gang(self, gang: Gang, session: "Session") -> Objection | None: ...
+    rank: Key = 0
+    """Compared first: a gang of smaller rank goes before all demands of larger rank, surplus included."""
+    key: Key = 0
+    """Compared between gangs of equal rank and stage (repair, start, surplus)."""
+    changes_at: int | None = None
+    """When time alone changes the rank, in milliseconds since the epoch; None for never."""
 
 
-@runtime_checkable
-class FiltersNodes(Protocol):
-    """Says which nodes a pod may run on. Asked once per pod shape: look only at the shape and the namespace.
+class Plugin(Declarations):
+    """Override the hooks that the policy needs. Names of other methods and attributes start with `_`."""
 
-    None instead of a filter means that this shape may run anywhere, which is the cheapest answer.
-    """
+    Arguments: ClassVar[type[Struct] | None] = None
+    """A frozen struct of the arguments in the configuration; the constructor then takes one of it."""
 
-    def node_filter(self, pod: Pod, session: "Session") -> NodeFilter | None: ...
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        check_class(cls)
 
+    # --- once a cycle -------------------------------------------------------------------------------------
 
-@runtime_checkable
-class JudgesNodes(Protocol):
-    """Says which nodes are faulty, whoever asks: nothing new goes there, and the breaker counts them."""
+    def open(self, view: SessionView) -> None:
+        """Compute once a cycle what other hooks need."""
 
-    def node_fault(self, node: Node) -> str | None: ...
+    def valid_until(self, view: SessionView) -> int | None:
+        """Until when (ms since the epoch) the answers of this cycle hold; None while time changes none.
 
+        It is about `node_filter`, `node_cost` and `rules`; other answers say it themselves. At that time a
+        cycle runs and gangs that were refused are tried again. A plugin that reads `view.now` for one of
+        these must override this hook.
+        """
+        return None
 
-@runtime_checkable
-class DatesFaults(JudgesNodes, Protocol):
-    """Says since when (seconds since the epoch) a node is as node_fault finds it; 0 where nothing tells."""
+    def retry_key(self, view: SessionView) -> Hashable:
+        """Whatever else these answers depend on. Gangs that were refused are tried again when it changes.
 
-    def node_status_since(self, node: Node) -> int: ...
+        Nodes, pods, queues, the configuration and what the plugin declares are taken into account anyway.
+        The value must be one that JSON can hold.
+        """
+        return None
 
+    # --- gangs --------------------------------------------------------------------------------------------
 
-@runtime_checkable
-class PricesNodes(Protocol):
-    """Says which nodes a pod prefers. Asked once per pod shape, as FiltersNodes is; prices add up."""
+    def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
+        """Why the gang may not be tried at all, whatever is free; once per waiting gang."""
+        return None
 
-    def node_cost(self, pod: Pod, session: "Session") -> NodeCost | None: ...
+    def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
+        """What must hold for the pods of one placement together; once per attempt."""
+        return ()
 
+    # --- nodes --------------------------------------------------------------------------------------------
 
-@runtime_checkable
-class RanksGangs(Protocol):
-    """Says which gangs of a queue go before others altogether, surplus members included."""
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
+        """Which nodes pods of this class may use; None for all, the cheapest answer."""
+        return None
 
-    def gang_rank(self, gang: Gang) -> Key: ...
+    def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
+        """The cost of a pod of this class on each node; costs of plugins add up. None for 0 everywhere."""
+        return None
 
+    def node_fault(self, node: Node) -> str | None:
+        """Why the node is faulty: it gets no new pods, and the breaker counts it. None for a healthy node."""
+        return None
 
-@runtime_checkable
-class ChangesRanks(Protocol):
-    """Says when (ms) time alone changes what it says of a gang's rank; None while it never will."""
+    def node_status_since(self, node: Node) -> int:
+        """Since when, in seconds since the epoch, `node_fault` answers as it does; 0 for unknown."""
+        return 0
 
-    def rank_changes_at(self, gang: Gang) -> int | None: ...
+    # --- order --------------------------------------------------------------------------------------------
 
+    def gang_order(self, gang: Gang, view: SessionView) -> GangOrder:
+        """The place of the gang in its queue; answers of several plugins compare in the configured order."""
+        return GangOrder()
 
-@runtime_checkable
-class OrdersGangs(Protocol):
-    """Orders the gangs of equal rank within a queue."""
+    def queue_order(self, queue: Queue, view: SessionView) -> Key:
+        """The place of the queue among its siblings; it may depend on the use of this queue only."""
+        return 0
 
-    def gang_key(self, gang: Gang) -> Key: ...
+    # --- evictions ----------------------------------------------------------------------------------------
 
+    def may_evict(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> bool:
+        """Whether the victim may be evicted for the beneficiary; one plugin that allows it is enough."""
+        return False
 
-@runtime_checkable
-class OrdersQueues(Protocol):
-    """Orders sibling queues. The answer may depend on what the session says of this queue, not of others."""
-
-    def queue_order(self, queue: Queue, session: "Session") -> Key: ...
-
-
-@runtime_checkable
-class AllowsEvictions(Protocol):
-    """Says who may be evicted for whom; it is enough that one plugin says so."""
-
-    def may_evict(self, victim: Gang, beneficiary: Beneficiary, session: "Session") -> bool: ...
-
-
-@runtime_checkable
-class ExplainsEvictions(AllowsEvictions, Protocol):
-    """Says in words why one whom it allows to be evicted may be."""
-
-    def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, session: "Session") -> str: ...
-
-
-@runtime_checkable
-class KeepsFloors(Protocol):
-    """Says how much may be evicted of which queues for this gang, over all its victims together."""
+    def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> str:
+        """Why this plugin allows the eviction, for the victim's event."""
+        return f"plugin {self.name} allows it"
 
     def queue_eviction_limits(
-        self, beneficiary: Beneficiary, session: "Session"
-    ) -> tuple[QueueEvictionLimit, ...]: ...
+        self, beneficiary: Beneficiary, view: SessionView
+    ) -> tuple[QueueEvictionLimit, ...]:
+        """How much of which queues may be evicted for the beneficiary, over all victims together."""
+        return ()
+
+    def pod_eviction_limits(self, view: SessionView) -> tuple[PodEvictionLimit, ...]:
+        """How many of which pods may be evicted in all; once per cycle that looks for victims."""
+        return ()
+
+    def protected_until(self, victim: Gang, beneficiary: Gang, view: SessionView) -> int:
+        """Until when (ms) the victim may not be evicted for the beneficiary: 0 for now, NEVER for never."""
+        return 0
+
+    def eviction_cost(self, gang: Gang, pods: Sequence[Pod], view: SessionView) -> int:
+        """The loss when these pods of the gang are evicted, at least 0; costs of plugins add up."""
+        return 0
 
 
-@runtime_checkable
-class LimitsEvictions(Protocol):
-    """Says how many of which pods may be evicted, whoever they are evicted for."""
-
-    def eviction_limits(self, session: "Session") -> tuple[PodEvictionLimit, ...]: ...
-
-
-@runtime_checkable
-class SparesGangs(Protocol):
-    """Says until when (ms) a gang may not be evicted for another one; 0 when it may be, NEVER when never."""
-
-    def protected_until(self, victim: Gang, beneficiary: Gang, session: "Session") -> int: ...
-
-
-@runtime_checkable
-class PricesVictims(Protocol):
-    """Says what is lost when these pods of a gang are evicted, >= 0; amounts of all plugins add up."""
-
-    def eviction_cost(self, gang: Gang, pods: Sequence[Pod], session: "Session") -> int: ...
+HOOKS: Final = tuple(
+    name for name, value in vars(Plugin).items() if inspect.isfunction(value) and not name.startswith("_")
+)
+DECLARATIONS: Final = (
+    "name",
+    "Arguments",
+    "pod_namespace",
+    "pod_labels",
+    "pod_annotations",
+    "node_annotations",
+)
 
 
-@runtime_checkable
-class MakesRules(Protocol):
-    """Gives the rules that join the pods of one placement."""
-
-    def rules(self, gang: Gang, session: "Session") -> tuple[Rule, ...]: ...
+def overrides(plugin: type[Plugin], hook: str) -> bool:
+    """Whether the class has a hook of its own."""
+    return getattr(plugin, hook) is not getattr(Plugin, hook)
 
 
-class Plugins:
-    """The plugins of one session, sorted by the questions they answer, each list in the configured order."""
-
-    def __init__(self, plugins: tuple[Plugin, ...]) -> None:
-        self.openers = _those(plugins, OpensSession)
-        self.checks = _those(plugins, RefusesGangs)
-        self.judges = _those(plugins, JudgesNodes)
-        self.daters = _those(plugins, DatesFaults)
-        self.filters = _those(plugins, FiltersNodes)
-        self.prices = _those(plugins, PricesNodes)
-        self.ranks = _those(plugins, RanksGangs)
-        self.rank_changes = _those(plugins, ChangesRanks)
-        self.gang_orders = _those(plugins, OrdersGangs)
-        self.queue_orders = _those(plugins, OrdersQueues)
-        self.eviction_rights = _those(plugins, AllowsEvictions)
-        self.floor_keepers = _those(plugins, KeepsFloors)
-        self.limiters = _those(plugins, LimitsEvictions)
-        self.shields = _those(plugins, SparesGangs)
-        self.eviction_prices = _those(plugins, PricesVictims)
-        self.rule_makers = _those(plugins, MakesRules)
+def check_class(plugin: type[Plugin]) -> None:
+    """Raise PluginError for a class that breaks the protocol."""
+    for name, value in vars(plugin).items():
+        if name in HOOKS:
+            _check_parameters(plugin, name, value)
+        elif not name.startswith("_") and name not in DECLARATIONS:
+            raise PluginError(f"plugin class {plugin.__qualname__}: {name} is no hook{_guess(name)}")
+    if not isinstance(getattr(plugin, "name", None), str):
+        raise PluginError(f"plugin class {plugin.__qualname__}: set `name` to the name in the configuration")
+    for field in ("pod_labels", "pod_annotations", "node_annotations"):
+        keys = getattr(plugin, field)
+        if not isinstance(keys, tuple) or not all(isinstance(key, str) for key in keys):
+            raise PluginError(f"plugin {plugin.name}: {field} must be a tuple of keys, not {keys!r}")
+    if not any(overrides(plugin, hook) for hook in HOOKS):
+        raise PluginError(f"plugin {plugin.name}: overrides no hook; hooks are {', '.join(HOOKS)}")
 
 
-P = TypeVar("P")
+def _check_parameters(plugin: type[Plugin], hook: str, value: object) -> None:
+    expected = list(inspect.signature(getattr(Plugin, hook)).parameters)
+    found = list(inspect.signature(value).parameters) if callable(value) else []
+    if found != expected:
+        raise PluginError(
+            f"plugin class {plugin.__qualname__}: {hook} must have the parameters ({', '.join(expected)})"
+        )
 
 
-def _those(plugins: tuple[Plugin, ...], question: Callable[..., P]) -> list[P]:
-    return [cast(P, plugin) for plugin in plugins if _answers(type(plugin), question)]
-
-
-@cache
-def _answers(plugin: type, question: Any) -> bool:
-    """Asking a protocol takes as long as a small cycle, and a class never changes its answer."""
-    return issubclass(plugin, question)
+def _guess(name: str) -> str:
+    near = get_close_matches(name, (*HOOKS, *DECLARATIONS), n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"{hint} Start the names of other members with an underscore" if not near else hint

@@ -8,89 +8,140 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from phalanx.framework.config import SchedulerConfig
-from phalanx.framework.eligibility import Eligibility, judge
+from phalanx.framework.eligibility import Eligibility, evaluate
+from phalanx.framework.hooks import Hooks
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.cells import ReservedCells
 from phalanx.framework.nodes.health import HealthState, reported_transitions, watch
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.nodes.topology import Topologies
-from phalanx.framework.plugin import Plugins
+from phalanx.framework.plugin import PluginError
+from phalanx.framework.pod_view import PodClasses
 from phalanx.framework.preempted import preempted
 from phalanx.framework.queues.fair_shares import FairShares
 from phalanx.framework.queues.ledger import Ledger
 from phalanx.framework.queues.past_usage import past_usage
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.registry import load_plugins
+from phalanx.framework.run_times import RunTimeForecast
+from phalanx.framework.running_sums import RunningSums
 from phalanx.framework.session_cache import SessionCache
-from phalanx.framework.statement import Changes, Kept, Statement
+from phalanx.framework.statement import CapacityHold, Changes, Statement, total_requests
 from phalanx.framework.states import GangState, PodState, check_gang_transition, first_state
 from phalanx.model.decisions import Evict, Placement
 from phalanx.model.gangs import Gang
+from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey
+from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Objection, Verdict
-from phalanx.model.resources import Resources, largest
-from phalanx.model.snapshot import Snapshot
+from phalanx.model.resources import NONE, Resources, add, largest
+from phalanx.model.snapshot import DisruptionBudget, Snapshot, VolumeClaim
 
 K = TypeVar("K", bound=str)
 V = TypeVar("V")
 
 
 class Session:
-    """`nodes` and `gangs` are sorted by key, so that no decision depends on how they were read.
-
-    `facts`: what follows from the nodes alone. `faults`: what is wrong with those that no new pod may use,
-    whichever it is; `ignore_faults` is for questions about a cluster on which nothing is. `between`: what
-    the last cycle has left. `circumstances`: what the answers of this cycle depend on besides capacity, gangs
-    and queues; refusals hold while it stays the same. `neighbours` is None while no pod asks to be near or
-    apart from others.
-    """
+    """Plugins see it as a SessionView."""
 
     def __init__(
         self,
         snapshot: Snapshot,
         config: SchedulerConfig,
         *,
-        between: SessionCache | None = None,
+        cache: SessionCache | None = None,
         ignore_faults: bool = False,
     ) -> None:
+        """`cache` holds values of the last session. `ignore_faults`: as if all nodes were healthy."""
         self.snapshot = snapshot
         self.config = config
         self.cycle = snapshot.memory.cycle + 1
-        self.between = between or SessionCache()
-        self.nodes = MappingProxyType(_in_order(snapshot.nodes))
+        self.plugins = Hooks(load_plugins(config), self, lambda name: _WithoutTime(self, name))
+        self._cache = cache or SessionCache()
+        self._pod_classes = PodClasses(self.plugins.reads)
+        self.nodes: Mapping[NodeName, NodeState] = MappingProxyType(_in_order(snapshot.nodes))
+        """Sorted by name, so that no decision depends on the order of events."""
         self.affinity_index = AffinityIndex(snapshot) if snapshot.pod_affinity_terms else None
-        gangs = _in_order(snapshot.gangs)
-        if self.affinity_index is not None:
-            gangs = {name: self.affinity_index.marked(gang) for name, gang in gangs.items()}
-        self.gangs = MappingProxyType(gangs)
+        """None while no pod has affinity terms."""
+        self.gangs: Mapping[GangId, Gang] = MappingProxyType(self._with_classes(_in_order(snapshot.gangs)))
+        """Sorted by id. The shapes of their pods hold what decides about nodes in this session."""
         self.queues = QueueTree(snapshot.queues)
-        self.ledger = Ledger(snapshot, self.queues, self.between.sums)
+        self.ledger = Ledger(snapshot, self.queues, self.sums)
         self.topologies = Topologies(snapshot.topologies, self.nodes, config.default_topology)
-        self.plugins = Plugins(load_plugins(config))
-        if ignore_faults:
-            self.facts = NodeFacts([state.node for state in self.nodes.values()], ())
-        else:
-            self.facts = self.between.node_facts(self.nodes, config, self.plugins)
+        self.facts = self._node_facts(ignore_faults=ignore_faults)
+        """Facts that follow from the nodes alone."""
         self.cells = ReservedCells()
         self._changes = Changes()
-        self.retry_key: list[object] = []
         self._verdicts: dict[GangId, Verdict] = {}
         self._eligibility: dict[ShapeKey, tuple[tuple[int, ...], Eligibility]] = {}
-        self._objections: dict[GangId, Objection | None] = {}
-        for plugin in self.plugins.openers:
-            plugin.open(self)
+        self.plugins.open()
+        self.retry_key: list[object] = list(self.plugins.retry_key)
+        """What answers depend on besides capacity, gangs and queues; refusals hold while it is the same."""
+
+    def _with_classes(self, gangs: Mapping[GangId, Gang]) -> Mapping[GangId, Gang]:
+        if self.plugins.reads.extends_shapes:
+            gangs = {name: self._pod_classes.with_fields(gang) for name, gang in gangs.items()}
+        if self.affinity_index is not None:
+            gangs = {name: self.affinity_index.marked(gang) for name, gang in gangs.items()}
+        return gangs
+
+    def _node_facts(self, *, ignore_faults: bool) -> NodeFacts:
+        if ignore_faults:
+            return NodeFacts([state.node for state in self.nodes.values()], ())
+        return self._cache.node_facts(self.nodes, self.config, self.plugins.node_faults)
+
+    # --- the snapshot ---------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """The time in milliseconds since the epoch."""
+        return self.snapshot.now
+
+    @property
+    def memory(self) -> Memory:
+        """What the last cycle handed on."""
+        return self.snapshot.memory
+
+    @property
+    def claims(self) -> Mapping[str, VolumeClaim]:
+        """PersistentVolumeClaims by "namespace/name"."""
+        return self.snapshot.claims
+
+    @property
+    def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
+        """The labels of every namespace."""
+        return self.snapshot.namespace_labels
+
+    @property
+    def disruption_budgets(self) -> tuple[DisruptionBudget, ...]:
+        """PodDisruptionBudgets, sorted by namespace and name."""
+        return self.snapshot.disruption_budgets
+
+    @property
+    def sums(self) -> RunningSums:
+        """Sums that go on from those of the last session."""
+        return self._cache.sums
+
+    @cached_property
+    def run_times(self) -> RunTimeForecast:
+        """How long gangs are expected to run."""
+        return RunTimeForecast(self.gangs.values(), self.config, now=self.now)
+
+    def expected_runtime_ms(self, gang: Gang) -> int | None:
+        """How long the gang is expected to run once it has started; None where nothing is known."""
+        return self.run_times.expected_ms(gang)
 
     @cached_property
     def waiting(self) -> tuple[Gang, ...]:
         """Gangs of which some member needs a node, as the cycle began."""
-        return tuple(gang for gang in self.unsettled if gang.has_waiting)
+        return tuple(gang for gang in self.incomplete if gang.has_waiting)
 
     @cached_property
-    def unsettled(self) -> tuple[Gang, ...]:
+    def incomplete(self) -> tuple[Gang, ...]:
         """All gangs but those that have what they need, on nodes with which nothing is wrong."""
-        return self.between.unsettled(self.gangs, self.facts)
+        return self._cache.incomplete(self.gangs, self.facts)
 
     @property
     def faults(self) -> Mapping[NodeName, str]:
@@ -101,7 +152,7 @@ class Session:
     def preempted(self) -> Mapping[GangId, GangId]:
         """Gangs that were evicted for others, each with the gang for which it went, as the cycle began."""
         remembered = self.snapshot.memory.preempted
-        return preempted(self.unsettled, remembered, scheduler_name=self.config.scheduler_name)
+        return preempted(self.incomplete, remembered, scheduler_name=self.config.scheduler_name)
 
     def statement(self) -> Statement:
         """A tentative set of changes: commits at the end of its `with` block, rolls back on an exception."""
@@ -126,23 +177,30 @@ class Session:
 
     def eligibility(self, pod: Pod) -> Eligibility:
         """Where pods of this shape may run now; the same for all pods of a shape."""
-        key, stamp = pod.shape.key, self.stamp(pod)
+        pod = self._pod_classes.pod_with_fields(pod)
+        key, version = pod.shape.key, self.eligibility_version(pod)
         known = self._eligibility.get(key)
-        if known is None or known[0] != stamp:
-            known = self._eligibility[key] = (stamp, judge(pod, self))
+        if known is None or known[0] != version:
+            known = self._eligibility[key] = (version, self._evaluate(pod))
         return known[1]
 
-    def stamp(self, pod: Pod) -> tuple[int, ...]:
+    def _evaluate(self, pod: Pod) -> Eligibility:
+        unusable = (self.faults, self.health.distrusted)
+        filters, costs = self.plugins.node_filters(pod), self.plugins.node_costs(pod)
+        return evaluate(self.nodes, unusable, filters, costs)
+
+    def class_key(self, pod: Pod) -> ShapeKey:
+        """Equal for pods whose eligibility is the same while nothing is placed."""
+        return self._pod_classes.pod_with_fields(pod).shape.key
+
+    def eligibility_version(self, pod: Pod) -> tuple[int, ...]:
         """Equal while nothing that was placed has changed where pods of this shape may run."""
         company = pod.shape.company
         return () if company is None or self.affinity_index is None else self.affinity_index.stamp(company)
 
     def objection(self, gang: Gang) -> Objection | None:
         """The first objection that a plugin has to trying the gang at all."""
-        if gang.id not in self._objections:
-            refusals = (plugin.check_gang(gang, self) for plugin in self.plugins.checks)
-            self._objections[gang.id] = next((each for each in refusals if each is not None), None)
-        return self._objections[gang.id]
+        return self.plugins.objection(gang)
 
     def reserve_cells(self, cells: ReservedCells) -> None:
         """These domains are for gangs of their queues only; what depends on that is asked after it."""
@@ -171,7 +229,9 @@ class Session:
     @cached_property
     def past_usage(self) -> Mapping[QueueName, PastUsage]:
         """What each queue used lately on average."""
-        return past_usage(self)
+        half_life = self.config.fairness.usage_half_life_ms
+        known = self.memory.past_usage
+        return past_usage(self.queues, known, self.ledger.usage, now=self.now, half_life=half_life)
 
     def is_out_of_service(self, name: NodeName) -> bool:
         """Whether a node is faulty or cordoned: something that is wrong with it, not what pods ask of it."""
@@ -182,7 +242,9 @@ class Session:
     def health(self) -> HealthState:
         """Since when nodes are good or bad, and whether the breaker is open."""
         snapshot, config = self.snapshot, self.config.tolerance
-        told = {} if snapshot.memory.cycle else reported_transitions(snapshot, self.plugins, config)
+        told = {}
+        if not snapshot.memory.cycle:
+            told = reported_transitions(snapshot, self.plugins.node_status_since, config)
         return watch(
             self.nodes, self.faults, memory=snapshot.memory, now=snapshot.now, config=config, told=told
         )
@@ -208,19 +270,48 @@ class Session:
         return tuple(self._changes.evictions)
 
     @property
-    def kept(self) -> tuple[Kept, ...]:
-        """Room that was taken for members which do not exist yet, in the order in which it was taken."""
-        return tuple(self._changes.kept)
+    def capacity_holds(self) -> tuple[CapacityHold, ...]:
+        """Capacity that is held for members which do not exist yet, in the order of the decisions."""
+        return tuple(self._changes.capacity_holds)
 
     @property
-    def held(self) -> tuple[tuple[QueueName, Resources], ...]:
-        """What is on the account of queues for room that is being made."""
-        return tuple(self._changes.held)
+    def nominated(self) -> tuple[tuple[QueueName, Resources], ...]:
+        """Nominated capacity, which waits for victims to end, on the accounts of queues."""
+        return tuple(self._changes.nominated)
+
+    def held_usage(self) -> Mapping[QueueName, Resources]:
+        """Per queue, its descendants included, the part of its use that no pod has: held or nominated."""
+        found: dict[QueueName, Resources] = {}
+        uses = [
+            (hold.gang.queue, total_requests(pods)) for hold in self.capacity_holds for _, pods in hold.seats
+        ]
+        for name, amounts in [*uses, *self.nominated]:
+            for queue in self.queues.path(name):
+                found[queue.name] = add(found.get(queue.name, NONE), amounts)
+        return found
 
     @property
     def verdicts(self) -> Mapping[GangId, Verdict]:
         """Why gangs were refused so far."""
         return self._verdicts
+
+
+class _WithoutTime(Session):
+    """The same session for a plugin that reads no time: its lasting answers would hold for ever."""
+
+    __slots__ = ("_plugin",)
+
+    def __init__(self, session: Session, plugin: str) -> None:
+        self.__dict__ = session.__dict__
+        self._plugin = plugin
+
+    @property
+    def now(self) -> int:
+        """Always raises PluginError."""
+        raise PluginError(
+            f"plugin {self._plugin}: node_filter, node_cost or rules read the time; "
+            "override valid_until to say how long the answers hold"
+        )
 
 
 def _in_order(mapping: Mapping[K, V]) -> Mapping[K, V]:

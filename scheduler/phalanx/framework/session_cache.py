@@ -5,11 +5,10 @@ it changes no decision. What is kept is replaced as a whole and never changed, s
 may be slower for it, but not wrong.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from phalanx.framework.config import SchedulerConfig
-from phalanx.framework.nodes.node_facts import NodeFacts
-from phalanx.framework.plugin import Plugins
+from phalanx.framework.nodes.node_facts import FaultCheck, NodeFacts
 from phalanx.framework.running_sums import RunningSums
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
@@ -28,25 +27,28 @@ class SessionCache:
         self._settled: tuple[NodeFacts, Settled] | None = None
 
     def node_facts(
-        self, states: Mapping[NodeName, NodeState], config: SchedulerConfig, plugins: Plugins
+        self,
+        states: Mapping[NodeName, NodeState],
+        config: SchedulerConfig,
+        fault_checks: Sequence[FaultCheck],
     ) -> NodeFacts:
         """Those of the last session where no node is another one now."""
         nodes = tuple([state.node for state in states.values()])
         known = self._facts
         if known is not None and known[0] == config and known[1].nodes == nodes:
             return known[1]
-        made = NodeFacts(nodes, plugins.judges)
+        made = NodeFacts(nodes, fault_checks)
         self._facts = (config, made)
         return made
 
-    def unsettled(self, gangs: Mapping[GangId, Gang], facts: NodeFacts) -> tuple[Gang, ...]:
+    def incomplete(self, gangs: Mapping[GangId, Gang], facts: NodeFacts) -> tuple[Gang, ...]:
         """All gangs but those that have what they need, on nodes with which nothing is wrong."""
         kept = self._settled
         known = kept[1] if kept is not None and kept[0] is facts else {}
         news = [gang for name, gang in gangs.items() if known.get(name) is not gang]
-        unsettled = tuple([gang for gang in news if not (gang.is_stable and gang.nodes <= facts.good)])
-        self._settled = (facts, _settled(known, gangs, news, unsettled))
-        return unsettled
+        incomplete = tuple([gang for gang in news if not (gang.is_stable and gang.nodes <= facts.good)])
+        self._settled = (facts, _settled(known, gangs, news, incomplete))
+        return incomplete
 
 
 def _settled(

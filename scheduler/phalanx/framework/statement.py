@@ -7,11 +7,13 @@ keeps the old ones; rolling back puts them back in reverse order. Nothing is cop
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from msgspec import Struct
 
-from phalanx.framework.queues.ledger import Account
+from phalanx.framework.nodes.affinity import AffinityIndex
+from phalanx.framework.nodes.node_facts import NodeFacts
+from phalanx.framework.queues.ledger import Account, Ledger
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
 from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement
 from phalanx.model.gangs import Gang
@@ -25,12 +27,10 @@ from phalanx.model.gpu_shares import (
     total_usage,
 )
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.nodes import NodeState
 from phalanx.model.numa import is_numa_resource, zone_capacity
 from phalanx.model.pods import Device, Pod
 from phalanx.model.resources import Resources, add, scale, subtract
-
-if TYPE_CHECKING:
-    from phalanx.framework.session import Session
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _NO_HOMES: Final[Mapping[NodeName, Mapping[str, str]]] = {}
@@ -42,8 +42,8 @@ Usage = Mapping[NodeName, Resources]
 """What something uses on each node."""
 
 
-class Kept(Struct, frozen=True):
-    """Room that is kept for members of a gang which do not exist yet."""
+class CapacityHold(Struct, frozen=True):
+    """Capacity that is held for members of a gang which do not exist yet."""
 
     gang: Gang
     seats: tuple[tuple[NodeName, tuple[Pod, ...]], ...]
@@ -68,22 +68,37 @@ class Changes:
         self.nodes: list[NodeName] = []
         self.placements: list[Placement] = []
         self.evictions: list[Evict] = []
-        self.kept: list[Kept] = []
-        self.held: list[tuple[QueueName, Resources]] = []
+        self.capacity_holds: list[CapacityHold] = []
+        self.nominated: list[tuple[QueueName, Resources]] = []
+
+
+class _Session(Protocol):
+    """What a statement needs of the session that it changes."""
+
+    nodes: Mapping[NodeName, NodeState]
+    ledger: Ledger
+    facts: NodeFacts
+    affinity_index: AffinityIndex | None
+    cycle: int
+
+    def free(self, node: NodeName) -> Resources: ...
+    def pod_state(self, pod: Pod) -> PodState: ...
+    def gang_state(self, gang: Gang) -> GangState: ...
+    def assigned_nodes(self, gang: Gang) -> tuple[NodeName, ...]: ...
 
 
 class Statement:
     """Use it in a `with` block. `roll_back` gives up early and leaves the session as before the block."""
 
-    def __init__(self, session: "Session", changes: Changes) -> None:
+    def __init__(self, session: _Session, changes: Changes) -> None:
         self._session = session
         self._changes = changes
         self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
         self._marks = (
             len(changes.placements),
             len(changes.evictions),
-            len(changes.kept),
-            len(changes.held),
+            len(changes.capacity_holds),
+            len(changes.nominated),
         )
 
     def __enter__(self) -> Self:
@@ -147,7 +162,7 @@ class Statement:
         """
         devices = self._take(gang, seats, devices)
         taken = tuple((node, tuple(pods)) for node, pods in seats)
-        self._changes.kept.append(Kept(gang, taken, devices))
+        self._changes.capacity_holds.append(CapacityHold(gang, taken, devices))
 
     def hold(self, *, queue: QueueName, room: Usage, booked: Usage, coming: Seats = ()) -> None:
         """Take room that is being made for a gang of this queue, and what of it counts on its account.
@@ -161,7 +176,7 @@ class Statement:
                 self._changes.nodes.append(node)
         ledger = self._session.ledger
         for node, amounts in booked.items():
-            self._changes.held.append((queue, amounts))
+            self._changes.nominated.append((queue, amounts))
             for account in ledger.accounts(queue, node):
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), amounts))
         for node, pods in coming:
@@ -236,7 +251,7 @@ class Statement:
         self._undo.clear()
         placements, evictions, kept, held = self._marks
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
-        del self._changes.kept[kept:], self._changes.held[held:]
+        del self._changes.capacity_holds[kept:], self._changes.nominated[held:]
 
     def deal(self, seats: Seats, chosen: Devices) -> Devices:
         """A device for each share: the chosen one, else one for all others of a node together.

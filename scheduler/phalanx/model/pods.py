@@ -118,6 +118,14 @@ class Device(Struct, frozen=True, gc=False):
     taken: int
 
 
+class DeclaredFields(Struct, frozen=True, gc=False):
+    """Fields of a pod beyond its shape that enabled plugins read, as they declare it."""
+
+    namespace: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+
+
 class PodShape(Struct, frozen=True, weakref=True):
     """What the scheduler must know to choose a node for a pod. Pods of equal `key` are interchangeable.
 
@@ -145,6 +153,8 @@ class PodShape(Struct, frozen=True, weakref=True):
     anti_affinity: AffinityTerms = ()
     company: Company | None = None
     numa: str = ""
+    declared: DeclaredFields | None = None
+    """Set within a session where a plugin declares that it reads such fields; then it is part of the key."""
 
 
 def plain(shape: PodShape) -> PodShape:

@@ -121,3 +121,5 @@ class Objection(Struct, frozen=True):
     reason: Reason
     message: str
     next_step: str = ""
+    until: int | None = None
+    """When time alone may lift it, in milliseconds since the epoch; None for never."""

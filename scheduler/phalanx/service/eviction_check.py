@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from phalanx.cache.cache import Cache
-from phalanx.framework.lost import is_lost_with
+from phalanx.framework.nodes.tolerations import is_lost_with
 from phalanx.model.decisions import Evict, EvictionReason
 
 _ANSWERS_TO_FAULTS: Final = frozenset(

@@ -62,17 +62,15 @@ class MovablePool:
             if gang.id in (beneficiary.id, evictor) or gang.priority > beneficiary.priority:
                 continue
             unit = self._unit_of(gang)
-            if unit is not None and self._spared_until(unit, beneficiary) <= self._session.snapshot.now:
+            if unit is not None and self._protected_until(unit, beneficiary) <= self._session.snapshot.now:
                 found.append(unit)
         return tuple(found)
 
-    def _spared_until(self, unit: Movable, beneficiary: Gang) -> int:
-        shields = self._session.plugins.shields
-        spared = [each.protected_until(unit.gang, beneficiary, self._session) for each in shields]
+    def _protected_until(self, unit: Movable, beneficiary: Gang) -> int:
         rested = (
             max(pod.running_since for pod in unit.pods) * 1000 + self._session.config.consolidation.rest_ms
         )
-        return max([rested, *spared])
+        return max(rested, self._session.plugins.protected_until(unit.gang, beneficiary))
 
     def _unit_of(self, gang: Gang) -> Movable | None:
         if gang.id not in self._units:
@@ -82,8 +80,7 @@ class MovablePool:
 
     def _may_come_back(self, unit: Movable) -> bool:
         """Whether nothing but room could keep it waiting once it is made anew."""
-        checks = self._session.plugins.checks
-        return all(each.check_gang(unit.demand.gang, self._session) is None for each in checks)
+        return self._session.plugins.check_gang(unit.demand.gang) is None
 
     def _is_well(self, gang: Gang) -> bool:
         session = self._session
@@ -112,8 +109,7 @@ class MovablePool:
     def _made(self, gang: Gang) -> Movable:
         pods = tuple(pod for pod in gang.members if not pod.is_finished)
         used, booked = usage_of_pods(pods, self._session)
-        prices = self._session.plugins.eviction_prices
-        cost = 1 + sum(plugin.eviction_cost(gang, pods, self._session) for plugin in prices)
+        cost = self._session.plugins.eviction_cost(gang, pods)
         return Movable(gang, pods, cost, used, booked, _demand_afterwards(gang, pods))
 
 

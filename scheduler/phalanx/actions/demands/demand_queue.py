@@ -91,8 +91,7 @@ class DemandQueue:
         key = self._queue_keys.get(name)
         queue = self._session.queues.get(name)
         if key is None and queue is not None:
-            orders = self._session.plugins.queue_orders
-            key = tuple(order.queue_order(queue, self._session) for order in orders)
+            key = self._session.plugins.queue_order(queue)
             self._queue_keys[name] = key
         return key or ()
 
@@ -249,20 +248,15 @@ def _used_by_users(queue: QueueName, label: str, session: Session) -> dict[str, 
 
 
 def _order(demand: Demand, session: Session) -> Key:
-    gang = demand.gang
-    return (rank_of(gang, session), demand.stage, _gang_key(gang, session), gang.id)
+    order = session.plugins.gang_order(demand.gang)
+    return (order.rank, demand.stage, order.key, demand.gang.id)
 
 
 def rank_of(gang: Gang, session: Session) -> Key:
     """The rank of the gang by all plugins; smaller goes first."""
-    return tuple(plugin.gang_rank(gang) for plugin in session.plugins.ranks)
+    return tuple(session.plugins.gang_order(gang).rank)
 
 
 def rank_changes_at(gang: Gang, session: Session) -> int | None:
     """When (ms) time alone changes the rank of the gang."""
-    changes = (plugin.rank_changes_at(gang) for plugin in session.plugins.rank_changes)
-    return min((at for at in changes if at is not None), default=None)
-
-
-def _gang_key(gang: Gang, session: Session) -> Key:
-    return tuple(plugin.gang_key(gang) for plugin in session.plugins.gang_orders)
+    return session.plugins.gang_order(gang).changes_at

@@ -75,7 +75,7 @@ class RelaxedClusters:
 
     def fits_without_claims(self, demand: Demand) -> bool:
         """Whether all of the demand had found room if none were kept for members that do not exist yet."""
-        if not self._session.kept or self._is_anchored(demand):
+        if not self._session.capacity_holds or self._is_anchored(demand):
             return False
         if self._unkept is None:
             memory = self._session.snapshot.memory
@@ -116,7 +116,7 @@ class RelaxedClusters:
 
     def _kept(self) -> dict[NodeName, Resources]:
         kept: dict[NodeName, Resources] = {}
-        for each in self._session.kept:
+        for each in self._session.capacity_holds:
             for node, pods in each.seats:
                 kept[node] = add(kept.get(node, NONE), total_usage(pods, each.devices))
         return kept

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from phalanx.actions import formatting
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.reservations.reservations import BlockingReservations, EndingGang, Forecast, Reservation
-from phalanx.actions.reservations.run_times import Method
+from phalanx.framework.run_times import Method
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict

@@ -56,7 +56,7 @@ class GangConstraints(Struct, frozen=True):
 
 def constraints_of(session: Session, gang: Gang) -> GangConstraints:
     """What all plugins say must hold for the pods of this gang now."""
-    rules = tuple(rule for maker in session.plugins.rule_makers for rule in maker.rules(gang, session))
+    rules = session.plugins.rules(gang)
     topology = session.topologies.of(gang)
     levels = tuple(level.name for level in topology.levels[: _depth(rules, topology)]) if topology else ()
     has_levels = topology is not None and bool(levels)

@@ -40,12 +40,8 @@ class CandidateQueueFinder:
         shapes = frozenset(pod.shape.key for pod in beneficiary.kinds)
         key = (gang.queue, gang.may_preempt, tuple(sorted(beneficiary.asked.items())), shapes)
         if key not in self._known:
-            rights = self._session.plugins.eviction_rights
-            queues = [
-                each.queue
-                for each in others
-                if any(right.may_evict(each, beneficiary, self._session) for right in rights)
-            ]
+            may_evict = self._session.plugins.may_evict
+            queues = [each.queue for each in others if may_evict(each, beneficiary)]
             beyond = self._beyond(queues, beneficiary)
             self._known[key] = CandidateQueues(tuple(queues), beyond, at=self._session.snapshot.now)
         return self._known[key]

@@ -83,5 +83,4 @@ class EvictionLimits:
 
 def limits_of(session: Session, taken: Collection[PodUid]) -> EvictionLimits:
     """Of all plugins. Those pods that are being deleted are no part of any limit."""
-    limits = [each for plugin in session.plugins.limiters for each in plugin.eviction_limits(session)]
-    return EvictionLimits(limits, taken)
+    return EvictionLimits(session.plugins.pod_eviction_limits(), taken)

@@ -270,7 +270,7 @@ class VictimSearch:
         with self._session.statement() as trial:
             self._end(ended, trial)
             trial.keep(gang=demand.gang, seats=seats)
-            devices = self._session.kept[-1].devices
+            devices = self._session.capacity_holds[-1].devices
             trial.roll_back()
         return EvictionPlan(tuple(ended), seats, proof, devices)
 

@@ -84,7 +84,7 @@ class VictimPool:
             if seats or any(pod.assumed for pod in gang.members):
                 later.append(session.snapshot.now + FRESH_VICTIMS_MS)
                 continue
-            until = _spared_until(gang, beneficiary.gang, session)
+            until = session.plugins.protected_until(gang, beneficiary.gang)
             if until <= session.snapshot.now:
                 found.extend(self._units_of(gang))
             elif until < NEVER:
@@ -114,7 +114,7 @@ def terminating_pods(session: Session) -> list[TerminatingPods]:
     stuck_before = session.snapshot.now - NOMINATION_MS
     found = []
     evicted = {each.gang for each in session.evictions}
-    changed = {gang.id for gang in session.unsettled} | evicted
+    changed = {gang.id for gang in session.incomplete} | evicted
     for gang in [session.gangs[name] for name in sorted(changed)]:
         pods = [
             pod for pod in gang.members if pod.holds_node and session.pod_state(pod) is PodState.RELEASING
@@ -145,7 +145,7 @@ def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
         return False
     if session.preempted.get(beneficiary.gang.id) == gang.id:
         return False
-    return _has_right(beneficiary, gang, session)
+    return session.plugins.may_evict(gang, beneficiary)
 
 
 def may_still_be_evicted(gang: Gang, beneficiary: Gang, session: Session) -> bool:
@@ -153,18 +153,11 @@ def may_still_be_evicted(gang: Gang, beneficiary: Gang, session: Session) -> boo
 
     Between queues it is shares that count, of which the victims are a part: there the choice stands.
     """
-    if gang.is_finishing or _spared_until(gang, beneficiary, session) >= NEVER:
+    if gang.is_finishing or session.plugins.protected_until(gang, beneficiary) >= NEVER:
         return False
-    return gang.queue != beneficiary.queue or _has_right(Beneficiary(beneficiary, asked={}), gang, session)
-
-
-def _spared_until(gang: Gang, beneficiary: Gang, session: Session) -> int:
-    shields = session.plugins.shields
-    return max((each.protected_until(gang, beneficiary, session) for each in shields), default=0)
-
-
-def _has_right(beneficiary: Beneficiary, gang: Gang, session: Session) -> bool:
-    return any(right.may_evict(gang, beneficiary, session) for right in session.plugins.eviction_rights)
+    return gang.queue != beneficiary.queue or session.plugins.may_evict(
+        gang, Beneficiary(beneficiary, asked={})
+    )
 
 
 def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
@@ -221,12 +214,11 @@ def _is_ours(pod: Pod, session: Session) -> bool:
 def victim_of(gang: Gang, pods: Sequence[Pod], session: Session, *, whole: bool = True) -> Victim:
     """These of its pods as one unit."""
     used, booked = usage_of_pods(pods, session)
-    prices = session.plugins.eviction_prices
     return Victim(
         gang=gang,
         pods=tuple(pods),
         whole=whole,
-        cost=1 + sum(plugin.eviction_cost(gang, pods, session) for plugin in prices),
+        cost=session.plugins.eviction_cost(gang, pods),
         used=used,
         booked=booked,
         total=total_of(booked),

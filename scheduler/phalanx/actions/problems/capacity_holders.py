@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from phalanx.actions.nodes.fullness import devices_of
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Kept, Usage, total_requests
+from phalanx.framework.statement import CapacityHold, Usage, total_requests
 from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.gpu_shares import is_device, requests_share, shape_usage, total_usage
@@ -75,8 +75,8 @@ def gangs_holding(session: Session, gangs: Collection[Gang], kinds: Kinds) -> li
     wanted = {gang.id for gang in gangs}
     placements = [placement for placement in session.placements if placement.gang in wanted]
     seats = {bind.pod: bind for placement in placements for bind in placement.binds}
-    kept: dict[GangId, list[Kept]] = {}
-    for each in session.kept:
+    kept: dict[GangId, list[CapacityHold]] = {}
+    for each in session.capacity_holds:
         kept.setdefault(each.gang.id, []).append(each)
     return [
         _holder(gang, holding, kept.get(gang.id, ()), session, kinds)
@@ -88,7 +88,7 @@ def gangs_holding(session: Session, gangs: Collection[Gang], kinds: Kinds) -> li
 def _holder(
     gang: Gang,
     holding: Sequence[AssignedPod],
-    kept: Sequence[Kept],
+    kept: Sequence[CapacityHold],
     session: Session,
     kinds: Kinds,
 ) -> CapacityHolder:

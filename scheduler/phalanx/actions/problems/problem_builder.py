@@ -81,7 +81,7 @@ class ProblemBuilder:
     ) -> NodeClassSpec:
         at_most = tuple([self._at_most(batch.pods) for batch in demand.batches])
         pods = tuple(batch.pods[0] for batch in demand.batches)
-        stamps = tuple(map(self._session.stamp, pods))
+        stamps = tuple(map(self._session.eligibility_version, pods))
         ties = objective_of(self._session, demand)
         return NodeClassSpec(
             pods=pods,

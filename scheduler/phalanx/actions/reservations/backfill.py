@@ -37,10 +37,10 @@ from phalanx.actions.reservations.reservations import (
     least_capacity,
     split,
 )
-from phalanx.actions.reservations.run_times import RunTimeForecast
 from phalanx.actions.reservations.start_search import Start, StartSearch
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.ledger import Account
+from phalanx.framework.run_times import RunTimeForecast
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Usage
 from phalanx.framework.states import GangState
@@ -74,7 +74,7 @@ class Reservations:
         self._session = session
         self._problems = problems
         self._now = session.snapshot.now
-        self._run_times = RunTimeForecast(session)
+        self._run_times = session.run_times
         self._reserved = _promised_before(session, self._run_times)
         self._search = StartSearch(session, self._run_times, answers)
         self._known_leaving: dict[GangId, EndingGang] | None = None

@@ -64,11 +64,11 @@ def find(session: Session) -> CapacityHolds:
 
 def after(session: Session, claims: CapacityHolds) -> CapacityHolds:
     """With what this cycle kept, and where. The time of gangs that reserve and were placed begins now."""
-    now, room = session.snapshot.now, room_of(session.kept)
+    now, room = session.snapshot.now, room_of(session.capacity_holds)
     started = {placement.gang for placement in session.placements if placement.cause == START}
     new = {
         each.gang.id: GangComposition(parts=each.gang.parts, since=now, room=room[each.gang.id])
-        for each in session.kept
+        for each in session.capacity_holds
         if each.gang.reserves and each.gang.id in started
     }
     again = {gang: replace(claims.seated[gang], room=room[gang]) for gang in claims.open if gang in room}

@@ -15,7 +15,7 @@ from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.reservations.reservations import CapacityKey, capacity_delta, split
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Kept, Seats, Usage
+from phalanx.framework.statement import CapacityHold, Seats, Usage
 from phalanx.model.gangs import Gang, MemberCount, count_members
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.memory import GangComposition
@@ -36,7 +36,7 @@ class _Budgets:
     """What the queues of a gang may still use: less than before, where it went to somebody of higher rank."""
 
     def __init__(self, session: Session, gang: Gang) -> None:
-        rules = (rule for maker in session.plugins.rule_makers for rule in maker.rules(gang, session))
+        rules = session.plugins.rules(gang)
         self._left = [(rule.nodes, dict(rule.remaining)) for rule in rules if isinstance(rule, Budget)]
 
     def take(self, node: NodeName, requests: Resources) -> bool:
@@ -141,7 +141,7 @@ class HeldAssignments:
         return None
 
 
-def room_of(kept: Iterable[Kept]) -> dict[GangId, dict[NodeName, tuple[MemberCount, ...]]]:
+def room_of(kept: Iterable[CapacityHold]) -> dict[GangId, dict[NodeName, tuple[MemberCount, ...]]]:
     """By gang and node, what was kept."""
     found: dict[GangId, dict[NodeName, tuple[MemberCount, ...]]] = {}
     for each in kept:

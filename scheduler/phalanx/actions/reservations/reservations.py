@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from phalanx.actions.reservations.run_times import End, Method
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.ledger import Account, Ledger
+from phalanx.framework.run_times import End, Method
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.resources import Resources

@@ -27,7 +27,7 @@ from phalanx.actions.reservations.reservations import (
     moments,
     split,
 )
-from phalanx.actions.reservations.run_times import Method, RunTimeForecast
+from phalanx.framework.run_times import Method, RunTimeForecast
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
@@ -192,7 +192,7 @@ class _Search:
         with self._session.statement() as statement:
             self._suppose(statement, at, until)
             statement.keep(gang=gang, seats=assign_pods(self._session, self._demand, assignments))
-            kept = self._session.kept[-1]
+            kept = self._session.capacity_holds[-1]
             statement.roll_back()
         seats: dict[NodeName, Resources] = {}
         for node, pods in kept.seats:

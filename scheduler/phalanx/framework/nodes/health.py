@@ -7,14 +7,13 @@ closes by itself: nodes are good again, or have been bad for longer than the win
 A new leader has seen no node turn, and goes by what their conditions tell.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
 
 from phalanx.framework.config import ToleranceConfig
-from phalanx.framework.plugin import DatesFaults, Plugins
 from phalanx.model.memory import Memory, NodeRecord
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
@@ -85,7 +84,7 @@ def _are_as_before(
 
 
 def reported_transitions(
-    snapshot: Snapshot, plugins: Plugins, config: ToleranceConfig
+    snapshot: Snapshot, status_since: Callable[[Node], int], config: ToleranceConfig
 ) -> dict[NodeName, int]:
     """Since when (ms, by our clock) nodes are good or bad, as their conditions tell.
 
@@ -95,16 +94,9 @@ def reported_transitions(
     now = snapshot.now
     pods = [pod.created * 1000 for gang in snapshot.gangs.values() for pod in gang.members]
     behind = max(0, max(pods, default=0) - now)
-    turns = {name: _turn(state.node, plugins) * 1000 - behind for name, state in snapshot.nodes.items()}
+    turns = {name: status_since(state.node) * 1000 - behind for name, state in snapshot.nodes.items()}
     latest = now + config.breaker_window_ms
     return {name: min(at, now) for name, at in turns.items() if LONG_AGO < at < latest}
-
-
-def _turn(node: Node, plugins: Plugins) -> int:
-    faulty = [judge for judge in plugins.judges if judge.node_fault(node) is not None]
-    if not faulty:
-        return max((each.node_status_since(node) for each in plugins.daters), default=LONG_AGO)
-    return min(each.node_status_since(node) if isinstance(each, DatesFaults) else LONG_AGO for each in faulty)
 
 
 def _with_breaker(

@@ -1,22 +1,24 @@
 """What follows from nodes alone, whatever pods come and go: the same from one cycle to the next."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
-from phalanx.framework.plugin import JudgesNodes
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, ZoneLayout
 from phalanx.model.resources import Resources, largest, sum_of
+
+FaultCheck = Callable[[Node], str | None]
+"""Why a node is faulty; None for a healthy one."""
 
 
 class NodeFacts:
     """`faults`: the first fault of each node that has one. Nothing here ever changes."""
 
-    def __init__(self, nodes: Sequence[Node], judges: Iterable[JudgesNodes]) -> None:
-        """`nodes` are sorted by name, `judges` say which of them are faulty."""
+    def __init__(self, nodes: Sequence[Node], fault_checks: Iterable[FaultCheck]) -> None:
+        """`nodes` are sorted by name."""
         self.nodes = tuple(nodes)
-        self.faults = MappingProxyType(_faults(nodes, judges))
+        self.faults = MappingProxyType(_faults(nodes, fault_checks))
 
     @cached_property
     def suspects(self) -> frozenset[NodeName]:
@@ -62,11 +64,11 @@ class NodeFacts:
         return tuple(dict.fromkeys(node.numa.layout for node in self.nodes if node.numa is not None))
 
 
-def _faults(nodes: Sequence[Node], judges: Iterable[JudgesNodes]) -> dict[NodeName, str]:
+def _faults(nodes: Sequence[Node], fault_checks: Iterable[FaultCheck]) -> dict[NodeName, str]:
     faults: dict[NodeName, str] = {}
-    for judge_node in [judge.node_fault for judge in judges]:
+    for find_fault in fault_checks:
         for node in nodes:
-            fault = judge_node(node) if node.name not in faults else None
+            fault = find_fault(node) if node.name not in faults else None
             if fault is not None:
                 faults[node.name] = fault
     return faults

@@ -9,13 +9,16 @@ and could be placed: not what a plugin objects to, no node could take, or its la
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec import Struct
 
+from phalanx.framework.eligibility import Eligibility
+from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.placeholders import placeholders
 from phalanx.framework.queues.division import IGNORED, Party, QueueShare, Wishes, divide, joined, wish_for
-from phalanx.framework.queues.ledger import usage_sum
+from phalanx.framework.queues.ledger import Ledger, usage_sum
+from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.running_sums import RunningSums
 from phalanx.framework.statement import total_requests
 from phalanx.limits import AMOUNT_MAX
@@ -26,9 +29,24 @@ from phalanx.model.pods import Pod
 from phalanx.model.queues import Flavor, Queue, Selector
 from phalanx.model.reasons import Category, Objection, Reason
 from phalanx.model.resources import Resources, fits, subtract, sum_of
+from phalanx.model.snapshot import Snapshot
 
-if TYPE_CHECKING:
-    from phalanx.framework.session import Session
+
+class _Session(Protocol):
+    """What shares are computed from."""
+
+    snapshot: Snapshot
+    nodes: Mapping[NodeName, NodeState]
+    facts: NodeFacts
+    queues: QueueTree
+    ledger: Ledger
+
+    @property
+    def sums(self) -> RunningSums: ...
+    @property
+    def waiting(self) -> tuple[Gang, ...]: ...
+    def eligibility(self, pod: Pod) -> Eligibility: ...
+    def objection(self, gang: Gang) -> Objection | None: ...
 
 
 class _Part(Struct, frozen=True):
@@ -41,7 +59,7 @@ class _Part(Struct, frozen=True):
 class FairShares:
     """Flavors of several queues with the same node selector are one part of the cluster, divided once."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: _Session) -> None:
         self._session = session
         self._divided: dict[Selector | None, dict[QueueName, QueueShare]] = {}
         self._minimums: dict[QueueName, list[list[Pod]]] | None = None
@@ -132,7 +150,7 @@ class FairShares:
         usage = self._session.snapshot.queue_usage.get(queue, {})
         if part.selector is not None:
             usage = {node: amounts for node, amounts in usage.items() if node in part.nodes}
-        together = self._session.between.sums.by_kind(usage_sum(queue, part.selector), usage)
+        together = self._session.sums.by_kind(usage_sum(queue, part.selector), usage)
         return joined(
             wish_for({name: amount for name, amount in total.items() if capacity.get(name)})
             for total in together.values()
@@ -161,12 +179,12 @@ class FairShares:
         )
 
 
-def _capacity(session: "Session", part: _Part) -> dict[str, int]:
+def _capacity(session: _Session, part: _Part) -> dict[str, int]:
     """What the queues share on these nodes: allocatable less what pods of no queue use.
 
     Of a node that nothing new may use it is what the queues use there now.
     """
-    nodes, sums, facts = part.nodes, session.between.sums, session.facts
+    nodes, sums, facts = part.nodes, session.sums, session.facts
     usage = [
         _total_on(nodes, by_node, sums, usage_sum(queue, part.selector))
         for queue, by_node in session.snapshot.queue_usage.items()
@@ -194,7 +212,7 @@ def _total_on(
     return sum_of(each for node, each in amounts.items() if node in nodes)
 
 
-def _minimums(session: "Session") -> dict[QueueName, list[list[Pod]]]:
+def _minimums(session: _Session) -> dict[QueueName, list[list[Pod]]]:
     """Per queue, the pods that each gang waits for to have its minimum."""
     found: dict[QueueName, list[list[Pod]]] = {}
     for gang in session.waiting:
@@ -205,7 +223,7 @@ def _minimums(session: "Session") -> dict[QueueName, list[list[Pod]]]:
     return found
 
 
-def _is_hopeless(gang: Gang, session: "Session") -> bool:
+def _is_hopeless(gang: Gang, session: _Session) -> bool:
     """Whether the last verdict on it says that nothing which it could be given would let it start."""
     refusal = session.snapshot.memory.refusals.get(gang.id)
     if refusal is None:
@@ -235,7 +253,7 @@ def _lacking(gang: Gang) -> list[Pod]:
     return pods if gang.started or len(pods) >= count else []
 
 
-def _parent(queue: Queue, session: "Session") -> QueueName | None:
+def _parent(queue: Queue, session: _Session) -> QueueName | None:
     """None for a root; for a queue of a cycle too, so that the parents form a tree."""
     above = session.queues.path(queue.parent) if queue.parent is not None else ()
     return None if not above or queue.name in [each.name for each in above] else queue.parent

@@ -6,28 +6,32 @@ the average is taken from the queue's status, and what it uses now for what it u
 which nothing is told begins with nothing.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
 
 from phalanx.framework.decay import decayed
 from phalanx.model.names import QueueName
-from phalanx.model.queues import PastUsage, past_unit
+from phalanx.model.queues import PastUsage, Queue, past_unit
 from phalanx.model.resources import Resources
 
-if TYPE_CHECKING:
-    from phalanx.framework.session import Session
 
+def past_usage(
+    queues: Iterable[Queue],
+    known: Mapping[QueueName, PastUsage],
+    usage: Callable[[QueueName], Resources],
+    *,
+    now: int,
+    half_life: int,
+) -> Mapping[QueueName, PastUsage]:
+    """The average of each queue with its descendants, as of now; nothing without a half-life (ms).
 
-def past_usage(session: "Session") -> Mapping[QueueName, PastUsage]:
-    """Of each queue with its descendants, as of now; nothing where the configuration has no half-life."""
-    half_life, now = session.config.fairness.usage_half_life_ms, session.snapshot.now
+    `known` is what the last cycle handed on, `usage` what a queue uses now.
+    """
     if not half_life:
         return {}
-    known = session.snapshot.memory.past_usage
     found: dict[QueueName, PastUsage] = {}
-    for queue in session.queues:
+    for queue in queues:
         before = known.get(queue.name) or queue.past or PastUsage({}, now)
-        used = before.using if before.using is not None else session.ledger.usage(queue.name)
+        used = before.using if before.using is not None else usage(queue.name)
         found[queue.name] = PastUsage(_moved(before.amounts, used, now - before.at, half_life), now)
     return found
 

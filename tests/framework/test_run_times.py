@@ -4,11 +4,17 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from phalanx.actions.limits import DELETION_EXPECTED_MS, OBSERVED_RUNS_MAX
 from phalanx.actions.reservations.reservations import EndingGang, Reservation, least_capacity, moments
-from phalanx.actions.reservations.run_times import End, Method, RunTimeForecast, declared, end_of_run
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.run_times import (
+    DELETION_EXPECTED_MS,
+    OBSERVED_RUNS_MAX,
+    End,
+    Method,
+    declared,
+    end_of_run,
+)
 from phalanx.framework.session import Session
 from phalanx.model.api.pod_groups import Runtime
 from phalanx.model.gangs import GangKind
@@ -65,7 +71,7 @@ def seen(scenario: Scenario, now: int) -> int:
     scenario.now = now
     session = Session(scenario.snapshot(), SchedulerConfig())
     (gang,) = session.gangs.values()
-    end = RunTimeForecast(session).end_of(gang)
+    end = session.run_times.end_of(gang)
     assert end is not None
     return end.at
 
@@ -88,7 +94,7 @@ def succeeded(pod: Pod, span: tuple[int, int]) -> Pod:
 def expected_of(scenario: Scenario, name: str = "train-x9", **fields: Any) -> End | None:
     scenario.now = 10_000_000
     session = Session(scenario.gang(name, fields.pop("count", 2), **fields).snapshot(), SchedulerConfig())
-    return RunTimeForecast(session).end_if_placed(session.gangs[GangId(f"gang-{name}")])
+    return session.run_times.end_if_placed(session.gangs[GangId(f"gang-{name}")])
 
 
 def test_who_says_nothing_is_expected_to_run_as_long_as_others_did() -> None:

@@ -11,23 +11,30 @@ restarted whenever they end, and for those of other schedulers. Nobody is let in
 that is only assumed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
+from typing import Final
 
 from msgspec import Struct
 
-from phalanx.actions.limits import (
-    ASSUMED_RUN_MIN_MS,
-    DELETION_EXPECTED_MS,
-    OBSERVED_RUNS_MAX,
-    OBSERVED_RUNS_MIN,
-)
-from phalanx.framework.session import Session
+from phalanx.framework.config import SchedulerConfig
 from phalanx.model.api.pod_groups import Runtime
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import QueueName
 from phalanx.model.pods import Pod
+
+ASSUMED_RUN_MIN_MS: Final = 60_000
+"""Milliseconds for which a gang runs at least of which nobody knows how long that is: many fail at once."""
+
+DELETION_EXPECTED_MS: Final = 30_000
+"""Milliseconds within which a gang that is being deleted is expected to be gone: a pod's usual grace."""
+
+OBSERVED_RUNS_MIN: Final = 3
+"""Gangs of a kind that must have run before another one is expected to run as long: one may be chance."""
+
+OBSERVED_RUNS_MAX: Final = 8
+"""Gangs of a kind, the last ones, that count: what was long ago may have been other work."""
 
 Kind = tuple[GangKind, str, QueueName, str, int]
 """What makes the run times of two gangs alike."""
@@ -93,10 +100,11 @@ def _next_end(begun: int, run_ms: int, now: int) -> int:
 class RunTimeForecast:
     """What is expected of the gangs of one session; None where nothing is known, or assumed either."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._now = session.snapshot.now
-        assumed = session.config.backfill.assumed_runtime_ms
+    def __init__(self, gangs: Collection[Gang], config: SchedulerConfig, *, now: int) -> None:
+        self._gangs = gangs
+        self._scheduler_name = config.scheduler_name
+        self._now = now
+        assumed = config.backfill.assumed_runtime_ms
         self._assumed = (
             Expected(min(ASSUMED_RUN_MIN_MS, assumed), assumed, Method.ASSUMED) if assumed else None
         )
@@ -124,8 +132,7 @@ class RunTimeForecast:
         return end_of_run(expected, begun=min([self._now, *known]), now=self._now)
 
     def _assumed_of(self, pods: Sequence[Pod]) -> Expected | None:
-        ours = self._session.config.scheduler_name
-        may_end = all(pod.scheduler_name == ours and not pod.restarts_always for pod in pods)
+        may_end = all(pod.scheduler_name == self._scheduler_name and not pod.restarts_always for pod in pods)
         return self._assumed if may_end else None
 
     def end_after(self, gang: Gang, start: int) -> int | None:
@@ -133,12 +140,17 @@ class RunTimeForecast:
         expected = self._expected(gang)
         return start + expected.planned_ms if expected is not None else None
 
+    def expected_ms(self, gang: Gang) -> int | None:
+        """How long the gang is planned to run; None where nothing is known."""
+        expected = self._expected(gang)
+        return expected.planned_ms if expected is not None else None
+
     def _expected(self, gang: Gang) -> Expected | None:
         return declared(gang.runtime) or self._observed.get(kind_of(gang))
 
     @cached_property
     def _observed(self) -> Mapping[Kind, Expected]:
-        return observed(self._session.gangs.values())
+        return observed(self._gangs)
 
 
 def observed(gangs: Iterable[Gang]) -> dict[Kind, Expected]:

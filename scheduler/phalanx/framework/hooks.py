@@ -1,0 +1,190 @@
+"""The hooks of all plugins of one session: one method per question, asked in the configured order."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Final
+
+from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
+from phalanx.framework.plugin import GangOrder, Key, NodeCost, NodeFilter, Plugin, overrides
+from phalanx.framework.pod_view import DeclaredReads, PodView, declared_reads
+from phalanx.framework.view import SessionView
+from phalanx.model.gangs import Gang
+from phalanx.model.names import GangId
+from phalanx.model.nodes import Node
+from phalanx.model.pods import Pod
+from phalanx.model.queues import Queue
+from phalanx.model.reasons import Objection
+from phalanx.model.rules import Rule
+
+Entry = tuple[Plugin, SessionView]
+"""A plugin, and its view of the session."""
+
+LASTING_HOOKS: Final = ("node_filter", "node_cost", "rules")
+"""Hooks whose answers are part of what refusals rest on: `valid_until` says how long they hold."""
+
+
+class Hooks:
+    """Asks only the plugins that override a hook."""
+
+    def __init__(
+        self, plugins: Sequence[Plugin], view: SessionView, without_time: Callable[[str], SessionView]
+    ) -> None:
+        """`without_time` gives the view for a plugin, by name, whose answers must not depend on the time."""
+        self._plugins = plugins
+        self._view = view
+        self._without_time = without_time
+        self._gang_orders: dict[GangId, GangOrder] = {}
+        self._objections: dict[GangId, Objection | None] = {}
+        self._check_gang = self._with("check_gang")
+        self._rules = self._with("rules")
+        self._node_fault = self._with("node_fault")
+        self._gang_order = self._with("gang_order")
+        self._queue_order = self._with("queue_order")
+        self._may_evict = self._with("may_evict")
+        self._protected_until = self._with("protected_until")
+        self._eviction_cost = self._with("eviction_cost")
+
+    def _with(self, hook: str) -> list[Entry]:
+        """The plugins that override the hook, each with the view that the hook gets."""
+        return [
+            (plugin, self._without_time(plugin.name) if _may_not_read_time(plugin, hook) else self._view)
+            for plugin in self._plugins
+            if overrides(type(plugin), hook)
+        ]
+
+    def open(self) -> None:
+        """Open the session for each plugin."""
+        for plugin, view in self._with("open"):
+            plugin.open(view)
+
+    # --- how long answers hold ----------------------------------------------------------------------------
+
+    @cached_property
+    def reads(self) -> DeclaredReads:
+        """All that the plugins declare that they read."""
+        return declared_reads([type(plugin) for plugin in self._plugins])
+
+    @cached_property
+    def retry_key(self) -> tuple[object, ...]:
+        """Changes whenever answers about nodes and rules may change though the cluster does not."""
+        ends = {plugin.name: plugin.valid_until(view) for plugin, view in self._with("valid_until")}
+        keys = {plugin.name: plugin.retry_key(view) for plugin, view in self._with("retry_key")}
+        found = [(name, ends.get(name), keys.get(name)) for name in {**ends, **keys}]
+        return tuple([each for each in found if each[1:] != (None, None)])
+
+    def wake_at(self, now: int) -> int | None:
+        """When (ms) the first of the answers given so far ends by time alone."""
+        ends = [plugin.valid_until(view) for plugin, view in self._with("valid_until")]
+        ends += [each.until for each in self._objections.values() if each is not None]
+        return min((end for end in ends if end is not None and end > now), default=None)
+
+    # --- gangs --------------------------------------------------------------------------------------------
+
+    def objection(self, gang: Gang) -> Objection | None:
+        """The first objection to trying this gang of the session at all; asked once."""
+        if gang.id not in self._objections:
+            self._objections[gang.id] = self.check_gang(gang)
+        return self._objections[gang.id]
+
+    def check_gang(self, gang: Gang) -> Objection | None:
+        """The first objection to a gang that may differ from that of the session."""
+        answers = (plugin.check_gang(gang, view) for plugin, view in self._check_gang)
+        return next((each for each in answers if each is not None), None)
+
+    def rules(self, gang: Gang) -> tuple[Rule, ...]:
+        """What must hold for the pods of one placement of the gang now."""
+        return tuple([rule for plugin, view in self._rules for rule in plugin.rules(gang, view)])
+
+    # --- nodes --------------------------------------------------------------------------------------------
+
+    def node_filters(self, pod: Pod) -> list[NodeFilter]:
+        """The filters of all plugins for pods of this class."""
+        entries = self._with("node_filter")
+        answers = (plugin.node_filter(PodView(pod, type(plugin)), view) for plugin, view in entries)
+        return [each for each in answers if each is not None]
+
+    def node_costs(self, pod: Pod) -> list[NodeCost]:
+        """The costs of all plugins for pods of this class."""
+        entries = self._with("node_cost")
+        answers = (plugin.node_cost(PodView(pod, type(plugin)), view) for plugin, view in entries)
+        return [each for each in answers if each is not None]
+
+    @property
+    def node_faults(self) -> list[NodeFilter]:
+        """Per plugin, why a node is faulty."""
+        return [plugin.node_fault for plugin, _ in self._node_fault]
+
+    def node_status_since(self, node: Node) -> int:
+        """Since when, in seconds since the epoch, the node is faulty or healthy; 0 for unknown."""
+        faulty = [plugin for plugin, _ in self._node_fault if plugin.node_fault(node) is not None]
+        if faulty:
+            return min(plugin.node_status_since(node) for plugin in faulty)
+        return max((plugin.node_status_since(node) for plugin, _ in self._node_fault), default=0)
+
+    # --- order --------------------------------------------------------------------------------------------
+
+    def gang_order(self, gang: Gang) -> GangOrder:
+        """Ranks and keys of all plugins, in the configured order; asked once per gang."""
+        known = self._gang_orders.get(gang.id)
+        if known is None:
+            known = self._gang_orders[gang.id] = _joined(
+                [plugin.gang_order(gang, view) for plugin, view in self._gang_order]
+            )
+        return known
+
+    def queue_order(self, queue: Queue) -> tuple[Key, ...]:
+        """The keys of all plugins for the queue among its siblings now."""
+        return tuple([plugin.queue_order(queue, view) for plugin, view in self._queue_order])
+
+    # --- evictions ----------------------------------------------------------------------------------------
+
+    def may_evict(self, victim: Gang, beneficiary: Beneficiary) -> bool:
+        """Whether some plugin allows the eviction."""
+        return any(self._allowing(victim, beneficiary))
+
+    def explain_eviction(self, victim: Gang, beneficiary: Beneficiary) -> str:
+        """Why the first plugin that allows the eviction does; empty where none does."""
+        answers = (
+            plugin.explain_eviction(victim, beneficiary, view)
+            for plugin, view in self._may_evict
+            if plugin.may_evict(victim, beneficiary, view)
+        )
+        return next(answers, "")
+
+    def _allowing(self, victim: Gang, beneficiary: Beneficiary) -> Iterator[bool]:
+        return (plugin.may_evict(victim, beneficiary, view) for plugin, view in self._may_evict)
+
+    def queue_eviction_limits(self, beneficiary: Beneficiary) -> list[QueueEvictionLimit]:
+        """How much of which queues may be evicted for the beneficiary."""
+        entries = self._with("queue_eviction_limits")
+        return [each for plugin, view in entries for each in plugin.queue_eviction_limits(beneficiary, view)]
+
+    def pod_eviction_limits(self) -> list[PodEvictionLimit]:
+        """How many of which pods may be evicted in all."""
+        entries = self._with("pod_eviction_limits")
+        return [each for plugin, view in entries for each in plugin.pod_eviction_limits(view)]
+
+    def protected_until(self, victim: Gang, beneficiary: Gang) -> int:
+        """Until when (ms) the victim may not be evicted for the beneficiary; 0 for now."""
+        ends = [plugin.protected_until(victim, beneficiary, view) for plugin, view in self._protected_until]
+        return max(ends, default=0)
+
+    def eviction_cost(self, gang: Gang, pods: Sequence[Pod]) -> int:
+        """The loss when these pods of the gang are evicted; at least 1, so that no eviction is free."""
+        return 1 + sum([plugin.eviction_cost(gang, pods, view) for plugin, view in self._eviction_cost])
+
+
+def _may_not_read_time(plugin: Plugin, hook: str) -> bool:
+    """Whether a time that the hook reads would make a lasting answer that nobody knows to end."""
+    kind = type(plugin)
+    lasting = any(overrides(kind, each) for each in LASTING_HOOKS)
+    return hook in (*LASTING_HOOKS, "open") and lasting and not overrides(kind, "valid_until")
+
+
+def _joined(orders: Sequence[GangOrder]) -> GangOrder:
+    changes = [order.changes_at for order in orders if order.changes_at is not None]
+    return GangOrder(
+        rank=tuple([order.rank for order in orders]),
+        key=tuple([order.key for order in orders]),
+        changes_at=min(changes, default=None),
+    )

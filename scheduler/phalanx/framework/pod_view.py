@@ -1,0 +1,141 @@
+"""What node hooks see of a pod: its shape and the fields that their plugin declares.
+
+All pods of one class share the answers of node hooks. The class is the shape with the fields that the
+enabled plugins declare, so an answer may depend on these and on nothing else of a pod.
+"""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import ClassVar, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.model.gangs import Gang
+from phalanx.model.names import ShapeKey
+from phalanx.model.pods import DeclaredFields, Pod, PodShape
+
+_KEY_BYTES: Final = 8
+
+
+class UndeclaredField(Exception):
+    """A plugin reads a field of pods that it does not declare."""
+
+
+class Declarations:
+    """What a plugin class declares; a plugin sets what it needs."""
+
+    name: ClassVar[str]
+    """The name in the configuration, and of the entry point."""
+    pod_namespace: ClassVar[bool] = False
+    """Whether node hooks read the namespace of pods."""
+    pod_labels: ClassVar[tuple[str, ...]] = ()
+    """Keys of the labels of pods that node hooks read."""
+    pod_annotations: ClassVar[tuple[str, ...]] = ()
+    """Keys of the annotations of pods that hooks read; others are not decoded."""
+    node_annotations: ClassVar[tuple[str, ...]] = ()
+    """Keys of the annotations of nodes that hooks read; others are not decoded."""
+
+
+class PodView:
+    """The pods of one class, as one plugin may see them."""
+
+    __slots__ = ("_fields", "_plugin", "claims", "shape")
+
+    def __init__(self, pod: Pod, plugin: type[Declarations]) -> None:
+        self._plugin = plugin
+        self._fields = pod.shape.declared or DeclaredFields()
+        self.shape: Final = pod.shape if pod.shape.declared is None else replace(pod.shape, declared=None)
+        """Requests, selectors, affinity, tolerations: what the pod template says about nodes."""
+        self.claims: Final = tuple(f"{pod.namespace}/{name}" for name in pod.shape.claims)
+        """Keys (namespace/name) of the PersistentVolumeClaims that the pods mount."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace, for plugins with `pod_namespace = True`."""
+        if not self._plugin.pod_namespace:
+            raise UndeclaredField(f"plugin {self._plugin.name} reads the namespace: set pod_namespace = True")
+        return self._fields.namespace
+
+    def label(self, key: str) -> str | None:
+        """The value of a label that the plugin names in `pod_labels`; None where the pods lack it."""
+        if key not in self._plugin.pod_labels:
+            raise UndeclaredField(f"plugin {self._plugin.name} reads label {key}: add it to pod_labels")
+        return dict(self._fields.labels).get(key)
+
+    def annotation(self, key: str) -> str | None:
+        """The value of an annotation that the plugin names in `pod_annotations`."""
+        if key not in self._plugin.pod_annotations:
+            raise UndeclaredField(
+                f"plugin {self._plugin.name} reads annotation {key}: add it to pod_annotations"
+            )
+        return dict(self._fields.annotations).get(key)
+
+
+class DeclaredReads(Struct, frozen=True):
+    """All that the enabled plugins declare."""
+
+    pod_namespace: bool = False
+    pod_labels: frozenset[str] = frozenset()
+    pod_annotations: frozenset[str] = frozenset()
+    node_annotations: frozenset[str] = frozenset()
+
+    @property
+    def extends_shapes(self) -> bool:
+        """Whether the class of a pod is more than its shape."""
+        return bool(self.pod_namespace or self.pod_labels or self.pod_annotations)
+
+
+def declared_reads(plugins: Iterable[type[Declarations]]) -> DeclaredReads:
+    """The declarations of these plugins together."""
+    plugins = tuple(plugins)
+    return DeclaredReads(
+        pod_namespace=any(plugin.pod_namespace for plugin in plugins),
+        pod_labels=frozenset(key for plugin in plugins for key in plugin.pod_labels),
+        pod_annotations=frozenset(key for plugin in plugins for key in plugin.pod_annotations),
+        node_annotations=frozenset(key for plugin in plugins for key in plugin.node_annotations),
+    )
+
+
+class PodClasses:
+    """Adds the declared fields of pods to their shapes, under a key that is the same in every cycle."""
+
+    def __init__(self, reads: DeclaredReads) -> None:
+        self._reads = reads
+        self._shapes: dict[tuple[ShapeKey, DeclaredFields], PodShape] = {}
+
+    def with_fields(self, gang: Gang) -> Gang:
+        """The gang with the declared fields of each member in its shape."""
+        if not self._reads.extends_shapes:
+            return gang
+        namespace = gang.namespace if self._reads.pod_namespace else ""
+        members = tuple([self.pod_with_fields(pod) for pod in gang.members])
+        roles = tuple(
+            role
+            if role.shape is None
+            else replace(role, shape=self._shape(role.shape, DeclaredFields(namespace)))
+            for role in gang.roles
+        )
+        return replace(gang, members=members, roles=roles)
+
+    def pod_with_fields(self, pod: Pod) -> Pod:
+        """The same for one pod; itself where no plugin declares anything."""
+        if not self._reads.extends_shapes or pod.shape.declared is not None:
+            return pod
+        fields = DeclaredFields(
+            namespace=pod.namespace if self._reads.pod_namespace else "",
+            labels=tuple(sorted(pair for pair in pod.all_labels if pair[0] in self._reads.pod_labels)),
+            annotations=tuple(
+                sorted(pair for pair in pod.annotations if pair[0] in self._reads.pod_annotations)
+            ),
+        )
+        return replace(pod, shape=self._shape(pod.shape, fields))
+
+    def _shape(self, shape: PodShape, fields: DeclaredFields) -> PodShape:
+        known = self._shapes.get((shape.key, fields))
+        if known is None:
+            content = repr((fields.namespace, fields.labels, fields.annotations)).encode()
+            digest = blake2b(content, digest_size=_KEY_BYTES).hexdigest()
+            known = replace(shape, key=ShapeKey(f"{shape.key}/{digest}"), declared=fields)
+            self._shapes[shape.key, fields] = known
+        return known

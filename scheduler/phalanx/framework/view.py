@@ -1,0 +1,121 @@
+"""What plugins see of a session: a read-only protocol that the session implements."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.nodes.affinity import AffinityIndex
+from phalanx.framework.nodes.cells import ReservedCells
+from phalanx.framework.nodes.node_facts import NodeFacts
+from phalanx.framework.nodes.topology import Topologies
+from phalanx.framework.queues.fair_shares import FairShares
+from phalanx.framework.queues.ledger import Ledger
+from phalanx.framework.queues.queue_tree import QueueTree
+from phalanx.framework.statement import CapacityHold
+from phalanx.framework.states import PodState
+from phalanx.model.decisions import Placement
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import Memory
+from phalanx.model.names import GangId, NodeName, QueueName
+from phalanx.model.nodes import NodeState
+from phalanx.model.pods import Pod
+from phalanx.model.queues import PastUsage
+from phalanx.model.resources import Resources
+from phalanx.model.snapshot import DisruptionBudget, VolumeClaim
+
+
+class SessionView(Protocol):
+    """One cycle as plugins see it."""
+
+    # --- the cluster, as the cycle began ------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """The time in milliseconds since the epoch: see `Plugin.valid_until`."""
+
+    @property
+    def config(self) -> SchedulerConfig:
+        """The configuration."""
+
+    @property
+    def nodes(self) -> Mapping[NodeName, NodeState]:
+        """All nodes, sorted by name."""
+
+    @property
+    def facts(self) -> NodeFacts:
+        """Facts that follow from the nodes alone, such as which are faulty."""
+
+    @property
+    def gangs(self) -> Mapping[GangId, Gang]:
+        """All gangs, sorted by id."""
+
+    @property
+    def queues(self) -> QueueTree:
+        """The tree of queues."""
+
+    @property
+    def topologies(self) -> Topologies:
+        """The topologies, and the domains of nodes."""
+
+    @property
+    def claims(self) -> Mapping[str, VolumeClaim]:
+        """PersistentVolumeClaims by "namespace/name"."""
+
+    @property
+    def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
+        """The labels of every namespace."""
+
+    @property
+    def disruption_budgets(self) -> tuple[DisruptionBudget, ...]:
+        """PodDisruptionBudgets, sorted by namespace and name."""
+
+    @property
+    def memory(self) -> Memory:
+        """What the last cycle handed on."""
+
+    def expected_runtime_ms(self, gang: Gang) -> int | None:
+        """How long the gang is expected to run once it has started; None where nothing is known.
+
+        The maximum or estimate of its PodGroup, else the longest of the last runs of gangs of its kind.
+        """
+
+    # --- the queues ---------------------------------------------------------------------------------------
+
+    @property
+    def fair_shares(self) -> FairShares:
+        """Guarantees, fair shares and demand of queues, as the cycle began."""
+
+    @property
+    def past_usage(self) -> Mapping[QueueName, PastUsage]:
+        """Decayed average use of each queue; empty where the configuration sets no half-life."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The use of each queue now, with the placements of this cycle."""
+
+    def held_usage(self) -> Mapping[QueueName, Resources]:
+        """Per queue, the part of its use that no pod has: capacity that is held or nominated."""
+
+    # --- this cycle so far --------------------------------------------------------------------------------
+
+    @property
+    def cells(self) -> ReservedCells:
+        """Domains that are reserved for queues in this cycle."""
+
+    @property
+    def affinity_index(self) -> AffinityIndex | None:
+        """Pods by topology domain, as affinity terms count them; None without any term."""
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """All placements of this cycle so far."""
+
+    @property
+    def capacity_holds(self) -> tuple[CapacityHold, ...]:
+        """Capacity that this cycle holds for members which do not exist yet."""
+
+    def pod_state(self, pod: Pod) -> PodState:
+        """The state of a pod now."""
+
+    def assigned_nodes(self, gang: Gang) -> tuple[NodeName, ...]:
+        """The nodes on which this cycle has placed members of the gang so far."""
