@@ -10,7 +10,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
 from phalanx.cycle import Engine
 from phalanx.framework.config import SchedulerConfig
-from phalanx.limits import CYCLE_PERIOD_MIN_S
+from phalanx.framework.retry import CYCLE_PERIOD_MIN_S
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS, KubeObject
 from phalanx.model.decisions import CycleResult

@@ -4,16 +4,6 @@ from typing import Final
 
 # --- cycle --------------------------------------------------------------------------------------------------
 
-CYCLE_PERIOD_MIN_S: Final = 0.02
-"""Seconds at least between the starts of two cycles. A burst of events then becomes one snapshot."""
-
-CYCLE_PAUSE_MAX_S: Final = 0.1
-"""Seconds at most between two cycles when there is a reason for the next one. A shorter cycle is followed by
-a pause of its own duration."""
-
-VERDICT_DELAY_S: Final = 0.5
-"""Seconds before a cycle runs only to update verdicts. Pods of an incomplete gang often arrive in a row."""
-
 CYCLE_STUCK_S: Final = 120.0
 """Seconds after which a cycle counts as stuck and /healthz fails. The slowest cycle should take far less."""
 
@@ -223,16 +213,6 @@ again."""
 
 STATUS_SENT_KEPT: Final = 50_000
 """Objects whose last written status is remembered, so that it is not written again."""
-
-GANG_BACKOFF_FIRST_MS: Final = 100
-"""Milliseconds before a gang is tried again after a failed bind. The cluster has changed, so it is planned
-again."""
-
-GANG_BACKOFF_LONGEST_MS: Final = 30_000
-"""Milliseconds at most of this back-off. A permanent refusal of binds is retried twice a minute."""
-
-GANG_BACKOFF_DOUBLINGS_MAX: Final = 10
-"""Doublings of this back-off. Beyond it the back-off has its maximum anyway."""
 
 THROTTLED_WAIT_S: Final = 1.0
 """Seconds to wait after a 429 without Retry-After: the usual value of the API server."""

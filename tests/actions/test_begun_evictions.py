@@ -1,7 +1,7 @@
 """Evictions that were begun, by a leader before us or by ourselves, come to their end and go no further."""
 
 from msgspec.structs import replace
-from phalanx.actions.limits import EVICTION_CHECK_MS
+from phalanx.framework.retry import EVICTION_CHECK_MS
 from phalanx.model.api.pod_groups import Disruption, DisruptionMode
 from phalanx.model.decisions import EvictionReason
 from phalanx.model.names import GangId

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from phalanx.actions.limits import EVICTION_CHECK_MS, NOMINATION_MS
 from phalanx.framework.config import ActionName, ConsolidationConfig, PluginConfig, SchedulerConfig
+from phalanx.framework.retry import EVICTION_CHECK_MS, RetryConfig
 from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.gangs import GangKind
 from phalanx.model.names import GangId, NodeName, PodUid
@@ -15,6 +15,7 @@ from phalanx.model.resources import GPU
 
 from tests.builders import Scenario
 
+NOMINATION_MS = RetryConfig().nomination_ms
 HOUR_MS = 3_600_000
 ACTIONS = (ActionName.RELEASE, ActionName.RECOVER, ActionName.CONSOLIDATE, ActionName.PREEMPT)
 

@@ -2,14 +2,15 @@
 
 import pytest
 from msgspec.structs import replace
-from phalanx.actions.limits import NODE_AVOIDANCE_MS
 from phalanx.framework.config import SchedulerConfig, ToleranceConfig
 from phalanx.framework.decay import decayed
+from phalanx.framework.retry import RetryConfig
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import PodFailure, PodPhase
 
 from tests.builders import Scenario
 
+NODE_AVOIDANCE_MS = RetryConfig().avoid_node_ms(0)
 HOUR_MS = 3_600_000
 HOURLY = SchedulerConfig(tolerance=ToleranceConfig(failure_half_life_minutes=60))
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from phalanx.actions.limits import EVICTION_CHECK_MS, NOMINATION_MS
 from phalanx.framework.config import ActionName, SchedulerConfig
+from phalanx.framework.retry import EVICTION_CHECK_MS, RetryConfig
 from phalanx.model.api.pod_groups import Disruption, DisruptionMode
 from phalanx.model.memory import Memory, Nomination
 from phalanx.model.names import GangId, NodeName
@@ -15,6 +15,7 @@ from phalanx.model.resources import GPU
 
 from tests.builders import Scenario
 
+NOMINATION_MS = RetryConfig().nomination_ms
 JOB = Controller(kind="Job", name="job", uid="job-uid")
 WITHOUT = SchedulerConfig(actions=(ActionName.RELEASE, ActionName.RECOVER))
 

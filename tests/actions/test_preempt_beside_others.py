@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
-from phalanx.actions.limits import NOMINATION_MS, PREEMPTIONS_TRIED_MAX
+from phalanx.actions.limits import PREEMPTIONS_TRIED_MAX
 from phalanx.actions.preemption.victims import VictimPool
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.retry import RetryConfig
 from phalanx.framework.session import Session
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
 from phalanx.model.api.pod_groups import Recovery, RecoveryMode, Runtime
@@ -21,6 +22,7 @@ from phalanx.model.resources import GPU
 
 from tests.builders import Scenario
 
+NOMINATION_MS = RetryConfig().nomination_ms
 OWN_QUEUE_ONLY = SchedulerConfig(plugins=(PluginConfig(name="reclaim", enabled=False),))
 
 

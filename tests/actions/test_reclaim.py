@@ -4,13 +4,15 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from phalanx.actions.limits import EVICTION_CHECK_MS, VICTIM_SEARCH_PERIOD_MS
+from phalanx.framework.retry import EVICTION_CHECK_MS, RetryConfig
 from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU
 
 from tests.builders import Scenario
+
+VICTIM_SEARCH_PERIOD_MS = RetryConfig().victim_search_ms
 
 
 def tenants(**queues: dict[str, Any]) -> Scenario:

@@ -2,8 +2,8 @@
 
 import pytest
 from msgspec.structs import replace
-from phalanx.actions.limits import EVICTION_CHECK_MS
 from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.retry import EVICTION_CHECK_MS
 from phalanx.limits import NODE_LOSS_GRACE_MS
 from phalanx.model.api.pod_groups import Recovery, RecoveryMode
 from phalanx.model.decisions import EvictionReason

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from phalanx.actions.limits import EVICTION_CHECK_MS, NOMINATION_MS
+from phalanx.framework.retry import EVICTION_CHECK_MS, RetryConfig
 from phalanx.model.decisions import CycleResult
 
 from tests.bugbank.worlds import GPU, Still, seats
 from tests.model import written
 
+NOMINATION_MS = RetryConfig().nomination_ms
 _GROUP = written.label("pod-group")
 _QUEUE = written.label("queue")
 _HIGH = 9

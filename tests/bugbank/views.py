@@ -193,8 +193,8 @@ VIEWS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a refusal is remembered although there is more room",
         issues=("kubernetes #72122", "Kueue #13772"),
-        module="phalanx.actions.explanations.refusals",
-        edits={"            session.snapshot.capacity_version,\n": "            0,\n"},
+        module="phalanx.framework.retry",
+        edits={"            snapshot.capacity_version,\n": "            0,\n"},
         caught_by=Played("plays_views:foreign_pod_ends"),
     ),
 )

@@ -96,8 +96,8 @@ QUEUES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a refusal is worked out anew in every cycle",
         issues=("Kueue #12002", "Kueue #6570"),
-        module="phalanx.actions.explanations.refusals",
-        edits={"            session.snapshot.capacity_version,\n": "            session.snapshot.now,\n"},
+        module="phalanx.framework.retry",
+        edits={"            snapshot.capacity_version,\n": "            snapshot.now,\n"},
         caught_by=_SAID,
     ),
     Mutant(

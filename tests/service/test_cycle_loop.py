@@ -5,7 +5,8 @@ import asyncio
 from phalanx.cache.cache import Cache
 from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
-from phalanx.limits import CYCLE_PAUSE_MAX_S, CYCLE_STUCK_S, INCONCLUSIVE_KEPT_S, VERDICT_DELAY_S
+from phalanx.framework.retry import CYCLE_PAUSE_MAX_S, VERDICT_DELAY_S
+from phalanx.limits import CYCLE_STUCK_S, INCONCLUSIVE_KEPT_S
 from phalanx.model.decisions import CycleResult, CycleStats
 from phalanx.model.snapshot import Snapshot
 from phalanx.observe.metrics import Metrics

@@ -3,7 +3,8 @@
 import asyncio
 from typing import Any
 
-from phalanx.limits import GANG_BACKOFF_LONGEST_MS, PARTIAL_GANG_GRACE_MS
+from phalanx.framework.retry import RetryConfig
+from phalanx.limits import PARTIAL_GANG_GRACE_MS
 from phalanx.model.names import API_GROUP, LABEL_POD_GROUP
 from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.store import Key, Object
@@ -88,7 +89,7 @@ def test_a_wall_clock_that_is_set_back_holds_up_nobody() -> None:
         assert bound(world) == []
         world.replicas[0].clock.jump(-HOUR_MS)
         rule.times = 0
-        await asyncio.sleep(2 * GANG_BACKOFF_LONGEST_MS / 1000)
+        await asyncio.sleep(2 * RetryConfig().bind_backoff_max_seconds)
         assert len(bound(world)) == 3
 
     world = in_world(WorldSettings(seed=1, replicas=1, checks=ALL_CHECKS), play)

@@ -11,7 +11,6 @@ from phalanx.actions.demands.demand import Demand, remaining_demand
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
 from phalanx.actions.enqueue import HELD_DESPITE
-from phalanx.actions.explanations.refusals import Refusals
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement
 from phalanx.actions.problems.pod_assignment import assign_pods
@@ -71,7 +70,7 @@ class _Attempts:
         """Gangs for which capacity is being freed, while they have not been tried."""
         self.problems = ProblemBuilder(cycle.session, kept=cycle.class_tables)
         self.reservations = Reservations(cycle.session, self.problems, cycle.answers)
-        self._refusals = Refusals(cycle.session)
+        self._refusals = cycle.refusals()
         self._queue_gates = QueueGates(cycle.session)
         self._known_infeasible: set[Hashable] = set()
         self._blocked_by: dict[Hashable, BlockingReservations | None] = {}
@@ -95,7 +94,7 @@ class _Attempts:
             self._blocked_by.clear()
         self._coming.pop(demand.gang.id, None)
         is_hold = demand.cause == capacity_holds.CAUSE
-        refusal = None if is_hold else self._refusals.recall(demand)
+        refusal = None if is_hold else self._refusals.recall(demand.gang, demand.cause)
         failed_before = demand.gang.id in self.outcome.failures
         because = self._queue_gates.objection(demand) if demand.gang.id not in self._moves.open else None
         if because is not None:

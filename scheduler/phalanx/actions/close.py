@@ -7,11 +7,11 @@ from msgspec.structs import replace
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand_queue import rank_changes_at
 from phalanx.actions.explanations import start_messages
-from phalanx.actions.limits import EVICTION_CHECK_MS
 from phalanx.actions.reservations import capacity_holds
 from phalanx.actions.reservations.backfill import reserved_starts_of
 from phalanx.actions.reservations.capacity_holds import CapacityHolds
 from phalanx.framework.decay import decayed
+from phalanx.framework.retry import EVICTION_CHECK_MS
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
 from phalanx.limits import PAST_USAGE_REPORT_PERIOD_MS

@@ -17,11 +17,9 @@ from phalanx.actions.consolidation.move_planner import Moved, MovePlanner, Tried
 from phalanx.actions.consolidation.moves import kind_of
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage
-from phalanx.actions.error_isolation import isolate_errors
 from phalanx.actions.limits import (
     CONSOLIDATIONS_TRIED_MAX,
     CYCLE_MOVES_LIMIT,
-    NOMINATION_MS,
     SHOWN_VICTIMS,
 )
 from phalanx.actions.outcome import Failure
@@ -139,10 +137,9 @@ class _Consolidation:
         )
 
     def _plan_unharmed(self, demand: Demand, planner: MovePlanner) -> TriedMovePlan | None:
-        return isolate_errors(
+        return self._outcome.isolate_errors(
             lambda: self._plan(demand, planner),
             about=f"moves for {demand.gang}",
-            errors=self._outcome.errors,
         )
 
     def _plan(self, demand: Demand, planner: MovePlanner) -> TriedMovePlan | None:
@@ -199,7 +196,7 @@ class _Consolidation:
             namespace=gang.namespace,
             seats=moved.usage,
             pods=tuple(pod.uid for pod in moved.unit.pods),
-            until=self._now + NOMINATION_MS,
+            until=self._now + self._session.config.retry.nomination_ms,
             controller=controller,
             shape=ShapeKey(shape),
         )
@@ -211,7 +208,7 @@ class _Consolidation:
             seats=made.usage,
             victims=tuple(pod.uid for moved in made.moved for pod in moved.unit.pods),
             decided=self._now,
-            until=self._now + NOMINATION_MS,
+            until=self._now + self._session.config.retry.nomination_ms,
             attempts=self._nominations.attempts(gang) + 1,
         )
         moved = {moved.unit.gang.id: gang for moved in made.moved}

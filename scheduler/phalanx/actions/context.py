@@ -15,6 +15,7 @@ from phalanx.actions.preemption.nominations import Nominations
 from phalanx.actions.reservations.capacity_holds import CapacityHolds
 from phalanx.actions.reservations.capacity_holds import find as find_capacity_holds
 from phalanx.framework.config import ActionName
+from phalanx.framework.retry import Refusals
 from phalanx.framework.session import Session
 from phalanx.model.decisions import Nominate
 from phalanx.model.memory import Memory, MovePlan
@@ -78,6 +79,11 @@ class Cycle:
     def moves(self) -> Moves:
         """Gangs that were evicted to start again on other nodes."""
         return Moves(self.session, self.nominations)
+
+    def refusals(self) -> Refusals:
+        """What earlier cycles refused, by the retry key as it is now."""
+        session = self.session
+        return Refusals(session.snapshot, session.queues, session.config, session.retry_key)
 
     def wake_at(self, at: int | None) -> None:
         """Ask for a cycle at this time (ms) at the latest."""

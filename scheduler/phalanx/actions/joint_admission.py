@@ -14,7 +14,6 @@ from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage, has_affinity_terms
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
-from phalanx.actions.error_isolation import isolate_errors
 from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT, CYCLE_VALUE_QUEUES_MAX
 from phalanx.actions.node_failures import NodeFailures
 from phalanx.actions.outcome import Failure, Outcome
@@ -97,10 +96,9 @@ def _admit(
         apply_placement(session, placing) for index, placing in enumerate(placings) if index not in loose
     ]
     before, with_other_subgroups = dict(outcome.failures), set(outcome.with_other_subgroups)
-    arranged = isolate_errors(
+    arranged = outcome.isolate_errors(
         lambda: _arranged(session, outcome, placings, sorted(loose), waiting, by_value, limits),
         about=BY,
-        errors=outcome.errors,
     )
     if arranged is None:
         arranged, outcome.failures, outcome.with_other_subgroups = placings, before, with_other_subgroups

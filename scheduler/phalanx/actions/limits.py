@@ -25,17 +25,8 @@ CLASS_TABLES_KEPT: Final = 8
 CLASS_TABLE_CHANGES_PART: Final = 4
 """A table of which more than one node in so many has changed is made anew: quicker than node by node."""
 
-NOMINATION_MS: Final = 900_000
-"""Milliseconds for which room is kept for whom it was made; from the end of its victims' grace periods on."""
-
 GRACE_PERIOD_MS_MAX: Final = 14_400_000
 """Milliseconds that are waited for that end; room that takes longer to come is not kept."""
-
-NOMINATION_ATTEMPTS_MAX: Final = 3
-"""Times that room is made for a gang in a row; what comes to nothing so often will again."""
-
-NOMINATION_REST_MS: Final = 600_000
-"""Milliseconds after that before room is made for it again."""
 
 TYPICAL_SHAPES_MAX: Final = 512
 """Shapes of pods by which fragmentation is measured, the most frequent: a large GPU cluster has 151, and 447
@@ -92,13 +83,6 @@ CYCLE_JOINT_GANGS_MAX: Final = 100
 CYCLE_VALUE_QUEUES_MAX: Final = 8
 """Queues in which a cycle weighs the starts by value: they share one such effort, and each builds a model."""
 
-NODE_AVOIDANCE_MS: Final = 600_000
-"""Milliseconds that a gang avoids a node which failed it: a GPU is reset in two minutes, and whether the node
-is good again others may find out first."""
-
-NODE_AVOIDANCE_DOUBLINGS_MAX: Final = 7
-"""Times that this doubles with each further failure of the gang on that node: to a day, more than repairs."""
-
 RESERVATIONS_PER_QUEUE_MAX: Final = 10
 """Gangs of one queue with a reserved start where nobody ahead may be delayed: each takes some solves."""
 
@@ -135,9 +119,6 @@ CYCLE_MOVES_LIMIT: Final = 2.0
 PREEMPTIONS_TRIED_MAX: Final = 32
 """Gangs for which one cycle looks for victims; the others' turn comes in the next one."""
 
-FRESH_VICTIMS_MS: Final = 5_000
-"""Milliseconds after which victims are looked for again, where some of them were only just placed."""
-
 CYCLE_SOLVES_MAX: Final = 20_000
 """Problems solved in one cycle at most, so that placements are sent in time; the next cycle goes on."""
 
@@ -147,14 +128,6 @@ CYCLE_SEARCHES_MAX: Final = 16
 CYCLE_EXPLANATIONS_MAX: Final = 10
 """Refusals explained in one cycle at most: each takes about 30 ms on 1,000 nodes. Later cycles explain the
 others, those first that wait longest for it."""
-
-VICTIM_SEARCH_PERIOD_MS: Final = 30_000
-"""Milliseconds between two looks for victims while nothing changes but what may be taken of other queues:
-that changes with whatever they start."""
-
-EVICTION_CHECK_MS: Final = 10_000
-"""Milliseconds after an eviction until a cycle looks whether it came to pass: a pod that is not deleted then,
-whatever the API server answered, is evicted again. Deleting takes well under a second."""
 
 FAILURE_SCORE_MIN: Final = 100
 """Thousandths of a failure below which a node's score is forgotten: it moves no price."""

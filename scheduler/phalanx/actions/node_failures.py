@@ -17,12 +17,11 @@ from msgspec import Struct
 
 from phalanx.actions.limits import (
     FAILURE_SCORE_MIN,
-    NODE_AVOIDANCE_DOUBLINGS_MAX,
-    NODE_AVOIDANCE_MS,
     SCORED_NODES_MAX,
 )
 from phalanx.framework.decay import decayed
 from phalanx.framework.nodes.tolerations import is_on_lost_node
+from phalanx.framework.retry import RetryConfig
 from phalanx.framework.session import Session
 from phalanx.limits import AVOIDED_GANGS_MAX, AVOIDED_NODES_MAX
 from phalanx.model.gangs import Gang
@@ -66,10 +65,10 @@ def find(session: Session) -> NodeFailures:
                     _youngest(gang, pod), before_start=not memory.cycle
                 )
                 if pod.uid not in known:
-                    _avoid(avoided.setdefault(gang.id, {}), pod, now)
+                    _avoid(avoided.setdefault(gang.id, {}), pod, now, session.config.retry)
                     blamed.extend(_blame(pod) if memory.cycle else ())
             elif is_on_lost_node(pod, session) or _is_on_faulty_node(pod, session):
-                _shun(avoided.setdefault(gang.id, {}), pod, now)
+                _avoid_lost(avoided.setdefault(gang.id, {}), pod, now, session.config.retry)
     return NodeFailures(
         avoided=_bounded(avoided),
         failed=dict(sorted(failed.items())),
@@ -92,20 +91,20 @@ def _still_avoided(nodes: AvoidedNodes, now: int) -> dict[NodeName, Avoided]:
     return {node: each for node, each in nodes.items() if each.until > now}
 
 
-def _avoid(nodes: dict[NodeName, Avoided], pod: Pod, now: int) -> None:
+def _avoid(nodes: dict[NodeName, Avoided], pod: Pod, now: int, retry: RetryConfig) -> None:
     assert pod.node is not None
     failures = nodes[pod.node].failures if pod.node in nodes else 0
     since = min(now, pod.ended * 1000) if pod.ended else now
-    until = since + (NODE_AVOIDANCE_MS << min(failures, NODE_AVOIDANCE_DOUBLINGS_MAX))
+    until = since + retry.avoid_node_ms(failures)
     if until > now:
         nodes[pod.node] = Avoided(until=until, failures=failures + 1)
 
 
-def _shun(nodes: dict[NodeName, Avoided], pod: Pod, now: int) -> None:
+def _avoid_lost(nodes: dict[NodeName, Avoided], pod: Pod, now: int, retry: RetryConfig) -> None:
     """The time begins when the gang has left the lost node."""
     assert pod.node is not None
     before = nodes.get(pod.node, Avoided(until=0, failures=1))
-    nodes[pod.node] = Avoided(until=max(before.until, now + NODE_AVOIDANCE_MS), failures=before.failures)
+    nodes[pod.node] = Avoided(until=max(before.until, now + retry.avoid_node_ms(0)), failures=before.failures)
 
 
 def _blame(pod: Pod) -> Iterable[NodeName]:

@@ -1,7 +1,8 @@
 """What trying demands led to: what was placed, what failed, and what it cost."""
 
 from collections import Counter
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
@@ -14,6 +15,8 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Objection
+
+T = TypeVar("T")
 
 EXACT_BACKEND: Final = "cp-sat"
 """The backend whose answers take long: what it answers is counted by itself."""
@@ -67,6 +70,18 @@ class Outcome:
     def reserved_for_others(self, gang: GangId) -> list[Reservation]:
         """The starts that are promised to others than this gang."""
         return [each for each in self.reserved if each.gang != gang]
+
+    def isolate_errors(self, question: Callable[[], T], *, about: str) -> T | None:
+        """Answer a question about one gang; None after an error, which must not stop the other gangs.
+
+        The error is recorded, and the cycle is kept for a bug report. The question must leave the session as
+        it was, as statements do that an error leaves.
+        """
+        try:
+            return question()
+        except Exception as error:
+            self.errors.append(f"{about}: {error!r}")
+            return None
 
     @property
     def is_exhausted(self) -> bool:

@@ -14,17 +14,14 @@ from msgspec.structs import replace
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
 from phalanx.actions.demands.demand_queue import rank_of
-from phalanx.actions.error_isolation import isolate_errors
 from phalanx.actions.limits import (
-    EVICTION_CHECK_MS,
-    NOMINATION_MS,
     PREEMPTIONS_TRIED_MAX,
     PREEMPTORS_PER_CYCLE_MAX,
     SHOWN_VICTIMS,
 )
 from phalanx.actions.outcome import Failure
 from phalanx.actions.preemption import begun_evictions as begun
-from phalanx.actions.preemption.candidate_queues import CandidateQueueFinder, next_search_at
+from phalanx.actions.preemption.candidate_queues import CandidateQueueFinder
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
 from phalanx.actions.preemption.nominations import nominate
 from phalanx.actions.preemption.victim_problem import floors_of
@@ -49,6 +46,7 @@ from phalanx.actions.reservations.precedence import binding, in_turn
 from phalanx.actions.reservations.reservations import Reservation
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.preempted import is_told
+from phalanx.framework.retry import EVICTION_CHECK_MS
 from phalanx.framework.statement import Statement
 from phalanx.framework.states import PodState
 from phalanx.model.decisions import EvictionReason, Nominate
@@ -86,6 +84,7 @@ class _Preemption:
         session, outcome, nominations = cycle.session, cycle.outcome, cycle.nominations
         self._cycle = cycle
         self._session = session
+        self._retry = session.config.retry
         self._moves = cycle.moves
         self._outcome = outcome
         self._known = nominations
@@ -168,7 +167,7 @@ class _Preemption:
                 decided=now,
                 causes=decision.causes,
                 passed=decision.passed,
-                until=now + NOMINATION_MS,
+                until=now + self._retry.nomination_ms,
                 attempts=self._known.attempts(gang_id) + 1,
             )
         for gang_id in nominations:
@@ -296,7 +295,7 @@ class _Preemption:
             self._prey[gang] = candidate_queues
             return 0
         known = memory.candidate_queues.get(gang, candidate_queues)
-        dues = [memory.postponed.get(gang), next_search_at(candidate_queues, known)]
+        dues = [memory.postponed.get(gang), self._retry.next_victim_search_at(candidate_queues, known)]
         due = min((each for each in dues if each is not None), default=None)
         is_due = due is not None and due <= self._session.snapshot.now
         self._prey[gang] = candidate_queues if is_due else known
@@ -363,10 +362,9 @@ class _Preemption:
     def _made_unharmed(
         self, demand: Demand, search: VictimCandidates, maker: VictimSearch, bound: Sequence[Reservation]
     ) -> SearchResult | None:
-        return isolate_errors(
+        return self._outcome.isolate_errors(
             lambda: maker.make_beside(list(in_turn(bound, demand, self._session)), demand, search),
             about=f"victims for {demand.gang}",
-            errors=self._outcome.errors,
         )
 
     def _assume_made(self, gang_id: GangId, trial: Statement) -> None:

@@ -9,11 +9,9 @@ from phalanx.actions import formatting
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.enqueue import verdict_of
-from phalanx.actions.error_isolation import isolate_errors
 from phalanx.actions.explanations import start_messages
 from phalanx.actions.explanations.diagnoses import Diagnosis
 from phalanx.actions.explanations.explainer import Explainer
-from phalanx.actions.explanations.refusals import Refusals
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.model.gangs import Gang
@@ -28,56 +26,74 @@ def execute(cycle: Cycle) -> None:
     Why nobody is evicted for a gang stays in the verdict that is remembered.
     """
     session, outcome = cycle.session, cycle.outcome
-    judged = _judge_all(cycle)
+    found = _Explanations(cycle).all()
     outcome.errors.extend(cycle.answers.take_errors())
-    reserved_starts = {each.gang: each for each in outcome.reserved}
+    reserved_starts = {reservation.gang: reservation for reservation in outcome.reserved}
     refusals: dict[GangId, Refusal] = {}
     for failure in outcome.failures.values():
         gang = failure.demand.gang
         if failure.blocked_by is not None:
             verdict = start_messages.would_delay(gang, failure.blocked_by, session.snapshot.now)
         else:
-            refusal = _with_evidence(judged[gang.id], _spared(failure, cycle.protected.get(gang.id)))
+            refusal = _with_evidence(found[gang.id], _protection(failure, cycle.protected.get(gang.id)))
             verdict = refusal.verdict
             if failure.tried and failure.objection is None:
                 refusals[gang.id] = refusal
         if gang.id not in session.verdicts:
             noted = replace(verdict, evidence=(*verdict.evidence, *cycle.notes.get(gang.id, ())))
             session.refuse(gang, start_messages.with_start(noted, reserved_starts.get(gang.id)))
-    complete = all(_is_settled(failure, refusals) for failure in outcome.failures.values())
+    complete = all(_is_complete(failure, refusals) for failure in outcome.failures.values())
     cycle.memory = replace(cycle.memory, refusals=dict(sorted(refusals.items())))
-    cycle.is_complete &= complete and not _is_passable(outcome, refusals)
+    cycle.is_complete &= complete and not _unblocks_queue(outcome, refusals)
 
 
-def _judge_all(cycle: Cycle) -> dict[GangId, Refusal]:
-    """By gang; in a cluster that never rests everybody's turn to be explained comes all the same."""
-    session, outcome = cycle.session, cycle.outcome
-    demands = [failure.demand for failure in outcome.failures.values()]
-    explainer = Explainer(session, cycle.answers, demands)
-    fingerprints = Refusals(session)
-    past = session.snapshot.memory.refusals
-    found: dict[GangId, Refusal] = {}
+class _Explanations:
+    """The explanations of one cycle. Every gang gets its turn, also where the cluster changes all the time."""
 
-    def due(failure: Failure) -> int:
-        before = past.get(failure.demand.gang.id)
-        return session.cycle if before is None or before.due is None else before.due
+    def __init__(self, cycle: Cycle) -> None:
+        self._session = cycle.session
+        self._outcome = cycle.outcome
+        failed = [failure.demand for failure in cycle.outcome.failures.values()]
+        self._explainer = Explainer(cycle.session, cycle.answers, failed)
+        self._retry_keys = cycle.refusals()
+        self._before = cycle.session.snapshot.memory.refusals
 
-    for failure in sorted(outcome.failures.values(), key=due):
-        if failure.blocked_by is None:
-            gang = failure.demand.gang
-            found[gang.id] = _judge(
-                failure,
-                explainer,
-                fingerprints,
-                outcome.errors,
-                before=past.get(gang.id),
-                due=due(failure),
-            )
-    return found
+    def all(self) -> dict[GangId, Refusal]:
+        """By gang, of all failures but those that reserved starts block."""
+        failures = [failure for failure in self._outcome.failures.values() if failure.blocked_by is None]
+        return {failure.demand.gang.id: self._explain(failure) for failure in sorted(failures, key=self._due)}
+
+    def _due(self, failure: Failure) -> int:
+        """The cycle since which the gang waits for an explanation."""
+        before = self._before.get(failure.demand.gang.id)
+        return self._session.cycle if before is None or before.due is None else before.due
+
+    def _explain(self, failure: Failure) -> Refusal:
+        gang = failure.demand.gang
+        if failure.objection is not None:
+            return Refusal(fingerprint="", verdict=verdict_of(gang, failure.objection))
+        if failure.remembered is not None and failure.remembered.explained:
+            return failure.remembered
+        if not failure.tried:
+            return Refusal(fingerprint="", verdict=_not_tried(gang), due=self._due(failure))
+        known, may_solve = len(self._outcome.errors), self._explainer.count < CYCLE_EXPLANATIONS_MAX
+        diagnosis = self._outcome.isolate_errors(
+            lambda: self._explainer.explain(failure.demand, may_think=may_solve), about=f"why {gang} waits"
+        )
+        has_failed = len(self._outcome.errors) > known
+        if diagnosis is not None:
+            verdict = _explained(failure.demand, diagnosis)
+        else:
+            verdict = _not_explained(gang, self._before.get(gang.id), has_failed=has_failed)
+        return Refusal(
+            fingerprint=self._retry_keys.fingerprint(gang, failure.demand.cause),
+            verdict=verdict,
+            due=None if diagnosis is not None or has_failed else self._due(failure),
+        )
 
 
-def _spared(failure: Failure, found: tuple[Evidence, ...] | None) -> tuple[Evidence, ...]:
-    """What was found now, or before while there was no explanation to add it to."""
+def _protection(failure: Failure, found: tuple[Evidence, ...] | None) -> tuple[Evidence, ...]:
+    """The limits that protect victims: found now, or before while there was no explanation to add them to."""
     known = failure.remembered
     if found is None and known is not None and not known.explained:
         return known.verdict.evidence
@@ -85,16 +101,18 @@ def _spared(failure: Failure, found: tuple[Evidence, ...] | None) -> tuple[Evide
 
 
 def _with_evidence(refusal: Refusal, more: tuple[Evidence, ...]) -> Refusal:
-    new = tuple(each for each in more if each not in refusal.verdict.evidence)
+    new = tuple(item for item in more if item not in refusal.verdict.evidence)
     if not new:
         return refusal
     verdict = replace(refusal.verdict, evidence=(*refusal.verdict.evidence, *new))
     return replace(refusal, verdict=verdict)
 
 
-def _is_passable(outcome: Outcome, refusals: Mapping[GangId, Refusal]) -> bool:
-    """Whether some wait behind one that was found impossible only now: the next cycle lets them pass."""
-    behind = {each.demand.gang.queue for each in outcome.failures.values() if each.objection is not None}
+def _unblocks_queue(outcome: Outcome, refusals: Mapping[GangId, Refusal]) -> bool:
+    """Whether the head of a queue was found impossible only now: the next cycle lets the others pass."""
+    behind = {
+        failure.demand.gang.queue for failure in outcome.failures.values() if failure.objection is not None
+    }
     return any(
         _is_explained_now(failure, refusals)
         and failure.demand.gang.queue in behind
@@ -108,54 +126,22 @@ def _is_explained_now(failure: Failure, refusals: Mapping[GangId, Refusal]) -> b
     return found is not None and found.explained and not (before is not None and before.explained)
 
 
-def _is_settled(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:
+def _is_complete(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:
     if failure.blocked_by is not None or failure.objection is not None:
         return True
     return failure.tried and refusals[failure.demand.gang.id].explained
 
 
-def _judge(
-    failure: Failure,
-    explainer: Explainer,
-    fingerprints: Refusals,
-    errors: list[str],
-    *,
-    before: Refusal | None,
-    due: int,
-) -> Refusal:
-    gang = failure.demand.gang
-    if failure.objection is not None:
-        return Refusal(fingerprint="", verdict=verdict_of(gang, failure.objection))
-    if failure.remembered is not None and failure.remembered.explained:
-        return failure.remembered
-    if not failure.tried:
-        return Refusal(fingerprint="", verdict=_not_tried(gang), due=due)
-    known, may_think = len(errors), explainer.count < CYCLE_EXPLANATIONS_MAX
-    finding = isolate_errors(
-        lambda: explainer.explain(failure.demand, may_think=may_think),
-        about=f"why {gang} waits",
-        errors=errors,
-    )
-    has_failed = len(errors) > known
-    return Refusal(
-        fingerprint=fingerprints.fingerprint(failure.demand),
-        verdict=_explained(failure.demand, finding)
-        if finding
-        else _not_explained(gang, before, has_failed=has_failed),
-        due=None if finding is not None or has_failed else due,
-    )
-
-
-def _explained(demand: Demand, finding: Diagnosis) -> Verdict:
+def _explained(demand: Demand, diagnosis: Diagnosis) -> Verdict:
     return Verdict(
         gang=demand.gang.id,
         group=str(demand.gang),
-        reason=finding.reason,
-        message=f"subgroup {demand.outer_subgroup}: {finding.message}"
+        reason=diagnosis.reason,
+        message=f"subgroup {demand.outer_subgroup}: {diagnosis.message}"
         if demand.outer_subgroup
-        else finding.message,
-        evidence=(*finding.evidence, *_absent(demand)),
-        next_step=finding.next_step,
+        else diagnosis.message,
+        evidence=(*diagnosis.evidence, *_absent(demand)),
+        next_step=diagnosis.next_step,
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 import yaml
 from msgspec import Meta, Struct
 
+from phalanx.framework.retry import RetryConfig
 from phalanx.model.names import DEFAULT_SCHEDULER_NAME
 
 
@@ -36,8 +37,8 @@ class PluginConfig(Struct, frozen=True, forbid_unknown_fields=True):
     arguments: Mapping[str, Any] = {}
 
 
-Percent = Annotated[int, Meta(ge=1, le=100)]
 Positive = Annotated[int, Meta(ge=1, le=10**9)]
+Percent = Annotated[int, Meta(ge=1, le=100)]
 
 
 class ToleranceConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -128,6 +129,7 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     fairness: FairnessConfig = FairnessConfig()
     backfill: BackfillConfig = BackfillConfig()
     consolidation: ConsolidationConfig = ConsolidationConfig()
+    retry: RetryConfig = RetryConfig()
     seed: int = 0
 
 

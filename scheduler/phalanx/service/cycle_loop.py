@@ -7,9 +7,8 @@ import structlog
 
 from phalanx.clock import Clock
 from phalanx.deciders.port import Decider
+from phalanx.framework.retry import cycle_pause_s
 from phalanx.limits import (
-    CYCLE_PAUSE_MAX_S,
-    CYCLE_PERIOD_MIN_S,
     CYCLE_STUCK_S,
     INCONCLUSIVE_KEPT_S,
     SHOWN_ERRORS,
@@ -66,7 +65,7 @@ class CycleLoop:
             began = self._clock.monotonic()
             await self._one()
             took = self._clock.monotonic() - began
-            await asyncio.sleep(max(CYCLE_PERIOD_MIN_S - took, min(took, CYCLE_PAUSE_MAX_S)))
+            await asyncio.sleep(cycle_pause_s(took))
 
     async def _wait_for_a_reason(self) -> None:
         try:

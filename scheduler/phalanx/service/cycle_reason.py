@@ -2,7 +2,7 @@
 
 import asyncio
 
-from phalanx.limits import VERDICT_DELAY_S
+from phalanx.framework.retry import VERDICT_DELAY_S
 
 
 class CycleTrigger:

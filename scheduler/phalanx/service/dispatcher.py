@@ -4,11 +4,11 @@ import structlog
 
 from phalanx.cache.events import Applied, Assumed, Forgotten
 from phalanx.clock import Clock
+from phalanx.framework.retry import RetryConfig
 from phalanx.kube.bind_outcomes import BindAborted, BindOutcome, BindRefused, Bound, LeadershipLost
 from phalanx.kube.bind_plan import PodGroupRef
 from phalanx.kube.binder import Binder
 from phalanx.kube.evictor import Evictor
-from phalanx.limits import GANG_BACKOFF_DOUBLINGS_MAX, GANG_BACKOFF_FIRST_MS, GANG_BACKOFF_LONGEST_MS
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement
 from phalanx.model.gangs import GangKind
 from phalanx.model.names import GangId
@@ -23,13 +23,21 @@ class Dispatcher:
     """Gives placements to the binder and evictions to the evictor; hears what became of them."""
 
     def __init__(
-        self, *, view: ClusterState, binder: Binder, evictor: Evictor, reporter: Reporter, clock: Clock
+        self,
+        *,
+        view: ClusterState,
+        binder: Binder,
+        evictor: Evictor,
+        reporter: Reporter,
+        clock: Clock,
+        retry: RetryConfig,
     ) -> None:
         self._view = view
         self._binder = binder
         self._evictor = evictor
         self._reporter = reporter
         self._clock = clock
+        self._retry = retry
 
     def dispatch(self, result: CycleResult) -> None:
         """Start everything that the cycle decided.
@@ -67,10 +75,8 @@ class Dispatcher:
         """Hold the pod for a while that doubles with each failure in a row."""
         pod = self._view.cache.pod(bind.pod)
         before = pod.bind_backoff.failures if pod is not None and pod.bind_backoff is not None else 0
-        rest_ms = min(
-            GANG_BACKOFF_FIRST_MS << min(before, GANG_BACKOFF_DOUBLINGS_MAX), GANG_BACKOFF_LONGEST_MS
-        )
-        hold = BindBackoff(until=self._clock.now_ms() + rest_ms, failures=before + 1, why=why)
+        until = self._clock.now_ms() + self._retry.bind_backoff_ms(before)
+        hold = BindBackoff(until=until, failures=before + 1, why=why)
         self._view.take(Forgotten(bind.pod, hold))
 
     def _place(self, placement: Placement, pod_group: PodGroupRef | None) -> None:

@@ -113,6 +113,7 @@ class Scheduler:
             evictor=self._evictor,
             reporter=self._reporter,
             clock=steady,
+            retry=parts.config.retry,
         )
         self._cycles = CycleLoop(
             view=self._view,

@@ -11,7 +11,6 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from phalanx.actions.limits import NOMINATION_MS
 from phalanx.actions.preemption.nominations import Nominations, beyond
 from phalanx.actions.preemption.victims import termination_deadline
 from phalanx.actions.problems.capacity_holders import AssignedPod, assigned_pods, charged, total_of, usage_of
@@ -122,7 +121,8 @@ class Moves:
     def _prolonged(self, gang: GangId) -> Move:
         """With the time that its pods have which were told to go, however long before that is."""
         move = self.open[gang]
-        ends = [termination_deadline(pod) + NOMINATION_MS for pod in self._held[gang] if pod.deleting]
+        nomination_ms = self._session.config.retry.nomination_ms
+        ends = [termination_deadline(pod) + nomination_ms for pod in self._held[gang] if pod.deleting]
         return replace(move, until=max([move.until, *ends]))
 
     def _take(self, gang: GangId, statement: Statement, room: Usage, booked: Usage) -> None:

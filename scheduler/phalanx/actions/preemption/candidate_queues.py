@@ -8,7 +8,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 
 from phalanx.actions.demands.demand import Demand, beneficiary_of
-from phalanx.actions.limits import VICTIM_SEARCH_PERIOD_MS
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.division import IGNORED
 from phalanx.framework.session import Session
@@ -77,16 +76,3 @@ class CandidateQueueFinder:
             if gang.queue not in found and gang.disruption.is_preemptible and gang.nodes:
                 found[gang.queue] = gang
         return dict(sorted(found.items()))
-
-
-def next_search_at(candidate_queues: CandidateQueues, before: CandidateQueues) -> int | None:
-    """From when on (ms) to look again: at once for a queue that is new; None where no more may be taken."""
-    if not set(before.queues).issuperset(candidate_queues.queues):
-        return 0
-    known = before.beyond
-    grown = any(
-        amount > then
-        for queue, amounts in candidate_queues.beyond.items()
-        for amount, then in zip(amounts, known.get(queue, amounts), strict=True)
-    )
-    return before.at + VICTIM_SEARCH_PERIOD_MS if grown else None

@@ -12,7 +12,6 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from phalanx.actions.limits import NOMINATION_ATTEMPTS_MAX, NOMINATION_MS, NOMINATION_REST_MS
 from phalanx.actions.preemption.victims import termination_deadline
 from phalanx.actions.problems.capacity_holders import assigned_pods, charged, usage_of
 from phalanx.framework.session import Session
@@ -31,6 +30,7 @@ class Nominations:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._retry = session.config.retry
         now = session.snapshot.now
         self.open: Mapping[GangId, Nomination] = {
             gang: each
@@ -64,20 +64,16 @@ class Nominations:
         """With the time that victims have which were told to go, however long before that is."""
         each = self.open[gang]
         ends = [termination_deadline(pod) for pod in self.victims_left(gang) if pod.deleting]
-        return replace(each, until=max([each.until, *(end + NOMINATION_MS for end in ends)]))
+        return replace(each, until=max([each.until, *(end + self._retry.nomination_ms for end in ends)]))
 
     def attempts(self, gang: GangId) -> int:
-        """How often in a row room was made for it in vain; after a rest they are counted anew."""
-        known = self._session.snapshot.memory.nominations.get(gang)
-        return known.attempts if known is not None and known.attempts < NOMINATION_ATTEMPTS_MAX else 0
+        """Evictions in a row that came to nothing for this gang."""
+        return self._retry.attempts_in_row(self._session.snapshot.memory.nominations.get(gang))
 
     def rests_until(self, gang: GangId) -> int | None:
-        """Until when (ms) no room is made for it, as that came to nothing too often; None where it may be."""
-        known = self._session.snapshot.memory.nominations.get(gang)
-        if known is None or known.attempts < NOMINATION_ATTEMPTS_MAX:
-            return None
-        until = known.until + NOMINATION_REST_MS
-        return until if self._session.snapshot.now < until else None
+        """End (ms) of the rest in which nothing is evicted for this gang; None where it does not rest."""
+        snapshot = self._session.snapshot
+        return self._retry.rests_until(snapshot.memory.nominations.get(gang), snapshot.now)
 
     def hold_free_capacity(self, gang: Gang, statement: Statement) -> None:
         """Take the part of its room that nobody holds any more, and keep apart who must be."""

@@ -12,15 +12,11 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.limits import (
-    FRESH_VICTIMS_MS,
-    GRACE_PERIOD_MS_MAX,
-    NOMINATION_MS,
-    SURPLUS_UNITS_MAX,
-)
+from phalanx.actions.limits import GRACE_PERIOD_MS_MAX, SURPLUS_UNITS_MAX
 from phalanx.actions.problems.capacity_holders import AssignedPod, total_of, usage_of
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.plugin import NEVER
+from phalanx.framework.retry import FRESH_VICTIMS_MS
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.framework.states import PodState
@@ -111,7 +107,7 @@ class TerminatingPods(Struct, frozen=True):
 
 def terminating_pods(session: Session) -> list[TerminatingPods]:
     """All of them, by gang; `pods` are those that are not stuck."""
-    stuck_before = session.snapshot.now - NOMINATION_MS
+    stuck_before = session.snapshot.now - session.config.retry.nomination_ms
     found = []
     evicted = {each.gang for each in session.evictions}
     changed = {gang.id for gang in session.incomplete} | evicted
