@@ -48,7 +48,7 @@ def execute(cycle: Cycle) -> None:
 
 
 class _Explanations:
-    """The explanations of one cycle. Every gang gets its turn, also where the cluster changes all the time."""
+    """The explanations of one cycle. Every gang gets its turn, also in a cluster that never rests."""
 
     def __init__(self, cycle: Cycle) -> None:
         self._session = cycle.session

@@ -4,15 +4,15 @@
     retry key        solving a refused demand again                     what its answer depends on changes
     bind back-off    a gang of which a bind failed                      a time that doubles with each failure
     nomination rest  evictions for a gang for which they were in vain   nominationRestMinutes have passed
-    victim search    a search for victims for a gang that found none    a new queue has candidates, or more may be
-                                                                        evicted and victimSearchSeconds passed
+    victim search    a search for victims for a gang that found none    a new queue has candidates, or more
+                                                                        may go, victimSearchSeconds later
     node avoidance   a gang on a node that failed it, if others fit     a time that doubles with each failure
-    move search      a search for moves for one gang                    consolidation.intervalSeconds have passed
+    move search      a search for moves for one gang                    consolidation.intervalSeconds passed
     cycle pause      the next cycle                                     as long as the last one took, bounded
     verdict delay    a cycle that can only change verdicts              VERDICT_DELAY_S have passed
 
-`RetryConfig` has what operators tune; it is the section `retry` of the configuration. Back-off is exponential,
-as in kube-scheduler: the first delay doubles with each failure, up to a longest one.
+`RetryConfig` has what operators tune: the section `retry` of the configuration. Back-off is exponential, as in
+kube-scheduler: the first delay doubles with each failure, up to a longest one.
 """
 
 import hashlib
