@@ -11,8 +11,8 @@
     cycle pause      the next cycle                                     as long as the last one took, bounded
     verdict delay    a cycle that can only change verdicts              VERDICT_DELAY_S have passed
 
-`RetryConfig` has what operators tune: the section `retry` of the configuration. Back-off is exponential, as in
-kube-scheduler: the first delay doubles with each failure, up to a longest one.
+`RetryConfig`, the section `retry` of the configuration, has what operators tune. Back-off is exponential
+as in kube-scheduler: the first delay doubles with each failure, up to a longest one.
 """
 
 import hashlib
