@@ -153,8 +153,8 @@ async def _until_stopped(settings: Settings) -> int:
 
 async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStack) -> "Scheduler":
     """Everything that a scheduler stands on; `stack` closes it."""
-    from phalanx.cache.cache import Cache
     from phalanx.clock import SystemClock
+    from phalanx.deciders.port import new_cache
     from phalanx.kube.client import Client
     from phalanx.kube.garbage_collection import freeze
     from phalanx.observe.metrics import Metrics
@@ -163,7 +163,7 @@ async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStac
     transport, lease_transport = cluster.transport(), cluster.transport(connections=LEASE_CONNECTIONS)
     stack.push_async_callback(transport.close)
     stack.push_async_callback(lease_transport.close)
-    cache = Cache(scheduler_name=settings.config.scheduler_name)
+    cache = new_cache(settings.config)
     decider = _decider(settings, cache)
     stack.push_async_callback(decider.close)
     metrics = Metrics()

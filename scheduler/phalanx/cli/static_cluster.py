@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from phalanx.cache.cache import Cache
 from phalanx.cycle import Engine
+from phalanx.deciders.port import new_cache
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import DECIDE_CYCLES_MAX
 from phalanx.model.api.core import Pod
@@ -26,7 +26,7 @@ class StaticCluster:
     def __init__(self, objects: Iterable[KubeObject], *, config: SchedulerConfig, now: int) -> None:
         self._now = now
         self._seed = config.seed
-        self._cache = Cache(scheduler_name=config.scheduler_name)
+        self._cache = new_cache(config)
         self.memory = Memory()
         self._pods: dict[PodUid, Pod] = {}
         self._scheduler_name = config.scheduler_name

@@ -2,7 +2,10 @@
 
 from typing import Protocol
 
+from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.registry import declared_reads
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 
@@ -25,3 +28,13 @@ class Decider(Protocol):
     async def close(self) -> None:
         """End whatever it runs in."""
         ...
+
+
+def new_cache(config: SchedulerConfig) -> Cache:
+    """An empty cache that keeps the annotations that enabled plugins read. Raises ConfigError."""
+    reads = declared_reads(config)
+    return Cache(
+        scheduler_name=config.scheduler_name,
+        pod_annotations=reads.pod_annotations,
+        node_annotations=reads.node_annotations,
+    )

@@ -13,9 +13,9 @@ from enum import Enum
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
-from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
 from phalanx.cycle import Engine
+from phalanx.deciders.port import new_cache
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import DECIDER_STOP_TIMEOUT_S
 from phalanx.model.decisions import CycleResult
@@ -93,7 +93,7 @@ def _serve(pipe: Connection, config: SchedulerConfig) -> None:
 
 
 def _answer(pipe: Connection, config: SchedulerConfig) -> NoReturn:
-    cache, memory = Cache(scheduler_name=config.scheduler_name), Memory()
+    cache, memory = new_cache(config), Memory()
     engine = Engine(config)
     last: tuple[Snapshot, CycleResult] | None = None
     while True:

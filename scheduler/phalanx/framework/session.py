@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.config import ConfigError, SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, evaluate
 from phalanx.framework.hooks import Hooks
 from phalanx.framework.nodes.affinity import AffinityIndex
@@ -16,7 +16,7 @@ from phalanx.framework.nodes.health import HealthState, reported_transitions, wa
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.nodes.topology import Topologies
 from phalanx.framework.plugin import PluginError
-from phalanx.framework.pod_view import PodClasses
+from phalanx.framework.pod_view import DeclaredReads, PodClasses
 from phalanx.framework.preempted import preempted
 from phalanx.framework.queues.fair_shares import FairShares
 from phalanx.framework.queues.ledger import Ledger
@@ -60,6 +60,7 @@ class Session:
         self.cycle = snapshot.memory.cycle + 1
         self.plugins = Hooks(load_plugins(config), self, lambda name: _WithoutTime(self, name))
         self._cache = cache or SessionCache()
+        _check_annotations(snapshot, self.plugins.reads)
         self._pod_classes = PodClasses(self.plugins.reads)
         self.nodes: Mapping[NodeName, NodeState] = MappingProxyType(_in_order(snapshot.nodes))
         """Sorted by name, so that no decision depends on the order of events."""
@@ -312,6 +313,15 @@ class _WithoutTime(Session):
             f"plugin {self._plugin}: node_filter, node_cost or rules read the time; "
             "override valid_until to say how long the answers hold"
         )
+
+
+def _check_annotations(snapshot: Snapshot, reads: DeclaredReads) -> None:
+    """Raise ConfigError where the snapshot lacks annotations that a plugin reads: it was made without it."""
+    kept = (snapshot.pod_annotations, snapshot.node_annotations)
+    for keys, read in zip(kept, (reads.pod_annotations, reads.node_annotations), strict=True):
+        missing = sorted(read.difference(keys)) if keys is not None else []
+        if missing:
+            raise ConfigError(f"plugins read annotations that this snapshot lacks: {', '.join(missing)}")
 
 
 def _in_order(mapping: Mapping[K, V]) -> Mapping[K, V]:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from phalanx.cache.cache import Cache
 from phalanx.clock import Random
 from phalanx.deciders.inline import InlineDecider
+from phalanx.deciders.port import new_cache
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.client import Client
 from phalanx.model.decisions import CycleResult
@@ -120,7 +121,7 @@ class Replica:
             host=life, server=around.server, loop=around.loop, random=Random(self._random.getrandbits(64))
         )
         network.observer = around.on_exchange
-        cache = Cache(scheduler_name=around.config.scheduler_name)
+        cache = new_cache(around.config)
         scheduler = Scheduler(self._parts(life, network, cache))
         host = Host(life)
         task = host.spawn(scheduler.run(self._stop))
