@@ -82,6 +82,7 @@ class Scenario:
         memory: int = 512,
         within: str = "",
         labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
         taints: Sequence[Taint] = (),
         cordoned: bool = False,
         used: Mapping[str, int] | None = None,
@@ -108,6 +109,7 @@ class Scenario:
                 name=name,
                 uid=f"uid-{name}",
                 labels={**own, **{key: value for key, value in domains.items() if value}, **(labels or {})},
+                annotations=annotations or {},
                 taints=tuple(taints),
                 unschedulable=cordoned,
                 allocatable={key: value for key, value in allocatable.items() if value},
@@ -239,6 +241,7 @@ class Scenario:
             "assumed": fields.pop("assumed", False),
             "controller": fields.pop("controller", CONTROLLER),
             "labels": PodLabels(tuple(sorted(fields.pop("labels", {}).items()))),
+            "annotations": tuple(sorted(fields.pop("annotations", {}).items())),
         }
         pods = []
         for index in range(start, start + count):

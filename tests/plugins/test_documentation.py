@@ -1,19 +1,18 @@
-"""docs/plugins.md says what is: each plugin in its own words, and an example that works."""
+"""docs/plugins.md holds the tested examples, every hook, and each built-in plugin in its own words."""
 
+import inspect
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-from phalanx.framework import registry
-from phalanx.framework.config import PluginConfig, SchedulerConfig
+
+from phalanx.framework.plugin import HOOKS, Plugin
 from phalanx.framework.profile import DEFAULT_PROFILE
 from phalanx.framework.registry import plugin_class
 
-from tests.builders import Scenario
-from tests.plugins import example
-
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "plugins.md").read_text()
+FOREIGN = ROOT / "tests" / "plugins" / "foreign"
 
 
 @pytest.mark.parametrize("name", DEFAULT_PROFILE)
@@ -22,18 +21,19 @@ def test_a_built_in_plugin_is_listed_in_its_own_words(name: str) -> None:
     assert f"| `{name}` | {documentation.strip().splitlines()[0]} |" in TEXT
 
 
-def test_the_example_is_the_tested_one() -> None:
-    source = (ROOT / "tests" / "plugins" / "example.py").read_text()
-    assert source[source.index("from msgspec") :].rstrip() in TEXT
+def test_built_in_plugins_are_listed_in_the_order_of_the_profile() -> None:
+    places = [TEXT.index(f"| `{name}` |") for name in DEFAULT_PROFILE]
+    assert places == sorted(places)
 
 
-def test_the_example_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = registry.plugin_class
-    monkeypatch.setattr(
-        registry, "plugin_class", lambda name: example.Tiers if name == "tiers" else find(name)
-    )
-    config = SchedulerConfig(plugins=(PluginConfig(name="tiers", arguments={"suffix": "-test"}),))
-    scenario = Scenario().nodes("a", labels={"tier": "spare"}).nodes("p", labels={"tier": "production"})
-    scenario.nodes("z").gang("dev", 1, namespace="x-dev", cpu=64).gang("test", 1, namespace="x-test", cpu=64)
-    result = scenario.gang("last", 1, namespace="y-test", cpu=64).decide(config)
-    assert (result.where("dev"), result.where("test"), result.where("last")) == ({"p": 1}, {"z": 1}, {"a": 1})
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_is_listed_with_its_parameters_and_in_its_own_words(hook: str) -> None:
+    function = getattr(Plugin, hook)
+    parameters = ", ".join([*inspect.signature(function).parameters][1:])
+    documentation = inspect.getdoc(function) or ""
+    assert f"| `{hook}({parameters})` | {documentation.splitlines()[0]} |" in TEXT
+
+
+@pytest.mark.parametrize("path", sorted(FOREIGN.glob("*.*")), ids=lambda path: path.name)
+def test_an_example_is_the_tested_one(path: Path) -> None:
+    assert f"\n{path.read_text().rstrip()}\n```\n" in TEXT

@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Final
 
 from msgspec import Struct
 
-from phalanx.framework.eligibility import NodeCost as NodeCost
-from phalanx.framework.eligibility import NodeFilter as NodeFilter
+from phalanx.framework.eligibility import NodeCost, NodeFilter
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
 from phalanx.framework.pod_view import Declarations, PodView
 from phalanx.framework.view import SessionView
@@ -25,6 +24,23 @@ from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
 from phalanx.model.reasons import Objection
 from phalanx.model.rules import Rule
+
+__all__ = [
+    "NEVER",
+    "Beneficiary",
+    "GangOrder",
+    "Key",
+    "NodeCost",
+    "NodeFilter",
+    "Objection",
+    "Plugin",
+    "PluginError",
+    "PodEvictionLimit",
+    "PodView",
+    "QueueEvictionLimit",
+    "SessionView",
+]
+"""All that a plugin needs of the framework, in one place."""
 
 NEVER: Final = 1 << 62
 """Milliseconds: later than any time."""
@@ -193,5 +209,4 @@ def _check_parameters(plugin: type[Plugin], hook: str, value: object) -> None:
 
 def _guess(name: str) -> str:
     near = get_close_matches(name, (*HOOKS, *DECLARATIONS), n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"{hint} Start the names of other members with an underscore" if not near else hint
+    return f"; did you mean {near[0]}?" if near else "; other names start with an underscore"

@@ -1,0 +1,324 @@
+"""The plugin protocol: what would be wrong in silence is refused, and answers hold as long as they say."""
+
+from collections.abc import Hashable, Iterator
+from typing import ClassVar
+
+import pytest
+from msgspec.structs import replace
+from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig
+from phalanx.framework.plugin import GangOrder, NodeFilter, Plugin, PluginError, PodView, SessionView
+from phalanx.framework.pod_view import UndeclaredField
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.reasons import Objection, Reason
+
+from tests.builders import Scenario
+from tests.plugins.foreign.closed_until import CLOSED_UNTIL, ClosedUntil
+from tests.plugins.installed import installed
+
+
+def config(*names: str) -> SchedulerConfig:
+    return SchedulerConfig(plugins=tuple(PluginConfig(name=name) for name in names))
+
+
+def in_zone(zone: str) -> NodeFilter:
+    return lambda node: None if node.labels.get("zone") == zone else f"not in zone {zone}"
+
+
+# --- classes that are refused when they are defined -------------------------------------------------------
+
+
+def test_a_misspelt_hook_is_refused() -> None:
+    with pytest.raises(PluginError, match="node_filtr is no hook; did you mean node_filter"):
+
+        class Misspelt(Plugin):
+            name = "misspelt"
+
+            def node_filtr(self, pod: PodView, view: SessionView) -> NodeFilter | None:
+                return None
+
+
+def test_a_public_helper_is_refused() -> None:
+    with pytest.raises(PluginError, match="spread_pods is no hook; other names start with an underscore"):
+
+        class Helper(Plugin):
+            name = "helper"
+
+            def spread_pods(self) -> None: ...
+
+
+def test_a_hook_with_other_parameters_is_refused() -> None:
+    with pytest.raises(PluginError, match=r"node_filter must have the parameters \(self, pod, view\)"):
+
+        class Short(Plugin):
+            name = "short"
+
+            def node_filter(self, pod: PodView) -> NodeFilter | None:  # type: ignore[override]
+                return None
+
+
+def test_a_plugin_without_a_hook_is_refused() -> None:
+    with pytest.raises(PluginError, match="overrides no hook"):
+
+        class Idle(Plugin):
+            name = "idle"
+
+
+def test_a_plugin_without_a_name_is_refused() -> None:
+    with pytest.raises(PluginError, match="set `name`"):
+
+        class Nameless(Plugin):
+            def open(self, view: SessionView) -> None: ...
+
+
+def test_a_single_key_is_no_tuple() -> None:
+    with pytest.raises(PluginError, match="pod_labels must be a tuple of keys, not 'team'"):
+
+        class Single(Plugin):
+            name = "single"
+            pod_labels = "team"  # type: ignore[assignment]
+
+            def open(self, view: SessionView) -> None: ...
+
+
+# --- fields of pods ---------------------------------------------------------------------------------------
+
+
+class ByLabel(Plugin):
+    """Pods go to the zone that their label `needs` names."""
+
+    name = "by-label"
+    pod_labels = ("needs",)
+
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
+        zone = pod.label("needs")
+        return None if zone is None else in_zone(zone)
+
+
+class ByNamespace(Plugin):
+    """Pods go to the zone of their namespace."""
+
+    name = "by-namespace"
+    pod_namespace = True
+
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
+        return in_zone(pod.namespace)
+
+
+class ByAnnotation(Plugin):
+    """Pods go to the zone that their annotation `needs` names."""
+
+    name = "by-annotation"
+    pod_annotations = ("needs",)
+
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
+        zone = pod.annotation("needs")
+        return None if zone is None else in_zone(zone)
+
+
+class Careless(Plugin):
+    """Reads a label that it does not declare."""
+
+    name = "careless"
+
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
+        return in_zone(pod.label("needs") or "")
+
+
+@pytest.fixture(autouse=True)
+def plugins() -> Iterator[None]:
+    classes = (
+        ByLabel,
+        ByNamespace,
+        ByAnnotation,
+        Careless,
+        ClosedUntil,
+        Window,
+        Timeless,
+        Keyed,
+        Late,
+        LastFirst,
+    )
+    with installed(**{each.name.replace("-", "_"): each for each in classes}):
+        yield
+
+
+def zones() -> Scenario:
+    """A node in each of two zones, each as good as the other for pods of one shape."""
+    return Scenario().nodes("a", labels={"zone": "a"}).nodes("b", labels={"zone": "b"})
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_pods_of_one_shape_with_other_labels_are_of_two_classes(first: str) -> None:
+    second = "ab".replace(first, "")
+    scenario = zones().gang("one", 1, labels={"needs": first}).gang("two", 1, labels={"needs": second})
+    result = scenario.decide(config("by-label"))
+    assert (result.where("one"), result.where("two")) == ({first: 1}, {second: 1})
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_pods_of_one_shape_in_other_namespaces_are_of_two_classes(first: str) -> None:
+    second = "ab".replace(first, "")
+    scenario = zones().gang("one", 1, namespace=first).gang("two", 1, namespace=second)
+    result = scenario.decide(config("by-namespace"))
+    assert (result.where("one"), result.where("two")) == ({first: 1}, {second: 1})
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_pods_of_one_shape_with_other_annotations_are_of_two_classes(first: str) -> None:
+    second = "ab".replace(first, "")
+    scenario = zones().gang("one", 1, annotations={"needs": first})
+    result = scenario.gang("two", 1, annotations={"needs": second}).decide(config("by-annotation"))
+    assert (result.where("one"), result.where("two")) == ({first: 1}, {second: 1})
+
+
+def test_a_field_that_is_not_declared_cannot_be_read() -> None:
+    with pytest.raises(UndeclaredField, match="plugin careless reads label needs: add it to pod_labels"):
+        zones().gang("one", 1, labels={"needs": "a"}).decide(config("careless"))
+
+
+def test_a_plugin_sees_nothing_that_another_one_declares() -> None:
+    with pytest.raises(UndeclaredField):
+        zones().gang("one", 1, labels={"needs": "a"}).decide(config("by-label", "careless"))
+
+
+def test_shapes_are_as_they_were_while_no_plugin_declares_anything() -> None:
+    snapshot = zones().gang("one", 1, labels={"needs": "a"}).snapshot()
+    plain, extended = Session(snapshot, SchedulerConfig()), Session(snapshot, config("by-label"))
+    (before,) = snapshot.gangs.values()
+    assert [*plain.gangs.values()] == [before]
+    (gang,) = extended.gangs.values()
+    assert gang.members[0].shape.key != before.members[0].shape.key
+
+
+def test_a_member_that_does_not_exist_yet_is_of_the_class_of_its_role() -> None:
+    scenario = zones().gang("one", 2, labels={"needs": "b"}, bound=1)
+    (gang,) = Session(scenario.snapshot(), config("by-label")).gangs.values()
+    (part,) = gang.parts
+    assert part.shape.declared is not None
+    assert part.shape.declared.labels == (("needs", "b"),)
+
+
+def test_a_snapshot_without_the_annotations_of_a_plugin_is_refused() -> None:
+    snapshot = zones().gang("one", 1).snapshot()
+    Session(replace(snapshot, pod_annotations=("needs", "other")), config("by-annotation"))
+    with pytest.raises(ConfigError, match="lacks: needs"):
+        Session(replace(snapshot, pod_annotations=()), config("by-annotation"))
+
+
+# --- how long answers hold --------------------------------------------------------------------------------
+
+
+class Window(Plugin):
+    """Nothing is placed before a certain time."""
+
+    name = "window"
+    _opens: ClassVar[int] = 0
+
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
+        return None if view.now >= self._opens else lambda node: "closed for now"
+
+    def valid_until(self, view: SessionView) -> int | None:
+        return self._opens if view.now < self._opens else None
+
+
+class Timeless(Plugin):
+    """Reads the time and does not say how long its answers hold."""
+
+    name = "timeless"
+
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
+        return None if view.now else lambda node: "never"
+
+
+class Keyed(Plugin):
+    """Refuses all nodes until something outside the cluster changes."""
+
+    name = "keyed"
+    _outside: ClassVar[str] = "closed"
+
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
+        return None if self._outside == "open" else lambda node: self._outside
+
+    def retry_key(self, view: SessionView) -> Hashable:
+        return self._outside
+
+
+class Late(Plugin):
+    """Objects to gangs until a certain time."""
+
+    name = "late"
+
+    def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
+        if view.now >= 100_000:
+            return None
+        return Objection(Reason.SCHEDULING_GATED, "too early", until=100_000)
+
+
+def waiting(now: int) -> Scenario:
+    scenario = Scenario().nodes("n").gang("one", 1)
+    scenario.now = now
+    return scenario
+
+
+def test_a_refusal_that_depends_on_time_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = waiting(now=1_000_000)
+    monkeypatch.setattr(Window, "_opens", 1_060_000)
+    refused = scenario.decide(config("window"))
+    assert refused.where("one") == {}
+    assert refused.result.wake_at == 1_060_000
+    scenario.take(refused).now = 1_059_999
+    refused_again = scenario.decide(config("window"))
+    assert refused_again.where("one") == {}
+    assert refused_again.result.memory.refusals == refused.result.memory.refusals
+    scenario.take(refused_again).now = 1_060_000
+    assert scenario.decide(config("window")).where("one") == {"n": 1}
+
+
+def test_a_lasting_answer_cannot_be_made_from_the_time_alone() -> None:
+    with pytest.raises(PluginError, match=r"plugin timeless: .* override valid_until"):
+        waiting(now=1).decide(config("timeless"))
+
+
+def test_a_refusal_ends_when_a_retry_key_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = waiting(now=1)
+    refused = scenario.decide(config("keyed"))
+    assert refused.where("one") == {}
+    monkeypatch.setattr(Keyed, "_outside", "open")
+    assert scenario.take(refused).decide(config("keyed")).where("one") == {"n": 1}
+
+
+def test_an_objection_ends_when_it_says() -> None:
+    scenario = waiting(now=40_000)
+    refused = scenario.decide(config("late"))
+    assert (refused.verdict("one").message, refused.result.wake_at) == ("too early", 100_000)
+    scenario.take(refused).now = 100_000
+    assert scenario.decide(config("late")).where("one") == {"n": 1}
+
+
+def test_an_annotation_of_a_node_closes_it_for_a_time() -> None:
+    scenario = Scenario().nodes("n", annotations={CLOSED_UNTIL: "2000"}).gang("one", 1)
+    scenario.now = 1_999_000
+    refused = scenario.decide(config("closed-until"))
+    assert refused.where("one") == {}
+    assert refused.result.wake_at == 2_000_000
+    scenario.take(refused).now = 2_000_000
+    assert scenario.decide(config("closed-until")).where("one") == {"n": 1}
+
+
+# --- order ------------------------------------------------------------------------------------------------
+
+
+class LastFirst(Plugin):
+    """A rank goes before the keys of all other plugins, and so before their stages."""
+
+    name = "last-first"
+
+    def gang_order(self, gang: Gang, view: SessionView) -> GangOrder:
+        return GangOrder(rank=gang.name != "last")
+
+
+def test_a_rank_of_a_foreign_plugin_that_is_listed_goes_before_priority() -> None:
+    scenario = Scenario().nodes("n", cpu=2).gang("first", 1, cpu=2, priority=9).gang("last", 1, cpu=2)
+    assert scenario.decide().placed() == ["first"]
+    assert scenario.decide(config("last-first")).placed() == ["last"]
