@@ -114,8 +114,8 @@ QUEUES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="who waits asks for the next cycle at once",
         issues=("Kueue #12002", "Kueue #10478"),
-        module="phalanx.actions.close",
-        edits={"if explained.is_complete else": "if explained.is_complete and not session.verdicts else"},
+        module="phalanx.actions.context",
+        edits={"if not self.is_complete:": "if not self.is_complete or self.session.verdicts:"},
         caught_by=_QUIET,
     ),
     Mutant(

@@ -42,7 +42,7 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #14118",),
         module="phalanx.actions.allocate",
         edits={
-            "        avoided = self._failures.nodes_to_avoid(demand.gang.id)\n        for avoiding": (
+            "        avoided = self._node_failures.nodes_to_avoid(demand.gang.id)\n        for avoiding": (
                 "        avoided = _NOWHERE\n        for avoiding"
             )
         },
