@@ -1,9 +1,16 @@
-"""Placement as mathematics: closed forms, dynamic programs, CP-SAT, certificates and explanations.
+"""Exact and heuristic placement of gangs on nodes, with certificates and explanations.
 
-The solver knows no policy and no Kubernetes objects beyond names: actions build a Problem, apply the Answer.
-`engine.place` is the way in; it asks `closed`, `tree_dp` and `search`, cheapest first, and lets nothing out
-that `checker` does not pass. `joint.engine.admit` answers for many gangs at once. `explain.explain` says why
-there is no answer. A new rule is read in `rulebook`, checked in `checker`, kept by greedy search in `fill`,
-and is one more function in `constraints`; `joint` declines it until its `field` knows it. What can be said as
-amounts and budgets, such as pods that must be apart (`apart`), need not be told to any of them.
+The solver knows neither policy nor Kubernetes objects. Actions build a problem as data and apply the answer.
+A backend never lets an answer out that `checker`, which shares no code with it, finds invalid.
+
+- `engine.place` places one gang (`single`, `counting`): closed form, dynamic program, branch and bound.
+- `joint.engine.admit` admits many gangs together: a Benders decomposition.
+- `preemption.engine.choose_victims` chooses a cheapest set of victims.
+- `defragmentation.engine.plan_moves` plans the fewest moves that make a demand fit.
+- `infeasibility.explain.explain` says why a problem has no placement and which relaxations give one.
+- `cells.choose_cells` selects disjoint domains; `fragmentation` computes node costs.
+
+A new rule is compiled in `problem_rules`, checked in `checker`, obeyed by greedy search in `single.best_fit`,
+and added as a function to `counting.constraints`. `joint` declines it until `joint.arrays` models it. Rules
+that can be written as amounts and budgets need none of this: see `single.anti_affinity`.
 """

@@ -1,8 +1,9 @@
 """Caches answers: the same problem with the same effort limit is solved once.
 
 Explanations solve nearly the same problems for each gang, and a cluster returns to earlier states: when a
-node flaps, or when capacity is taken and given back. An answer is a function of problem and limits, so the cache
-changes no decision. Least recently used entries are dropped; a look-up costs one encoding of the problem.
+node flaps, or when capacity is taken and given back. An answer is a function of problem and limits, so the
+cache changes no decision. Least recently used entries are dropped; a look-up costs one encoding of the
+problem.
 """
 
 import hashlib

@@ -1,7 +1,8 @@
-"""The usable part of a problem as arrays, for backends that look at many nodes at once.
+"""The usable nodes of a problem as arrays: by class (`ClassRows`) and by node (`NodeTable`).
 
-One row is a node class; where a class lacks the label of a level that matters, each of its nodes is a row,
-since it is a domain by itself. Nodes that no role may use, or that required levels exclude, have no row.
+A row is a node class. Where a class lacks the label of a level that matters, each of its nodes is a row,
+since it counts as a domain. Nodes that no role may use, or that a required level excludes, have no row.
+Building the rows is O(classes * (roles + resources + levels)).
 """
 
 import math
@@ -23,55 +24,59 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 FITS_MAX: Final = 1 << 30
-"""No node holds more pods than this; sums over 2^30 nodes stay below 2^63."""
+"""A node holds at most so many pods; sums over 2^30 nodes stay below 2^63."""
 
 
 class TooLarge(Exception):
-    """Amounts, or sums of them, cannot be proven to stay exact in the machine's integers."""
+    """Amounts, or sums of them, could be inexact in machine integers; the backend declines."""
 
 
 class Tree(Struct, frozen=True, eq=False):
-    """The domains of each level that matters, by number. `parent[i][d]` is d's domain of level i - 1.
-
-    `open[i][d]` tells whether the gang already runs in d, `keys[i][d]` is what the domain is known by.
-    """
+    """The domains of each level that matters, by number."""
 
     parent: tuple[IntArray, ...]
+    """`parent[i][d]` is the domain of level i - 1 that contains d."""
     open: tuple[BoolArray, ...]
+    """`open[i][d]`: whether the gang already runs in d."""
     keys: tuple[tuple[DomainKey, ...], ...]
+    """`keys[i][d]` is the key of d."""
 
 
 class ClassRows(Struct, frozen=True, eq=False):
-    """Arrays over rows, and the class behind each; two-dimensional ones have a column per resource or role.
-
-    `fits` is how many pods of a role one node holds by itself. `domain[i]` is the number of each row's domain
-    of level i. `count` is a row's number of nodes, `budgets` are the budgets that count them, `spots` the
-    values of the problem's keys on them. `capacity` is that of each domain of the gang's deepest level, None
-    where tightness does not matter. `role_weights`: the dominant share of one pod in the roomiest node, in
-    thousandths, 1 to 1000; `role_order`: by that, largest first, of equals those with fewer nodes first.
-    """
+    """Arrays over rows. Two-dimensional ones have a column per resource or role."""
 
     problem: PlacementProblem
     rules: ProblemRules
     classes: tuple[NodeClass, ...]
+    """The class of each row."""
     nodes: tuple[tuple[NodeName, ...], ...]
+    """The nodes of each row."""
     count: IntArray
+    """Number of nodes."""
     free: IntArray
     fits: IntArray
+    """Pods of a role that one node holds alone."""
     cost: IntArray
     budgets: tuple[tuple[int, ...], ...]
+    """The budgets that count the nodes."""
     domain: tuple[IntArray, ...]
+    """`domain[i]` is the number of each row's domain of level i."""
     tree: Tree
     label_values: tuple[tuple[str, ...], ...]
+    """Values of the problem's label keys."""
     domain_capacity: IntArray | None
+    """Capacity of each domain of the gang's deepest level; None without a tightness term."""
     role_weights: tuple[int, ...]
+    """Dominant share of one pod on the largest node, in thousandths, 1 to 1000."""
     role_order: tuple[int, ...]
+    """Roles by weight, largest first; of equal ones those with fewer nodes first."""
 
 
 def class_rows(problem: PlacementProblem) -> ClassRows:
-    """The usable rows of a problem, in its order. An anchor that breaks a required level leaves none.
+    """Build the rows in the order of the classes.
 
-    TooLarge when a node has more than ARRAY_AMOUNT_MAX of something free and the pods could use that much.
+    None remain where an anchor contradicts a required level. Raises TooLarge where a node has more than
+    ARRAY_AMOUNT_MAX of a resource free and the pods could use that much.
     """
     rules = read_rules(problem)
     free = _free(problem)
@@ -105,7 +110,7 @@ def class_rows(problem: PlacementProblem) -> ClassRows:
 
 
 def requests_of(problem: PlacementProblem) -> IntArray:
-    """Requests as an array, a row per role and a column per resource; cut where they fit on no node."""
+    """Requests by [role, resource]; amounts that fit on no node are cut."""
     return _table([role.request for role in problem.roles], len(problem.resources))
 
 
@@ -127,7 +132,7 @@ def _role_order(weights: Sequence[int], fits: IntArray, count: IntArray) -> tupl
 
 
 def _free(problem: PlacementProblem) -> IntArray:
-    """What nodes have free, a row per class; amounts that are too large are cut to what all pods can use."""
+    """Free amounts by [class, resource]; too large ones are cut to what all pods can use."""
     free = _table([group.free for group in problem.classes], len(problem.resources))
     if int(free.max(initial=0)) <= ARRAY_AMOUNT_MAX:
         return free
@@ -151,7 +156,7 @@ def _table(rows: Sequence[tuple[int, ...]], columns: int) -> IntArray:
 
 
 def _fits(problem: PlacementProblem, free: IntArray) -> IntArray:
-    """Per class and role, how many pods one node holds by itself."""
+    """Pods that one node holds alone, by [class, role]."""
     shape = (len(problem.classes), len(problem.roles))
     flat = chain.from_iterable([group.eligible for group in problem.classes])
     eligible = np.fromiter(flat, dtype=np.bool_, count=math.prod(shape)).reshape(shape)
@@ -188,7 +193,7 @@ def _usable(
 def _domain_capacity(
     rules: ProblemRules, groups: Sequence[NodeClass], count: IntArray, domain: Sequence[IntArray]
 ) -> IntArray:
-    """Per domain its room; that of nodes that are left out is with the first row of their class."""
+    """Capacity per domain; that of left-out nodes is added at the first row of their class."""
     capacity = np.fromiter([group.capacity for group in groups], dtype=np.int64, count=len(groups)) * count
     depth = rules.gang_depth
     incomplete = [row for row, group in enumerate(groups) if group.left_out and len(group.path) >= depth]
@@ -199,7 +204,7 @@ def _domain_capacity(
 
 
 def sum_per_domain(domain: IntArray, amounts: IntArray) -> IntArray:
-    """The sums of what rows have, by the number of their domain."""
+    """Sum the amounts of rows by domain number."""
     total = np.zeros(int(domain.max(initial=-1)) + 1, dtype=np.int64)
     np.add.at(total, domain, amounts)
     return total
@@ -208,7 +213,7 @@ def sum_per_domain(domain: IntArray, amounts: IntArray) -> IntArray:
 def _leaves(
     depth: int, groups: Sequence[NodeClass], nodes: Sequence[tuple[NodeName, ...]]
 ) -> tuple[list[int], list[tuple[tuple[str, ...], NodeName]]]:
-    """The number of each row's deepest domain; and, by this number, a path and a node that lie in it."""
+    """The number of each row's deepest domain, and a path and node in each of them."""
     numbers: dict[DomainKey, int] = {}
     leaf: list[int] = []
     examples: list[tuple[tuple[str, ...], NodeName]] = []
@@ -226,7 +231,7 @@ def _leaves(
 def _domains(
     problem: PlacementProblem, depth: int, groups: Sequence[NodeClass], nodes: Sequence[tuple[NodeName, ...]]
 ) -> tuple[tuple[IntArray, ...], Tree]:
-    """The rows' domains of each level and the tree of all domains, from each row's class and nodes."""
+    """The rows' domains per level and the tree of all domains."""
     leaf, examples = _leaves(depth, groups, nodes)
     domain: list[IntArray] = []
     parent: list[IntArray] = []
@@ -248,11 +253,11 @@ def _domains(
 
 
 Counts = NDArray[np.int64]
-"""Pods placed: one line per node of a selection, one column per role."""
+"""Pods by [position in a selection of nodes, role]."""
 
 
 class NodeTable(Struct, frozen=True, eq=False):
-    """Names of the nodes and the row of each. A selection of nodes is an array of positions in this table."""
+    """Single nodes: names, and the row of each. A selection is an array of positions in this table."""
 
     rows: ClassRows
     names: tuple[NodeName, ...]
@@ -265,7 +270,7 @@ class NodeTable(Struct, frozen=True, eq=False):
 
 
 def node_table(rows: ClassRows) -> NodeTable:
-    """The table of a problem's usable nodes, in the problem's order."""
+    """List the nodes of the rows in their order."""
     return NodeTable(
         rows=rows,
         names=tuple(name for names in rows.nodes for name in names),
@@ -274,7 +279,7 @@ def node_table(rows: ClassRows) -> NodeTable:
 
 
 class Placement(Struct, frozen=True, eq=False):
-    """A placement on selected nodes, before it is checked and certified."""
+    """Pods on selected nodes, before they are checked and certified."""
 
     nodes: IntArray
     counts: Counts
@@ -287,7 +292,7 @@ class Placement(Struct, frozen=True, eq=False):
 
 
 def assignments_of(table: NodeTable, found: Placement) -> list[Assignment]:
-    """The placement in the form of an answer."""
+    """Convert a placement to assignments."""
     used, roles = np.nonzero(found.counts)
     nodes, counts = found.nodes[used].tolist(), found.counts[used, roles].tolist()
     return [
@@ -297,19 +302,19 @@ def assignments_of(table: NodeTable, found: Placement) -> list[Assignment]:
 
 
 def anchored_counts(rows: ClassRows, constraint: SubgroupConstraint) -> dict[int, int]:
-    """How many members run in each domain of the bond's level that has usable nodes."""
+    """Running members per domain of the constraint's level that has usable nodes."""
     numbers = {key: number for number, key in enumerate(rows.tree.keys[constraint.level])}
     return {numbers[path]: count for path, count in sorted(constraint.anchors.items()) if path in numbers}
 
 
 def allowed_domains(rows: ClassRows, constraint: SubgroupConstraint) -> tuple[int, ...] | None:
-    """The domains in which a subgroup that must share one may lie, as its members run; None for any."""
+    """The domains that running members leave to a subgroup that must share one; None for any."""
     if not constraint.anchors:
         return None
     return tuple(anchored_counts(rows, constraint)) if len(constraint.anchors) == 1 else ()
 
 
 def anchored_numbers(rows: ClassRows, preference: SubgroupPreference, level: int) -> tuple[int, ...]:
-    """The domains of a level that have usable nodes and in which members run: lying there costs nothing."""
+    """The domains of a level with usable nodes in which members run; using them costs nothing."""
     there = preference.anchored_domains(level)
     return tuple(number for number, key in enumerate(rows.tree.keys[level]) if key in there) if there else ()

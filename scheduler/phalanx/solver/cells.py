@@ -1,7 +1,7 @@
-"""Which domains are kept as cells: as many as are wished for, disjoint, and of those choices the best.
+"""Chooses the domains that are kept as cells: as many as demanded, disjoint, and the best of those.
 
-Widest wishes first, each with its best options, is tried before; where that leaves a wish open, CP-SAT looks
-for more.
+A weighted set packing. The greedy rule takes demands with the largest domains first; where it leaves a demand
+open, CP-SAT searches for more.
 """
 
 from collections.abc import Sequence
@@ -15,32 +15,32 @@ _NODES_PER_POINT: Final = 2
 
 
 class CellCandidate(Struct, frozen=True):
-    """A domain that could be a cell: its nodes, by index, ascending, and on how many the queue has work.
-
-    `unavailable_nodes`: how many of them can take nothing new.
-    """
+    """A domain that could be a cell."""
 
     nodes: tuple[int, ...]
+    """Indices, ascending."""
     used_nodes: int = 0
+    """Nodes on which the queue already runs pods."""
     unavailable_nodes: int = 0
+    """Nodes that take no new pods."""
 
 
 class CellDemand(Struct, frozen=True):
-    """So many of these options; the same domain may be among those of several wishes."""
+    """So many of these candidates; a domain may be a candidate of several demands."""
 
     count: int
     candidates: tuple[CellCandidate, ...]
 
 
 Selection = tuple[tuple[int, ...], ...]
-"""Per wish, the options that are taken, by index, ascending."""
+"""Per demand, the indices of the chosen candidates, ascending."""
 
 
 def choose_cells(demands: Sequence[CellDemand], *, seed: int = 0) -> Selection:
-    """As many options as possible, no node in two of them.
+    """Return as many candidates as possible, no node in two of them.
 
-    Among equally many those where the queue has work already, without faulty nodes, and small; the simple
-    rule's choice where it fulfils all wishes, or where there are too many options to search.
+    Ties: first where the queue already runs, then without unavailable nodes, then small ones. The greedy
+    rule's choice stands where it meets all demands, or where there are too many candidates to search.
     """
     simple = _by_greedy_rule(demands)
     is_enough = all(len(taken) == demand.count for demand, taken in zip(demands, simple, strict=True))

@@ -1,4 +1,7 @@
-"""Every answer is checked again here, in plain Python, from the problem alone, before it leaves."""
+"""Independent check of every answer, in plain Python, from the problem alone.
+
+It shares no code with the backends except the objective.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,14 +28,14 @@ Classes = dict[NodeName, NodeClass]
 
 
 def check(problem: PlacementProblem, placed: Placed) -> tuple[str, ...]:
-    """What is wrong with this placement, in words; empty when it keeps every rule and claims what is true."""
+    """Return the errors of a placement: rules it violates and untrue claims of its certificate."""
     classes = classes_by_node(problem, placed.assignments)
     errors = _violations(problem, placed.assignments, classes)
     return tuple(errors) or tuple(_certificate_errors(Scorer(problem, classes), placed))
 
 
 def check_assignments(problem: PlacementProblem, assignments: Sequence[Assignment]) -> tuple[str, ...]:
-    """The same, of a placement without a certificate."""
+    """Return the errors of a placement without a certificate."""
     return tuple(_violations(problem, assignments, classes_by_node(problem, assignments)))
 
 
@@ -49,7 +52,7 @@ def _violations(problem: PlacementProblem, assignments: Sequence[Assignment], cl
 
 
 def violated_rules(problem: PlacementProblem, assignments: Sequence[Assignment]) -> tuple[str, ...]:
-    """The rules that these assignments, of pods on nodes that the problem has, do not keep."""
+    """Return the violations of rules by these assignments; counts and capacity are not checked."""
     classes = classes_by_node(problem, assignments)
     return tuple(
         errors for rule in problem.rules for errors in _rule_violations(rule, problem, assignments, classes)
@@ -141,7 +144,7 @@ def _same_domain_violations(
 def _pods_by_domain(
     rule: SubgroupRule, problem: PlacementProblem, assignments: Sequence[Assignment], classes: Classes
 ) -> dict[tuple[str, ...], int]:
-    """Pods of the subgroup, with those that run, by the path of their domain; shorter where there is none."""
+    """Pods of the subgroup, running members included, by domain path; shorter where there is no domain."""
     depth = problem.levels.index(rule.level) + 1
     pods: dict[tuple[str, ...], int] = {}
     for one in assignments:
@@ -217,7 +220,7 @@ def _affinity_violations(
 def _pods_by_label_value(
     rule: AffinityRule, problem: PlacementProblem, assignments: Sequence[Assignment], classes: Classes
 ) -> dict[str, Counter[str]]:
-    """Pods by shape, by the value of the rule's label; empty where nodes have none."""
+    """Pods by shape and value of the rule's label; empty where nodes lack it."""
     number = problem.keys.index(rule.key) if rule.key in problem.keys else None
     pods: dict[str, Counter[str]] = {}
     for one in assignments:

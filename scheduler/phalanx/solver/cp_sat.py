@@ -1,22 +1,25 @@
-"""CP-SAT's model, as this solver uses it."""
+"""What all CP-SAT models share: the solver's parameters and the confirmation of infeasibility."""
 
 from typing import Final
 
 from ortools.sat.python import cp_model
 
 ROUNDING: Final = 1e-6
-"""The solver states integer bounds as doubles."""
+"""CP-SAT states integer bounds as doubles; bounds are rounded with this tolerance."""
 
 
 class CpModel(cp_model.CpModel):
-    """Without the old names of its methods: giving them to each takes longer than building a small one."""
+    """A model without aliases of its methods: creating those takes longer than building a small model."""
 
     def _add_pre_pep8_methods(self) -> None:
         """The base class calls this for each model."""
 
 
 def one_worker(seed: int, effort: float) -> cp_model.CpSolver:
-    """One worker with strong linear relaxation: measured fastest on these models, and it repeats exactly."""
+    """Create a deterministic solver with one worker and an effort limit.
+
+    A strong linear relaxation was measured fastest on these models.
+    """
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.linearization_level = 2
@@ -26,9 +29,9 @@ def one_worker(seed: int, effort: float) -> cp_model.CpSolver:
 
 
 def confirmed_empty(model: cp_model.CpModel, *, seed: int, effort: float) -> tuple[bool, float]:
-    """Whether a second configuration agrees that a model has no solution, and what that took.
+    """Return whether a second configuration agrees that the model is infeasible, and its effort.
 
-    The model loses its goal.
+    Two configurations must agree before a gang is reported as impossible. The model loses its objective.
     """
     model.clear_objective()  # type: ignore[no-untyped-call]
     solver = one_worker(seed + 1, effort)

@@ -1,4 +1,4 @@
-"""The way in: `place` asks the backends, cheapest first, and lets no unchecked answer out."""
+"""Entry point for placing one gang: tries the backends, cheapest first, and checks every answer."""
 
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +31,10 @@ Backend = Callable[[PlacementProblem], Answer | None]
 
 
 def place(problem: PlacementProblem, *, limits: SolveLimits = DEFAULT_LIMITS) -> Answer:
-    """The best placement found, checked and certified, or why there is none. Same problem, same answer."""
+    """Return the best placement found with a certificate, or that there is none.
+
+    The same problem gives the same answer.
+    """
     packed = structs.replace(problem, ties=Objective.PACK) if minimizes_fragmentation(problem) else problem
     request = _Request(packed, reformulate_anti_affinity(packed), [])
     answer = _first_conclusive(request, limits)
@@ -42,9 +45,10 @@ def place(problem: PlacementProblem, *, limits: SolveLimits = DEFAULT_LIMITS) ->
 
 
 class _Request(Struct, frozen=True):
-    """A problem, as it is posed to the backends, and what they did wrong so far.
+    """A problem, its reformulation for the backends, and the errors so far.
 
-    What a single pod leaves of nodes is no matter for the backends: all nodes are looked at afterwards.
+    For the backends, a pod that is to minimise fragmentation is packed; tie-breaking compares all nodes
+    afterwards.
     """
 
     problem: PlacementProblem
@@ -53,7 +57,7 @@ class _Request(Struct, frozen=True):
 
 
 def _first_conclusive(request: _Request, limits: SolveLimits) -> Answer:
-    """The first answer that is proven and sound; what is sound but not proven is searched on from."""
+    """Return the first conclusive answer; a placement that is not conclusive starts the search."""
     start: Placed | None = None
     for backend in (place_closed, place_on_tree):
         answer = _checked(backend, request)
@@ -70,7 +74,7 @@ def _first_conclusive(request: _Request, limits: SolveLimits) -> Answer:
 
 
 def _is_conclusive(problem: PlacementProblem, answer: Placed) -> bool:
-    """Whether it is proven, or proven but for tightness where there are too many nodes to go on for that."""
+    """Whether it is proven, except for tightness where there are too many nodes for a proof of that."""
     if answer.certificate.proven:
         return True
     many = sum([len(group.nodes) for group in problem.classes]) > TIGHTNESS_NODES_MAX
@@ -78,15 +82,15 @@ def _is_conclusive(problem: PlacementProblem, answer: Placed) -> bool:
 
 
 def _with_ties_broken(request: _Request, answer: Placed) -> Placed:
-    """As the queue wants it; as it was, should that fail the check."""
+    """Break ties as the queue prefers; keep the answer where the result fails its check."""
     other = _checked(partial(break_ties, placed=answer), request)
     return other if isinstance(other, Placed) else answer
 
 
 def _checked(backend: Backend, request: _Request) -> Answer | None:
-    """The backend's answer; None when it declines, fails, or fails the check, which is noted as a defect.
+    """Return the backend's answer; None where it declines, raises, or fails the check.
 
-    An error in one backend must not stop the gangs that wait behind this one, so every error is caught.
+    An error in one backend must not stop the gangs after this one, so every exception is recorded and caught.
     """
     try:
         answer = backend(request.reformulated)

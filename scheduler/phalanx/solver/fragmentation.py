@@ -1,21 +1,21 @@
-"""What placing one pod costs in fragments: GPUs that would be idle and of no use to the pods to come.
+"""The fragmentation cost of placing one pod: GPUs that become useless to the pods to come.
 
-What pods are to come is forecast from typical pods. Placing one costs, in millionths of a device times the
-number of typical pods, the sum of
+The pods to come are forecast from typical pods. The cost, in millionths of a device times the number of
+typical pods, is the sum of
 
-- the growth of the expected unusable GPU of the node, over all typical pods: the measure of "Beware of
-  Fragmentation" (USENIX ATC'23). A pod cannot use a node's idle devices at all when it may not run there or
-  the node lacks cores or devices for it, and otherwise not the devices with less left than it asks of one;
-- CPU_WEIGHT times the growth of the GPUs that the node's free cores cannot feed: its idle devices less its
-  free cores divided by CORES_PERCENT of the mean cores per GPU of the typical pods;
-- the growth of what is left over at last on the devices when typical pods go on filling them at random;
-- SCARCITY_WEIGHT times the demand that the node has to expect per device, for each device taken. A pod that
-  may run on few nodes weighs on those, so pods that fit elsewhere stay away from them;
-- what room for pods with several devices was worth that is there no more.
+- the growth of the expected unusable GPU of the node over all typical pods: the measure of "Beware of
+  Fragmentation" (Weng et al., USENIX ATC 2023). A pod cannot use the idle devices of a node where it may not
+  run or that lacks cores or devices for it, and otherwise not the devices with less left than it requests;
+- CPU_WEIGHT times the growth of GPUs that the free cores cannot serve: idle devices less free cores divided
+  by CORES_PERCENT of the mean cores per GPU of the typical pods;
+- the growth of the final rest of the devices when typical pods go on filling them at random;
+- SCARCITY_WEIGHT times the expected demand per device of the node, for each device taken: pods that fit
+  elsewhere avoid nodes that few pods can replace;
+- the value of capacity for pods with several devices that is lost.
 
-All is in whole numbers, and made into tables once, so that a look-up per device replaces a walk over the
-typical pods. Cores and devices are in thousandths. Arrays by [node] are aligned with each other, those by
-[pod] too; where one of the two has one row, it stands for all of the other's.
+Integer arithmetic. Everything is tabulated once, so that a look-up per device replaces a loop over typical
+pods. Cores and devices are in thousandths. Arrays by [node] are aligned with each other, those by [pod] too;
+an array with one row stands for all rows of the other.
 """
 
 import math
@@ -36,28 +36,30 @@ CORES_PERCENT = 105
 SCARCITY_WEIGHT = 2
 
 STOP_PERCENT = 2
-"""How often, for each pod, a device that is being filled at random gets no further pod."""
+"""How often, per pod, a device that is being filled at random gets no further pod."""
 
 WORTH_PERCENT = 25
-"""Of a pod's devices, what room for it is worth where every node that could take it will be needed."""
+"""The value of capacity for a pod, in percent of its devices, where every node that could take it will be
+needed."""
 
 DEVIATIONS = 2
-"""Pods expected beyond the mean, in standard deviations of a Poisson law: rare pods get some room too."""
+"""Pods expected beyond the mean, in standard deviations of a Poisson distribution: rare pods count too."""
 
 MICRO = 1000
 """Millionths of a device in a thousandth."""
 
 
 class TypicalPods(Struct, frozen=True):
-    """`count` pods that ask for so many cores and `gpus` devices with `milli` thousandths of each.
-
-    A share is of one device. `kinds` are the numbers of the kinds of nodes on which they may run.
-    """
+    """`count` pods with these requests."""
 
     cpu: int
+    """Thousandths of cores."""
     gpus: int
+    """Devices; a share is of one device."""
     milli: int
+    """Thousandths of each device."""
     kinds: tuple[int, ...]
+    """Numbers of the kinds of nodes on which they may run."""
     count: int
 
     @property
@@ -67,20 +69,18 @@ class TypicalPods(Struct, frozen=True):
 
 
 class NodeRows(Struct, frozen=True):
-    """What is free on nodes. `kind`, `cpu` and `loose` by [node], `devices` by [node, device].
-
-    `devices` has what is left of each device, 0 where a node has no such one; a node may instead have
-    `loose` devices, whole ones that nobody tells apart.
-    """
+    """What is free on nodes, by [node]."""
 
     kind: Integers
     cpu: Integers
     devices: Integers
+    """What is left of each device by [node, device]; 0 where there is none."""
     loose: Integers
+    """Whole devices that are not told apart."""
 
 
 class PodRows(Struct, frozen=True):
-    """Pods to place, one each, by [pod]; as in TypicalPods."""
+    """Pods to place, one each, by [pod]; units as in TypicalPods."""
 
     cpu: Integers
     gpus: Integers
@@ -94,10 +94,10 @@ class PodRows(Struct, frozen=True):
 
 
 class TrialPlacement:
-    """Nodes before and after a pod. Arrays by [row, device] hold a share on that device.
+    """Nodes before and after a pod. Arrays by [row, device] hold the result of a share on that device.
 
-    Where a pod takes no share, each column holds the node after the pod's whole devices, or none, are gone.
-    What would be below zero is zero: whether the pod fits is the caller's to know.
+    Where the pod takes no share, each column holds the node without its whole devices. Negative results are
+    0: the caller knows whether the pod fits.
     """
 
     def __init__(self, nodes: NodeRows, pods: PodRows) -> None:
@@ -114,7 +114,7 @@ class TrialPlacement:
         self.left: Integers = np.maximum(devices - pods.milli[:, None], 0)
 
     def fragments(self, measure: "Fragmentation") -> tuple[Integers, Integers]:
-        """The measure before, by [node], and after, by [row, device]."""
+        """Return the measure before, by [node], and after, by [row, device]."""
         nodes = self.nodes
         kind, all_of_one = nodes.kind[:, None], np.full((1, 1), WHOLE_DEVICE)
         before = measure.of_nodes(nodes)
@@ -128,15 +128,14 @@ class TrialPlacement:
 
 
 class Fragmentation:
-    """Expected unusable GPU. Sums over typical pods, not means: divide by `pods` for thousandths of devices.
+    """Expected unusable GPU, as sums over typical pods: divide by `pods` for thousandths of devices.
 
-    The expectation splits into a part per device, which depends on the kind of the node, its free cores and
-    what is left of that device, and a part for pods with several devices, which depends on the number of
-    whole ones instead.
+    The expectation splits into a part per device, by kind of node, free cores and what is left of the device,
+    and a part for pods with several devices, by the number of whole devices.
     """
 
     def __init__(self, pods: Sequence[TypicalPods], *, kinds: int, devices: int) -> None:
-        """`kinds`: how many there are; `devices`: the most that one node has."""
+        """`kinds`: the number of kinds of nodes; `devices`: the most that one node has."""
         self.pods = sum(each.count for each in pods)
         self.several = sum(each.count for each in pods if each.gpus > 1)
         self._steps: Integers = np.array(sorted({each.cpu for each in pods}), dtype=np.int64)
@@ -157,7 +156,7 @@ class Fragmentation:
         self._several_wasted: Integers = self.several - fitting
 
     def summed(self, parts: Sequence[tuple[TypicalPods, int, int]], *, kinds: int, columns: int) -> Integers:
-        """By [kind, cores, column]: the amounts of the pods with cores enough and no larger a column.
+        """Sum the amounts of pods with enough cores and no larger a column, by [kind, cores, column].
 
         Each part is pods, the column they need, and the amount they add.
         """
@@ -168,16 +167,16 @@ class Fragmentation:
         return table.cumsum(axis=1).cumsum(axis=2)
 
     def cores(self, cpu: Integers) -> Integers:
-        """The row of the tables for so many free thousandths of cores."""
+        """The table row for so many free thousandths of cores."""
         return np.searchsorted(self._steps, cpu, side="right")
 
     def of_devices(self, kind: Integers, cores: Integers, left: Integers) -> Integers:
-        """Each device's part; arguments broadcast against each other."""
+        """The part of each device; arguments broadcast against each other."""
         found: Integers = left * self._wasted[kind, cores, self._column[left]]
         return found
 
     def of_several(self, kind: Integers, cores: Integers, whole: Integers, idle: Integers) -> Integers:
-        """The part of pods with several devices: broken ones are no use to them, whole ones may be."""
+        """The part of pods with several devices: only whole devices are of use to them."""
         found: Integers = self._several_wasted[kind, cores, whole] * WHOLE_DEVICE * whole
         return found + self.several * (idle - WHOLE_DEVICE * whole)
 
@@ -193,10 +192,10 @@ class Fragmentation:
 
 
 class Forecast:
-    """What typical pods say about the pods to come on the nodes of a cluster.
+    """What typical pods imply for the nodes of a cluster.
 
-    `takes` by [typical pods, node]: whether they fit on the node when it is empty. `gpus` by [node]: how many
-    devices it has. `prices` by [node] are the part of the costs that tells what its devices are worth.
+    `takes` by [typical pods, node]: whether they fit on the empty node. `gpus` by [node]: its devices.
+    `prices` by [node]: the expected demand per device.
     """
 
     def __init__(self, pods: Sequence[TypicalPods], takes: Flags, gpus: Integers, *, kinds: int) -> None:
@@ -217,7 +216,8 @@ class Forecast:
         self._cpu, self._gpu = _cores_per_gpu(pods)
 
     def costs(self, outlook: TrialPlacement, price: Integers) -> Integers:
-        """By [row, device]; `price` by [node] from `prices`. Only what fits has a meaningful cost."""
+        """Return the costs by [row, device]; `price` by [node] from `prices`. Only valid where the pod
+        fits."""
         nodes = outlook.nodes
         before, after = outlook.fragments(self._fragments)
         starved = self._starved(outlook.idle, outlook.cpu) - self._starved(outlook.idle_before, nodes.cpu)
@@ -240,7 +240,7 @@ class Forecast:
         return lost
 
     def _starved(self, idle: Integers, cpu: Integers) -> Integers:
-        """Thousandths of devices that the cores cannot feed."""
+        """Thousandths of devices that the cores cannot serve."""
         if not self._cpu:
             return np.zeros_like(idle)
         short: Integers = np.maximum(idle - cpu * self._gpu // self._cpu, 0)
@@ -248,7 +248,7 @@ class Forecast:
 
 
 def _cores_per_gpu(pods: Sequence[TypicalPods]) -> tuple[int, int]:
-    """Cores and devices in the ratio in which pods with devices ask for them, the cores somewhat more."""
+    """Cores and devices in the ratio of pods with devices, the cores somewhat more."""
     cpu = sum(each.count * each.cpu for each in pods if each.gpus) * CORES_PERCENT
     gpu = sum(each.demand for each in pods) * 100
     shift = max(0, gpu.bit_length() - FRAGMENT_RATIO_MAX.bit_length())
@@ -256,9 +256,9 @@ def _cores_per_gpu(pods: Sequence[TypicalPods]) -> tuple[int, int]:
 
 
 def leftover(pods: Sequence[TypicalPods]) -> Integers:
-    """By thousandths left of a device: the expected rest, in millionths, when pods fill it at random.
+    """Expected rest in millionths by thousandths left of a device, when pods fill it at random.
 
-    Each step brings a pod of those that fit, or, with STOP_PERCENT for each pod there is, the end.
+    Each step brings a pod of those that fit, or, with STOP_PERCENT per pod, the end.
     """
     counts = np.zeros(WHOLE_DEVICE + 1, dtype=np.int64)
     for each in pods:
@@ -278,7 +278,7 @@ def leftover(pods: Sequence[TypicalPods]) -> Integers:
 
 
 def prices(pods: Sequence[TypicalPods], takes: Flags, gpus: Integers) -> Integers:
-    """By [node]: the demand to expect per device, in thousandths, at most FRAGMENT_COST_MAX.
+    """Expected demand per device by [node], in thousandths, at most FRAGMENT_COST_MAX.
 
     Demand is scaled to all devices; that of each pod is spread evenly over the devices of the nodes that
     could take it.
@@ -298,11 +298,10 @@ def prices(pods: Sequence[TypicalPods], takes: Flags, gpus: Integers) -> Integer
 
 
 def worth_of(pod: TypicalPods, pods: Sequence[TypicalPods], rooms: int, devices: int) -> int:
-    """What room for one pod with several devices is worth, in millionths of a device.
+    """The value of capacity for one pod with several devices, in millionths of a device.
 
-    It is its devices times the chance that the room is needed. Pods are expected as often as they are
-    typical, for as much demand as there are `devices`; the chance is their number by that of the nodes that
-    could take one when empty, `rooms`.
+    Its devices times the probability that the capacity is needed: the number of such pods expected for as
+    much demand as there are `devices`, divided by the number of empty nodes that could take one, `rooms`.
     """
     if not rooms:
         return 0

@@ -1,10 +1,17 @@
-"""The objective of a placement, evaluated in one place, from the problem itself.
+"""The objective of a placement, and certificates about it.
 
-It is lexicographic, smaller is better: pods not placed, then domains that the gang spans per level from the
-widest down to the preferred one, then the same for its subgroups, added up over those that wish so, then the
-total price, then the room of the domains that are opened on the deepest level of the gang, so that larger
-holes stay whole. For a single pod that is to leave the least fragmentation, what it leaves comes last.
-Backends may order what is left as they like.
+The objective is lexicographic; smaller is better. Its terms, most important first:
+
+- `unplaced`: optional pods that are not placed;
+- `domains:<level>`: domains that the gang spans, per level from the widest to the preferred one;
+- `subgroup-domains:<level>`: the same for subgroups with a preference, added up;
+- `cost`: the total cost of pods on their nodes;
+- `tightness:<level>`: the capacity of the domains used on the deepest level of the gang. This is best fit by
+  domains: large domains stay whole for large gangs;
+- `fragments`: for a single pod that is to minimise fragmentation, what it leaves on its node.
+
+`Scorer` evaluates all terms from the problem alone. A certificate states the value reached, a proven lower
+bound, and the backend that proved it.
 """
 
 import hashlib
@@ -32,11 +39,11 @@ NOWHERE = NodeName("")
 DomainKey = tuple[str, ...]
 
 DomainOrNode = tuple[tuple[str, ...], NodeName]
-"""A path down to the deepest level that counts, and the node where it ends above that, else NOWHERE."""
+"""A path down to the deepest level that counts, and the node where its path ends above that, else NOWHERE."""
 
 
 def terms_of(problem: PlacementProblem) -> tuple[str, ...]:
-    """The names of the terms that can differ between two placements of this problem, most important first."""
+    """Return the names of the terms that can differ between two placements, most important first."""
     elastic = (UNPLACED,) if any(role.minimum < role.maximum for role in problem.roles) else ()
     rules = read_rules(problem)
     preferred = (DOMAINS + level for level in problem.levels[: rules.preferred_depth])
@@ -52,49 +59,49 @@ def terms_of(problem: PlacementProblem) -> tuple[str, ...]:
 
 
 def primary_terms(terms: Sequence[str]) -> int:
-    """How many of the terms, from the first on, are worth a long search: all before tightness."""
+    """Count the terms that are worth a long search: all before tightness."""
     return [not term.startswith((TIGHTNESS, FRAGMENTS)) for term in terms].count(True)
 
 
 def proven_but_tightness(certificate: Certificate) -> bool:
-    """Whether all of the firm terms are proven."""
+    """Whether all primary terms are proven."""
     primary = primary_terms(certificate.terms)
     return certificate.objective[:primary] == certificate.bound[:primary]
 
 
 def minimizes_fragmentation(problem: PlacementProblem) -> bool:
-    """Whether it is about a single pod that is to leave the least fragmentation."""
+    """Whether the problem is a single pod that is to minimise fragmentation."""
     is_wished = problem.ties is Objective.LEAST_FRAGMENTATION
     return is_wished and sum([role.maximum for role in problem.roles]) == 1
 
 
 def domain_key(path: Sequence[str], level: int, node: NodeName) -> DomainKey:
-    """The domain of this level that a node is in; a node without the level's label is one by itself."""
+    """Return the domain of this level that a node is in; without the level's label the node is a domain."""
     return tuple(path[: level + 1]) if len(path) > level else (*path, "", node)
 
 
 def is_domain(key: DomainKey) -> bool:
-    """Whether a key is that of a domain, and not of a node that is one by itself: no label is empty."""
+    """Whether a key is that of a real domain; the key of a single node contains an empty name."""
     return "" not in key
 
 
 def anchored_domains(problem: PlacementProblem, level: int) -> set[DomainKey]:
-    """The domains of this level that members of the gang already run in."""
+    """The domains of this level in which members of the gang already run."""
     return {tuple(path[: level + 1]) for path in problem.anchors}
 
 
 def classes_by_node(
     problem: PlacementProblem, assignments: Sequence[Assignment]
 ) -> dict[NodeName, NodeClass]:
-    """The class of each node that is used; nodes that the problem does not have are left out."""
+    """The class of each used node; nodes that the problem does not have are left out."""
     used = {one.node for one in assignments}
     return {node: group for group in problem.classes for node in group.nodes if node in used}
 
 
 class Scorer:
-    """Evaluates placements of one problem; made once where many placements are compared.
+    """Evaluates placements of one problem; create one where many placements are compared.
 
-    `classes` of all nodes that will be used spare the look at all others. `primary` is the number of firm terms.
+    `classes` of all nodes that will be used saves a map of all nodes.
     """
 
     def __init__(
@@ -121,7 +128,7 @@ class Scorer:
         return {node: group for group in self.problem.classes for node in group.nodes}
 
     def score(self, assignments: Sequence[Assignment]) -> tuple[int, ...]:
-        """The value of each term for these assignments."""
+        """Return the value of each term for these assignments."""
         classes = self._classes
         per_subgroup = [
             self._opened(self._places([one.node for one in assignments if one.role in roles]), anchored)
@@ -139,17 +146,17 @@ class Scorer:
 
     @property
     def has_tightness(self) -> bool:
-        """Whether room is a term."""
+        """Whether tightness is a term."""
         return any(term.startswith(TIGHTNESS) for term in self.terms[self.primary :])
 
     def _places(self, nodes: Sequence[NodeName]) -> set[DomainOrNode]:
-        """Where the nodes are, as far as the terms can tell."""
+        """The domains, or nodes outside of domains, that the terms distinguish."""
         classes, depth = self._classes, self._depth
         paths = [(classes[node].path, node) for node in nodes]
         return {(path[:depth], node if len(path) < depth else NOWHERE) for path, node in paths}
 
     def _tightness(self, places: Collection[DomainOrNode]) -> int:
-        """The room of the domains of the deepest level in which these places are."""
+        """The capacity of the deepest-level domains that are used, without anchored ones."""
         depth, classes = self._gang_depth, self._classes
         alone = [classes[node].capacity for path, node in places if len(path) < depth]
         opened = {path[:depth] for path, _ in places if len(path) >= depth}
@@ -162,7 +169,7 @@ class Scorer:
         return sum([group.order[group.nodes.index(node)][0] for group, node in classes])
 
     def _opened(self, places: Collection[DomainOrNode], anchored: Sequence[set[DomainKey]]) -> list[int]:
-        """How many domains per level these places are in, those with anchors left out."""
+        """The number of domains per level without anchored ones."""
         return [
             len({domain_key(path, level, node) for path, node in places} - there)
             for level, there in enumerate(anchored)
@@ -178,10 +185,10 @@ class Scorer:
         tightness: int = 0,
         fragments: int = 0,
     ) -> tuple[int, ...]:
-        """The terms' values from pods placed, domains opened per level beside the anchors', price, and room.
+        """Return the values of the terms from their parts.
 
-        `of_subgroups` counts the domains opened per level by each subgroup that wishes for few; 0 where it
-        ends.
+        `opened` counts domains per level without anchored ones; `of_subgroups` the same per level, added up
+        over the subgroups with a preference.
         """
         values = {UNPLACED: self._wanted - placed, COST: cost, FRAGMENTS: fragments}
         for level, (count, there) in enumerate(zip(opened, self._anchored, strict=False)):
@@ -199,7 +206,7 @@ _DIGITS = 32
 
 
 def fingerprint(problem: PlacementProblem) -> str:
-    """Digest of the whole problem: equal problems, and practically only those, have equal fingerprints."""
+    """Digest of the whole problem."""
     encoded = msgspec.json.encode(problem, order="deterministic")
     return hashlib.sha256(encoded).hexdigest()[:_DIGITS]
 
@@ -207,9 +214,9 @@ def fingerprint(problem: PlacementProblem) -> str:
 def certify(
     scorer: Scorer, assignments: Sequence[Assignment], *, bound: tuple[int, ...] | None, by: str
 ) -> Placed:
-    """The placement with its certificate; no placement of the problem is lexicographically below `bound`.
+    """Return the placement with its certificate.
 
-    Without a bound the placement itself is known to be optimal.
+    No placement of the problem is lexicographically below `bound`; None means that this placement is optimal.
     """
     objective = scorer.score(assignments)
     ordered = tuple(sorted(assignments, key=lambda one: (one.role, one.node)))

@@ -1,4 +1,7 @@
-"""A placement problem and its answer, as data. The solver knows no policy: actions build the problem."""
+"""A placement problem and its answer, as data.
+
+Roles of interchangeable pods are assigned to classes of equal nodes under rules.
+"""
 
 from functools import cached_property
 from operator import attrgetter
@@ -13,27 +16,25 @@ from phalanx.model.queues import Objective
 from phalanx.model.rules import Rule
 
 TIGHTNESS_NODES_MAX: Final = 1_024
-"""Nodes of a problem up to which CP-SAT is asked where nothing but tightness is left to be proven."""
+"""Nodes of a problem up to which CP-SAT is used where only the tightness term is left to prove."""
 
 
 class RoleDemand(Struct, frozen=True):
-    """Interchangeable pods to place. `request` is aligned with `Problem.resources`; all entries are >= 0.
-
-    At least `minimum` and at most `maximum` of them are placed, as many as possible; 0 <= minimum <= maximum.
-    `subgroups` are those in which the role lies, whatever their order. `shape` is what rules about company
-    know its pods by.
-    """
+    """Interchangeable pods to place: at least `minimum`, at most `maximum`, as many as possible."""
 
     name: str
     request: tuple[int, ...]
+    """Amounts per pod, aligned with `PlacementProblem.resources`; all are >= 0."""
     minimum: int
     maximum: int
     subgroups: tuple[str, ...] = ()
+    """Names of the subgroups that contain the role, in any order."""
     shape: str = ""
+    """The key by which affinity rules identify its pods."""
 
 
 class SubgroupAnchor(Struct, frozen=True):
-    """`count` members of the subgroup already run in the domain with this path."""
+    """`count` members of a subgroup already run in the domain with this path."""
 
     subgroup: str
     path: tuple[str, ...]
@@ -41,64 +42,69 @@ class SubgroupAnchor(Struct, frozen=True):
 
 
 class NodeClass(Struct, frozen=True, omit_defaults=True):
-    """Nodes that are the same to this problem. All tuples per role are aligned with `Problem.roles`.
-
-    `path` holds the domain names from the widest level down; shorter where a node lacks the label of a level.
-    Such a node is in no domain of that level: SameDomain excludes it, FewestDomains counts it by itself.
-    `free` is aligned with `Problem.resources` and is never negative. `price` is per pod, smaller is better,
-    at most OBJECTIVE_COEFFICIENT_MAX in absolute value.
-    `budgets` are indices into the Budget rules of `Problem.rules` (in their order) that count these nodes.
-    `nodes` come in order of preference: backends take them from the front where nothing else decides. Nodes
-    that no answer could need are left out: never more than the roles' maxima together. `order` has a key for
-    each node by which nodes of different classes compare, smaller first; it begins with the fragments that a
-    pod leaves there, where these are to be few, and is empty where `Problem.ties` is Pack. `spots` are the
-    values of the labels in `Problem.keys`, empty for none. `room` is what each node adds to the room of its
-    domain, of which an answer opens as little as it can; 0 where no pod fits or tightness does not matter.
-    `left_out` is how many nodes of the class are left out; they have room too.
-    """
+    """Nodes that are equal in this problem. Tuples per role are aligned with `PlacementProblem.roles`."""
 
     path: tuple[str, ...]
+    """Domain names from the widest level down; shorter where the nodes lack the label of a level.
+
+    Such a node is in no domain of that level: SameDomain excludes it, FewestDomains counts it as a domain.
+    """
     free: tuple[int, ...]
+    """Free amounts, aligned with `PlacementProblem.resources`; never negative."""
     eligible: tuple[bool, ...]
+    """Per role, whether its pods may run here."""
     cost: tuple[int, ...]
+    """Per role, the cost of one pod; smaller is better, at most OBJECTIVE_COEFFICIENT_MAX in absolute
+    value."""
     nodes: tuple[NodeName, ...]
+    """In order of preference.
+
+    Nodes that no answer could need are left out: at most the sum of the roles' maxima remains.
+    """
     budgets: tuple[int, ...] = ()
+    """Indices, among the Budget rules in order, of those that count these nodes."""
     order: tuple[tuple[int, ...], ...] = ()
+    """A sort key per node across classes, smaller first; empty where `ties` is Pack.
+
+    It begins with the fragmentation that a pod leaves on the node where that is to be minimised.
+    """
     label_values: tuple[str, ...] = ()
+    """Values of the labels in `PlacementProblem.label_keys`; empty for none."""
     capacity: int = 0
+    """What each node adds to the capacity of its domain in the tightness term; 0 where no pod fits."""
     left_out: int = 0
+    """How many more equal nodes are left out of `nodes`; they have capacity too."""
 
 
 class PlacementProblem(Struct, frozen=True, dict=True):
-    """Place these roles on these classes under these rules.
-
-    `levels` are the names of the topology's levels, widest first. `anchors` are the domain paths of members
-    of the gang that already run; SameDomain and FewestDomains count them. `subgroup_anchors` tell the same of
-    each subgroup that a rule is about. `ties` says which of equally good placements is taken. `keys` are the
-    node labels of rules about company; one that is not here has another value on every node. Where `ties` is
-    Spread, `spread` tells how many numbers of domains, widest first, end the keys of `NodeClass.order`.
-    """
+    """Place these roles on these classes under these rules."""
 
     resources: tuple[str, ...]
     levels: tuple[str, ...]
+    """Names of the topology levels, widest first."""
     roles: tuple[RoleDemand, ...]
     classes: tuple[NodeClass, ...]
     rules: tuple[Rule, ...] = ()
     anchors: tuple[tuple[str, ...], ...] = ()
+    """Domain paths of members of the gang that already run; SameDomain and FewestDomains count them."""
     seed: int = 0
     subgroup_anchors: tuple[SubgroupAnchor, ...] = ()
+    """The same for each subgroup that a rule is about."""
     ties: Objective = Objective.PACK
+    """Which of equally good placements is preferred."""
     keys: tuple[str, ...] = ()
+    """Node labels of affinity rules. A label that is not listed has a different value on every node."""
     spread: int = 0
+    """Where `ties` is Spread: how many domain numbers, widest first, end the keys of `NodeClass.order`."""
 
     @cached_property
     def has_costs(self) -> bool:
-        """Whether some node is dearer, or cheaper, than nothing."""
+        """Whether some node has a cost."""
         return any(map(any, set(map(attrgetter("cost"), self.classes))))
 
     @cached_property
     def prefers_tightness(self) -> bool:
-        """Whether tightness matters."""
+        """Whether the tightness term is part of the objective."""
         return any(map(attrgetter("capacity"), self.classes))
 
 
@@ -111,31 +117,30 @@ class Assignment(Struct, frozen=True):
 
 
 class Placed(Struct, frozen=True):
-    """A complete, checked placement with its certificate.
-
-    `defects` names answers of a backend that failed the check and were dropped: a bug, to be reported.
-    """
+    """A complete, checked placement with its certificate."""
 
     assignments: tuple[Assignment, ...]
     certificate: Certificate
     errors: tuple[str, ...] = ()
+    """Solver errors: answers of backends that failed and were dropped."""
 
 
 class Unplaceable(Struct, frozen=True):
-    """No placement was found. `proven` when none exists, by the backend `by`. `defects` as in Placed."""
+    """No placement was found."""
 
     proven: bool
+    """Whether none exists."""
     by: str
+    """The backend that answered."""
     errors: tuple[str, ...] = ()
+    """As in Placed."""
 
 
 Answer = Placed | Unplaceable
 
 
 class SolveLimits(Struct, frozen=True):
-    """How much effort one answer may take. `deterministic` is in CP-SAT's units, shared by all of its solves.
-
-    With 0 only closed forms, dynamic programs and greedy search answer.
-    """
+    """Effort limit of one answer."""
 
     deterministic: float = SOLVE_DETERMINISTIC_LIMIT
+    """CP-SAT's deterministic time units, shared by all of its solves; with 0 CP-SAT is not used."""

@@ -1,4 +1,4 @@
-"""What the rules of a problem amount to, read in one place."""
+"""Compiles the rules of a problem to indices of levels, roles and labels."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -19,67 +19,70 @@ from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
 
 
 class SubgroupConstraint(Struct, frozen=True):
-    """A rule about a subgroup, with indices: of its level, and of the roles that lie in the subgroup.
-
-    `size` 1 or more: each domain holds a multiple of it; 0: one domain holds all. `anchors` are the members
-    that already run, by the path down to the level; shorter where their nodes lack a label.
-    """
+    """A hard rule about a subgroup."""
 
     rule: SubgroupRule
     level: int
+    """Index of its level."""
     roles: tuple[int, ...]
+    """Indices of the roles in the subgroup."""
     size: int
+    """0: one domain holds all pods. Otherwise each domain holds a multiple of it."""
     anchors: Mapping[tuple[str, ...], int]
+    """Running members by path down to the level; shorter where their nodes lack a label."""
 
 
 class SubgroupPreference(Struct, frozen=True):
-    """The wish that a subgroup lies in few domains, with the indices of the roles that lie in it.
-
-    `depth` is how many levels, from the widest, have its domains counted. `anchors` are the paths of domains
-    where members already run.
-    """
+    """The preference of a subgroup for few domains."""
 
     depth: int
+    """How many levels, from the widest, have its domains counted."""
     roles: tuple[int, ...]
     anchors: tuple[tuple[str, ...], ...]
+    """Paths of domains in which members already run."""
 
     def anchored_domains(self, level: int) -> set[tuple[str, ...]]:
-        """The domains of this level that members already run in."""
+        """The domains of this level in which members already run."""
         return {path[: level + 1] for path in self.anchors}
 
 
 UNIQUE_PER_NODE: Final = -1
-"""In place of the index of a label that has another value on every node."""
+"""Stands for the index of a label whose value differs on every node."""
 
 
 class AffinityConstraint(Struct, frozen=True):
-    """A rule about company: the index of its label, and of the roles it is about."""
+    """An affinity or anti-affinity rule."""
 
     rule: AffinityRule
     key: int
+    """Index of its label, or UNIQUE_PER_NODE."""
     owners: tuple[int, ...]
+    """Roles that state the rule."""
     others: tuple[int, ...]
+    """Roles that it selects."""
     begin: tuple[int, ...] = ()
+    """Affinity only: roles of which one pod may start a new domain."""
 
 
 class ProblemRules(Struct, frozen=True):
-    """Levels are indices into `Problem.levels`, the deepest that a rule of the kind names; None without one.
-
-    `budgets` keeps the order of the problem's Budget rules, which NodeClass.budgets refers to. `subgroup_constraints` are
-    the rules about subgroups that have pods to place, `subgroup_preferences` the wishes, `affinity_constraints` those about
-    company.
-    """
+    """The compiled rules. Levels are indices into `PlacementProblem.levels`."""
 
     required: int | None
+    """The deepest level of which one domain must hold the gang; None without one."""
     preferred: int | None
+    """The deepest level of which few domains are preferred; None without one."""
     budgets: tuple[Budget, ...]
+    """In the order to which `NodeClass.budgets` refers."""
     subgroup_constraints: tuple[SubgroupConstraint, ...] = ()
+    """Those with pods to place."""
     subgroup_preferences: tuple[SubgroupPreference, ...] = ()
+    """Those with pods to place."""
     affinity_constraints: tuple[AffinityConstraint, ...] = ()
+    """Those with pods to place."""
 
     @property
     def depth(self) -> int:
-        """How many levels matter to the rules, counted from the widest."""
+        """How many levels, from the widest, matter to any rule."""
         return max(
             self.gang_depth,
             self.subgroup_preferred_depth,
@@ -88,12 +91,12 @@ class ProblemRules(Struct, frozen=True):
 
     @property
     def subgroup_preferred_depth(self) -> int:
-        """How many levels, from the widest, have the domains of some subgroup counted by the objective."""
+        """How many levels, from the widest, count the domains of some subgroup."""
         return max((one.depth for one in self.subgroup_preferences), default=0)
 
     @property
     def gang_depth(self) -> int:
-        """How many levels matter to the rules about the whole gang."""
+        """How many levels, from the widest, matter to rules about the whole gang."""
         return max(self.required_depth, self.preferred_depth)
 
     @property
@@ -107,7 +110,7 @@ class ProblemRules(Struct, frozen=True):
         return 0 if self.preferred is None else self.preferred + 1
 
     def budgets_of(self, node_class: NodeClass) -> tuple[int, ...]:
-        """Indices of the budgets that count pods on nodes of this class."""
+        """Return the indices of the budgets that count nodes of this class."""
         if not self.budgets:
             return ()
         return tuple(
@@ -121,7 +124,7 @@ NO_RULES_READ: Final = ProblemRules(required=None, preferred=None, budgets=())
 
 
 def read_rules(problem: PlacementProblem) -> ProblemRules:
-    """ValueError when a rule names a level that the problem does not have."""
+    """Compile the rules. Raises ValueError when a rule names a level that the problem does not have."""
     if not problem.rules:
         return NO_RULES_READ
     level = problem.levels.index
@@ -181,7 +184,7 @@ def _affinity_constraints(problem: PlacementProblem) -> Iterator[AffinityConstra
 
 
 def roles_with_shapes(problem: PlacementProblem, shapes: Sequence[str]) -> tuple[int, ...]:
-    """The roles of pods of these shapes."""
+    """Return the roles whose pods have one of these shapes."""
     return tuple(index for index, role in enumerate(problem.roles) if role.shape in shapes)
 
 
@@ -190,7 +193,7 @@ def _roles_in(problem: PlacementProblem, subgroup: str) -> tuple[int, ...]:
 
 
 def pods_allowed(problem: PlacementProblem, budget: Budget, role: RoleDemand) -> int:
-    """How many pods of the role the budget allows while no other pod uses it, at most the role's maximum."""
+    """How many pods of the role the budget allows while no other pod uses it, at most its maximum."""
     counts = [
         max(0, budget.remaining[name]) // need
         for name, need in zip(problem.resources, role.request, strict=True)

@@ -1,4 +1,4 @@
-"""The constraints of the counting model: one small function each, named as in logs and explanations."""
+"""The constraints of the counting model: one function each, registered under the name used in logs."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ _COVER_BITS = 20
 
 
 def constraint(name: str) -> Callable[[Constraint], Constraint]:
-    """Registers a constraint under a name that no other one has."""
+    """Register a constraint under a unique name."""
 
     def register(function: Constraint) -> Constraint:
         if name in CONSTRAINTS:
@@ -37,7 +37,7 @@ def constraint(name: str) -> Callable[[Constraint], Constraint]:
 
 @constraint("role-counts")
 def role_counts(model: CountingModel) -> None:
-    """At least the minimum and at most the maximum of each role is placed."""
+    """Between the minimum and the maximum of each role is placed."""
     for role, demand in enumerate(model.problem.roles):
         pods = model.pods_of(role, range(len(model.groups)))
         model.cp.add_linear_constraint(model.total(pods), demand.minimum, demand.maximum)
@@ -69,7 +69,7 @@ def capacity_amounts(model: CountingModel) -> None:
 
 @constraint("subgroup-domain")
 def subgroup_domain(model: CountingModel) -> None:
-    """The pods of a subgroup lie in one domain, that of its members that run."""
+    """The pods of a subgroup are in one domain, that of its running members."""
     for subgroup in model.rows.rules.subgroup_constraints:
         if subgroup.size:
             continue
@@ -87,7 +87,7 @@ def subgroup_domain(model: CountingModel) -> None:
 
 @constraint("subgroup-segments")
 def subgroup_segments(model: CountingModel) -> None:
-    """Each domain that gets pods of a subgroup then holds whole segments, its members that run included."""
+    """Each domain with pods of a subgroup holds whole segments, running members included."""
     for subgroup in model.rows.rules.subgroup_constraints:
         there = anchored_counts(model.rows, subgroup) if subgroup.size else {}
         for domain, pods in _pods_by_domain(model, subgroup) if subgroup.size else ():
@@ -103,7 +103,7 @@ def subgroup_segments(model: CountingModel) -> None:
 def _pods_by_domain(
     model: CountingModel, subgroup: SubgroupConstraint
 ) -> Iterator[tuple[int | None, list[cp_model.IntVar]]]:
-    """The counts of the bond's roles per domain of its level; None for nodes in no domain of it."""
+    """The counts of the constraint's roles per domain of its level; None for nodes in no domain."""
     for domain, groups in _groups_by_domain(model, subgroup.level):
         key = model.rows.tree.keys[subgroup.level][domain]
         pods = [count for role in subgroup.roles for count in model.pods_of(role, groups)]
@@ -116,7 +116,7 @@ def _wanted(model: CountingModel, subgroup: SubgroupConstraint) -> int:
 
 @constraint("apart")
 def apart(model: CountingModel) -> None:
-    """Where a pod is that avoids others, none of these is, and where it avoids its like, it is alone."""
+    """No pod is with another that its anti-affinity selects; alone where it selects its own."""
     for affinity in model.rows.rules.affinity_constraints:
         if not isinstance(affinity.rule, PodAntiAffinityRule):
             continue
@@ -134,7 +134,8 @@ def apart(model: CountingModel) -> None:
 
 @constraint("beside")
 def beside(model: CountingModel) -> None:
-    """Pods lie where others are that they ask for, or all of them in one domain with one that may begin."""
+    """Pods are with others that their affinity selects, or all in one new domain with a pod that may start
+    it."""
     for affinity in model.rows.rules.affinity_constraints:
         rule = affinity.rule
         if not isinstance(rule, PodAffinityRule):
@@ -166,7 +167,7 @@ def _pods_of_roles(
 
 @constraint("budget")
 def budget(model: CountingModel) -> None:
-    """The pods on the nodes that a budget counts stay within what remains of it."""
+    """The pods on the nodes of a budget stay within what remains of it."""
     for number, rule in enumerate(model.rows.rules.budgets):
         counted = [key for key in model.pods if number in model.groups[key[1]].budgets]
         for resource, name in enumerate(model.problem.resources):
@@ -176,13 +177,13 @@ def budget(model: CountingModel) -> None:
 
 @constraint("domain-opened")
 def domain_opened(model: CountingModel) -> None:
-    """Pods lie only in domains that are opened, and an opened domain's outer domain is opened."""
+    """Pods are only in opened domains, and the outer domain of an opened one is opened."""
     _only_opened(model, range(len(model.problem.roles)), model.opened)
 
 
 @constraint("subgroup-opened")
 def subgroup_opened(model: CountingModel) -> None:
-    """The same for the domains that a subgroup opens, where it wishes for few."""
+    """The same for the domains that a subgroup with a preference opens."""
     for preference, opened in model.opened_by_subgroup:
         _only_opened(model, preference.roles, opened)
 
@@ -226,7 +227,7 @@ def _cover_roles(model: CountingModel, roles: Sequence[int], per_level: dict[int
 
 @constraint("domains-cover-amounts")
 def domains_cover_amounts(model: CountingModel) -> None:
-    """Redundant, for the bound: the opened domains together hold what the minimums request."""
+    """Redundant, for the bound: the opened domains together hold the requests of the minimums."""
     for level, opened in model.opened.items():
         for resource in range(len(model.problem.resources)):
             fits = {
@@ -246,7 +247,7 @@ def _groups_by_domain(model: CountingModel, level: int) -> Iterator[tuple[int, l
 
 
 def _groups_by_label_value(model: CountingModel, key: int) -> Iterator[tuple[str, list[int]]]:
-    """Each value of a key with the indices of its groups."""
+    """Each value of a label with the indices of its groups."""
     members: dict[str, list[int]] = {}
     for index, group in enumerate(model.groups):
         members.setdefault(group.label_values[key], []).append(index)
@@ -262,7 +263,7 @@ def _usable(model: CountingModel, group: NodeGroup, resource: int) -> int:
 
 
 def _at_most(model: CountingModel, keys: Sequence[tuple[int, int]], resource: int, amount: int) -> None:
-    """Requests of these counts sum to at most an amount, in units of the requests' common divisor: exact."""
+    """Limit the sum of requests, exactly, in units of their greatest common divisor."""
     asked = {key: model.problem.roles[key[0]].request[resource] for key in keys}
     asked = {key: request for key, request in asked.items() if request > 0}
     pods = [model.pods[key] for key in asked]
@@ -274,7 +275,7 @@ def _at_most(model: CountingModel, keys: Sequence[tuple[int, int]], resource: in
 
 
 def _cover(model: CountingModel, opened: Opened, fits: dict[int, int], wanted: int) -> None:
-    """Closed domains that are opened hold what the open ones do not; amounts shortened to the safe side."""
+    """The opened domains hold what the anchored ones do not; amounts are shortened on the safe side."""
     missing = wanted - sum(amount for domain, amount in fits.items() if domain not in opened)
     if missing <= 0:
         return

@@ -1,7 +1,8 @@
-"""CP-SAT on the counting model of one scope: one solve per term of the objective, the most important first.
+"""Solves one scope with CP-SAT: one solve per term of the objective, the most important first.
 
-Values reached are fixed as upper limits for the later terms. The best placement known is a limit from the
-start, so that a scope which cannot do better is left quickly; where it lies in the scope, it is the hint.
+Lexicographic optimisation: the value reached for a term becomes a constraint of the later solves. The
+incumbent's score is a constraint from the start, so that a scope which cannot improve it is left quickly. A
+placement in the scope is the hint.
 """
 
 import math
@@ -25,40 +26,41 @@ Score = tuple[int, ...]
 
 
 class ScopeProblem(Struct, frozen=True, eq=False):
-    """One scope to solve. `limit` is the score to beat, `hint` a placement in the scope, if there is one.
-
-    `bound` is known to hold in the scope; `floor` gives the values that no term can go below when so many
-    pods are left out. `effort` is in deterministic units, and so is the part of it that `tightness` may take.
-    """
+    """One scope to solve."""
 
     nodes: IntArray
     bound: Score
+    """A known lower bound in the scope."""
     limit: Score | None
+    """The score to beat; None without an incumbent."""
     hint: Placement | None
+    """A placement in the scope, if there is one."""
     floor: Callable[[int], Score]
+    """Returns lower bounds per term when so many pods are left out."""
     effort: float
+    """Deterministic time units."""
     tightness: float
+    """The part of the effort that the tightness term may take."""
 
 
 class ScopeResult(Struct, frozen=True, eq=False):
-    """What CP-SAT says of one scope.
-
-    `found` is better than the limit, None without such a placement. `bound` holds for all placements in the
-    scope that are better than the limit. `empty` when it was proven, twice, that there is none at all.
-    `declined` when the model could not be proven to stay exact. `for_tightness` is the part of `spent` that
-    went into that term.
-    """
+    """The outcome for one scope."""
 
     found: Placement | None
+    """A placement better than the limit; None without one."""
     bound: Score
+    """A lower bound on all placements in the scope that are better than the limit."""
     empty: bool = False
+    """Whether two configurations proved that the scope has no placement."""
     spent: float = 0.0
     declined: bool = False
+    """Whether the model could have been inexact."""
     for_tightness: float = 0.0
+    """The part of `spent` on the tightness term."""
 
 
 def solve_scope(table: NodeTable, scorer: Scorer, question: ScopeProblem) -> ScopeResult:
-    """The best placement in the scope, as far as the effort goes."""
+    """Return the best placement in the scope within the effort."""
     try:
         return _Solve(table, scorer, question).run()
     except TooLarge:
@@ -66,7 +68,7 @@ def solve_scope(table: NodeTable, scorer: Scorer, question: ScopeProblem) -> Sco
 
 
 class _Solve:
-    """The state of the successive solves of one question."""
+    """The state of the successive solves of one scope."""
 
     def __init__(self, table: NodeTable, scorer: Scorer, question: ScopeProblem) -> None:
         self._table, self._scorer, self._question = table, scorer, question
@@ -84,7 +86,7 @@ class _Solve:
             hint(self._model, question.hint)
 
     def run(self) -> ScopeResult:
-        """Solves term by term until one is not settled."""
+        """Solve term by term until one is not proven."""
         if not self._terms and self._limit is None:
             self._optimise(0, None)
         for index, term in enumerate(self._terms):
@@ -99,7 +101,7 @@ class _Solve:
         )
 
     def _fix_term(self, index: int, term: cp_model.LinearExpr) -> bool:
-        """Fixes a term at its least value; False when that is not known or nothing better is left."""
+        """Fix a term at its minimum; False when that is unknown or nothing better remains."""
         fixed = self._bound[:index]
         if self._limit is None:
             known = index == 0
@@ -139,7 +141,7 @@ class _Solve:
         self._empty = self._confirmed_empty()
 
     def _record(self, index: int, least: int, found: Placement) -> None:
-        """Takes over a placement and the bound that was proven on the way."""
+        """Keep a placement and the bound proven with it."""
         score = self._scorer.score(assignments_of(self._table, found))
         if self._limit is None or score < self._limit:
             self._limit, self._found = score, found

@@ -1,4 +1,4 @@
-"""The counting model: how many pods of each role go to each group of nodes, as variables of CP-SAT."""
+"""Variables, objective terms, hints and solutions of the counting model."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,10 +13,10 @@ from phalanx.solver.objective import COST, DOMAINS, SUBGROUP_DOMAINS, TIGHTNESS,
 
 
 class CountingModel:
-    """Variables: `pods[role, group]`; `used[group, pattern]`: nodes with a pattern; `opened[level][domain]`.
+    """Variables: `pods[role, group]`, `used[group, pattern]`, `opened[level][domain]`.
 
-    Only groups with more than one pattern have `used`; only closed domains of preferred levels are opened.
-    `opened_by_subgroup` are the wishes of subgroups, each with what it opens, `[level][domain]` too.
+    Only groups with more than one pattern have `used`. Only domains of preferred levels without running
+    members are opened. `opened_by_subgroup` pairs each subgroup preference with the domains it opens.
     """
 
     def __init__(self, table: NodeTable, groups: Sequence[NodeGroup]) -> None:
@@ -54,7 +54,7 @@ class CountingModel:
 
     @property
     def levels(self) -> range:
-        """The preferred levels below the required one: those whose domains this model opens."""
+        """The preferred levels below the required one."""
         return range(self.rows.rules.required_depth, self.rows.rules.preferred_depth)
 
     def pods_of(self, role: int, groups: Iterable[int]) -> list[cp_model.IntVar]:
@@ -64,7 +64,7 @@ class CountingModel:
     def total(
         self, variables: Sequence[cp_model.IntVar], factors: Sequence[int] | None = None
     ) -> cp_model.LinearExpr:
-        """The (weighted) sum of variables, once it is proven that it stays exact; TooLarge otherwise."""
+        """Return the weighted sum of variables. Raises TooLarge unless it provably stays exact."""
         weights = factors if factors is not None else [1] * len(variables)
         reach = sum(abs(weight) * self.most([one]) for one, weight in zip(variables, weights, strict=True))
         if reach > MODEL_SUM_MAX:
@@ -81,14 +81,14 @@ class CountingModel:
         return variable
 
     def _openable(self, level: int, there: Sequence[int]) -> dict[int, cp_model.IntVar]:
-        """A variable for each domain of the level but those where members run."""
+        """A boolean for each domain of the level but the anchored ones."""
         known = frozenset(there)
         domains = dict.fromkeys(group.domains[level] for group in self.groups)
         return {domain: self._count(1) for domain in domains if domain not in known}
 
 
 def objective_term(model: CountingModel, name: str) -> cp_model.LinearExpr:
-    """The term of this name. TooLarge when a price is too large to be safe in the model."""
+    """Return the term of this name. Raises TooLarge when a cost is too large for the model."""
     if name == UNPLACED:
         return sum(role.maximum for role in model.problem.roles) - model.total(list(model.pods.values()))
     if name == COST:
@@ -108,7 +108,7 @@ def _cost(model: CountingModel) -> cp_model.LinearExpr:
 
 
 def _domains(model: CountingModel, level: int) -> cp_model.LinearExpr:
-    """Domains spanned: those where the gang runs, those opened, and the one of a required level."""
+    """Domains spanned: anchored ones, opened ones, and the one of a required level."""
     anchored = len(anchored_domains(model.problem, level))
     if level in model.opened:
         return anchored + model.total(list(model.opened[level].values()))
@@ -116,14 +116,14 @@ def _domains(model: CountingModel, level: int) -> cp_model.LinearExpr:
 
 
 def _subgroup_domains(model: CountingModel, level: int) -> cp_model.LinearExpr:
-    """Domains spanned by each subgroup that wishes for few: those where it runs, and those it opens."""
+    """Domains spanned by the subgroups with a preference, added up."""
     deep = [(one, opened[level]) for one, opened in model.opened_by_subgroup if level in opened]
     variables = [each for _, opened in deep for each in opened.values()]
     return sum(len(one.anchored_domains(level)) for one, _ in deep) + model.total(variables)
 
 
 def _tightness(model: CountingModel) -> cp_model.LinearExpr:
-    """The room of the domains opened on the deepest level; a required one is that of the whole model."""
+    """Capacity of the domains opened on the deepest level; a required one is that of the scope."""
     capacity = model.rows.domain_capacity
     if capacity is None:
         raise AssertionError("room is a term only where nodes have room")
@@ -137,7 +137,7 @@ def _tightness(model: CountingModel) -> cp_model.LinearExpr:
 
 
 def hint(model: CountingModel, found: Placement) -> None:
-    """Gives every variable its value in this placement, in place of earlier hints."""
+    """Hint the value of every variable in this placement; earlier hints are dropped."""
     lines = {node: line for line, node in enumerate(found.nodes.tolist())}
     model.cp.clear_hints()  # type: ignore[no-untyped-call]
     used_domains: set[tuple[int, int, int]] = set()
@@ -161,7 +161,7 @@ def hint(model: CountingModel, found: Placement) -> None:
 
 
 def solution(model: CountingModel, solver: cp_model.CpSolver) -> Placement:
-    """The placement that the solver found."""
+    """Read the solver's placement."""
     groups = range(len(model.groups))
     roles = range(len(model.problem.roles))
     pods = [
@@ -180,7 +180,7 @@ def solution(model: CountingModel, solver: cp_model.CpSolver) -> Placement:
 
 
 def _patterns_used(group: NodeGroup, here: Counts) -> list[int]:
-    """Per pattern, how many nodes use it when each busy node takes the first that holds its pods."""
+    """Per pattern, the nodes that use it when each takes the first that holds its pods."""
     times = [0] * len(group.patterns)
     for counts in here[here.any(axis=1)].tolist():
         times[next(index for index, pattern in enumerate(group.patterns) if _within(counts, pattern))] += 1

@@ -1,8 +1,9 @@
-"""Nodes that are the same to a counting model: same domains, price, budgets, same patterns of pods.
+"""Groups of interchangeable nodes, and the way from counts per group back to nodes.
 
-A pattern is how many pods of each role one node can hold together. Two nodes with the same maximal patterns
-are interchangeable, whatever their odd bytes. Counting patterns, not resources, makes counts per group exact:
-ten nodes of 8 GPUs hold ten pods of 5 GPUs, not sixteen.
+A pattern is a number of pods per role that one node holds together. Nodes with the same domains, cost,
+budgets and maximal patterns are interchangeable even if their free amounts differ. Patterns make counts per
+group exact: ten nodes of 8 GPUs hold ten pods of 5 GPUs, not sixteen. (The patterns of the cutting stock
+problem; Gilmore and Gomory, 1961.)
 """
 
 import itertools
@@ -20,25 +21,25 @@ Pattern = tuple[int, ...]
 
 
 class NodeGroup(Struct, frozen=True, eq=False):
-    """Interchangeable nodes (positions in the table). `domains` are theirs per level that matters, `spots`
-    the values of the problem's keys.
-
-    `fits` is how many pods of each role one node holds alone, at most the role's maximum. Without patterns
-    the group is a single node, and `free` is what counts; with patterns it is that of the first node.
-    """
+    """Interchangeable nodes, as positions in the node table."""
 
     domains: tuple[int, ...]
+    """Per level that matters."""
     cost: tuple[int, ...]
     budgets: tuple[int, ...]
     fits: tuple[int, ...]
+    """Pods of each role that one node holds alone, at most the role's maximum."""
     free: tuple[int, ...]
+    """Free amounts of the first node."""
     patterns: tuple[Pattern, ...]
+    """Maximal patterns. Empty: the group is a single node, limited by `free`."""
     nodes: tuple[int, ...] = ()
     label_values: tuple[str, ...] = ()
+    """Values of the problem's label keys."""
 
 
 def groups_of(table: NodeTable, nodes: IntArray) -> list[NodeGroup]:
-    """The groups of these nodes, in order of their first node."""
+    """Return the groups of these nodes, in order of their first node."""
     rows = table.rows
     row, line = np.unique(table.row[nodes], return_inverse=True)
     most = [role.maximum for role in rows.problem.roles]
@@ -64,7 +65,7 @@ def groups_of(table: NodeTable, nodes: IntArray) -> list[NodeGroup]:
 
 
 def _patterns_of(table: NodeTable, row: IntArray, most: list[int]) -> list[tuple[Pattern, ...]] | None:
-    """Per row, its maximal patterns, where no node holds more than `most` of a role; None when too many."""
+    """Per row, its maximal patterns with at most `most` pods of a role; None when there are too many."""
     requests = requests_of(table.rows.problem)
     last = most.index(max(most))
     others = [range(count + 1) if role != last else range(1) for role, count in enumerate(most)]
@@ -88,7 +89,7 @@ def _patterns_of(table: NodeTable, row: IntArray, most: list[int]) -> list[tuple
 def _staircases(
     free: IntArray, may: BoolArray, combinations: IntArray, requests: IntArray, last: int, most: int
 ) -> IntArray:
-    """Per kind of node and combination of the other roles, how many pods of the last one fit; else -1."""
+    """Pods of the last role that fit, by [kind of node, combination of the other roles]; else -1."""
     left = free[:, None, :] - combinations @ requests
     asked = requests[last] > 0
     fits = (left[:, :, asked] // requests[last][asked]).min(axis=2, initial=most)
@@ -98,7 +99,7 @@ def _staircases(
 
 
 def _maximal(staircases: IntArray, combinations: IntArray, others: list[range]) -> BoolArray:
-    """Which patterns no other one contains: one more pod of any other role leaves fewer of the last one."""
+    """Which patterns no other one contains: one more pod of another role leaves fewer of the last one."""
     strides = [math.prod(map(len, others[role + 1 :])) for role in range(len(others))]
     keep = staircases >= 0
     for role, stride in enumerate(strides):
@@ -116,7 +117,7 @@ def _listed(combinations: IntArray, staircase: IntArray, last: int) -> tuple[Pat
 def split(
     groups: Sequence[NodeGroup], pods: Sequence[Sequence[int]], used: Sequence[Sequence[int]]
 ) -> Placement:
-    """Pods per node from `pods[group][role]` and `used[group][pattern]`, the nodes that use each pattern."""
+    """Distribute `pods[group][role]` to nodes; `used[group][pattern]` nodes use each pattern."""
     nodes: list[int] = []
     counts: list[list[int]] = []
     for group, wanted, times in zip(groups, pods, used, strict=True):
@@ -141,7 +142,7 @@ def _patterns(group: NodeGroup, wanted: Sequence[int], times: Sequence[int]) -> 
 
 
 def tightened(table: NodeTable, found: Placement) -> Placement:
-    """The same number of pods per domain, price and budget, on the fullest nodes that hold them."""
+    """Pack as many pods per domain, cost and budget on the fullest nodes that hold them."""
     rows = table.rows
     kinds: dict[tuple[object, ...], list[int]] = {}
     for line, row in enumerate(table.row[found.nodes].tolist()):

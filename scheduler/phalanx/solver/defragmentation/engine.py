@@ -1,4 +1,4 @@
-"""Simple rules first, then the exact search where the problem is small enough for it."""
+"""Entry point of defragmentation: greedy first, then exact search where the problem is small enough."""
 
 from phalanx.limits import MOVE_ASSIGNMENTS_MAX, MOVE_DETERMINISTIC_LIMIT, SOLVE_EFFORT_MIN
 from phalanx.solver.defragmentation.greedy import greedy
@@ -6,7 +6,7 @@ from phalanx.solver.defragmentation.problem import MoveProblem, MoveResult, chec
 
 
 def plan_moves(problem: MoveProblem, *, effort: float = MOVE_DETERMINISTIC_LIMIT) -> MoveResult:
-    """The plan that moves the fewest pods, as far as the effort (in deterministic units) reaches."""
+    """Return the plan that moves the fewest pods, within the effort (deterministic time units)."""
     if not problem.units or problem.moves_max < 1:
         return MoveResult(None)
     found = greedy(problem)

@@ -1,4 +1,7 @@
-"""The fewest moves by CP-SAT: a boolean per unit, a count per part and place, a boolean per domain."""
+"""The fewest moves with CP-SAT: a boolean per unit, a count per pod set and node, a boolean per domain.
+
+Two solves: the fewest pods, then the least cost with as few pods.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,11 +23,11 @@ from phalanx.solver.defragmentation.problem import (
 
 Count = cp_model.IntVar
 PodCounts = list[dict[int, Count]]
-"""Per part, how many of its pods go to each place."""
+"""Per pod set, variables for its pods by node."""
 
 
 def fewest(problem: MoveProblem, *, known: MovePlan | None, effort: float) -> MoveResult:
-    """The plan that moves the fewest pods, then the cheapest of those; the known one where none is better."""
+    """Return the plan that moves the fewest pods, then the cheapest; the known one where none is better."""
     model = _Model(problem)
     if model.declined:
         return MoveResult(known)
@@ -38,7 +41,7 @@ def fewest(problem: MoveProblem, *, known: MovePlan | None, effort: float) -> Mo
 
 
 class _Search:
-    """`best`: the best plan so far. `spent` in deterministic units."""
+    """State of the two solves: the best plan, and the effort spent."""
 
     def __init__(self, problem: MoveProblem, model: "_Model", known: MovePlan | None, effort: float) -> None:
         self._problem = problem
@@ -50,7 +53,7 @@ class _Search:
             model.hint(known)
 
     def minimize(self, goal: cp_model.LinearExprT, at_most: int | None) -> tuple[int, bool]:
-        """What is proven to be the least, and whether the search came to an end."""
+        """Return a proven lower bound, and whether the search was conclusive."""
         if at_most is not None:
             self._model.cp.add(goal <= at_most)
         self._model.cp.minimize(goal)
@@ -72,14 +75,14 @@ class _Search:
 
 
 class _Whole(Struct, frozen=True):
-    """The demand or a unit in the model: its counts per part and place, and a boolean per domain."""
+    """The demand or a unit in the model."""
 
     counts: PodCounts
     domains: Mapping[int, Count]
 
 
 class _Model:
-    """`declined`: amounts are so large that sums of them could overflow."""
+    """The CP-SAT model; `declined` where sums of amounts could overflow."""
 
     def __init__(self, problem: MoveProblem) -> None:
         self.cp = cp_model.CpModel()
@@ -103,7 +106,7 @@ class _Model:
     def _add_whole(
         self, pod_sets: Sequence[PodSet], domains: Mapping[int, int] | None, moved: Count | None
     ) -> _Whole:
-        """Seated whole, in one domain, if it is moved; the demand always."""
+        """Place a unit in one domain if it is moved; the demand always."""
         within = nodes_by_domain(pod_sets, domains)
         chosen = {domain: self.cp.new_bool_var("") for domain in within}
         self.cp.add(cp_model.LinearExpr.sum(list(chosen.values())) == (1 if moved is None else moved))
@@ -137,7 +140,7 @@ class _Model:
                     rule.only_enforce_if(is_used)
 
     def _users(self) -> dict[int, list[tuple[Count, PodSet]]]:
-        """Per place, who may be seated there."""
+        """Per node, the pods that may be placed there."""
         wholes = [(self._problem.demand, self._demand)]
         wholes += [
             (unit.pod_sets, whole) for unit, whole in zip(self._problem.units, self._units, strict=True)
@@ -150,14 +153,14 @@ class _Model:
         return users
 
     def _is_used(self, wanted: Sequence[tuple[Count, PodSet]]) -> Count:
-        """Whether anything is seated on a place where less than nothing is free."""
+        """A boolean for whether pods are placed on an over-committed node."""
         is_used = self.cp.new_bool_var("")
         for count, _ in wanted:
             self.cp.add(count == 0).only_enforce_if(~is_used)
         return is_used
 
     def hint(self, plan: MovePlan) -> None:
-        """Where to begin."""
+        """Hint the variables of a plan."""
         self.cp.clear_hints()  # type: ignore[no-untyped-call]
         placements = dict(zip(plan.units, plan.moved, strict=True))
         for index, moved in enumerate(self._moved):
@@ -171,7 +174,7 @@ class _Model:
                     self.cp.add_hint(count, placed.get(node, 0))
 
     def plan(self, solver: cp_model.CpSolver) -> MovePlan:
-        """What the solver found."""
+        """Read the solver's plan."""
         units = tuple(index for index, moved in enumerate(self._moved) if solver.boolean_value(moved))
         pods, cost = move_cost(self._problem, units)
         return MovePlan(
@@ -191,7 +194,7 @@ def _placements(whole: _Whole, solver: cp_model.CpSolver) -> Placements:
 
 
 def _largest_sum(problem: MoveProblem) -> int:
-    """No constraint can reach more."""
+    """The largest sum that any constraint could reach."""
     pod_sets = [*problem.demand, *(pod_set for unit in problem.units for pod_set in unit.pod_sets)]
     demanded = sum(amount * pod_set.count for pod_set in pod_sets for amount in pod_set.request)
     freed = sum(amount for unit in problem.units for _, vector in unit.frees for amount in vector)

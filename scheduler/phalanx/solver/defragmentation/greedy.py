@@ -1,4 +1,4 @@
-"""Moves by simple rules: clear one domain unit by unit, and seat whoever must go in free room elsewhere."""
+"""Greedy moves: clear one domain unit by unit, and place moved units elsewhere by first fit."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,7 +16,7 @@ from phalanx.solver.defragmentation.problem import (
 
 
 def greedy(problem: MoveProblem) -> MovePlan | None:
-    """The best of what the rules find in any domain of the demand."""
+    """Return the best plan over some domains of the demand and three orders of units."""
     best: MovePlan | None = None
     for nodes in _nearest(problem):
         for order in _orders(problem, nodes):
@@ -27,12 +27,12 @@ def greedy(problem: MoveProblem) -> MovePlan | None:
 
 
 def _nearest(problem: MoveProblem) -> list[list[int]]:
-    """Some of the domains of the demand, those first that lack least."""
+    """Some domains of the demand, those with the largest free part first."""
     resources = range(len(problem.demand[0].request))
     needs = [sum(pod_set.request[index] * pod_set.count for pod_set in problem.demand) for index in resources]
 
     def least_part(nodes: Sequence[int]) -> int:
-        """How much is free there of what it needs, in thousandths: of the scarcest resource."""
+        """The free part of what the demand needs of its scarcest resource, in thousandths."""
         totals = [sum(max(0, problem.free[node][index]) for node in nodes) for index in resources]
         return min((1000 * have // need for have, need in zip(totals, needs, strict=True) if need), default=0)
 
@@ -41,7 +41,7 @@ def _nearest(problem: MoveProblem) -> list[list[int]]:
 
 
 def _orders(problem: MoveProblem, nodes: Sequence[int]) -> Iterator[list[int]]:
-    """The units there: the smallest first, those that give most room per pod, and place by place."""
+    """The units in a domain: the smallest first, those that free most per pod, and node by node."""
     inside = frozenset(nodes)
     demanded = [
         max(1, sum(amounts)) for amounts in zip(*(pod_set.request for pod_set in problem.demand), strict=True)
@@ -63,7 +63,7 @@ def _orders(problem: MoveProblem, nodes: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _place_by_place(problem: MoveProblem, nodes: Sequence[int]) -> list[int]:
-    """Who must go so that one more of the largest pods fits on a place; first where they are fewest."""
+    """Units that make room for one more of the largest pods, node by node, fewest pods first."""
     pod_set = max(problem.demand, key=lambda pod_set: sum(pod_set.request))
     there: dict[int, list[int]] = {node: [] for node in nodes if node in pod_set.takes}
     for index, unit in enumerate(problem.units):
@@ -79,7 +79,7 @@ def _place_by_place(problem: MoveProblem, nodes: Sequence[int]) -> list[int]:
 
 
 def _minimal_evictions(problem: MoveProblem, pod_set: PodSet, node: int, units: Sequence[int]) -> list[int]:
-    """Units whose end lets one more pod fit there, none where nobody's end is enough; no needless ones."""
+    """A minimal set of units whose move fits one more pod on the node; empty where none does."""
     frees = {unit: dict(problem.units[unit].frees)[node] for unit in units}
 
     def fits(chosen: Sequence[int], more: int) -> bool:
@@ -104,7 +104,7 @@ def _minimal_evictions(problem: MoveProblem, pod_set: PodSet, node: int, units: 
 
 
 def _cleared(problem: MoveProblem, nodes: Sequence[int], order: Sequence[int]) -> MovePlan | None:
-    """As many units in this order as it takes, then without those that turn out to be needless."""
+    """Move units in this order until the plan works, then drop needless ones."""
     chosen: list[int] = []
     plan: MovePlan | None = None
     for unit in order:
@@ -121,7 +121,7 @@ def _cleared(problem: MoveProblem, nodes: Sequence[int], order: Sequence[int]) -
 
 
 def _placed(problem: MoveProblem, nodes: Sequence[int], chosen: Iterable[int]) -> MovePlan | None:
-    """Where all go by first fit: the moved ones outside the domain if they can, the demand inside."""
+    """Place everything by first fit: moved units outside of the domain if possible, the demand inside."""
     units = tuple(sorted(chosen))
     capacity = _FreeCapacity(problem, units)
     if capacity.find(problem.demand, nodes) is None:
@@ -140,7 +140,7 @@ def _placed(problem: MoveProblem, nodes: Sequence[int], chosen: Iterable[int]) -
 
 
 class _FreeCapacity:
-    """What is free once these units have ended, less what was seated since."""
+    """Free amounts after these units have left, less what was placed since."""
 
     def __init__(self, problem: MoveProblem, ended: Iterable[int]) -> None:
         self._problem = problem
@@ -151,7 +151,7 @@ class _FreeCapacity:
                     self._free[node][resource] += amount
 
     def place_unit(self, unit: int, last: frozenset[int]) -> Placements | None:
-        """Seat a unit that was moved, on the places `last` only where it must; the fullest places first."""
+        """Place a moved unit, on the nodes `last` only where necessary, on the fullest nodes first."""
         whole = self._problem.units[unit]
         found: list[tuple[int, Placements]] = []
         for nodes in nodes_by_domain(whole.pod_sets, whole.domains).values():
@@ -168,7 +168,7 @@ class _FreeCapacity:
         return placements
 
     def find(self, pod_sets: Sequence[PodSet], nodes: Sequence[int]) -> Placements | None:
-        """Seats on these places, by first fit, the largest pods first; None where that finds none."""
+        """Place pods on these nodes by first fit decreasing; None where that fails."""
         left: dict[int, list[int]] = {}
         placements: dict[int, list[tuple[int, int]]] = {index: [] for index in range(len(pod_sets))}
         for index in sorted(placements, key=lambda index: (-sum(pod_sets[index].request), index)):
@@ -193,7 +193,7 @@ class _FreeCapacity:
 
 
 def _pods_that_fit(pod_set: PodSet, node: int, free: Sequence[int]) -> int:
-    """How many pods fit; none where less than nothing is free of anything."""
+    """How many pods fit; none on an over-committed node."""
     if min(free, default=0) < 0:
         return 0
     fitting = (have // need for have, need in zip(free, pod_set.request, strict=True) if need)

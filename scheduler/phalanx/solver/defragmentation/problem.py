@@ -1,4 +1,4 @@
-"""Moves as data: what is wanted, what is free, and the units that may be moved."""
+"""The planning of moves as data, and the independent check of a plan."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -10,85 +10,83 @@ Vector = tuple[int, ...]
 
 
 class PodSet(Struct, frozen=True):
-    """Interchangeable pods: `count` of them must be seated, at most `takes` of them on each place, by index.
-
-    A place that is absent takes none.
-    """
+    """`count` interchangeable pods that must be placed."""
 
     request: Vector
     count: int
     takes: Mapping[int, int]
+    """At most so many of them per node index; absent nodes take none."""
 
 
 class MoveUnit(Struct, frozen=True):
-    """Pods that run and are moved together or not at all.
-
-    `frees`: what their end frees, by index of the place. `domains`: per place, by index, the domain in which
-    it lies, where one domain must hold all of the pods; None where none must. A place without one takes none.
-    """
+    """Running pods that are moved together or not at all."""
 
     pods: int
     cost: int
     frees: tuple[tuple[int, Vector], ...]
+    """Freed amounts by node index."""
     pod_sets: tuple[PodSet, ...]
     domains: Mapping[int, int] | None = None
+    """Domain by node index where one domain must hold all pods; None without such a rule."""
 
 
 class MoveProblem(Struct, frozen=True, dict=True):
-    """Move units so that the demand is seated, in one of its domains, and every unit that was moved too.
-
-    `free` per place may be negative, as room can be promised that is not there yet: then nothing may be
-    seated on the place until it is not. At most `moves_max` units are moved, at least one is.
-    """
+    """Move units so that the demand fits, in one of its domains, and every moved unit as well."""
 
     free: tuple[Vector, ...]
+    """Per node. Negative where capacity is promised that is not there yet: nothing may be placed on such a
+    node."""
     demand: tuple[PodSet, ...]
     domains: Mapping[int, int] | None
     units: tuple[MoveUnit, ...]
     moves_max: int
+    """At most so many units are moved, at least one."""
     seed: int = 0
 
     @cached_property
     def size(self) -> int:
-        """How many pairs there are of a part and a place that takes some of it."""
+        """Pairs of a pod set and a node that takes some of it."""
         pod_sets = [*self.demand, *(pod_set for unit in self.units for pod_set in unit.pod_sets)]
         return sum(len(pod_set.takes) for pod_set in pod_sets)
 
 
 Placements = tuple[tuple[tuple[int, int], ...], ...]
-"""Per part, the places and how many of its pods each takes."""
+"""Per pod set, the nodes and how many of its pods each takes."""
 
 
 class MovePlan(Struct, frozen=True):
-    """The units that are moved, ascending, where the demand goes, and where each of those units goes."""
+    """Which units are moved, and where everything goes."""
 
     units: tuple[int, ...]
+    """Indices, ascending."""
     placements: Placements
+    """Of the demand."""
     moved: tuple[Placements, ...]
+    """Of each moved unit."""
     pods: int
     cost: int
 
 
 class MoveResult(Struct, frozen=True):
-    """The best plan found, None where there is none, or none was found.
-
-    No plan moves fewer than `pods_bound` pods, and none that moves as few as this one costs less than
-    `cost_bound`. `spent` in deterministic units.
-    """
+    """The outcome of a search."""
 
     plan: MovePlan | None
+    """The best plan found; None without one."""
     pods_bound: int = 0
+    """No plan moves fewer pods."""
     cost_bound: int = 0
+    """No plan that moves as few pods costs less."""
     spent: float = 0.0
+    """Deterministic time units."""
 
 
 def move_cost(problem: MoveProblem, units: Sequence[int]) -> tuple[int, int]:
-    """How many pods that moves, and at what cost."""
+    """Return the pods that are moved, and the cost."""
     return sum(problem.units[unit].pods for unit in units), sum(problem.units[unit].cost for unit in units)
 
 
 def nodes_by_domain(pod_sets: Sequence[PodSet], domains: Mapping[int, int] | None) -> dict[int, list[int]]:
-    """Per domain that may hold all parts, the places that take any of it; without domains all is one."""
+    """Nodes that take pods per domain that may hold all of them; without domains all nodes are one."""
     found: dict[int, list[int]] = {}
     for node in sorted({node for pod_set in pod_sets for node in pod_set.takes}):
         if domains is None:
@@ -103,7 +101,7 @@ def nodes_by_domain(pod_sets: Sequence[PodSet], domains: Mapping[int, int] | Non
 
 
 def check(problem: MoveProblem, plan: MovePlan) -> Iterator[str]:
-    """What is wrong with this plan, in words, looked at in plain Python from the problem alone."""
+    """Yield the errors of a plan, from the problem alone."""
     if list(plan.units) != sorted(set(plan.units)) or not 1 <= len(plan.units) <= problem.moves_max:
         yield f"{plan.units} are moved"
     if (plan.pods, plan.cost) != move_cost(problem, plan.units):

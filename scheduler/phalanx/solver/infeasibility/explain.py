@@ -1,7 +1,7 @@
-"""Why a problem has no placement, as facts: what fits now, which rules conflict, what would make it fit.
+"""Explains why a problem has no placement: what fits, which rules conflict, what would make it fit.
 
-Cheap and bounded: a limited number of solves, each with a small part of the effort. What is not settled
-within that is left out or marked as not proven.
+Every part is a sequence of feasibility tests with a small effort each. What is not conclusive within them is
+left out or marked as not proven.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,36 +31,36 @@ from phalanx.solver.problem_rules import read_rules
 DEFAULT_LIMITS = SolveLimits()
 
 _SOLVES_FOR_CHANGES: Final = 24
-"""Questions of one explanation that are kept for changes, however many rules there are to blame."""
+"""Feasibility tests that the search for a conflict leaves to the relaxations."""
 
 _SOLVES_FOR_CAPACITY: Final = 12
-"""Those of them that are kept for the amount of room that is missing."""
+"""Those of them that remain for the missing capacity."""
 
 
 class Explanation(Struct, frozen=True):
-    """Facts about a problem without a placement.
-
-    `most`: per role, the most pods that fit now, all roles scaled down alike; `most_proven` if no more do.
-    `best_domain`: that of the required level where they fit, empty where none is required or nothing fits.
-    `conflict`: names of rules (and "eligibility", "capacity") that cannot be kept together; `irreducible`
-    when every one of them is needed for the conflict. Empty when there is no node at all.
-    `relaxations`: single changes, each of which makes it fit, in the order in which to offer them.
-    """
+    """Facts about a problem without a placement."""
 
     most: tuple[int, ...]
+    """Pods per role that fit now when all roles are scaled down alike."""
     most_proven: bool
+    """Whether no more do."""
     conflict: tuple[str, ...]
+    """Names of rules, "eligibility" and "capacity" that cannot hold together; empty without any node."""
     irreducible: bool
+    """Whether each of them is needed for the conflict."""
     relaxations: tuple[Relaxation, ...]
+    """Single changes, each of which makes it fit, in the order in which to offer them."""
     best_domain: tuple[str, ...] = ()
+    """The domain of the required level where `most` fits; empty without one."""
 
 
 class LargestFit(Struct, frozen=True):
-    """The largest share of the minimums that fits, where it goes, and whether no larger one does."""
+    """The largest part of the minimums that fits."""
 
     minimums: tuple[int, ...]
     assignments: tuple[Assignment, ...]
     proven: bool
+    """Whether no larger one does."""
 
 
 def explain(
@@ -112,7 +112,7 @@ def place_when_empty(
 
 
 def largest_fit(core: PlacementProblem, oracle: FeasibilityOracle) -> LargestFit:
-    """For one role solved at once, for several by bisection over the size of the largest role."""
+    """Find the largest part that fits: one solve for one role, bisection over the size for several."""
     if len(core.roles) == 1:
         roles = (structs.replace(core.roles[0], minimum=0),)
         answer = oracle.answer(structs.replace(core, roles=roles))
@@ -136,7 +136,7 @@ def largest_fit(core: PlacementProblem, oracle: FeasibilityOracle) -> LargestFit
 
 
 def _step_sizes(core: PlacementProblem) -> tuple[int, ...] | None:
-    """Per role, what its count must be a multiple of; None where segments are of several roles together."""
+    """Per role, the number of which its count is a multiple; None for segments of several roles."""
     steps = [1] * len(core.roles)
     for constraint in read_rules(core).subgroup_constraints:
         if constraint.size > 1 and len(constraint.roles) > 1:
@@ -147,7 +147,7 @@ def _step_sizes(core: PlacementProblem) -> tuple[int, ...] | None:
 
 
 def _scaled(core: PlacementProblem, size: int, steps: Sequence[int]) -> PlacementProblem:
-    """All roles scaled down, rounded up to whole steps, so that the largest one has about this size."""
+    """Scale all roles down to whole steps so that the largest has about this size."""
     largest = max(role.minimum for role in core.roles)
     scaled = []
     for role, step in zip(core.roles, steps, strict=True):
@@ -157,7 +157,7 @@ def _scaled(core: PlacementProblem, size: int, steps: Sequence[int]) -> Placemen
 
 
 def _conflict(core: PlacementProblem, oracle: FeasibilityOracle) -> tuple[tuple[str, ...], bool]:
-    """A deletion filter: names are dropped one by one for as long as what is kept has no placement."""
+    """Find a conflict with a deletion filter: drop names while the rest stays infeasible."""
     rules = [rule.name for rule in core.rules if isinstance(rule, Budget)]
     rules += [rule.name for rule in core.rules if isinstance(rule, SameDomain)]
     rules += [rule.name for rule in core.rules if isinstance(rule, SubgroupRule | AffinityRule)]
@@ -178,7 +178,7 @@ def _conflict(core: PlacementProblem, oracle: FeasibilityOracle) -> tuple[tuple[
 
 
 def with_only_rules(core: PlacementProblem, names: Sequence[str]) -> PlacementProblem:
-    """The problem with only these of the named rules."""
+    """Return the problem with only these of its named rules."""
     kept = with_rules(core, {rule.name: softened for rule in core.rules if rule.name not in names})
     if ELIGIBILITY not in names:
         kept = without_eligibility(kept)
@@ -188,7 +188,7 @@ def with_only_rules(core: PlacementProblem, names: Sequence[str]) -> PlacementPr
 def _relaxations(
     core: PlacementProblem, vacant: PlacementProblem | None, most: LargestFit, oracle: FeasibilityOracle
 ) -> Iterator[Relaxation]:
-    """Every single change that makes it fit: rules first, then fewer pods, then more room."""
+    """Yield relaxations: of rules first, then fewer pods, then more capacity."""
     for rule in core.rules:
         if oracle.solves_left <= _SOLVES_FOR_CAPACITY:
             break
@@ -214,14 +214,14 @@ def _first_that_fits(
 
 
 def _wider_levels(core: PlacementProblem, rule: SameDomain | SubgroupRule) -> Iterator[Relaxation]:
-    """The next wider levels in turn, then the level as a mere wish."""
+    """The next wider levels in turn, then the level as a preference."""
     for level in reversed(core.levels[: core.levels.index(rule.level)]):
         yield Relaxation(RelaxationKind.WIDEN_LEVEL, rule=rule.name, level=level)
     yield Relaxation(RelaxationKind.PREFER_LEVEL, rule=rule.name, level=rule.level)
 
 
 def _raised_budget(core: PlacementProblem, rule: Budget, oracle: FeasibilityOracle) -> Iterator[Relaxation]:
-    """What a placement without the budget uses beyond it, when it spares the nodes that the budget counts."""
+    """What a placement without the budget, and few pods on the budget's nodes, uses beyond it."""
     answer = oracle.answer(_avoiding(with_rules(core, {rule.name: softened}), rule))
     if isinstance(answer, Placed):
         used = budget_use(core, rule, answer.assignments)
@@ -231,7 +231,7 @@ def _raised_budget(core: PlacementProblem, rule: Budget, oracle: FeasibilityOrac
 
 
 def _avoiding(problem: PlacementProblem, rule: Budget) -> PlacementProblem:
-    """The problem in which each pod on nodes that the budget counts costs one."""
+    """The problem in which each pod on nodes of the budget costs one."""
     counted, free = (1,) * len(problem.roles), (0,) * len(problem.roles)
     nodes = rule.nodes or frozenset()
     classes = tuple(

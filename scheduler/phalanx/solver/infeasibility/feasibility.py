@@ -1,4 +1,4 @@
-"""The bare question whether a problem fits at all, asked a limited number of times."""
+"""Feasibility tests: whether a problem has any placement, up to a number of solves."""
 
 from msgspec import structs
 
@@ -20,11 +20,11 @@ class FeasibilityOracle:
 
     @property
     def solves_left(self) -> int:
-        """How many more questions get an answer."""
+        """How many more solves are allowed."""
         return self._solves_left
 
     def answer(self, problem: PlacementProblem) -> Answer | None:
-        """The solver's answer; None without solves left."""
+        """Return the solver's answer; None without solves left."""
         if self._solves_left == 0:
             return None
         self._solves_left -= 1
@@ -37,14 +37,14 @@ class FeasibilityOracle:
 
 
 def is_possible(answer: Answer) -> bool | None:
-    """Whether a placement exists, as far as an answer tells; None when that is not known."""
+    """Whether an answer shows that a placement exists; None when that is not known."""
     if isinstance(answer, Placed):
         return True
     return False if answer.proven else None
 
 
 def feasibility_problem(problem: PlacementProblem) -> PlacementProblem:
-    """The minimums under the rules that must hold, without wishes, prices, room: as hard, faster to solve."""
+    """Return the minimums under hard rules, without preferences, costs and tightness."""
     roles = tuple(structs.replace(role, maximum=role.minimum) for role in problem.roles)
     classes = problem.classes
     if problem.prefers_tightness or problem.has_costs:

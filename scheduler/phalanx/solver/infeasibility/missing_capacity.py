@@ -1,9 +1,9 @@
-"""How much more room, and where, would make a problem fit.
+"""Computes how much more capacity, and where, would make a problem fit.
 
-Of one role, the domain and the nodes where the least must be freed. Of several, or where other rules stand
-in the way of that, what fits now stays where it is, and the pods that are left over are placed as if the
-nodes were empty, where little must be freed. Where not even that is enough, they are put on a node that is
-not there yet.
+For one role: the domain and nodes where the least must be freed, exactly. What a node must free for its first
+pods grows with each further pod, so the cheapest slots of a domain, taken one by one, are the cheapest set of
+slots. For several roles, or where other rules interfere: what fits now stays, and the rest is placed on nodes
+taken as empty where little must be freed. Where that fails too: a new node.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProbl
 from phalanx.solver.problem_rules import read_rules
 
 SHARE = 1000
-"""A pod that needs all of its scarcest resource freed costs this much."""
+"""Cost of a pod whose scarcest resource must be freed completely."""
 
 
 def missing_capacity(
@@ -37,7 +37,7 @@ def missing_capacity(
     now: Sequence[Assignment],
     oracle: FeasibilityOracle,
 ) -> Iterator[Relaxation]:
-    """Candidates, the least first where that is known. `vacant` is the problem on empty nodes."""
+    """Yield candidates, the least first where that is known. `vacant` is the problem on empty nodes."""
     least = least_capacity(core, vacant) if vacant is not None else []
     if least:
         anywhere = all(rule.nodes is None for rule in core.rules if isinstance(rule, Budget))
@@ -68,7 +68,7 @@ def _beyond_what_fits(core: PlacementProblem, assignments: Sequence[Assignment])
 def _left_over(
     core: PlacementProblem, vacant: PlacementProblem, kept: Sequence[Assignment]
 ) -> PlacementProblem:
-    """The pods that are not among the kept ones, beside these on otherwise empty nodes."""
+    """The pods beyond the kept ones, beside these on otherwise empty nodes."""
     used = node_use(core, kept)
     free_now = free_by_node(with_free(core, _negative(used)))
     beside = with_free(vacant, _negative(used))
@@ -97,7 +97,7 @@ def _negative(amounts: dict[NodeName, Resources]) -> dict[NodeName, Resources]:
 def _with_freeing_costs(
     core: PlacementProblem, group: NodeClass, free_now: dict[NodeName, tuple[int, ...]]
 ) -> NodeClass:
-    """Per role, the part of one pod's scarcest resource that must be freed, in thousandths."""
+    """Cost per role: the part of a pod's scarcest resource that must be freed, in thousandths."""
     free = free_now.get(group.nodes[0], (0,) * len(core.resources))
     cost = tuple(
         max((SHARE * (need - min(need, have)) // need for need, have in asked if need > 0), default=0)
@@ -115,14 +115,14 @@ def _budget_left(core: PlacementProblem, rule: Rule, kept: Sequence[Assignment])
 
 
 def used_path(core: PlacementProblem, placed: Sequence[Assignment]) -> tuple[tuple[str, ...], ...]:
-    """The path of a node that is in use: it stands for all of them where a level is required."""
+    """The path of one used node, for all of them where a level is required."""
     nodes = {one.node for one in placed}
     paths = (group.path for group in core.classes if not nodes.isdisjoint(group.nodes))
     return tuple(path for path, _ in zip(paths, range(1), strict=False))
 
 
 def _capacity_to_free(core: PlacementProblem, assignments: Sequence[Assignment]) -> Relaxation:
-    """The room that these pods need beyond what is free now."""
+    """The amounts per node that these pods need beyond what is free."""
     free_now = free_by_node(core)
     capacity = []
     for node, used in sorted(node_use(core, assignments).items()):
@@ -135,7 +135,7 @@ def _capacity_to_free(core: PlacementProblem, assignments: Sequence[Assignment])
 
 
 def _new_node(core: PlacementProblem, now: Sequence[Assignment]) -> Iterator[Relaxation]:
-    """The pods that do not fit now, on one new node where the others are, or in the first domain there is."""
+    """The pods that do not fit now on one new node, in the domain of the others or the first one."""
     amounts: Resources = {}
     for index, role in enumerate(core.roles):
         missing = role.minimum - sum(one.count for one in now if one.role == index)
@@ -168,13 +168,13 @@ def _relaxation(
 
 Path = tuple[str, ...]
 PodSlot = tuple[int, int, int]
-"""Its cost, the number of its node, and the number of the pod on that node."""
+"""Cost, number of the node, and number of the pod on that node."""
 
 
 def least_capacity(core: PlacementProblem, vacant: PlacementProblem) -> list[Assignment]:
-    """Where all pods would go, in the domain that must free least; empty where another rule is in the way.
+    """Place all pods in the domain that must free least; empty where another rule interferes.
 
-    `vacant` is the problem on empty nodes. Budgets are not looked at: the caller asks whether it fits then.
+    `vacant` is the problem on empty nodes. Budgets are ignored: the caller tests the result.
     """
     rules = read_rules(core)
     if len(core.roles) != 1 or rules.subgroup_constraints or rules.affinity_constraints:
@@ -193,7 +193,7 @@ def least_capacity(core: PlacementProblem, vacant: PlacementProblem) -> list[Ass
 
 
 def free_by_node(problem: PlacementProblem) -> dict[NodeName, tuple[int, ...]]:
-    """What each node of the problem has free."""
+    """Return the free amounts of each node."""
     return {node: group.free for group in problem.classes for node in group.nodes}
 
 
@@ -204,7 +204,7 @@ def _is_near(core: PlacementProblem, path: Path) -> bool:
 def _slots(
     core: PlacementProblem, group: NodeClass, free: tuple[int, ...] | None, node: int
 ) -> Iterator[PodSlot]:
-    """Of the pods that the empty node takes, in order; the cost is in parts of the scarcest resource."""
+    """The slots of an empty node in order; costs are parts of the scarcest resource."""
     role = core.roles[0]
     asked = [
         (need, have, empty)
@@ -219,12 +219,12 @@ def _slots(
 
 
 def _part(pod: int, need: int, have: int) -> int:
-    """What must be freed for this pod, when those before it have taken theirs."""
+    """What must be freed for this pod after those before it."""
     return min(need, max(0, (pod + 1) * need - have))
 
 
 def _cheapest(slots: Mapping[Path, list[Iterator[PodSlot]]], count: int) -> list[PodSlot]:
-    """The first so many seats of the domain where they cost least together; no more seats are made."""
+    """The first `count` slots of the domain where they cost least; slots are generated lazily."""
     best: tuple[int, Path, list[PodSlot]] | None = None
     for path in sorted(slots):
         taken = list(islice(merge(*slots[path]), count))
@@ -242,7 +242,7 @@ def _assignments(slots: list[PodSlot], nodes: list[NodeName]) -> list[Assignment
 
 
 def node_use(problem: PlacementProblem, assignments: Sequence[Assignment]) -> dict[NodeName, Resources]:
-    """Per node with pods, what they request."""
+    """Return the requested amounts per used node."""
     used: dict[NodeName, Resources] = {}
     for one in assignments:
         request = dict(zip(problem.resources, problem.roles[one.role].request, strict=True))
@@ -251,7 +251,7 @@ def node_use(problem: PlacementProblem, assignments: Sequence[Assignment]) -> di
 
 
 def budget_use(problem: PlacementProblem, budget: Budget, assignments: Sequence[Assignment]) -> Resources:
-    """What the pods on the nodes that the budget counts request."""
+    """Return the amounts requested on the budget's nodes."""
     total: Resources = {}
     for node, amounts in node_use(problem, assignments).items():
         if budget.nodes is None or node in budget.nodes:

@@ -1,4 +1,4 @@
-"""Changes to a problem that could make it fit, as data, and what each change does to the problem."""
+"""Relaxations of a problem, as data, and how each changes the problem."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -22,17 +22,17 @@ from phalanx.model.rules import (
 from phalanx.solver.problem import NodeClass, PlacementProblem
 
 ELIGIBILITY: Final = "eligibility"
-"""The name, beside those of a problem's rules, of what keeps roles off nodes."""
+"""The name of the node eligibility, beside the names of rules."""
 
 CAPACITY: Final = "capacity"
-"""The name of what nodes have free."""
+"""The name of the free capacity of nodes."""
 
 NEW_NODE: Final = NodeName("")
-"""Stands for a node that is not there yet."""
+"""Stands for a node that does not exist."""
 
 
 _NEW_LABEL_VALUE: Final = "?"
-"""What a node that is not there yet has for a label: something else than all others."""
+"""Label value of a node that does not exist: different from all others."""
 
 
 class RelaxationKind(StrEnum):
@@ -47,19 +47,21 @@ class RelaxationKind(StrEnum):
 
 
 class NodeCapacity(Struct, frozen=True):
-    """More room on one node; NEW_NODE for a node that is not there yet."""
+    """More free capacity on one node, or on NEW_NODE."""
 
     node: NodeName
     amounts: Resources
 
 
 class Relaxation(Struct, frozen=True):
-    """One change. Which fields count depends on the kind:
+    """One change. Which fields apply depends on the kind.
 
-    widen-level: `rule` is required at the wider `level`. prefer-level: `rule` is only a wish. raise-budget:
-    `rule` has `amounts` more. drop-eligibility: every role may use every node. lower-minimum: `minimums` per
-    role. add-capacity: `capacity` on nodes, `amounts` in total, all in `domain` of `level` (empty for anywhere);
-    where `pods` is not 0, any nodes there that take so many more pods will do, and less room will not.
+    - widen-level: `rule` is required at the wider `level`.
+    - prefer-level: `rule` becomes a preference.
+    - raise-budget: `rule` gets `amounts` more.
+    - drop-eligibility: every role may use every node.
+    - lower-minimum: `minimums` per role.
+    - add-capacity: `capacity` on nodes, `amounts` in total, all in `domain` of `level` (empty: anywhere).
     """
 
     kind: RelaxationKind
@@ -70,15 +72,16 @@ class Relaxation(Struct, frozen=True):
     domain: tuple[str, ...] = ()
     capacity: tuple[NodeCapacity, ...] = ()
     pods: int = 0
+    """For add-capacity, if not 0: any nodes there that take so many more pods suffice, and no less does."""
 
     @property
     def needs_new_node(self) -> bool:
-        """Whether some of the room is on a node that is not there yet."""
+        """Whether some of the capacity is on a new node."""
         return any(each.node == NEW_NODE for each in self.capacity)
 
 
 def apply_relaxation(problem: PlacementProblem, change: Relaxation) -> PlacementProblem:
-    """The problem after the change."""
+    """Return the changed problem."""
     match change.kind:
         case RelaxationKind.WIDEN_LEVEL | RelaxationKind.PREFER_LEVEL | RelaxationKind.RAISE_BUDGET:
             return with_rules(problem, {change.rule: partial(_changed, change)})
@@ -93,7 +96,7 @@ def apply_relaxation(problem: PlacementProblem, change: Relaxation) -> Placement
 def with_rules(
     problem: PlacementProblem, changes: Mapping[str, Callable[[Rule], Rule | None]]
 ) -> PlacementProblem:
-    """Rules of these names are replaced or dropped; budgets stay, since classes refer to them by order."""
+    """Replace or drop rules by name; budgets stay, since classes refer to them by order."""
     rules = [changes[rule.name](rule) if rule.name in changes else rule for rule in problem.rules]
     return structs.replace(problem, rules=tuple(rule for rule in rules if rule is not None))
 
@@ -106,7 +109,7 @@ def without_eligibility(problem: PlacementProblem) -> PlacementProblem:
 
 
 def without_capacity(problem: PlacementProblem) -> PlacementProblem:
-    """Every node has room for all pods together, or as much of it as sums may hold."""
+    """Every node has capacity for all pods together, or as much as sums may hold."""
     enough = tuple(
         min(ARRAY_AMOUNT_MAX, sum(role.request[resource] * role.maximum for role in problem.roles))
         for resource in range(len(problem.resources))
@@ -116,14 +119,14 @@ def without_capacity(problem: PlacementProblem) -> PlacementProblem:
 
 
 def with_minimums(problem: PlacementProblem, minimums: Sequence[int]) -> PlacementProblem:
-    """Other minimums; maximums stay."""
+    """Replace the minimums; maximums stay."""
     pairs = zip(problem.roles, minimums, strict=True)
     roles = tuple(structs.replace(role, minimum=least) for role, least in pairs)
     return structs.replace(problem, roles=roles)
 
 
 def softened(rule: Rule) -> Rule | None:
-    """What is left of a rule that is dropped: a budget without limits, a wish, or nothing."""
+    """What remains of a dropped rule: a budget without limits, a preference, or nothing."""
     if isinstance(rule, Budget):
         return structs.replace(rule, remaining=NONE)
     if isinstance(rule, SubgroupDomain):
@@ -159,7 +162,7 @@ def _with_capacity(problem: PlacementProblem, change: Relaxation) -> PlacementPr
 
 
 def with_free(problem: PlacementProblem, more: Mapping[NodeName, Resources]) -> PlacementProblem:
-    """So much more is free on these nodes, less where an amount is negative."""
+    """Add free amounts on these nodes; negative ones are subtracted."""
     classes = tuple(part for group in problem.classes for part in _split_class(problem, group, more))
     return structs.replace(problem, classes=classes)
 
@@ -167,7 +170,7 @@ def with_free(problem: PlacementProblem, more: Mapping[NodeName, Resources]) -> 
 def _split_class(
     problem: PlacementProblem, group: NodeClass, more: Mapping[NodeName, Resources]
 ) -> list[NodeClass]:
-    """The class, with the nodes whose free amounts change apart from the others."""
+    """Separate the nodes whose free amounts change from the others."""
     same = tuple(node for node in group.nodes if node not in more)
     parts = [structs.replace(group, nodes=same)] if same else []
     for node in group.nodes:

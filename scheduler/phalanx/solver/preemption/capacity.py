@@ -1,6 +1,6 @@
-"""Whether the wants fit once some units are gone: exact for one want, first fit where there are several.
+"""Tracks whether the demands fit while units are evicted and restored.
 
-What is known of a place is worked out anew only when units have come or gone there.
+Exact for one demand, first fit decreasing for several. Only nodes that changed are evaluated again.
 """
 
 from collections import Counter
@@ -11,10 +11,7 @@ from phalanx.solver.preemption.scopes import Scope, whole
 
 
 class CapacityTracker:
-    """The room in one scope, all of the problem if none is given, while units come and go.
-
-    `chosen`: who is gone now.
-    """
+    """Free capacity in one scope, or in the whole problem; `chosen` are the evicted units."""
 
     def __init__(self, problem: PreemptionProblem, scope: Scope | None = None) -> None:
         scope = scope or whole(problem)
@@ -30,7 +27,7 @@ class CapacityTracker:
         self._limits = _Limits(problem)
 
     def with_required(self, unit: int) -> list[int]:
-        """The unit and all that must go with it, without those that are gone."""
+        """Return the unit and all that it requires, without evicted ones."""
         found, pending = {unit}, [unit]
         while pending:
             for other in self._problem.units[pending.pop()].requires:
@@ -40,25 +37,25 @@ class CapacityTracker:
         return sorted(found - self.chosen)
 
     def is_required(self, unit: int) -> bool:
-        """Whether one that is gone went only because this one did."""
+        """Whether an evicted unit is required by another evicted one."""
         return self._required_by[unit] > 0
 
     def evict(self, units: Iterable[int]) -> None:
-        """These units go."""
+        """Evict these units."""
         for unit in units:
             if unit not in self.chosen:
                 self.chosen.add(unit)
                 self._update_unit(unit, 1)
 
     def restore(self, units: Iterable[int]) -> None:
-        """These units stay after all."""
+        """Restore these units."""
         for unit in units:
             if unit in self.chosen:
                 self.chosen.discard(unit)
                 self._update_unit(unit, -1)
 
     def missing(self) -> list[int]:
-        """Per want, how many pods find no place even if there were no other want."""
+        """Per demand, the pods that do not fit even alone."""
         self._update()
         return [
             max(0, demand.count - group)
@@ -66,15 +63,15 @@ class CapacityTracker:
         ]
 
     def keeps_limits(self, more: Iterable[int] = ()) -> bool:
-        """Whether no floor is broken when these are gone too."""
+        """Whether the eviction limits hold when these are evicted too."""
         return self._limits.keep_limits([unit for unit in more if unit not in self.chosen])
 
     def fits(self) -> bool:
-        """Whether all wants fit, and into the allowances."""
+        """Whether all demands fit, also into the quotas."""
         return self._limits.has_quota and self.fits_without_quota()
 
     def fits_without_quota(self) -> bool:
-        """Whether all wants fit, whatever the allowances are."""
+        """Whether all demands fit, whatever the quotas are."""
         if any(self.missing()):
             return False
         return len(self._problem.demands) == 1 or self._first_fit()
@@ -121,7 +118,7 @@ class CapacityTracker:
 
 
 class _Limits:
-    """What is gone of each floor, and what has come back to each allowance."""
+    """The use of each eviction limit and the missing quota."""
 
     def __init__(self, problem: PreemptionProblem) -> None:
         self._eviction_limits = [_EvictionLimitUse(each) for each in problem.eviction_limits]
@@ -156,7 +153,7 @@ class _Limits:
 
 
 class _EvictionLimitUse:
-    """What is gone of one floor, in all and, where it has groups, of each of them."""
+    """The use of one eviction limit, in total and per group."""
 
     def __init__(self, limit: EvictionLimit) -> None:
         self._capacity = limit.limit
@@ -173,7 +170,7 @@ class _EvictionLimitUse:
                 lost[group] = lost.get(group, 0) + sign * amount
 
     def may_take(self, takes: Sequence[tuple[int, Vector]]) -> bool:
-        """One that is broken already keeps nobody who takes nothing of it."""
+        """Whether these evictions are allowed; an exceeded limit still allows units that do not count."""
         for position, capacity in enumerate(self._capacity):
             more = [(unit, vector[position]) for unit, vector in takes if vector[position]]
             if more and self._counted(position, more) > capacity:
@@ -192,7 +189,7 @@ class _EvictionLimitUse:
 
 
 def pods_that_fit(free: Sequence[int], request: Vector, most: int) -> int:
-    """How many pods of this request fit, at most `most`."""
+    """Return how many pods of this request fit, at most `most`."""
     count = most
     for have, need in zip(free, request, strict=True):
         if need > 0 and have < need * count:
@@ -201,7 +198,7 @@ def pods_that_fit(free: Sequence[int], request: Vector, most: int) -> int:
 
 
 def _by_unit(all_parts: Sequence[Sequence[tuple[int, Vector]]]) -> dict[int, list[tuple[int, Vector]]]:
-    """Per unit, where it has a part, by index, and which."""
+    """Index amounts by unit."""
     found: dict[int, list[tuple[int, Vector]]] = {}
     for index, parts in enumerate(all_parts):
         for unit, vector in parts:
@@ -210,7 +207,7 @@ def _by_unit(all_parts: Sequence[Sequence[tuple[int, Vector]]]) -> dict[int, lis
 
 
 def _largest_first(problem: PreemptionProblem) -> list[int]:
-    """Wants in the order in which first fit does best: the largest part of any resource first."""
+    """Demands in the order for first fit: the largest part of any resource first."""
     most = [max(1, *amounts) for amounts in zip(*(demand.request for demand in problem.demands), strict=True)]
 
     def size(demand: int) -> int:

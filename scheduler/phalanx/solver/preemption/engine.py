@@ -1,4 +1,4 @@
-"""Greedy choices first, then the exact search, domain by domain where one domain must hold all pods."""
+"""Entry point of preemption: greedy choices first, then exact search domain by domain."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from phalanx.solver.preemption.scopes import Scope, scopes_of
 
 
 class _Start(Struct, frozen=True):
-    """A domain, the choice by simple rules, if there is one, and what any choice costs there at least."""
+    """A domain with its greedy choice and the lower bound on any choice there."""
 
     scope: Scope
     found: VictimSet | None
@@ -22,9 +22,10 @@ class _Start(Struct, frozen=True):
 
 
 def choose_victims(problem: PreemptionProblem, *, effort: float = VICTIM_DETERMINISTIC_LIMIT) -> VictimResult:
-    """The cheapest choice found, with the proven bound of its cost; effort in deterministic units.
+    """Return the cheapest choice found with a proven lower bound on the cost.
 
-    None is proven as far as the effort reaches: a domain of which nothing is known in the end is left out.
+    `effort` is in deterministic time units. No choice is reported as impossible only as far as the effort
+    reaches.
     """
     scopes = [scope for scope in scopes_of(problem) if _could_fit(problem, scope)]
     starts = [_Start(scope, greedy(problem, scope), cost_bound(problem, scope)) for scope in scopes]
@@ -38,7 +39,7 @@ def choose_victims(problem: PreemptionProblem, *, effort: float = VICTIM_DETERMI
 
 
 def fewest_victims(problem: PreemptionProblem, *, effort: float) -> VictimResult:
-    """A choice of as few units as can be found, whatever they cost; its bound is how many go at least."""
+    """Return as few units as can be found, whatever they cost; the bound is on their number."""
     units = tuple(replace(unit, cost=1) for unit in problem.units)
     return choose_victims(replace(problem, units=units, soft_limits=(), violation_cost=0), effort=effort)
 
@@ -46,7 +47,7 @@ def fewest_victims(problem: PreemptionProblem, *, effort: float) -> VictimResult
 def _try_other_order(
     problem: PreemptionProblem, scopes: Sequence[Scope], chosen: VictimResult
 ) -> VictimResult:
-    """Where nothing is proven: maybe the simple rule does better in its other order."""
+    """Where nothing is proven, the greedy rule may do better without eager updates."""
     assert chosen.choice is not None
     others = [most_for_the_cost(problem, scope, is_eager=False) for scope in scopes]
     best = min([chosen.choice, *(other for other in others if other is not None)], key=_sort_key)
@@ -57,7 +58,7 @@ def _try_other_order(
 def _refined(
     problem: PreemptionProblem, starts: Sequence[_Start], best: VictimSet | None, effort: float
 ) -> VictimResult:
-    """Exact search in each domain that may hold something cheaper, the most promising first."""
+    """Search exactly in each domain that may hold a cheaper choice, the most promising first."""
     bounds: list[int] = []
     errors: list[str] = []
     left = effort
@@ -85,7 +86,7 @@ def _refined(
 
 
 def _could_fit(problem: PreemptionProblem, scope: Scope) -> bool:
-    """Whether the wants would fit if everybody were gone, one want at a time."""
+    """Whether each demand alone would fit if all units were evicted."""
     capacity = CapacityTracker(problem, scope)
     capacity.evict(scope.frees)
     return not any(capacity.missing())

@@ -1,9 +1,8 @@
-"""The cheapest victims by CP-SAT: a boolean per unit, a count per want and place.
+"""The cheapest victims with CP-SAT: a boolean per unit, a count per demand and node.
 
-What counts most is how close the linear relaxation comes: that no more than so many fit on a place while a
-unit stays is said of each unit by itself, beside what all of them free there together. Where that says all,
-places that need the same units are counted together. Units and places that no choice cheaper than the best
-known one can use are left out beforehand.
+The linear relaxation decides the speed. Each unit gets its own inequality (how many pods fit on a node while
+the unit stays) beside the sum over all units. Where these imply the sum, nodes with equal inequalities are
+aggregated. `presolve` removes units and nodes that no cheaper choice uses.
 """
 
 import math
@@ -21,19 +20,19 @@ from phalanx.solver.preemption.scopes import Scope
 
 
 class ExactResult(Struct, frozen=True):
-    """What one search found: a choice cheaper than what was known, if any, and the least cost of all.
-
-    `bound` None: there is no cheaper choice; where none at all is known, as two configurations of the solver
-    say. `spent`: deterministic units.
-    """
+    """The outcome of one search."""
 
     choice: VictimSet | None
+    """A choice cheaper than the known one, if any."""
     bound: int | None
+    """Least cost of all choices. None: there is no cheaper one, or none at all as two configurations
+    agree."""
     spent: float
+    """Deterministic time units."""
 
 
 def cheapest(problem: PreemptionProblem, scope: Scope, *, below: int | None, effort: float) -> ExactResult:
-    """The cheapest choice for all wants within the scope that costs less than `below`."""
+    """Return the cheapest choice within the scope that costs less than `below`."""
     model = _Model(problem, reduced_scope(problem, scope, below))
     if model.declined:
         return ExactResult(choice=None, bound=0, spent=0.0)
@@ -58,18 +57,18 @@ def cheapest(problem: PreemptionProblem, scope: Scope, *, below: int | None, eff
 
 
 class _NodeGroup(Struct, frozen=True):
-    """One place, or several alike: per want that fits there how many at most; how many while a unit stays.
-
-    `rows`: what is free of a resource and who gives how much back, where the others do not say it already.
-    """
+    """One node, or several with the same inequalities."""
 
     takes: tuple[tuple[int, int], ...]
+    """Demands that fit here and the most pods of each."""
     while_it_stays: tuple[tuple[int, int, int], ...]
+    """Demand, unit, and the pods that fit while the unit stays."""
     rows: tuple[tuple[int, int, tuple[tuple[int, int], ...]], ...]
+    """Resource, free amount, and freed amounts by unit, where the others do not imply it."""
 
 
 class _Model:
-    """`declined`: amounts are so large that sums of them could overflow."""
+    """The CP-SAT model; `declined` where sums of amounts could overflow."""
 
     def __init__(self, problem: PreemptionProblem, scope: Scope) -> None:
         self.cp = cp_model.CpModel()
@@ -109,7 +108,7 @@ class _Model:
                 self.cp.add(cp_model.LinearExpr.weighted_sum(variables, amounts) <= max(0, capacity))
 
     def _exempt_group(self, limit: EvictionLimit, position: int) -> list[tuple[cp_model.IntVar, int]]:
-        """What one group loses, as negative amounts: that of one of its units is, if that goes."""
+        """Negative amounts of the one group that an eviction limit does not count."""
         groups: dict[int, list[tuple[cp_model.IntVar, int]]] = {}
         for group, (unit, vector) in zip(limit.groups, limit.amounts, strict=bool(limit.groups)):
             if unit in self.units and vector[position]:
@@ -126,7 +125,7 @@ class _Model:
         return found
 
     def _place_demands(self, scope: Scope) -> None:
-        """Places that no unit frees count together where they are alike: for several wants a relaxation."""
+        """Count equal nodes together where no unit frees them; a relaxation for several demands."""
         counts: list[list[cp_model.IntVar]] = [[] for _ in self._problem.demands]
         frees_on = scope.by_node()
         unchanged: dict[TargetNode, int] = {}
@@ -148,7 +147,7 @@ class _Model:
             self.cp.add(cp_model.LinearExpr.sum(variables) >= demand.count)
 
     def _add_group(self, group: _NodeGroup, number: int, counts: list[list[cp_model.IntVar]]) -> None:
-        """So many places that are the same."""
+        """Add so many equal nodes."""
         here = {demand: self.cp.new_int_var(0, most * number, "") for demand, most in group.takes}
         most_of = dict(group.takes)
         for demand, variable in here.items():
@@ -166,7 +165,7 @@ class _Model:
             self.cp.add(cp_model.LinearExpr.weighted_sum(variables, amounts) <= max(0, free))
 
     def _any_of(self, counts: Sequence[cp_model.IntVar], most: int) -> cp_model.IntVar:
-        """Whether some are placed: where more is used than there is, that asks nothing of those elsewhere."""
+        """A boolean for whether pods are placed on an over-committed node."""
         is_used = self.cp.new_bool_var("")
         for count in counts:
             self.cp.add(count <= most * is_used)
@@ -207,7 +206,7 @@ class _Model:
 def node_group_of(
     problem: PreemptionProblem, node: TargetNode, frees: Sequence[tuple[int, Vector]]
 ) -> _NodeGroup:
-    """What the model says of a place that these units free."""
+    """Derive the inequalities of a node that these units free."""
     demands = problem.demands
     if_empty = [sum(amounts) for amounts in zip(node.free, *(vector for _, vector in frees), strict=True)]
     takes = [
@@ -234,10 +233,7 @@ def _is_implied(
     if_empty: Sequence[int],
     request: Vector,
 ) -> bool:
-    """Whether it says all how many fit while one unit stays: there is one, or all or nothing fits.
-
-    Where one fits or none, those without whom it does not must be enough.
-    """
+    """Whether the inequalities per unit imply the sum: there is one unit, or all or nothing fits."""
     if len(frees) == 1:
         return True
     required = {unit for _, unit, _ in stays}

@@ -1,4 +1,9 @@
-"""What it costs to clear each place while units go: the prices of the rule `most_for_the_cost`."""
+"""Greedy choices of victims: cheapest first, and best ratio of cost to gain, each with a reverse deletion.
+
+Both are classic heuristics for covering problems (Chvatal, 1979). The better choice starts the exact search,
+and it is the answer where that ends without a result. The ratio rule keeps a heap with the cost of clearing
+each node.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
@@ -11,11 +16,11 @@ from phalanx.solver.preemption.problem import PreemptionProblem, Vector, VictimS
 from phalanx.solver.preemption.scopes import Scope
 
 SCALE: Final = 1 << 20
-"""Prices are cost per pod in units so small that rounding makes no difference."""
+"""Costs per pod are in units so small that rounding makes no difference."""
 
 
 class _Clearing(Struct, frozen=True):
-    """Who goes from one place so that `gain` more pods of a want fit there."""
+    """Units whose eviction makes `gain` more pods of a demand fit on one node."""
 
     units: frozenset[int]
     demand: int
@@ -23,10 +28,10 @@ class _Clearing(Struct, frozen=True):
 
 
 class ClearingCosts:
-    """Per place, what clears it, and the price of that: cost per pod that fits then, anywhere.
+    """Per node, the cheapest way to clear it, with the cost per pod that then fits anywhere.
 
-    A price may be out of date when it is the lowest; then it is worked out anew. `is_eager`: one that may
-    have fallen is worked out anew at once.
+    A cost on the heap may be outdated; it is computed again when it is the least. `is_eager`: costs that may
+    have fallen are computed again at once.
     """
 
     def __init__(
@@ -50,7 +55,7 @@ class ClearingCosts:
         heapify(self._heap)
 
     def best(self) -> list[int] | None:
-        """Who goes next; None where nothing helps."""
+        """Return the units to evict next; None where nothing helps."""
         self._refresh_missing()
         while self._heap:
             cost_per_pod, node = heappop(self._heap)
@@ -70,7 +75,7 @@ class ClearingCosts:
         return None
 
     def update(self, evicted: Sequence[int]) -> None:
-        """These went: where they were, less is to be cleared."""
+        """Adjust the costs after these evictions."""
         touched = sorted({node for unit in evicted for node, _ in self._scope.frees.get(unit, ())})
         for node in touched:
             self._clear(node)
@@ -79,7 +84,7 @@ class ClearingCosts:
             self._push(node)
 
     def _also_cleared_by(self, nodes: Sequence[int]) -> Iterator[int]:
-        """Places whose clearing clears one of these as well: their price may be lower than before."""
+        """Nodes whose clearing includes that of one of these: their cost may have fallen."""
         for node in nodes:
             clearing = self._clearings.get(node)
             if clearing is not None:
@@ -88,7 +93,7 @@ class ClearingCosts:
                         yield other
 
     def _refresh_missing(self) -> None:
-        """Once a want has its room, places are cleared for the others."""
+        """Once a demand fits, nodes are cleared for the others."""
         missing = self._capacity.missing()
         if [count > 0 for count in missing] != [count > 0 for count in self._missing]:
             self._missing = missing
@@ -108,7 +113,7 @@ class ClearingCosts:
             heappush(self._heap, (cost_per_pod, node))
 
     def _cost_per_pod(self, clearing: _Clearing) -> int | None:
-        """None where no more of that want is missing."""
+        """None where no more pods of that demand are missing."""
         gain = 0
         for unit in clearing.units:
             for node in self._by_first.get(unit, ()):
@@ -133,7 +138,7 @@ class ClearingCosts:
                 self._by_unit.setdefault(unit, set()).add(node)
 
     def _cheapest(self, node: int) -> _Clearing | None:
-        """Who goes, the cheapest first, so that more fit there of the first want that lacks room and can."""
+        """Units, the cheapest first, whose eviction fits more pods of the first missing demand."""
         present = [give for give in self._frees_on.get(node, ()) if give[0] not in self._capacity.chosen]
         for demand, missing in enumerate(self._missing):
             if missing or not any(self._missing):
@@ -169,7 +174,7 @@ class ClearingCosts:
         free: Sequence[int],
         asked: tuple[Vector, int],
     ) -> list[int]:
-        """Of those, they go without whom not so many of the request would fit; the dearest stay first."""
+        """Drop units that are not needed for so many pods, the most expensive first."""
         kept = list(evicted)
         request, count = asked
         for unit in sorted(evicted, key=lambda unit: (-self._problem.units[unit].cost, unit)):
@@ -189,7 +194,7 @@ def _sum(free: Sequence[int], vectors: Sequence[Vector]) -> list[int]:
 
 
 def greedy(problem: PreemptionProblem, scope: Scope) -> VictimSet | None:
-    """The cheaper choice of both rules within the scope; None where neither finds one."""
+    """Return the cheaper choice of both rules within the scope; None where neither finds one."""
     found = [
         choice
         for choice in (cheapest_first(problem, scope), most_for_the_cost(problem, scope))
@@ -199,17 +204,16 @@ def greedy(problem: PreemptionProblem, scope: Scope) -> VictimSet | None:
 
 
 def cheapest_first(problem: PreemptionProblem, scope: Scope) -> VictimSet | None:
-    """Whoever costs least goes first, until all fits."""
+    """Evict the cheapest units until all demands fit."""
     capacity = CapacityTracker(problem, scope)
     _evict_the_cheapest(problem, scope, capacity)
     return _without_needless(problem, capacity)
 
 
 def most_for_the_cost(problem: PreemptionProblem, scope: Scope, *, is_eager: bool = True) -> VictimSet | None:
-    """The place is cleared that costs least for each pod that fits then, anywhere; again and again.
+    """Clear the node with the least cost per pod that fits, again and again.
 
-    Where places are cleared and allowances are not enough, whoever costs least goes until they are.
-    `is_eager`: places that became cheaper are seen at once. That is better more often than not, not always.
+    Then the cheapest units are evicted until the quotas suffice. `is_eager` is better on average, not always.
     """
     capacity = CapacityTracker(problem, scope)
     clearing_costs = ClearingCosts(problem, scope, capacity, is_eager=is_eager)
@@ -224,7 +228,7 @@ def most_for_the_cost(problem: PreemptionProblem, scope: Scope, *, is_eager: boo
 
 
 def _evict_the_cheapest(problem: PreemptionProblem, scope: Scope, capacity: CapacityTracker) -> None:
-    """Until all fits, or nobody is left."""
+    """Evict until all demands fit or no unit is left."""
     for unit in sorted(scope.frees, key=lambda unit: (problem.units[unit].cost, unit)):
         if capacity.fits():
             break
@@ -234,7 +238,7 @@ def _evict_the_cheapest(problem: PreemptionProblem, scope: Scope, capacity: Capa
 
 
 def _without_needless(problem: PreemptionProblem, capacity: CapacityTracker) -> VictimSet | None:
-    """Those stay without whom it fits as well, the dearest first."""
+    """Reverse deletion: restore units that are not needed, the most expensive first."""
     if not capacity.fits():
         return None
     for unit in sorted(capacity.chosen, key=lambda unit: (-problem.units[unit].cost, unit)):

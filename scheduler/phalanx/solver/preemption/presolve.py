@@ -1,4 +1,9 @@
-"""Leaves out what no choice can use that is cheaper than the best known one."""
+"""A lower bound by counting, and the removal of what no cheaper choice can use.
+
+The bound divides the cost of a unit among the nodes that its stay blocks. The parts on a node are then the
+least that one more pod there adds to any choice, and so many pods need the cheapest of these. It is weak
+where gangs are scattered, but it needs no search.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
@@ -9,7 +14,7 @@ from phalanx.solver.preemption.scopes import Scope, with_required
 
 
 def reduced_scope(problem: PreemptionProblem, scope: Scope, below: int | None) -> Scope:
-    """The scope without units that cost `below` or more, and without what places free that take as much."""
+    """Return the scope without units, and nodes, that cost `below` or more."""
     if below is None:
         return scope
     kept = {
@@ -30,7 +35,7 @@ def reduced_scope(problem: PreemptionProblem, scope: Scope, below: int | None) -
 def _is_useful(
     problem: PreemptionProblem, node: TargetNode, frees: Sequence[tuple[int, Vector]], below: int
 ) -> bool:
-    """Whether more may fit there for less: where several wants share a place, that is known of empty ones."""
+    """Whether clearing the node may fit more for less; assumed where several demands share it."""
     demands = problem.demands
     now = [
         pods_that_fit(node.free, demand.request, most)
@@ -47,7 +52,7 @@ def _is_useful(
 def _needed_units(
     problem: PreemptionProblem, node: TargetNode, frees: Sequence[tuple[int, Vector]], now: Sequence[int]
 ) -> Iterator[Sequence[int]]:
-    """Per want of which more would fit if all were gone, those without whom no more would."""
+    """Per demand that would fit more, the units whose stay prevents it."""
     if_empty = [sum(amounts) for amounts in zip(node.free, *(vector for _, vector in frees), strict=True)]
     for demand, most, count in zip(problem.demands, node.max_pods, now, strict=True):
         if pods_that_fit(if_empty, demand.request, most) > count:
@@ -63,7 +68,7 @@ def _less(free: Sequence[int], vector: Vector) -> list[int]:
 
 
 def _cost_with_required(problem: PreemptionProblem, units: Collection[int]) -> int:
-    """Of the units and all that must go with them."""
+    """The cost of the units and all that they require."""
     found, pending = set(units), list(units)
     while pending:
         more = [other for other in problem.units[pending.pop()].requires if other not in found]
@@ -73,11 +78,11 @@ def _cost_with_required(problem: PreemptionProblem, units: Collection[int]) -> i
 
 
 SCALE: Final = 1 << 20
-"""Parts of a cost, rounded down."""
+"""Parts of a cost are in these units, rounded down."""
 
 
 def cost_bound(problem: PreemptionProblem, scope: Scope) -> int:
-    """The largest of such bounds over all wants, each as if there were no other."""
+    """Return the largest lower bound over all demands, each taken alone."""
     frees_on = scope.by_node()
     return max(
         (_least_of(problem, scope, frees_on, demand) for demand in range(len(problem.demands))), default=0
@@ -113,7 +118,7 @@ def _least_of(
 def _capacity_and_needed_units(
     problem: PreemptionProblem, node: TargetNode, frees: Sequence[tuple[int, Vector]], demand: int
 ) -> tuple[int, int, Sequence[int]]:
-    """How many fit now, how many if all were gone, and who must go for one more."""
+    """Pods that fit now, pods that fit without any unit, and the units that must go for one more."""
     request, most = problem.demands[demand].request, node.max_pods[demand]
     now = pods_that_fit(node.free, request, most)
     if now == most or not frees:

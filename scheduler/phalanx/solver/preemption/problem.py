@@ -1,4 +1,7 @@
-"""The choice of victims as data. The solver knows no policy: actions say who may go and what that costs."""
+"""The choice of victims as data, and the independent check of a choice.
+
+Actions decide who may be evicted and what that costs. All vectors are amounts of the same resources.
+"""
 
 from collections.abc import Collection, Iterator
 
@@ -8,58 +11,56 @@ Vector = tuple[int, ...]
 
 
 class PodDemand(Struct, frozen=True):
-    """`count` interchangeable pods that must all find a place. All vectors have the same resources."""
+    """`count` interchangeable pods that must all be placed."""
 
     request: Vector
     count: int
 
 
 class TargetNode(Struct, frozen=True):
-    """One node. `free` is negative where it is over-committed. `takes`: at most so many pods, per want.
-
-    `domain`: in which of the domains it lies of which one must hold all pods; 0 where none must.
-    """
+    """A node on which pods may be placed."""
 
     free: Vector
+    """Negative where the node is over-committed."""
     max_pods: Vector
+    """At most so many pods per demand."""
     domain: int = 0
+    """One domain must hold all pods; 0 for all nodes where there is no such rule."""
 
 
 class EvictionUnit(Struct, frozen=True):
-    """Pods that are evicted together or not at all.
-
-    `frees`: what that frees, by index of the place. `requires`: units, by index, that must go if this one does.
-    """
+    """Pods that are evicted together or not at all."""
 
     cost: int
     frees: tuple[tuple[int, Vector], ...]
+    """Freed amounts by node index."""
     requires: tuple[int, ...] = ()
+    """Indices of units that must be evicted with this one."""
 
 
 class QuotaLimit(Struct, frozen=True):
-    """What the wants may use together of each resource: `limit`, and what each of these units gives back.
-
-    `resources` are indices into the vectors; the others have no bound.
-    """
+    """What the demands may use together of some resources."""
 
     resources: tuple[int, ...]
+    """Indices into the vectors; other resources are not limited."""
     limit: Vector
+    """Available now."""
     frees: tuple[tuple[int, Vector], ...]
+    """What units give back, by unit index."""
 
 
 class EvictionLimit(Struct, frozen=True):
-    """What may be evicted at most of these units together: `limit`, of vectors of its own.
-
-    `groups`: that of each of the units, in the order of `takes`; of each resource, the group that loses most
-    of it is not counted. Without groups all are.
-    """
+    """The most that may be evicted of some units together."""
 
     limit: Vector
+    """A vector of its own resources."""
     amounts: tuple[tuple[int, Vector], ...]
+    """What each unit counts, by unit index."""
     groups: tuple[int, ...] = ()
+    """Group of each entry of `amounts`; the group that loses most of a resource does not count."""
 
     def holds(self, chosen: Collection[int]) -> bool:
-        """Whether no more is taken when these units go."""
+        """Whether these evictions stay within the limit."""
         return all(
             self._counted(chosen, position) <= max(0, limit) for position, limit in enumerate(self.limit)
         )
@@ -74,21 +75,22 @@ class EvictionLimit(Struct, frozen=True):
 
 
 class SoftEvictionLimit(Struct, frozen=True):
-    """Of the pods of these units at most `most` should go; `takes`: how many each unit has."""
+    """At most `most` pods of these units should be evicted."""
 
     most: int
     pods: tuple[tuple[int, int], ...]
+    """Pods of each unit, by unit index."""
 
     def violations(self, chosen: Collection[int]) -> int:
-        """How many more go."""
+        """Count the evicted pods beyond the limit."""
         return max(0, sum(count for unit, count in self.pods if unit in chosen) - self.most)
 
 
 class PreemptionProblem(Struct, frozen=True):
-    """Choose units so that all wants fit, at the least cost. Each pod beyond a wish costs `violation_cost` as well.
+    """Choose units so that all demands fit, at the least cost.
 
-    It may leave out rules that a placement must obey as well: then a choice may turn out to be too small, and
-    the bound of its cost holds all the same.
+    The problem may omit rules of the placement: a choice may then turn out too small, but the bound on its
+    cost holds.
     """
 
     demands: tuple[PodDemand, ...]
@@ -98,41 +100,44 @@ class PreemptionProblem(Struct, frozen=True):
     eviction_limits: tuple[EvictionLimit, ...] = ()
     soft_limits: tuple[SoftEvictionLimit, ...] = ()
     violation_cost: int = 0
+    """Added for each pod beyond a soft limit."""
     seed: int = 0
 
     def cost_of(self, units: Collection[int]) -> int:
-        """What it costs that these go together."""
+        """Return the total cost of these evictions."""
         chosen = frozenset(units)
         violations = sum(soft_limit.violations(chosen) for soft_limit in self.soft_limits)
         return sum(self.units[unit].cost for unit in units) + self.violation_cost * violations
 
 
 class VictimSet(Struct, frozen=True):
-    """Indices of units, ascending; no choice costs less than `bound`."""
+    """A choice of units."""
 
     units: tuple[int, ...]
+    """Indices, ascending."""
     cost: int
     bound: int
+    """No choice costs less."""
 
     @property
     def proven(self) -> bool:
-        """Whether none is cheaper."""
+        """Whether no choice is cheaper."""
         return self.cost == self.bound
 
 
 class VictimResult(Struct, frozen=True):
-    """The cheapest choice found, None where nobody's end is enough, and the effort that it took.
-
-    `defects`: what was wrong with choices that were dropped.
-    """
+    """The outcome of a search."""
 
     choice: VictimSet | None
+    """The cheapest choice found; None where evicting all would not suffice, or none was found."""
     spent: float
+    """Deterministic time units."""
     errors: tuple[str, ...] = ()
+    """Solver errors: choices that failed their check and were dropped."""
 
 
 def check(problem: PreemptionProblem, choice: VictimSet) -> Iterator[str]:
-    """What the choice breaks: who stays alone, what may not be taken, what it says that it costs."""
+    """Yield the errors of a choice: missing required units, exceeded limits, a wrong cost."""
     chosen = frozenset(choice.units)
     for unit in choice.units:
         if not chosen.issuperset(problem.units[unit].requires):

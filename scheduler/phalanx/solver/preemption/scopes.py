@@ -1,4 +1,4 @@
-"""The part of a problem that one domain sees: its places, and what units free there."""
+"""Scopes of a preemption problem: the nodes of one domain and the units that matter there."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,16 +10,16 @@ Gives = tuple[tuple[int, Vector], ...]
 
 
 class Scope(Struct, frozen=True):
-    """Places that may take pods, ascending, and the units that matter to them, with what they free there.
+    """Nodes that may take pods, and the units that matter to them.
 
-    A unit matters that frees something there, that pays into an allowance, or that must go with such a one.
+    A unit matters that frees capacity there, gives back quota, or is required by such a unit.
     """
 
     nodes: tuple[int, ...]
     frees: Mapping[int, Gives]
 
     def by_node(self) -> dict[int, list[tuple[int, Vector]]]:
-        """Per place, who frees what there, by index."""
+        """Per node index, the units and what they free there."""
         found: dict[int, list[tuple[int, Vector]]] = {}
         for unit, frees in self.frees.items():
             for node, vector in frees:
@@ -28,7 +28,7 @@ class Scope(Struct, frozen=True):
 
 
 def scopes_of(problem: PreemptionProblem) -> list[Scope]:
-    """One for each domain, in their order."""
+    """Return one scope per domain, in order."""
     nodes: dict[int, list[int]] = {}
     for index, node in enumerate(problem.nodes):
         if any(node.max_pods):
@@ -46,7 +46,7 @@ def scopes_of(problem: PreemptionProblem) -> list[Scope]:
 
 
 def whole(problem: PreemptionProblem) -> Scope:
-    """All places and all units, whatever the domains are."""
+    """Return the scope of all nodes and units."""
     frees = {index: unit.frees for index, unit in enumerate(problem.units)}
     return Scope(tuple(range(len(problem.nodes))), frees)
 
@@ -54,7 +54,7 @@ def whole(problem: PreemptionProblem) -> Scope:
 def with_required(
     problem: PreemptionProblem, frees: Mapping[int, Sequence[tuple[int, Vector]]], payers: Sequence[int]
 ) -> dict[int, Gives]:
-    """With those that free nothing there, but pay or must go with another, ascending."""
+    """Add units that give back quota or are required, ascending."""
     found, pending = {*frees, *payers}, [*frees, *payers]
     while pending:
         more = [other for other in problem.units[pending.pop()].requires if other not in found]

@@ -1,9 +1,8 @@
-"""Pods that must be apart as amounts and budgets, which every backend knows.
+"""Reformulates anti-affinity as resource amounts and budgets, which every backend knows.
 
-Of a domain, or of a node where each is one by itself, there is one seat. Pods that avoid others and are
-avoided take all of it; those that are only avoided, or only avoid, take a part so small that all of them fit
-together. Two kinds of pods that avoid each other and not their own cannot be said so: such rules
-stay.
+Each domain of the label, or each node, has a number of slots. A pod that both states and matches the rule
+takes all of them. Pods that only state it or only match it take one, and there are enough slots for all of
+these. Two groups of pods that avoid each other but not themselves have no such form; their rules stay.
 """
 
 from typing import Final
@@ -16,20 +15,22 @@ from phalanx.solver.problem import NodeClass, PlacementProblem
 from phalanx.solver.problem_rules import roles_with_shapes
 
 _SLOTS: Final = "seats of "
-"""Begins the names of the amounts."""
+"""Prefix of the resource names."""
 
 
 class _Slots(Struct, frozen=True):
-    """What a pod of each role takes of the `size` parts of a seat."""
+    """The slots of one rule."""
 
     rule: PodAntiAffinityRule
     name: str
     size: int
+    """Slots of a domain."""
     takes: tuple[int, ...]
+    """Slots that a pod takes, per role."""
 
 
 def reformulate_anti_affinity(problem: PlacementProblem) -> PlacementProblem:
-    """The same problem with seats in place of the rules that can be said so; itself without such a rule."""
+    """Replace the expressible rules by slots; without one return the problem itself."""
     apart = [rule for rule in problem.rules if isinstance(rule, PodAntiAffinityRule)]
     expressible = [rule for rule in apart if _is_expressible(problem, rule)]
     rules: list[Rule] = [rule for rule in problem.rules if rule not in expressible]
@@ -58,9 +59,9 @@ def reformulate_anti_affinity(problem: PlacementProblem) -> PlacementProblem:
 
 
 def _with_each_node(problem: PlacementProblem, keys: tuple[str, ...]) -> PlacementProblem:
-    """The same, with labels that have another value on every node among its keys.
+    """Split classes into nodes and add labels whose value differs on every node.
 
-    Nodes that are left out are so with the first node of their class.
+    Left-out nodes go with the first node of their class.
     """
     classes = tuple(
         replace(
@@ -77,7 +78,7 @@ def _with_each_node(problem: PlacementProblem, keys: tuple[str, ...]) -> Placeme
 
 
 def _is_expressible(problem: PlacementProblem, rule: PodAntiAffinityRule) -> bool:
-    """Whether all that avoid are avoided too, or the reverse."""
+    """Whether the pods that state the rule include those that it selects, or the reverse."""
     owners, others = (
         set(roles_with_shapes(problem, rule.owners)),
         set(roles_with_shapes(problem, rule.others)),
@@ -99,7 +100,7 @@ def _slots(problem: PlacementProblem, rule: PodAntiAffinityRule, name: str) -> _
 
 
 def _budgets(problem: PlacementProblem, slots: _Slots) -> dict[str, Budget]:
-    """One for each domain of a label that nodes share; none where every node is one by itself."""
+    """One budget per domain of the label; none where every node is a domain by itself."""
     key = slots.rule.key
     if key not in problem.keys:
         return {}
@@ -121,7 +122,7 @@ def _budgets(problem: PlacementProblem, slots: _Slots) -> dict[str, Budget]:
 def _with_slots(
     problem: PlacementProblem, slots: _Slots, group: NodeClass, budgets: dict[str, Budget], first: int
 ) -> NodeClass:
-    """The class with parts of seats; the budget of its domain counts it, numbered from `first` on."""
+    """Add slots to a class; the budget of its domain counts it. Budgets are numbered from `first` on."""
     if not budgets and slots.rule.key not in problem.keys:
         return replace(group, free=(*group.free, slots.size))
     enough = sum(take * role.maximum for take, role in zip(slots.takes, problem.roles, strict=True))

@@ -1,4 +1,7 @@
-"""Best fit: puts pods on selected nodes, the largest role first, on the cheapest and then tightest nodes."""
+"""Best fit: puts pods on selected nodes, the largest role first, on the cheapest and then the fullest nodes.
+
+O(roles * nodes log nodes), in arrays.
+"""
 
 from collections.abc import Sequence
 
@@ -8,7 +11,7 @@ from phalanx.solver.arrays import FITS_MAX, BoolArray, ClassRows, Counts, IntArr
 
 
 class BudgetUse:
-    """What the budgets of a problem still allow while pods are put down."""
+    """What the budgets still allow while pods are placed."""
 
     def __init__(self, rows: ClassRows) -> None:
         names = rows.problem.resources
@@ -30,7 +33,7 @@ class BudgetUse:
         return min([want, *counts])
 
     def spend(self, scope: Sequence[int], role: int, count: int) -> None:
-        """Takes the pods' requests off these budgets."""
+        """Take the pods' requests off these budgets."""
         for budget in scope:
             for resource in self._left[budget]:
                 self._left[budget][resource] -= self._requests[role][resource] * count
@@ -44,9 +47,9 @@ def fill(
     start: Counts | None = None,
     only: BoolArray | None = None,
 ) -> Counts:
-    """Pods put on the selected nodes, up to `want` per role, on top of `start`; fewer where no more fit.
+    """Place up to `want` pods per role on the selected nodes, on top of `start`; fewer where no more fit.
 
-    `only` tells which of the nodes may take more than they have at the start; without it all may.
+    `only` selects the nodes that may take more than at the start.
     """
     rows = table.rows
     row = table.row[nodes]
@@ -68,7 +71,7 @@ def fill(
 
 
 def fits_beside(table: NodeTable, nodes: IntArray, counts: Counts, roles: Sequence[int]) -> IntArray:
-    """Per selected node, and a column per role, how many more of its pods fit beside these, alone."""
+    """Pods of each role that fit alone beside these counts, by [selected node, role]."""
     rows = table.rows
     row = table.row[nodes]
     requests = requests_of(rows.problem)
@@ -93,7 +96,7 @@ def _fits(left: IntArray, request: IntArray, alone: IntArray, missing: int) -> I
 def _take(
     rows: ClassRows, row: IntArray, role: int, fits: IntArray, missing: int, budget_use: BudgetUse
 ) -> IntArray:
-    """How many pods each node takes, at most `missing` in all and what the budgets of the nodes allow."""
+    """Pods that each node takes, at most `missing` in total and within the budgets."""
     taken = np.zeros_like(fits)
     order = np.lexsort((fits, rows.cost[row, role]))
     order = order[fits[order] > 0]

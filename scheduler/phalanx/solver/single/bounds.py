@@ -1,7 +1,9 @@
-"""Cheap lower bounds on the objective, from relaxations that need no search.
+"""Lower bounds on the objective from relaxations that need no search.
 
-Each role alone, and each resource in total, is a single kind of thing on the tree of domains: the fewest
-domains that hold it are known exactly, and no placement of all roles together uses fewer.
+Each role alone, and each resource in total, is a single divisible item on the tree of domains. The fewest
+domains that hold it are known exactly (`fewest_domains`), and a placement of all roles together uses no
+fewer. Subgroups with a preference are bounded level by level: the largest domains of a level are the fewest
+that hold the demand.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +23,7 @@ BY = "relaxation"
 
 
 class _Demand(Struct, frozen=True, eq=False):
-    """One kind of thing on the tree, and how much of it the roles' minimums and maximums take."""
+    """One item on the tree and the amounts of it that minimums and maximums take."""
 
     forest: Forest
     minimum: int
@@ -39,7 +41,7 @@ class RelaxationBounds:
         self._tightness = TightnessBounds(table.rows)
 
     def bound(self, scope: Scope) -> tuple[int, ...]:
-        """No placement inside the scope is lexicographically below this."""
+        """Return a lexicographic lower bound on placements inside the scope."""
         placed = sum(scope.fits)
         wanted = sum(role.maximum for role in self._table.rows.problem.roles)
         opened = self._opened(scope, [(one.forest, one.maximum) for one in self._demands])
@@ -58,7 +60,7 @@ class RelaxationBounds:
         )
 
     def anywhere(self, pods: int) -> tuple[int, ...]:
-        """The simple bound on placements of at most so many pods, in whatever scope."""
+        """Return a simple bound on placements of at most so many pods in any scope."""
         rows = self._table.rows
         outer = [0 if rows.problem.anchors or not pods else 1] * rows.rules.required_depth
         everywhere = Scope(nodes=self._table.everything, depth=0, domain=0, fits=())
@@ -69,18 +71,18 @@ class RelaxationBounds:
         )
 
     def in_one(self, scope: Scope, simple: tuple[int, ...]) -> tuple[int, ...]:
-        """A simple bound with the room of the scope, where that is a domain of the gang's deepest level.
+        """Strengthen a simple bound by the capacity of the scope where that is a deepest-level domain.
 
-        Room is the last term that backends know.
+        Tightness is the last term that backends know.
         """
         if not self._scorer.has_tightness or not any(scope.fits):
             return simple
         return (*simple[:-1], max(simple[-1], self._tightness.of(scope)))
 
     def spread(self, scope: Scope, bound: tuple[int, ...]) -> tuple[int, ...]:
-        """The bound on placements in the scope that open more than one domain of the next level.
+        """Return a bound on placements that use more than one domain of the next level.
 
-        `bound` is what holds for all placements in the scope; no domain of the next level is open.
+        `bound` holds for all placements in the scope; no domain of the next level has running members.
         """
         terms = self._scorer.terms
         index = terms.index(DOMAINS + self._table.rows.problem.levels[scope.depth])
@@ -92,7 +94,7 @@ class RelaxationBounds:
         return max(bound, bound[:index] + deeper)
 
     def floor(self, scope: Scope, unplaced: int) -> tuple[int, ...]:
-        """What no term can go below, each by itself, when all but `unplaced` pods are placed in the scope."""
+        """Return lower bounds per term, each by itself, when all but `unplaced` pods are placed."""
         rows = self._table.rows
         placed = sum(role.maximum for role in rows.problem.roles) - unplaced
         cost = _cheapest(self._table, scope, placed)
@@ -109,7 +111,7 @@ class RelaxationBounds:
         return [Need(each.forest.held[-1], each.maximum if whole else each.minimum) for each in self._demands]
 
     def _opened(self, scope: Scope, demands: Sequence[tuple[Forest, int]]) -> list[int] | None:
-        """Domains opened per level at least; None when the scope does not hold one of the demands."""
+        """The fewest domains opened per level; None when the scope does not hold one of the items."""
         rows, level = self._table.rows, scope.depth
         positive = [(forest, amount) for forest, amount in demands if amount > 0]
         if not positive:
@@ -127,7 +129,7 @@ class RelaxationBounds:
 
 
 def _domains(forest: Forest, scope: Scope) -> IntArray:
-    """The domains of the next level that the scope consists of."""
+    """The domains of the next level inside the scope."""
     if scope.depth == 0:
         return np.arange(len(forest.held[0]), dtype=np.int64)
     return forest.inner[scope.depth - 1][scope.domain]
@@ -151,7 +153,7 @@ def _per_resource(rows: ClassRows) -> list[_Demand]:
 
 
 def _cheapest(table: NodeTable, scope: Scope, placed: int) -> int:
-    """The least price of so many pods when each role has the scope's nodes alone."""
+    """The least cost of so many pods when each role has the scope's nodes alone."""
     rows = table.rows
     row = table.row[scope.nodes]
     if not rows.cost[row].any():
@@ -166,14 +168,14 @@ def _cheapest(table: NodeTable, scope: Scope, placed: int) -> int:
 
 
 def _pod_costs(cost: IntArray, fits: IntArray, most: int) -> IntArray:
-    """The prices of the `most` cheapest pods of a role, cheapest first."""
+    """The costs of the `most` cheapest pods of a role, ascending."""
     order = np.argsort(cost, kind="stable")
     before = np.cumsum(fits[order]) - fits[order]
     return np.repeat(cost[order], np.clip(most - before, 0, fits[order]))
 
 
 class _SubgroupDemand(Struct, frozen=True, eq=False):
-    """One kind of thing: what each row holds of it, and how much the minimums and maximums take."""
+    """One item: the amount that each row holds, and what minimums and maximums take."""
 
     held: IntArray
     minimum: int
@@ -189,7 +191,7 @@ class SubgroupDomainBounds:
         self._known: dict[tuple[int, int, bool], list[int]] = {}
 
     def opened(self, scope: Scope, *, whole: bool) -> Sequence[int]:
-        """Per level, what all such subgroups open at least: with all pods placed, or with the minimums."""
+        """Domains opened per level, added up, with all pods placed (`whole`) or with the minimums."""
         key = (scope.depth, scope.domain, whole)
         if key not in self._known:
             self._known[key] = self._opened(scope, whole=whole)
@@ -212,7 +214,7 @@ class SubgroupDomainBounds:
     def _fewest_needed(
         self, demand: _SubgroupDemand, level: int, inside: BoolArray, anchored: BoolArray, *, whole: bool
     ) -> int:
-        """The fewest domains of the level, beside those with members, that hold so much."""
+        """The fewest domains of the level, without anchored ones, that hold the demand."""
         held = np.zeros(len(anchored), dtype=np.int64)
         np.add.at(held, self._rows.domain[level][inside], demand.held[inside])
         missing = (demand.maximum if whole else demand.minimum) - int(held[anchored].sum())

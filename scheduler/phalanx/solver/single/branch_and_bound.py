@@ -1,7 +1,9 @@
-"""Branch and bound over scopes by greedy search: what is found, and what may still hold something better.
+"""Branch and bound over scopes, with greedy incumbents and CP-SAT on the branches that stay open.
 
-The gang lies in one domain of the next level (a narrower scope each) or is spread over several of them (which
-raises the bound). A branch is left as soon as its bound is not below the best placement found.
+A gang lies in one domain of the next level (a narrower scope each) or is spread over several of them (which
+raises the bound). The open branch with the least bound is expanded first (best-first search; Land and Doig,
+1960). A branch is pruned when its bound is not below the incumbent. The least bound of the branches that
+remain certifies the answer.
 """
 
 import heapq
@@ -32,42 +34,43 @@ from phalanx.solver.single.local_search import improvements
 from phalanx.solver.single.scopes import Scope, equivalence_key, scopes_of
 
 TIGHTNESS_STEPS_MAX: Final = 8
-"""Domains that greedy search bounds or looks into where nothing but tightness can be gained."""
+"""Scopes that are bounded or searched where only tightness can improve."""
 
 TIGHTNESS_NODES_PER_UNIT: Final = 10_000
-"""Nodes in questions to CP-SAT that count as one such unit: their models have to be built."""
+"""Nodes of scopes solved for tightness that count as one such unit: their models must be built."""
 
 TIGHTNESS_EFFORT_MAX: Final = 0.05
-"""Deterministic units that CP-SAT may take for tightness in one problem, some hundredths of a second."""
+"""CP-SAT effort for the tightness term of one problem, in deterministic units: some hundredths of a
+second."""
 
 
 Score = tuple[int, ...]
 
 
 class Branch(Struct):
-    """Placements in a scope, or only those that open several domains of its next level.
-
-    No placement of the branch is below `bound`, which is inherited until `bounded`. `root` numbers the widest
-    scope around it. `hint` is what greedy search found in the scope; `done` when it has nothing more to try.
-    """
+    """Placements in a scope, or only those that use several domains of its next level."""
 
     scope: Scope
     root: int
+    """Number of the widest scope that contains it."""
     bound: Score
+    """No placement of the branch is below it; inherited until `bounded`."""
     bounded: bool = False
     done: bool = False
+    """Whether greedy search has nothing more to try."""
     hint: Placement | None = None
+    """What greedy search found in the scope."""
 
 
 class Best(Struct, frozen=True):
-    """The best placement known; no score without one."""
+    """The incumbent; without a placement the score is None."""
 
     assignments: tuple[Assignment, ...] = ()
     score: Score | None = None
 
 
 class Exploration:
-    """Greedy search over the scopes of one problem. `best` is what was found, `branches` what is left."""
+    """The greedy phase. `best` is the incumbent, `branches` are the open branches."""
 
     def __init__(self, problem: PlacementProblem, start: Placed | None) -> None:
         self.table = node_table(class_rows(problem))
@@ -91,16 +94,16 @@ class Exploration:
         self.branches = self._explored()
 
     def may_improve(self, branch: Branch) -> bool:
-        """Whether the branch may hold something better than the best."""
+        """Whether the branch may hold a better placement than the incumbent."""
         return self.best.score is None or branch.bound < self.best.score
 
     def only_tightness(self, branch: Branch) -> bool:
-        """Whether the branch can hold nothing that is better in any other term than tightness."""
+        """Whether the branch can improve no term but tightness."""
         primary = self.scorer.primary
         return self.best.score is not None and branch.bound[:primary] >= self.best.score[:primary]
 
     def keep(self, found: Placement | None) -> None:
-        """Makes a placement the best, where it is better."""
+        """Replace the incumbent by a better placement."""
         if found is not None:
             assignments = tuple(assignments_of(self.table, found))
             score = self.scorer.score(assignments)
@@ -121,7 +124,7 @@ class Exploration:
         return [*done, *(branch for _, _, branch in heap)]
 
     def _continues(self, branch: Branch) -> bool:
-        """Whether more scopes are searched: while nothing was found, any of them may be the only one."""
+        """Whether more scopes are searched; without an incumbent the limit is higher."""
         if self.best.score is None:
             return self._searched < ROOTS_SEARCHED_MAX
         if self.only_tightness(branch):
@@ -129,7 +132,7 @@ class Exploration:
         return self._searched < SCOPES_SEARCHED_MAX and self._tightness_steps <= TIGHTNESS_STEPS_MAX
 
     def _expanded(self, branch: Branch) -> list[Branch]:
-        """The branch after one more step: bounded, or searched and, where that found something, split."""
+        """Bound the branch, or search it and split it where something was found."""
         if not branch.bounded:
             branch.bound = max(branch.bound, self.relaxations.bound(branch.scope))
             branch.bounded = True
@@ -152,7 +155,7 @@ class Exploration:
         return [*parts, Branch(branch.scope, branch.root, bound, bounded=True, done=True, hint=branch.hint)]
 
     def _search(self, scope: Scope) -> Placement | None:
-        """Once for all scopes that are alike, where it finds nothing."""
+        """Run greedy search; scopes equivalent to one without a result are skipped."""
         key = equivalence_key(self.table, scope) if self.best.score is None else None
         if key is not None and key in self._infeasible:
             return None
@@ -173,7 +176,7 @@ class Exploration:
 
 
 def place_by_search(problem: PlacementProblem, *, limits: SolveLimits, start: Placed | None = None) -> Answer:
-    """The best placement found, never worse than the greedy one nor than `start`."""
+    """Return the best placement found, never worse than the greedy one nor than `start`."""
     exploration = Exploration(problem, start)
     by, empty = bounds.BY, not exploration.roots
     if limits.deterministic > 0 and any(map(exploration.may_improve, exploration.branches)):
@@ -189,7 +192,7 @@ def place_by_search(problem: PlacementProblem, *, limits: SolveLimits, start: Pl
 
 
 class _Refinement:
-    """CP-SAT on the branches that are left, while there is effort left."""
+    """The exact phase: CP-SAT on open branches within the effort limit."""
 
     def __init__(self, exploration: Exploration, effort: float) -> None:
         self._exploration = exploration
@@ -199,7 +202,7 @@ class _Refinement:
         self._empty: set[Hashable] = set()
 
     def run(self) -> tuple[str, bool]:
-        """Who gave the bounds, and whether every root was proven empty."""
+        """Return the backend that gave the bounds, and whether every root was proven infeasible."""
         exploration = self._exploration
         empty = [self._proven_empty(root) for root in exploration.roots if exploration.best.score is None]
         for branch in sorted(exploration.branches, key=lambda branch: branch.bound):
@@ -212,9 +215,9 @@ class _Refinement:
         return (few and self._tightness > 0) or not self._exploration.only_tightness(branch)
 
     def _proven_empty(self, root: Branch) -> bool:
-        """Without any placement yet: the whole root at once, in place of its branches.
+        """Without an incumbent: solve the whole root in place of its branches.
 
-        Once for all that are alike: a cluster of equal racks is one question.
+        Equivalent roots are solved once: a cluster of equal racks is one solve.
         """
         exploration = self._exploration
         key = equivalence_key(exploration.table, root.scope)
@@ -230,7 +233,7 @@ class _Refinement:
         return empty
 
     def _solve(self, branch: Branch) -> bool:
-        """Raises the branch's bound; True when it is proven to hold no placement."""
+        """Raise the bound of the branch; True when it is proven infeasible."""
         if self._effort <= 0:
             return False
         from phalanx.solver.counting import exact as cpsat

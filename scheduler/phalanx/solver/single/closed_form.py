@@ -1,7 +1,7 @@
-"""Closed form: one role without topology. What fits is a sum; the cheapest, then tightest nodes are taken.
+"""Closed form for one role without topology: the cheapest, then the fullest nodes are taken.
 
-Exact also under budgets whose node sets do not overlap: the sets of pods that fit are then the independent
-sets of a matroid, in which taking the cheapest first is optimal.
+Also optimal under budgets whose node sets do not overlap: the sets of pods that fit are then independent sets
+of a matroid, on which the greedy algorithm is optimal (Edmonds, 1971). O(nodes log nodes).
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Scope = tuple[int, ...]
 
 
 def place_closed(problem: PlacementProblem) -> Answer | None:
-    """The proven answer, or None where this form does not apply."""
+    """Return the proven answer; None where this form does not apply."""
     rules = read_rules(problem)
     if len(problem.roles) != 1 or rules.depth or rules.subgroup_constraints or rules.affinity_constraints:
         return None
@@ -45,7 +45,7 @@ def _overlap(scopes: Sequence[Scope], everywhere: Sequence[int]) -> bool:
 def _take(
     role: RoleDemand, usable: Sequence[NodeClass], scopes: Sequence[Scope], left: dict[Scope, int], most: int
 ) -> list[Assignment]:
-    """At most `most` pods, and at most `left` per scope, on the cheapest and then tightest nodes."""
+    """Take at most `most` pods, and at most `left` per scope, cheapest and then fullest nodes first."""
     asked = [(index, need) for index, need in enumerate(role.request) if need > 0]
     fits = [min([group.free[index] // need for index, need in asked] or [most]) for group in usable]
     order = sorted(range(len(usable)), key=lambda index: (usable[index].cost[0], fits[index]))

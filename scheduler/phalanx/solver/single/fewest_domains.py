@@ -1,9 +1,8 @@
-"""The fewest domains that hold a demand, the widest level first, exactly: the heart of the dynamic program.
+"""The fewest domains that hold a demand, lexicographically from the widest level down, exactly.
 
-On one level the largest domains are the fewest. Where one domain of a level is enough, each that is large
-enough is tried. Where several are needed, a table per domain holds the most that fits for each number of
-domains opened per level below it, and tables of neighbours are added up as in a knapsack. Open domains cost
-nothing.
+On one level the largest domains are the fewest. Where one domain of a level suffices, each that is large
+enough is tried. Where several are needed, the tree knapsack decides. Domains with running members (open
+domains) cost nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,33 +26,32 @@ from phalanx.solver.single.tree_knapsack import (
 )
 
 OUTER_SWAPS_MAX: Final = 8
-"""Exchanges of one spine for another that are tried for tighter racks, a millisecond each."""
+"""Exchanges of an outer domain that are tried for tighter inner ones, a millisecond each."""
 
 Rank = Callable[[IntArray], tuple[int, ...]]
-"""Orders choices of equal cost by the deepest domains chosen; the smallest rank is the best."""
+"""Orders choices of equal cost by their deepest domains; the smallest rank is the best."""
 
 
 class DomainChoice(Struct, frozen=True, eq=False):
-    """Domains opened per level, the proven lexicographic bound on that, and the deepest domains to use.
-
-    `bound` ends with the room that the deepest domains have at least. `compared` when all choices of this cost
-    were compared by rank.
-    """
+    """A choice of domains and what is proven about it."""
 
     cost: tuple[int, ...]
+    """Domains opened per level."""
     bound: tuple[int, ...]
+    """Lexicographic lower bound on `cost`, followed by one on the capacity opened on the deepest level."""
     domains: IntArray
+    """The deepest domains to use."""
     compared: bool = False
+    """Whether all choices of this cost were compared by rank."""
 
 
 def fewest(
     forest: Forest, domains: IntArray, demand: int, *, level: int = 0, rank: Rank | None = None
 ) -> DomainChoice | None:
-    """The best choice among these domains of a level and of what is inside them; None when they hold less.
+    """Return the best choice among these domains and those inside; None when they hold less.
 
-    Without a rank, of choices of equal cost the one with the least room is taken, where the forest has room,
-    so that large holes survive: exactly in the outer domains that were chosen, and those are compared where
-    one of a level is enough.
+    Without a rank, the least capacity decides among choices of equal cost: exactly inside the chosen outer
+    domains, and across outer domains where one of a level suffices.
     """
     if int(forest.held[level][domains].sum()) < demand:
         return None
@@ -69,7 +67,7 @@ def fewest(
 
 
 def needed_per_level(forest: Forest, domains: IntArray, demand: int, *, level: int) -> tuple[int, ...]:
-    """Per level from this one, the fewest domains to open when the other levels do not matter."""
+    """The fewest domains to open per level, each level by itself."""
     counts = [_fewest_needed(forest, domains, demand, level)]
     for outer in range(level, forest.last):
         domains = forest.inside(outer, domains)
@@ -86,7 +84,7 @@ def _fewest_needed(forest: Forest, domains: IntArray, demand: int, level: int) -
 def _best_single(
     forest: Forest, domains: IntArray, demand: int, level: int, count: int, rank: Rank | None
 ) -> DomainChoice | None:
-    """Where the open domains and at most one more are enough: the best of all such choices."""
+    """Where the open domains and at most one more suffice: the best of all such choices."""
     opened = domains[forest.open[level][domains]]
     closed = forest.closed(level, domains)
     missing = forest.missing(level, domains, demand)
@@ -106,12 +104,12 @@ def _best_single(
 
 
 def _with_outer(count: int, inner: DomainChoice) -> DomainChoice:
-    """The choice that opens `count` domains around the inner choice."""
+    """Open `count` domains around the inner choice."""
     return DomainChoice((count, *inner.cost), (count, *inner.bound), inner.domains, compared=inner.compared)
 
 
 def best_choice(forest: Forest, choices: Sequence[DomainChoice], rank: Rank | None) -> DomainChoice:
-    """The best of alternatives; its bound is what is proven of all of them together."""
+    """Return the best of alternatives with the bound that holds for all of them."""
 
     def order(choice: DomainChoice) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return choice.cost, rank(choice.domains) if rank else (opened_capacity(forest, choice.domains),)
@@ -122,12 +120,12 @@ def best_choice(forest: Forest, choices: Sequence[DomainChoice], rank: Rank | No
 
 
 def opened_capacity(forest: Forest, domains: IntArray) -> int:
-    """The room of those of these deepest domains that were not open."""
+    """The capacity of these deepest domains without the open ones."""
     return int(forest.capacity_of(forest.closed(forest.last, domains)).sum())
 
 
 def _with_open(forest: Forest, domains: IntArray, demand: int, level: int, count: int) -> IntArray:
-    """The open domains, and the `count` largest others, the last one as tight as the demand allows."""
+    """The open domains and the `count` largest others, the last as tight as the demand allows."""
     closed = forest.closed(level, domains)
     missing = forest.missing(level, domains, demand)
     opened = domains[forest.open[level][domains]]
@@ -135,9 +133,9 @@ def _with_open(forest: Forest, domains: IntArray, demand: int, level: int, count
 
 
 def _tight(forest: Forest, domains: IntArray, demand: int, count: int) -> TightSelection:
-    """The open ones of these domains of the deepest level, and the tightest `count` others.
+    """The open ones of these deepest domains and the tightest `count` others.
 
-    The least is that of the room of the others. The largest where nobody asks how tight they are.
+    `least` bounds the capacity of the others; without a tightness term the largest are taken.
     """
     if forest.capacity is None:
         return TightSelection(_with_open(forest, domains, demand, forest.last, count), 0)
@@ -152,7 +150,7 @@ def _tight(forest: Forest, domains: IntArray, demand: int, count: int) -> TightS
 def _several(
     forest: Forest, domains: IntArray, demand: int, level: int, count: int, rank: Rank | None
 ) -> DomainChoice | None:
-    """Where several domains of this level are needed: tables for one more level at a time, while small."""
+    """Where several domains are needed: knapsack tables for one more level at a time while they are small."""
     simple = needed_per_level(forest, domains, demand, level=level)
     widest = _with_open(forest, domains, demand, level, count)
     best = _inside(forest, widest, demand, level, (count,), rank)
@@ -176,7 +174,7 @@ def _several(
 
 
 def _large_enough(forest: Forest, domains: IntArray, demand: int, level: int, count: int) -> IntArray:
-    """The open ones, and those that hold what the `count` - 1 largest beside them do not."""
+    """Open domains, and those that hold what the `count` - 1 largest others do not."""
     held, is_open = forest.held[level][domains], forest.open[level][domains]
     others = np.sort(held[~is_open])[::-1][: count - 1]
     missing = forest.missing(level, domains, demand) - int(others.sum())
@@ -184,7 +182,7 @@ def _large_enough(forest: Forest, domains: IntArray, demand: int, level: int, co
 
 
 def _with_swapped_outer_domain(forest: Forest, best: DomainChoice, demand: int, least: int) -> IntArray:
-    """As many deepest domains with less room, where another outer one beside one of theirs has them."""
+    """As many deepest domains with less capacity after the exchange of one outer domain."""
     chosen, capacity = best.domains, opened_capacity(forest, best.domains)
     swaps = islice(
         _outer_swaps(forest, _outer_domains(forest, chosen), demand, best.cost[-1]), OUTER_SWAPS_MAX
@@ -199,7 +197,7 @@ def _with_swapped_outer_domain(forest: Forest, best: DomainChoice, demand: int, 
 
 
 def _outer_swaps(forest: Forest, outer_domains: IntArray, demand: int, count: int) -> Iterator[IntArray]:
-    """The deepest domains of these outer ones with one exchanged, where so many of them hold the demand."""
+    """The deepest domains after each exchange of one outer domain, where enough of them hold the demand."""
     outer = forest.last - 1
     siblings = forest.inner[outer - 1] if outer else (np.arange(len(forest.inner[outer])),)
     for around in siblings:
@@ -216,7 +214,7 @@ def _outer_swaps(forest: Forest, outer_domains: IntArray, demand: int, count: in
 
 
 def _least_capacity(forest: Forest, domains: IntArray, demand: int, level: int, best: DomainChoice) -> int:
-    """What as many of the deepest domains have room for at least, in whichever outer ones they lie."""
+    """A lower bound on the capacity of as many deepest domains, in any outer ones."""
     if forest.capacity is None:
         return 0
     found = opened_capacity(forest, best.domains)
@@ -231,7 +229,7 @@ def _least_capacity(forest: Forest, domains: IntArray, demand: int, level: int, 
 def _inside(
     forest: Forest, chosen: IntArray, demand: int, level: int, cost: tuple[int, ...], rank: Rank | None
 ) -> DomainChoice:
-    """The choice that opens these domains of a level at this cost, and the best inside them."""
+    """The choice that opens these domains at this cost, and the best inside them."""
     if level == forest.last:
         as_it_is = rank is not None or forest.capacity is None
         return DomainChoice(
@@ -244,13 +242,13 @@ def _inside(
 
 
 def _tighter(forest: Forest, chosen: IntArray, demand: int, count: int) -> IntArray:
-    """As many domains of the deepest level, in the same outer ones, that hold least beyond the demand."""
+    """As many deepest domains in the same outer ones that hold least beyond the demand."""
     around = forest.inside(forest.last - 1, _outer_domains(forest, chosen))
     return _tight(forest, around, demand, count).chosen
 
 
 def _outer_domains(forest: Forest, chosen: IntArray) -> IntArray:
-    """The outer domains around these of the deepest level."""
+    """The outer domains that contain these deepest ones."""
     around = forest.inner[forest.last - 1]
     outer_domains = [home for home, inner in enumerate(around) if np.isin(inner, chosen).any()]
     return np.array(outer_domains, dtype=np.int64)

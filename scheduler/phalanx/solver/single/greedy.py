@@ -1,6 +1,7 @@
-"""Greedy search: largest role first, best fit, in the tightest domains that pass. Always the first answer.
+"""Greedy search: the largest role first, best fit, in the tightest domains that fit.
 
-It proves nothing, but it is the hint and the fallback of everything that searches longer.
+It proves nothing, but it is the first incumbent, the hint and the fallback of every longer search. Pods with
+affinity rules are placed together into one domain of the label at a time, the largest first.
 """
 
 import itertools
@@ -19,7 +20,7 @@ from phalanx.solver.single.scopes import Scope
 
 
 def search(table: NodeTable, scope: Scope) -> Placement | None:
-    """A placement in the scope, as many pods as fit; None when the minimums were not reached."""
+    """Return a placement in the scope with as many pods as fit; None when the minimums were not reached."""
     found = _search(table, scope)
     return with_affinity(table, scope, found) if table.rows.rules.affinity_constraints else found
 
@@ -45,7 +46,7 @@ def _fill_minimums_then_surplus(table: NodeTable, nodes: IntArray) -> Placement 
 
 
 def _in_fewer_domains(table: NodeTable, found: Placement, level: int) -> Placement:
-    """The same number of pods in fewer domains of this level, where that is found."""
+    """Repack the same number of pods into fewer domains of this level, where that succeeds."""
     domain = table.rows.domain[level][table.row[found.nodes]]
     for chosen in _domain_selections(table, found, level, domain):
         counts = fill(table, found.nodes[chosen], found.placed)
@@ -75,7 +76,7 @@ def _domain_selections(
 
 
 def _fits_per_domain(table: NodeTable, found: Placement, level: int, domain: IntArray) -> IntArray:
-    """Per domain and role, how many pods fit when that role has the nodes alone, at most what is placed."""
+    """Pods that fit when the role has the nodes alone, at most those placed, by [domain, role]."""
     fits = np.zeros((len(table.rows.tree.open[level]), len(found.placed)), dtype=np.int64)
     np.add.at(fits, domain, table.rows.fits[table.row[found.nodes]])
     return np.minimum(fits, found.placed)
@@ -84,7 +85,7 @@ def _fits_per_domain(table: NodeTable, found: Placement, level: int, domain: Int
 def _growing(
     inside: BoolArray, domain: IntArray, largest: IntArray, fits: IntArray, placed: Sequence[int]
 ) -> Iterator[BoolArray]:
-    """The fewest largest domains that could hold all, then ever more of them in steps that double."""
+    """The fewest largest domains that could hold all, then more of them in steps that double."""
     together = np.cumsum(fits[largest], axis=0)
     enough = np.flatnonzero((together >= placed).all(axis=1))
     count, step = int(enough[0]) + 1 if len(enough) else len(largest), 1
@@ -94,11 +95,11 @@ def _growing(
 
 
 _ChosenValues = Sequence[tuple[AffinityConstraint, str]]
-"""Rules about being near, each with the domain in which that is to be."""
+"""Affinity constraints, each with the label value in which it is to hold."""
 
 
 def with_affinity(table: NodeTable, scope: Scope, found: Placement | None) -> Placement | None:
-    """What was found, where it keeps all rules, or another placement in the scope that does."""
+    """Return the placement if it keeps all affinity rules, else another one in the scope that does."""
     if found is not None and _keeps_rules(table, found):
         return found
     roles = table.rows.problem.roles
@@ -137,7 +138,7 @@ def _largest_first(table: NodeTable, nodes: IntArray, affinity: AffinityConstrai
 
 
 def _mask(table: NodeTable, nodes: IntArray, role: int, chosen: _ChosenValues) -> BoolArray:
-    """The nodes on which the role is near what it asks for."""
+    """The nodes on which the affinity rules of the role hold."""
     mask = np.ones(len(nodes), dtype=np.bool_)
     for affinity, label_value in chosen:
         rule = affinity.rule
@@ -156,7 +157,7 @@ def _has_label_value(table: NodeTable, nodes: IntArray, key: int, label_values: 
 def _filled(
     table: NodeTable, nodes: IntArray, want: Sequence[int], masks: Sequence[BoolArray], counts: Counts
 ) -> Counts:
-    """The roles one after the other, each where no pod keeps it away."""
+    """Place the roles in turn on nodes that no anti-affinity forbids."""
     for role in table.rows.role_order:
         one_each = _avoids_itself(table, role)
         before = -1
@@ -178,7 +179,7 @@ def _avoids_itself(table: NodeTable, role: int) -> bool:
 
 
 def _forbidden(table: NodeTable, nodes: IntArray, role: int, counts: Counts) -> BoolArray:
-    """The nodes near which a pod is that the role must be apart from."""
+    """The nodes that anti-affinity with placed pods forbids."""
     away = np.zeros(len(nodes), dtype=np.bool_)
     for one in table.rows.rules.affinity_constraints:
         avoided: list[int] = []

@@ -1,9 +1,9 @@
-"""Greedy search where subgroups have rules of their own: one subgroup after the other, the widest rule first.
+"""Greedy search under subgroup rules: one rule after the other, the widest subgroup first.
 
-A subgroup that must share a domain tries domains, tightest first, and all that lies inside it is placed
-there before anything else is. One that wishes for few domains tries single ones of the deepest level first,
-then of wider ones, then takes the largest. It goes back on a choice only a bounded number of times; what it
-does not find is left to CP-SAT.
+A subgroup that must share a domain tries domains, tightest first, and everything inside it is placed before
+the rest. A subgroup that prefers few domains tries single domains of the deepest level, then of wider ones,
+then takes the largest. Backtracking is limited to SUBGROUP_TRIES_MAX domains; what is not found is left to
+CP-SAT.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ Rule = SubgroupConstraint | SubgroupPreference
 
 
 def search_subgroups(table: NodeTable, scope: Scope) -> Placement | None:
-    """All maximums, else all minimums, in the scope and under the rules of subgroups; None when not found."""
+    """Return a placement of all maximums, else of all minimums, under the subgroup rules."""
     roles, preferences = table.rows.problem.roles, table.rows.rules.subgroup_preferences
     for want in ([role.maximum for role in roles], [role.minimum for role in roles]):
         for subgroup_preferences in dict.fromkeys((preferences, ())):
@@ -43,7 +43,7 @@ def search_subgroups(table: NodeTable, scope: Scope) -> Placement | None:
 
 
 def gathered_subgroups(table: NodeTable, found: Placement) -> Placement:
-    """As many pods on the same nodes, with subgroups that wish so in fewer domains, where that is found."""
+    """Place as many pods on the same nodes with fewer domains per subgroup, where that succeeds."""
     counts = _Search(table, found.nodes, found.placed).run(table.rows.rules.subgroup_preferences)
     if counts is None:
         return found
@@ -53,7 +53,7 @@ def gathered_subgroups(table: NodeTable, found: Placement) -> Placement:
 
 
 def _domains_opened(table: NodeTable, found: Placement) -> list[int]:
-    """Per level, the domains that subgroups open where they wish for few, added up."""
+    """Domains per level that subgroups with a preference open, added up."""
     rows = table.rows
     opened_per_level = [0] * rows.rules.subgroup_preferred_depth
     for preference in rows.rules.subgroup_preferences:
@@ -65,7 +65,7 @@ def _domains_opened(table: NodeTable, found: Placement) -> list[int]:
 
 
 def _place_in_order(rule: Rule) -> tuple[int, int, int, int]:
-    """The widest first; of equal ones, what should share a domain, then what must, then segments."""
+    """Sort key: the widest first; of equal ones preferences, then shared domains, then segments."""
     if isinstance(rule, SubgroupPreference):
         return (-len(rule.roles), 0, rule.depth, 0)
     return (-len(rule.roles), 2 if rule.size else 1, rule.level, rule.size)
@@ -83,7 +83,7 @@ class _Search:
         self._preferences: list[SubgroupPreference] = []
 
     def run(self, rules: Sequence[Rule]) -> Counts | None:
-        """Pods per node and role, or None."""
+        """Return the pods by [node, role], or None."""
         nothing = np.zeros((len(self._nodes), len(self._want)), dtype=np.int64)
         everywhere = np.ones(len(self._nodes), dtype=np.bool_)
         ordered = sorted(rules, key=_place_in_order)
@@ -93,7 +93,7 @@ class _Search:
     def _place(
         self, counts: Counts, roles: frozenset[int], rules: Sequence[Rule], where: BoolArray
     ) -> Counts | None:
-        """All pods of these roles on top of the counts, on nodes of `where`; None when not found."""
+        """Place all pods of these roles on top of the counts, on nodes of `where`."""
         if not rules:
             around = [one for one in self._preferences if roles and roles <= frozenset(one.roles)]
             preference = min(around, key=lambda one: len(one.roles), default=None)
@@ -112,7 +112,7 @@ class _Search:
         return None
 
     def _ways(self, counts: Counts, rule: Rule, inner: Sequence[Rule], where: BoolArray) -> Iterator[Counts]:
-        """Ways to place the pods of the part's roles, best first."""
+        """Yield ways to place the pods of the rule's roles, best first."""
         if isinstance(rule, SubgroupPreference):
             domains = self._preferred_domains(counts, rule, where)
         elif not rule.size:
@@ -135,7 +135,7 @@ class _Search:
     def _allowed_nodes(
         self, counts: Counts, constraint: SubgroupConstraint, where: BoolArray
     ) -> Iterator[BoolArray]:
-        """The nodes of each domain in which the bond's pods may lie and could have room, tightest first."""
+        """The nodes of each allowed domain that could hold the pods, tightest first."""
         rows = self._table.rows
         domain, allowed = rows.domain[constraint.level][self._row], allowed_domains(rows, constraint)
         for one in self._domains_that_fit(
@@ -147,7 +147,7 @@ class _Search:
     def _preferred_domains(
         self, counts: Counts, preference: SubgroupPreference, where: BoolArray
     ) -> Iterator[BoolArray]:
-        """The nodes of each domain with room for the subgroup, the deepest level first, at last all nodes."""
+        """The nodes of each domain that fits the subgroup, deepest level first, at last all nodes."""
         rows = self._table.rows
         for level in reversed(range(preference.depth)):
             domain, anchored = rows.domain[level][self._row], anchored_numbers(rows, preference, level)
@@ -170,7 +170,7 @@ class _Search:
     def _fits_per_domain(
         self, counts: Counts, roles: Sequence[int], level: int, where: BoolArray
     ) -> IntArray:
-        """Per domain of the level and role, pods that fit beside the counts when the role is alone."""
+        """Pods that fit beside the counts when the role is alone, by [domain, role]."""
         rows = self._table.rows
         fits = np.zeros((len(rows.tree.open[level]), len(roles)), dtype=np.int64)
         per_node = fits_beside(self._table, self._nodes[where], counts[where], roles)
@@ -180,7 +180,7 @@ class _Search:
     def _in_few(
         self, counts: Counts, roles: frozenset[int], preference: SubgroupPreference, where: BoolArray
     ) -> Counts | None:
-        """All pods of the roles where others of the subgroup lie, and in the fewest largest domains."""
+        """Place all pods of the roles where the subgroup already is, and in the fewest largest domains."""
         level, ordered = preference.depth - 1, sorted(roles)
         domain = self._table.rows.domain[level][self._row]
         used = domain[counts[:, list(preference.roles)].any(axis=1)]
@@ -199,14 +199,14 @@ class _Search:
             count, step = count + step, step * 2
 
     def _in_some_domain(self, constraint: SubgroupConstraint) -> BoolArray:
-        """Which nodes are in any domain of the bond's level."""
+        """Which nodes are in a domain of the constraint's level."""
         rows = self._table.rows
         known = np.array([is_domain(key) for key in rows.tree.keys[constraint.level]], dtype=np.bool_)
         in_domain: BoolArray = known[rows.domain[constraint.level][self._row]]
         return in_domain
 
     def _in_segments(self, counts: Counts, constraint: SubgroupConstraint, where: BoolArray) -> Counts | None:
-        """First domains are made up to whole segments, where they can be, then others take what is left."""
+        """First complete the segments of anchored domains, then fill other domains with the rest."""
         rows = self._table.rows
         domain = rows.domain[constraint.level][self._row]
         in_domain = where & self._in_some_domain(constraint)
@@ -231,7 +231,7 @@ class _Search:
         in_domain: BoolArray,
         missing: int,
     ) -> Counts | None:
-        """Whole segments in one more domain: the tightest that takes all that is left, else the largest."""
+        """Whole segments in one more domain: the tightest that takes the rest, else the largest."""
         options = []
         for number, capacity in self._capacities(counts, constraint, domain, in_domain, missing):
             if capacity >= constraint.size:
@@ -253,7 +253,7 @@ class _Search:
         in_domain: BoolArray,
         missing: int,
     ) -> Iterator[tuple[int, int]]:
-        """How many more pods of the bond's roles each domain takes, at most as many as are left."""
+        """How many of the missing pods of the constraint's roles each domain takes."""
         numbers = np.unique(domain[in_domain]).tolist()
         if len(constraint.roles) == 1 and not self._table.rows.rules.budgets:
             # What fits alone is all there is to know, for all domains at once.
@@ -268,7 +268,7 @@ class _Search:
     def _place_amount(
         self, counts: Counts, constraint: SubgroupConstraint, where: BoolArray, amount: int
     ) -> Counts | None:
-        """So many pods of the bond's roles, in their order, on these nodes."""
+        """Place so many pods of the constraint's roles, in their order, on these nodes."""
         want = counts.sum(axis=0).tolist()
         for role in constraint.roles:
             more = min(amount, self._want[role] - want[role])

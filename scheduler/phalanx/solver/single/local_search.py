@@ -1,8 +1,7 @@
-"""Local improvement of what greedy search found: fewer domains, then tighter ones, one change at a time.
+"""Local search on a greedy placement: fewer domains, then tighter ones, one move at a time.
 
-A domain is left where its pods find room in the others. Where all nodes cost the same, a domain of the
-deepest level is exchanged for one with less room beside it. Rules about subgroups and company are not looked
-at: where there are some, all stays as it was.
+A domain is vacated where its pods fit into the others. Where all nodes cost the same, a deepest-level domain
+is exchanged for a sibling with less capacity. Placements under subgroup or affinity rules are not changed.
 """
 
 from collections.abc import Iterator
@@ -15,14 +14,14 @@ from phalanx.solver.single.best_fit import fill
 from phalanx.solver.single.scopes import Scope
 
 EXCHANGES_MAX: Final = 8
-"""Exchanges of a domain for a tighter one that local improvement tries in each step."""
+"""Exchanges of a domain for a tighter one that each step tries."""
 
 DOMAINS_LEFT_MAX: Final = 4
-"""Domains of a level of which local improvement tries to move all pods elsewhere, in each step."""
+"""Domains of a level that each step tries to vacate."""
 
 
 def improvements(table: NodeTable, scope: Scope, found: Placement) -> Iterator[Placement]:
-    """Placements of as many pods of each role in the scope, each better than the one before."""
+    """Yield placements of as many pods per role in the scope, each better than the one before."""
     rules = table.rows.rules
     if rules.subgroup_constraints or rules.subgroup_preferences or rules.affinity_constraints:
         return
@@ -45,7 +44,7 @@ def _on_all_nodes(scope: Scope, found: Placement) -> Placement:
 
 
 def _without_a_domain(table: NodeTable, found: Placement, level: int) -> Placement | None:
-    """The same pods without one of the domains of this level, one with few pods."""
+    """Vacate one of the domains of this level, those with few pods first."""
     domain = table.rows.domain[level][table.row[found.nodes]]
     opened = table.rows.tree.open[level]
     pods = np.bincount(domain, weights=found.counts.sum(axis=1), minlength=len(opened)).astype(np.int64)
@@ -59,7 +58,7 @@ def _without_a_domain(table: NodeTable, found: Placement, level: int) -> Placeme
 
 
 def _with_a_tighter_domain(table: NodeTable, found: Placement) -> Placement | None:
-    """The same pods with one of the deepest domains exchanged for one with less room."""
+    """Exchange one of the deepest domains for one with less capacity."""
     capacity = table.rows.domain_capacity
     if capacity is None:
         return None
@@ -77,7 +76,7 @@ def _with_a_tighter_domain(table: NodeTable, found: Placement) -> Placement | No
 def _exchanges(
     table: NodeTable, capacity: IntArray, inside: IntArray, used: IntArray, level: int
 ) -> list[tuple[int, int]]:
-    """Pairs of a domain in use and a tighter one beside it, those that gain most first."""
+    """Pairs of a used domain and a tighter sibling, the largest gain first."""
     tree = table.rows.tree
     closed = used[~tree.open[level][used]]
     others = np.setdiff1d(inside, used)
@@ -89,7 +88,7 @@ def _exchanges(
 
 
 def _repacked(table: NodeTable, found: Placement, domain: IntArray, stay: IntArray) -> Placement | None:
-    """The same number of pods on the nodes of these domains: as few moved as may be, else all put anew."""
+    """Place as many pods on the nodes of these domains: move few of them, else place all again."""
     inside = np.isin(domain, stay)
     nodes, wanted = found.nodes[inside], found.placed
     if (table.rows.fits[table.row[nodes]].sum(axis=0) < wanted).any():

@@ -1,7 +1,7 @@
-"""Where a gang may lie as a whole: a scope is one domain, or all nodes.
+"""Scopes: the node sets that may hold a gang as a whole, one domain each or all nodes.
 
-A required level is thereby handled once, for every backend: each of its domains is a scope, and inside it the
-level holds by itself. Narrower scopes split a search that no level forces into one domain.
+A required level is thereby handled once for every backend: each of its domains is a scope. Narrower scopes
+are the branches of the search.
 """
 
 from collections import Counter
@@ -18,24 +18,22 @@ EVERY_ROLE: Final = slice(None)
 """Selects all roles of a problem."""
 
 _SUM_BITS = 44
-"""Amounts are cut to this many bits before they are summed over nodes: 2^19 nodes stay below 2^63."""
+"""Amounts keep this many bits before they are summed over nodes: 2^19 nodes stay below 2^63."""
 
 
 class Scope(Struct, frozen=True, eq=False):
-    """A selection of nodes of which the whole gang may use any: one domain `domain` of level `depth` - 1.
-
-    With depth 0 it is all nodes. `fits` is the number of pods that fit per role when that role has the nodes
-    alone, at most its maximum.
-    """
+    """A selection of nodes: one domain, or with depth 0 all nodes."""
 
     nodes: IntArray
     depth: int
+    """The domain is one of level `depth` - 1."""
     domain: int
     fits: tuple[int, ...]
+    """Pods that fit per role when the role has the nodes alone, at most its maximum."""
 
 
 def scopes_of(table: NodeTable, depth: int) -> list[Scope]:
-    """The scopes of this depth that could hold the minimums, tightest first.
+    """Return the scopes of this depth that could hold the minimums, tightest first.
 
     None at all proves that no placement lies in one domain of that level.
     """
@@ -56,9 +54,9 @@ def scopes_of(table: NodeTable, depth: int) -> list[Scope]:
 
 
 def equivalence_key(table: NodeTable, scope: Scope) -> Hashable | None:
-    """Equal for scopes that hold the same gangs: as many nodes of each kind. None where more counts.
+    """Return a key that is equal for scopes which hold the same gangs; None where there is no such key.
 
-    That is the case where the gang runs in one of them already, or where rules look inside them.
+    There is none where the gang already runs, or where rules look inside the scope.
     """
     rows = table.rows
     inside = any(constraint.level >= scope.depth for constraint in rows.rules.subgroup_constraints)
@@ -76,7 +74,7 @@ def scaled_usable(
 ) -> tuple[IntArray, int]:
     """What roles could use of a resource on one node of each row, shifted right so that sums stay exact.
 
-    Rounded up where bits are lost: sums are then never too small. Returns the amounts and the shift.
+    Rounded up where bits are lost, so sums are never too small. Returns the amounts and the shift.
     """
     requests = requests_of(rows.problem)[roles, resource]
     usable = np.minimum(rows.free[:, resource], rows.fits[:, roles] @ requests)
@@ -85,7 +83,7 @@ def scaled_usable(
 
 
 def _most_pods(rows: ClassRows) -> list[int]:
-    """Per role, how many pods its maximum and the budgets that count every node allow."""
+    """Per role, the pods that its maximum and the budgets of all nodes allow."""
     everywhere = [budget for budget in rows.rules.budgets if budget.nodes is None]
     return [
         min([role.maximum, *(pods_allowed(rows.problem, budget, role) for budget in everywhere)])
@@ -94,7 +92,7 @@ def _most_pods(rows: ClassRows) -> list[int]:
 
 
 def _could_hold(rows: ClassRows, domain: IntArray, fits: IntArray) -> BoolArray:
-    """Per scope, whether each role by itself and the minimums' requests in total are within what is free."""
+    """Per scope, whether each role alone and the minimums' total requests fit."""
     minimums = np.array([role.minimum for role in rows.problem.roles], dtype=np.int64)
     possible: BoolArray = np.all(fits >= minimums, axis=1)
     for resource in range(len(rows.problem.resources)):

@@ -1,8 +1,8 @@
-"""Which of equally good placements is taken: pods change nodes where neither rule nor term can tell.
+"""Breaks ties among equally good placements as `PlacementProblem.ties` asks: pack, spread, or fragmentation.
 
-Nodes of one domain, price and budgets are alike to all rules and to the objective; only what fits on each of
-them tells them apart. Among those, pods are put down again in the order that `Problem.ties` asks for. A
-single pod that is to leave the least fragmentation may change to any node that leaves the objective as it is.
+Nodes of one domain, cost and budgets are equal to all rules and terms and differ only in what fits on them.
+Pods are placed again on such nodes in the preferred order. A single pod that is to minimise fragmentation may
+move to any node that leaves the other terms unchanged.
 """
 
 from collections import Counter, deque
@@ -25,17 +25,18 @@ Domains = tuple[int, ...]
 
 
 class _NodeState(Struct):
-    """A node while pods are put on it: `free` shrinks as `pods` grows. Pods are spread over its `domains`."""
+    """A node while pods are placed on it."""
 
     node: NodeName
     free: list[int]
     eligible: tuple[bool, ...]
     domains: Domains = ()
+    """Domain numbers over which pods are spread."""
     pods: int = 0
 
 
 def break_ties(problem: PlacementProblem, placed: Placed) -> Placed:
-    """The same placement as far as its certificate can tell; unchanged where the pods fit no other way.
+    """Return a placement with the same certificate; unchanged where the pods fit no other way.
 
     For problems whose nodes have an order.
     """
@@ -51,9 +52,9 @@ def break_ties(problem: PlacementProblem, placed: Placed) -> Placed:
 
 
 def _on_first_node(problem: PlacementProblem, placed: Placed) -> Placed:
-    """A single pod on the first of all nodes, of whichever kind, where no rule and no term minds it.
+    """Put a single pod on the first node in order that changes no rule and no other term.
 
-    As all nodes are looked at, what it leaves is proven to be least where the terms before it are proven.
+    All nodes are compared, so the fragmentation is proven least where the terms before it are proven.
     """
     scorer, reached = Scorer(problem), placed.certificate
     usable = [group for group in problem.classes if any(group.eligible)]
@@ -70,7 +71,7 @@ def _on_first_node(problem: PlacementProblem, placed: Placed) -> Placed:
 
 
 def _equivalence(problem: PlacementProblem, group: NodeClass) -> Equivalence | None:
-    """None where each node is a domain by itself."""
+    """The key of interchangeable nodes; None where each node is a domain by itself."""
     key = (group.path, group.cost, group.budgets, group.label_values)
     return key if len(group.path) == len(problem.levels) else None
 
@@ -94,7 +95,7 @@ def _by_equivalence(
 def _node_states(
     problem: PlacementProblem, keys: Iterable[Equivalence | None]
 ) -> dict[Equivalence | None, list[_NodeState]]:
-    """The nodes of these kinds, those to take first in front."""
+    """The nodes of these keys in order of preference."""
     ordered: dict[Equivalence | None, list[tuple[tuple[int, ...], NodeName, _NodeState]]] = {
         key: [] for key in keys
     }
@@ -125,10 +126,10 @@ def _place_again(
 def _one_each(
     states: list[_NodeState], role: int, request: Sequence[int], missing: int, counts: Counts
 ) -> bool:
-    """Pods go to the nodes with the fewest of them; False if some do not fit.
+    """Put pods on the nodes with the fewest of them; False if some do not fit.
 
-    Where these are more than pods are left, first to those in the domains with the fewest, the widest level
-    first, and of these to the first node.
+    Where there are more such nodes than pods, the domains with the fewest pods come first, widest level
+    first.
     """
     while missing:
         open_states = [state for state in states if _fits(state, role, request)]
@@ -146,7 +147,7 @@ def _one_each(
 def _spread_over_domains(
     states: Sequence[_NodeState], choice: Sequence[_NodeState], count: int
 ) -> list[_NodeState]:
-    """So many of these seats, one after the other in the domain that has the fewest pods then."""
+    """Choose so many of these nodes, one after the other in the domain with the fewest pods."""
     load: Counter[Domains] = Counter()
     for state in states:
         for outer in _outer_domains(state):
@@ -168,12 +169,12 @@ def _spread_over_domains(
 
 
 def _outer_domains(state: _NodeState) -> list[Domains]:
-    """The domains that the node lies in, widest first."""
+    """The domains that contain the node, widest first."""
     return [state.domains[: depth + 1] for depth in range(len(state.domains))]
 
 
 def _domain_with_fewest(inner: Mapping[Domains, Iterable[Domains]], load: Mapping[Domains, int]) -> Domains:
-    """The deepest with the fewest pods, those around it count first; of several the one that comes first."""
+    """The deepest domain with the fewest pods, comparing outer domains first."""
     found: list[Domains] = [()]
     while found[0] in inner:
         below = [each for outer in found for each in inner[outer]]
@@ -185,7 +186,7 @@ def _domain_with_fewest(inner: Mapping[Domains, Iterable[Domains]], load: Mappin
 def _as_many_as_fit(
     states: list[_NodeState], role: int, request: Sequence[int], missing: int, counts: Counts
 ) -> bool:
-    """Each node is filled before the next is used; False if some pods do not fit."""
+    """Fill each node before the next is used; False if some pods do not fit."""
     for state in states:
         fits = min(missing, _fits(state, role, request))
         missing -= _place(state, role, request, fits, counts) if fits else 0
@@ -193,7 +194,7 @@ def _as_many_as_fit(
 
 
 def _fits(state: _NodeState, role: int, request: Sequence[int]) -> int:
-    """How many more pods of the role fit; one that asks for nothing always does."""
+    """How many more pods of the role fit; a pod without requests always does."""
     if not state.eligible[role]:
         return 0
     fits = (free // need for free, need in zip(state.free, request, strict=True) if need > 0)
@@ -210,7 +211,7 @@ def _place(state: _NodeState, role: int, request: Sequence[int], count: int, cou
 def _largest_first(
     problem: PlacementProblem, states: Sequence[_NodeState], roles: Iterable[int]
 ) -> list[int]:
-    """By the thousandths of the roomiest node that one pod takes, of the resource where that is most."""
+    """By a pod's dominant share of the largest node, in thousandths."""
     most = [max(amounts) for amounts in zip(*(state.free for state in states), strict=True)]
 
     def share(role: int) -> int:

@@ -1,8 +1,8 @@
-"""How little room the domains can have that a gang opens on its deepest level: bounds that need no search.
+"""Lower bounds on the tightness term: the least capacity of domains that hold the demands.
 
-Whatever the gang needs, each role alone and each resource in total, the domains must hold together. Where the
-choices of so many domains are few, all are looked at. Otherwise a price for what is held is set against the
-room, as Lagrange's method does: for every price, the cheapest domains give a bound.
+This is a min-knapsack with cardinality. Where there are few combinations of domains, all are enumerated.
+Otherwise each demand is relaxed with a Lagrange multiplier (Geoffrion, 1974): for every multiplier, the
+domains of least reduced capacity give a bound. Integer arithmetic throughout.
 """
 
 from collections.abc import Sequence
@@ -17,24 +17,24 @@ from phalanx.solver.arrays import BoolArray, ClassRows, IntArray
 from phalanx.solver.single.scopes import Scope
 
 LAGRANGE_MULTIPLIERS_MAX: Final = 8
-"""Prices that are tried for such a bound where there are more choices."""
+"""Multipliers that are tried per demand."""
 
 DOMAIN_CHOICES_MAX: Final = 5_000
-"""Choices of domains up to which all are looked at for a bound on their room, under a millisecond."""
+"""Combinations of domains that are enumerated, under a millisecond."""
 
 _AMOUNT_BITS: Final = 16
-"""Amounts are cut to this many bits, so that their products with rooms, added up, stay below 2^63."""
+"""Amounts keep this many bits so that sums of products with capacities stay below 2^63."""
 
 
 class Need(Struct, frozen=True, eq=False):
-    """One kind of thing: what each domain of the deepest level holds of it, and how much is needed."""
+    """One demand: what each deepest-level domain holds of it, and the amount needed."""
 
     held: IntArray
     amount: int
 
 
 class TightnessBounds:
-    """Lower bounds for the scopes of one problem; 0 where tightness does not matter."""
+    """Bounds for the scopes of one problem; 0 without a tightness term."""
 
     def __init__(self, rows: ClassRows) -> None:
         self._rows = rows
@@ -43,7 +43,7 @@ class TightnessBounds:
         self._domain_capacity = rows.domain_capacity
 
     def of(self, scope: Scope) -> int:
-        """The room of the scope, where that is a domain of the deepest level; no wider one is bounded."""
+        """The capacity of the scope where it is a deepest-level domain, else 0."""
         if (
             self._domain_capacity is None
             or scope.depth <= self._level
@@ -53,7 +53,10 @@ class TightnessBounds:
         return int(self._domain_capacity[scope.domain])
 
     def least(self, scope: Scope, needs: Sequence[Need], count: int | None = None) -> int:
-        """The room of closed domains in the scope, so many if told, that hold what the open ones do not."""
+        """Return a bound on the capacity of the domains opened in the scope.
+
+        They hold what the open domains do not; `count` is their number where it is known.
+        """
         if self._domain_capacity is None or scope.depth > self._level or count == 0:
             return self.of(scope)
         inside = self._inside(scope)
@@ -70,7 +73,7 @@ class TightnessBounds:
         return max([simple, *(_lagrangian_bound(capacity, each, count) for each in missing)])
 
     def _inside(self, scope: Scope) -> BoolArray:
-        """Which domains of the deepest level lie in the scope."""
+        """Which deepest-level domains are in the scope."""
         parent = self._rows.tree.parent
         if not scope.depth:
             return np.ones(len(parent[self._level]), dtype=np.bool_)
@@ -81,7 +84,7 @@ class TightnessBounds:
         return inside
 
     def _by_enumeration(self, capacity: IntArray, count: int, missing: Sequence[Need]) -> int:
-        """Exact; 0 where no choice of so many holds all."""
+        """The exact minimum; 0 where no combination holds everything."""
         chosen = self._combinations_of(len(capacity), count)
         enough = np.ones(len(chosen), dtype=np.bool_)
         for each in missing:
@@ -89,7 +92,7 @@ class TightnessBounds:
         return int(capacity[chosen[enough]].sum(axis=1).min()) if enough.any() else 0
 
     def _combinations_of(self, domains: int, count: int) -> IntArray:
-        """All choices of so many domains, a line for each."""
+        """All combinations of so many domains, one per line."""
         key = (domains, count)
         if key not in self._combinations:
             numbers = chain.from_iterable(combinations(range(domains), count))
@@ -98,7 +101,7 @@ class TightnessBounds:
 
 
 def _lagrangian_bound(capacity: IntArray, need: Need, count: int | None) -> int:
-    """The best of the bounds for some prices, which are the room per thing of some domains; no floats."""
+    """The best bound over some multipliers, which are the capacity per unit of some domains."""
     shift = max(0, int(need.held.max(initial=0)).bit_length() - _AMOUNT_BITS)
     # rounded up: what holds enough still does
     held, amount = -(-need.held >> shift), -(-need.amount >> shift)

@@ -1,8 +1,8 @@
-"""One role on a tree of domains: exact, by the dynamic program of `fewest`.
+"""Dynamic program for one role on a tree of domains, exact.
 
-Pods of one role are interchangeable, so a domain is described by how many of them it holds. Budgets are
-handled where each counts all nodes or none. The price decides between choices of equally few domains; it is
-proven where all of these were compared or nothing cheaper exists at all. Then the least room decides.
+Pods of one role are interchangeable, so a domain is described by the number of pods that it holds. Applies
+where each budget counts all nodes or none. Among choices of equally few domains the cost decides; it is
+proven where all of them were compared or nothing cheaper exists. Then tightness decides.
 """
 
 from collections.abc import Iterator
@@ -21,16 +21,18 @@ BY = "tree-dp"
 
 
 class _TreeProblem(Struct, frozen=True, eq=False):
-    """The rows, how many pods of the only role each holds, the forest of that, and how many pods to place."""
+    """The only role on the tree."""
 
     rows: ClassRows
     held: IntArray
+    """Pods that each row holds."""
     forest: Forest
     demand: int
+    """Pods to place."""
 
 
 def place_on_tree(problem: PlacementProblem) -> Answer | None:
-    """The answer, exact as far as its certificate says; None where this does not apply."""
+    """Return the answer; None where this backend does not apply."""
     if len(problem.roles) != 1:
         return None
     rows = class_rows(problem)
@@ -56,7 +58,7 @@ def place_on_tree(problem: PlacementProblem) -> Answer | None:
 
 
 def _most_pods(rows: ClassRows) -> int | None:
-    """How many pods the maximum and the budgets allow; None when a budget counts only some nodes."""
+    """The pods that the maximum and the budgets allow; None when a budget counts only some nodes."""
     role = rows.problem.roles[0]
     most = role.maximum
     for index, budget in enumerate(rows.rules.budgets):
@@ -77,7 +79,7 @@ def _tree_problem(rows: ClassRows, most: int) -> _TreeProblem:
 
 
 def _choose(tree: _TreeProblem) -> DomainChoice:
-    """The best choice over all domains of the required level; its cost is that of the levels below it."""
+    """The best choice over all domains of the required level; its cost is that of the levels below."""
     rank = _cost_rank(tree) if np.ptp(tree.rows.cost[:, 0]) else None
     return best_choice(tree.forest, list(_choices(tree, rank)), rank)
 
@@ -112,26 +114,26 @@ def _cost_rank(tree: _TreeProblem) -> Rank:
 
 
 def _within(tree: _TreeProblem, domains: IntArray) -> IntArray:
-    """The rows inside these domains of the deepest level."""
+    """The rows inside these deepest-level domains."""
     return np.flatnonzero(np.isin(tree.rows.domain[tree.forest.last], domains))
 
 
 def _taken(tree: _TreeProblem, order: IntArray) -> IntArray:
-    """How many pods each of these rows takes when the demand is met by them in this order."""
+    """Pods that each of these rows takes when they meet the demand in this order."""
     held = tree.held[order]
     taken: IntArray = np.clip(tree.demand - (np.cumsum(held) - held), 0, held)
     return taken
 
 
 def _cheapest(tree: _TreeProblem, within: IntArray) -> int:
-    """The least price for which these rows meet the demand."""
+    """The least cost for which these rows meet the demand."""
     cost = tree.rows.cost[within, 0]
     order = np.argsort(cost, kind="stable")
     return int((cost[order] * _taken(tree, within[order])).sum())
 
 
 def _assigned(tree: _TreeProblem, domains: IntArray) -> list[tuple[int, Assignment]]:
-    """Rows in these domains and the pods there: the cheapest, then the fullest domain and node first."""
+    """Rows and assignments in these domains: the cheapest, then the fullest domain and node first."""
     rows, last = tree.rows, tree.forest.last
     within = _within(tree, domains)
     fits = rows.fits[within, 0]
@@ -147,7 +149,7 @@ def _assigned(tree: _TreeProblem, domains: IntArray) -> list[tuple[int, Assignme
 
 
 def _bound(tree: _TreeProblem, choice: DomainChoice, scorer: Scorer) -> tuple[int, ...]:
-    """The bound per term: one domain is opened on each required level, unless the gang already runs there."""
+    """The bound per term; a required level opens one domain unless the gang already runs there."""
     outer = [0 if tree.rows.problem.anchors else 1] * tree.rows.rules.required_depth
     compared = _within(tree, choice.domains) if choice.compared else np.arange(len(tree.held))
     cost = _cheapest(tree, compared)

@@ -1,4 +1,10 @@
-"""What domains hold, level by level: the input of the dynamic program over the topology."""
+"""Knapsack tables on the tree of domains.
+
+`table_of` is a tree knapsack: for each number of domains opened per level, the most that is held. Tables of
+siblings combine by a max-plus convolution; the work is the product of the table shapes along the tree.
+`tightest` is a cardinality-constrained subset sum: as many domains as needed that hold the demand with the
+least excess, with binary splitting of equal sizes.
+"""
 
 import math
 from collections import Counter
@@ -12,20 +18,20 @@ from msgspec.structs import replace
 from phalanx.solver.arrays import BoolArray, ClassRows, IntArray, sum_per_domain
 
 TIGHTEST_CELLS_MAX: Final = 4_000_000
-"""Entries that the table of the tightest domains may have, all its steps together: about 15 ms."""
+"""Entries of the subset-sum table over all of its steps: about 15 ms."""
 
 
 class Forest(Struct, frozen=True, eq=False):
-    """The levels in question, widest first: what each domain holds, whether it is open, its inner domains.
-
-    What is held is one number per domain: pods of one role, or an amount of one resource. `capacity` is that of
-    the domains of the deepest level, None where nobody asks how tight they are.
-    """
+    """The domains of the levels in question, widest first."""
 
     held: tuple[IntArray, ...]
+    """Per level and domain, the amount held: pods of one role, or one resource."""
     open: tuple[BoolArray, ...]
+    """Per level and domain, whether members already run there."""
     inner: tuple[tuple[IntArray, ...], ...]
+    """Per level but the last, the domains of the next level inside each domain."""
     capacity: IntArray | None = None
+    """Capacity of the deepest domains; None without a tightness term."""
 
     @property
     def last(self) -> int:
@@ -37,7 +43,7 @@ class Forest(Struct, frozen=True, eq=False):
         return np.concatenate([self.inner[level][domain] for domain in domains.tolist()])
 
     def capacity_of(self, domains: IntArray) -> IntArray:
-        """The room of these domains of the deepest level, nothing where nobody asks."""
+        """The capacity of these deepest domains; 0 without a tightness term."""
         return np.zeros_like(domains) if self.capacity is None else self.capacity[domains]
 
     def closed(self, level: int, domains: IntArray) -> IntArray:
@@ -45,12 +51,12 @@ class Forest(Struct, frozen=True, eq=False):
         return domains[~self.open[level][domains]]
 
     def missing(self, level: int, domains: IntArray, demand: int) -> int:
-        """What the open ones of the domains do not hold of the demand; never below zero."""
+        """The part of the demand that the open domains do not hold."""
         return max(0, demand - int(self.held[level][domains[self.open[level][domains]]].sum()))
 
 
 def forest_of(rows: ClassRows, held: IntArray) -> Forest:
-    """The forest of the levels that matter to the whole gang, of what each row holds; without room."""
+    """Build the forest of the levels that matter to the gang from amounts per row; without capacity."""
     levels = rows.rules.gang_depth
     return Forest(
         held=tuple([sum_per_domain(domain, held) for domain in rows.domain[:levels]]),
@@ -60,12 +66,12 @@ def forest_of(rows: ClassRows, held: IntArray) -> Forest:
 
 
 def with_capacity(forest: Forest, capacity: IntArray | None) -> Forest:
-    """The same with this room; without one it is what the domains hold."""
+    """Set the capacity; None stands for what the domains hold."""
     return replace(forest, capacity=forest.held[forest.last] if capacity is None else capacity)
 
 
 def _inner(rows: ClassRows, count: int) -> tuple[tuple[IntArray, ...], ...]:
-    """Per level but the last, per domain, the domains of the next level inside it."""
+    """Per level but the last, the domains of the next level inside each domain."""
     levels = []
     for level in range(1, count):
         parent = rows.tree.parent[level]
@@ -76,21 +82,20 @@ def _inner(rows: ClassRows, count: int) -> tuple[tuple[IntArray, ...], ...]:
 
 
 class KnapsackTable(Struct, frozen=True, eq=False):
-    """`most[i, j, …]`: the most that is held with at most i of these domains opened, j of the next level…
-
-    For all levels but the last, `steps[n]` is the table when only the first n domains are there, and
-    `parts[n]` is the table of what is inside the n-th.
-    """
+    """One table of the tree knapsack."""
 
     level: int
     domains: IntArray
     most: IntArray
+    """`most[i, j, ...]`: the most held with at most i of these domains opened, j of the next level, etc."""
     steps: tuple[IntArray, ...] = ()
+    """Not on the last level: the tables when only the first n domains exist."""
     parts: tuple["KnapsackTable", ...] = ()
+    """Not on the last level: the table of what is inside the n-th domain."""
 
 
 def table_work(forest: Forest, domains: IntArray, limits: Sequence[int], *, level: int) -> int:
-    """About how many additions `table_of` takes."""
+    """Estimate the additions that `table_of` takes."""
     if len(limits) == 1:
         return len(domains)
     own = math.prod(_shape(forest, domains, limits, level))
@@ -103,7 +108,7 @@ def table_work(forest: Forest, domains: IntArray, limits: Sequence[int], *, leve
 
 
 def table_of(forest: Forest, domains: IntArray, limits: Sequence[int], *, level: int) -> KnapsackTable:
-    """The table of these domains of a level and of the next ones, one limit per level."""
+    """Build the table of these domains and the levels below, with one limit per level."""
     if len(limits) == 1:
         return KnapsackTable(
             level=level, domains=domains, most=_largest_first(forest, domains, limits[0], level)
@@ -119,7 +124,7 @@ def table_of(forest: Forest, domains: IntArray, limits: Sequence[int], *, level:
 
 
 def trace(forest: Forest, table: KnapsackTable, index: tuple[int, ...]) -> list[int]:
-    """The domains of the deepest level of the table that together hold `table.most[index]`."""
+    """Return the deepest domains that together hold `table.most[index]`."""
     if not table.parts:
         return _by_size(forest, table.domains, table.level)[: index[0]] + _opened(forest, table)
     chosen: list[int] = []
@@ -143,7 +148,7 @@ def _minus(index: tuple[int, ...], used: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _shape(forest: Forest, domains: IntArray, limits: Sequence[int], level: int) -> tuple[int, ...]:
-    """Per level one more than the limit, or than the domains that could be opened where these are fewer."""
+    """Per level one more than the limit, or than the domains that could be opened."""
     shape = []
     for depth, limit in enumerate(limits):
         shape.append(min(limit, len(forest.closed(level + depth, domains))) + 1)
@@ -174,7 +179,7 @@ def _opened(forest: Forest, table: KnapsackTable) -> list[int]:
 
 
 def _joined(before: IntArray, part: IntArray, *, is_open: bool) -> IntArray:
-    """The table with one more domain: left out, or used with each number of inner domains."""
+    """Add one more domain: left out, or used with each number of inner domains."""
     after = before.copy()
     opened, (outer, *sizes) = (0 if is_open else 1), before.shape
     fitting = part[tuple([slice(size) for size in sizes])]
@@ -186,14 +191,14 @@ def _joined(before: IntArray, part: IntArray, *, is_open: bool) -> IntArray:
 
 
 class _Bundle(Struct, frozen=True):
-    """`count` domains, taken together or not at all; each holds `shortfall` less than the largest."""
+    """`count` domains taken together or not at all, each `shortfall` below the largest."""
 
     shortfall: int
     count: int
 
 
 def largest(held: IntArray, count: int, demand: int) -> IntArray:
-    """Positions of the `count` domains that hold most, the last one as tight as the demand allows."""
+    """Positions of the `count` largest domains, the last as tight as the demand allows."""
     order = np.argsort(-held, kind="stable")
     missing = demand - int(held[order[: count - 1]].sum())
     rest = order[count - 1 :]
@@ -201,16 +206,17 @@ def largest(held: IntArray, count: int, demand: int) -> IntArray:
 
 
 class TightSelection(Struct, frozen=True, eq=False):
-    """Positions of the domains chosen. No choice of as many that holds the demand holds less than `least`."""
+    """Positions of the chosen domains."""
 
     chosen: IntArray
     least: int
+    """No choice of as many domains that holds the demand holds less."""
 
 
 def tightest(held: IntArray, count: int, demand: int) -> TightSelection:
-    """Of the choices of `count` domains that hold the demand together, one that holds least.
+    """Choose `count` domains that hold the demand with the least excess.
 
-    The `count` largest must hold it. `largest` where the table would have too many entries.
+    The `count` largest must hold it. They are the answer where the table would be too large.
     """
     simple = largest(held, count, demand)
     if int(held[simple].sum()) == demand:
@@ -231,7 +237,7 @@ def tightest(held: IntArray, count: int, demand: int) -> TightSelection:
 
 
 def _bundles(shortfall: IntArray, count: int, slack: int) -> list[_Bundle]:
-    """Lots that add up to any number of domains that are equally short: 1, 2, 4 and so on, and a rest."""
+    """Split equal domains into bundles of 1, 2, 4, ... and a rest."""
     bundles = []
     for amount, left in zip(
         *(each.tolist() for each in np.unique(shortfall, return_counts=True)), strict=True
@@ -247,7 +253,7 @@ def _bundles(shortfall: IntArray, count: int, slack: int) -> list[_Bundle]:
 
 
 def _largest_shortfall(bundles: Sequence[_Bundle], count: int, slack: int) -> list[_Bundle]:
-    """Lots of `count` domains in all that are as short as may be, but by no more than `slack`."""
+    """Bundles of `count` domains with the largest total shortfall up to `slack`."""
     first = np.full((count + 1, slack + 1), -1, dtype=np.int32)  # the lot that first made it so much
     reached = np.zeros(first.shape, dtype=np.bool_)
     reached[0, 0] = True
