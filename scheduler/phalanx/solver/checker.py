@@ -62,8 +62,8 @@ def violated_rules(problem: PlacementProblem, assignments: Sequence[Assignment])
 def _malformed(
     problem: PlacementProblem, assignments: Sequence[Assignment], classes: Classes
 ) -> Iterator[str]:
-    if len({(one.role, one.node) for one in assignments}) < len(assignments):
-        pairs = Counter((one.role, one.node) for one in assignments)
+    if len({(assignment.role, assignment.node) for assignment in assignments}) < len(assignments):
+        pairs = Counter((assignment.role, assignment.node) for assignment in assignments)
         yield from (f"role {role} is assigned to {node} twice" for (role, node), n in pairs.items() if n > 1)
     for one in assignments:
         if not 0 <= one.role < len(problem.roles):
@@ -76,8 +76,8 @@ def _malformed(
 
 def _count_violations(problem: PlacementProblem, assignments: Sequence[Assignment]) -> Iterator[str]:
     counts = [0] * len(problem.roles)
-    for one in assignments:
-        counts[one.role] += one.count
+    for assignment in assignments:
+        counts[assignment.role] += assignment.count
     for role, count in zip(problem.roles, counts, strict=True):
         if not role.minimum <= count <= role.maximum:
             yield f"{count} pods of role {role.name}, not {role.minimum} to {role.maximum}"
@@ -96,12 +96,16 @@ def _capacity_violations(
 ) -> Iterator[str]:
     loads: dict[tuple[int, int], tuple[int, ...]] = {}
     used: dict[NodeName, tuple[int, ...]] = {}
-    for one in assignments:
-        key = (one.role, one.count)
+    for assignment in assignments:
+        key = (assignment.role, assignment.count)
         load = loads.get(key)
         if load is None:
-            load = loads[key] = tuple(amount * one.count for amount in problem.roles[one.role].request)
-        used[one.node] = tuple(map(add, load, used[one.node])) if one.node in used else load
+            load = loads[key] = tuple(
+                amount * assignment.count for amount in problem.roles[assignment.role].request
+            )
+        used[assignment.node] = (
+            tuple(map(add, load, used[assignment.node])) if assignment.node in used else load
+        )
     for node, amounts in used.items():
         if any(map(gt, amounts, classes[node].free)):
             for name, amount, free in zip(problem.resources, amounts, classes[node].free, strict=True):
@@ -133,7 +137,10 @@ def _same_domain_violations(
     rule: SameDomain, problem: PlacementProblem, assignments: Sequence[Assignment], classes: Classes
 ) -> Iterator[str]:
     depth = problem.levels.index(rule.level) + 1
-    paths = [*(classes[one.node].path for one in assignments), *(problem.anchors if assignments else ())]
+    paths = [
+        *(classes[assignment.node].path for assignment in assignments),
+        *(problem.anchors if assignments else ()),
+    ]
     domains = sorted({path[:depth] for path in paths})
     if any(len(domain) < depth for domain in domains):
         yield f"{rule.name}: a pod on a node in no {rule.level}"
@@ -147,10 +154,10 @@ def _pods_by_domain(
     """Pods of the subgroup, running members included, by domain path; shorter where there is no domain."""
     depth = problem.levels.index(rule.level) + 1
     pods: dict[tuple[str, ...], int] = {}
-    for one in assignments:
-        if rule.subgroup in problem.roles[one.role].subgroups:
-            path = classes[one.node].path[:depth]
-            pods[path] = pods.get(path, 0) + one.count
+    for assignment in assignments:
+        if rule.subgroup in problem.roles[assignment.role].subgroups:
+            path = classes[assignment.node].path[:depth]
+            pods[path] = pods.get(path, 0) + assignment.count
     for anchor in problem.subgroup_anchors if pods else ():
         if anchor.subgroup == rule.subgroup:
             pods[anchor.path[:depth]] = pods.get(anchor.path[:depth], 0) + anchor.count
@@ -172,8 +179,10 @@ def _segment_violations(
 ) -> Iterator[str]:
     depth = problem.levels.index(rule.level) + 1
     pods = _pods_by_domain(rule, problem, assignments, classes)
-    members = (one for one in assignments if rule.subgroup in problem.roles[one.role].subgroups)
-    for path in sorted({classes[one.node].path[:depth] for one in members}):
+    members = (
+        assignment for assignment in assignments if rule.subgroup in problem.roles[assignment.role].subgroups
+    )
+    for path in sorted({classes[member.node].path[:depth] for member in members}):
         if len(path) < depth:
             yield f"{rule.name}: a pod on a node in no {rule.level}"
         elif pods[path] % rule.size:
@@ -183,9 +192,11 @@ def _segment_violations(
 def _budget_violations(
     rule: Budget, problem: PlacementProblem, assignments: Sequence[Assignment]
 ) -> Iterator[str]:
-    counted = [one for one in assignments if rule.nodes is None or one.node in rule.nodes]
+    counted = [
+        assignment for assignment in assignments if rule.nodes is None or assignment.node in rule.nodes
+    ]
     for index, name in enumerate(problem.resources):
-        used = sum(problem.roles[one.role].request[index] * one.count for one in counted)
+        used = sum(problem.roles[assignment.role].request[index] * assignment.count for assignment in counted)
         if used > 0 and name in rule.remaining and used > rule.remaining[name]:
             yield f"{rule.name}: {used} {name}, where {rule.remaining[name]} remains"
 
@@ -223,9 +234,9 @@ def _pods_by_label_value(
     """Pods by shape and value of the rule's label; empty where nodes lack it."""
     number = problem.keys.index(rule.key) if rule.key in problem.keys else None
     pods: dict[str, Counter[str]] = {}
-    for one in assignments:
-        label_value = one.node if number is None else classes[one.node].label_values[number]
-        pods.setdefault(label_value, Counter())[problem.roles[one.role].shape] += one.count
+    for assignment in assignments:
+        label_value = assignment.node if number is None else classes[assignment.node].label_values[number]
+        pods.setdefault(label_value, Counter())[problem.roles[assignment.role].shape] += assignment.count
     return pods
 
 

@@ -136,20 +136,24 @@ class Fragmentation:
 
     def __init__(self, pods: Sequence[TypicalPods], *, kinds: int, devices: int) -> None:
         """`kinds`: the number of kinds of nodes; `devices`: the most that one node has."""
-        self.pods = sum(each.count for each in pods)
-        self.several = sum(each.count for each in pods if each.gpus > 1)
-        self._steps: Integers = np.array(sorted({each.cpu for each in pods}), dtype=np.int64)
-        sizes = np.array(sorted({each.milli for each in pods if each.gpus == 1}), dtype=np.int64)
+        self.pods = sum(typical.count for typical in pods)
+        self.several = sum(typical.count for typical in pods if typical.gpus > 1)
+        self._steps: Integers = np.array(sorted({typical.cpu for typical in pods}), dtype=np.int64)
+        sizes = np.array(sorted({typical.milli for typical in pods if typical.gpus == 1}), dtype=np.int64)
         self._column: Integers = np.searchsorted(sizes, np.arange(WHOLE_DEVICE + 1), side="right")
-        single = sum(each.count for each in pods if each.gpus <= 1)
+        single = sum(typical.count for typical in pods if typical.gpus <= 1)
         fitting = self.summed(
-            [(each, int(self._column[each.milli]), each.count) for each in pods if each.gpus == 1],
+            [
+                (typical, int(self._column[typical.milli]), typical.count)
+                for typical in pods
+                if typical.gpus == 1
+            ],
             kinds=kinds,
             columns=len(sizes) + 1,
         )
         self._wasted: Integers = single - fitting
         fitting = self.summed(
-            [(each, each.gpus, each.count) for each in pods if 1 < each.gpus <= devices],
+            [(typical, typical.gpus, typical.count) for typical in pods if 1 < typical.gpus <= devices],
             kinds=kinds,
             columns=devices + 1,
         )
@@ -200,7 +204,7 @@ class Forecast:
 
     def __init__(self, pods: Sequence[TypicalPods], takes: Flags, gpus: Integers, *, kinds: int) -> None:
         most = int(gpus.max(initial=0))
-        self._pods = sum(each.count for each in pods)
+        self._pods = sum(typical.count for typical in pods)
         self._fragments = Fragmentation(pods, kinds=kinds, devices=most)
         self._leftover = leftover(pods)
         self.prices: Integers = prices(pods, takes, gpus)
@@ -249,8 +253,8 @@ class Forecast:
 
 def _cores_per_gpu(pods: Sequence[TypicalPods]) -> tuple[int, int]:
     """Cores and devices in the ratio of pods with devices, the cores somewhat more."""
-    cpu = sum(each.count * each.cpu for each in pods if each.gpus) * CORES_PERCENT
-    gpu = sum(each.demand for each in pods) * 100
+    cpu = sum(typical.count * typical.cpu for typical in pods if typical.gpus) * CORES_PERCENT
+    gpu = sum(typical.demand for typical in pods) * 100
     shift = max(0, gpu.bit_length() - FRAGMENT_RATIO_MAX.bit_length())
     return (max(1, cpu >> shift) if cpu else 0), gpu >> shift
 
@@ -261,14 +265,14 @@ def leftover(pods: Sequence[TypicalPods]) -> Integers:
     Each step brings a pod of those that fit, or, with STOP_PERCENT per pod, the end.
     """
     counts = np.zeros(WHOLE_DEVICE + 1, dtype=np.int64)
-    for each in pods:
-        if each.gpus == 1:
-            counts[each.milli] += each.count
+    for typical in pods:
+        if typical.gpus == 1:
+            counts[typical.milli] += typical.count
     sizes = np.flatnonzero(counts)
     weights = counts[sizes]
     enough = np.searchsorted(sizes, np.arange(WHOLE_DEVICE + 1), side="right").tolist()
     total = [0, *weights.cumsum().tolist()]
-    stop = STOP_PERCENT * max(1, sum(each.count for each in pods))
+    stop = STOP_PERCENT * max(1, sum(typical.count for typical in pods))
     table = np.zeros(WHOLE_DEVICE + 1, dtype=np.int64)
     for left in range(1, WHOLE_DEVICE + 1):
         fitting = enough[left]
@@ -283,7 +287,7 @@ def prices(pods: Sequence[TypicalPods], takes: Flags, gpus: Integers) -> Integer
     Demand is scaled to all devices; that of each pod is spread evenly over the devices of the nodes that
     could take it.
     """
-    total, devices = max(1, sum(each.demand for each in pods)), int(gpus.sum())
+    total, devices = max(1, sum(typical.demand for typical in pods)), int(gpus.sum())
     room: Integers = takes @ gpus
     parts = [
         min(FRAGMENT_COST_MAX * MICRO, each.demand * devices * WHOLE_DEVICE * MICRO // (total * int(reach)))
@@ -305,7 +309,7 @@ def worth_of(pod: TypicalPods, pods: Sequence[TypicalPods], rooms: int, devices:
     """
     if not rooms:
         return 0
-    demand = sum(each.demand for each in pods)
+    demand = sum(typical.demand for typical in pods)
     hundredths = 100 * pod.count * devices * WHOLE_DEVICE // demand
     needed = min(100 * rooms, hundredths + DEVIATIONS * math.isqrt(100 * hundredths))
     return pod.gpus * pod.milli * MICRO * WORTH_PERCENT * needed // (100 * 100 * rooms)

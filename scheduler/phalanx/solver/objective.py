@@ -94,7 +94,7 @@ def classes_by_node(
     problem: PlacementProblem, assignments: Sequence[Assignment]
 ) -> dict[NodeName, NodeClass]:
     """The class of each used node; nodes that the problem does not have are left out."""
-    used = {one.node for one in assignments}
+    used = {assignment.node for assignment in assignments}
     return {node: group for group in problem.classes for node in group.nodes if node in used}
 
 
@@ -117,8 +117,11 @@ class Scorer:
         self._depth = max(rules.gang_depth, rules.subgroup_preferred_depth)
         self.primary = primary_terms(self.terms)
         self._subgroup_preferences = [
-            (frozenset(one.roles), [one.anchored_domains(level) for level in range(one.depth)])
-            for one in rules.subgroup_preferences
+            (
+                frozenset(preference.roles),
+                [preference.anchored_domains(level) for level in range(preference.depth)],
+            )
+            for preference in rules.subgroup_preferences
         ]
 
     @cached_property
@@ -131,15 +134,23 @@ class Scorer:
         """Return the value of each term for these assignments."""
         classes = self._classes
         per_subgroup = [
-            self._opened(self._places([one.node for one in assignments if one.role in roles]), anchored)
+            self._opened(
+                self._places([assignment.node for assignment in assignments if assignment.role in roles]),
+                anchored,
+            )
             for roles, anchored in self._subgroup_preferences
         ]
-        places = self._places([one.node for one in assignments])
+        places = self._places([assignment.node for assignment in assignments])
         return self.values(
-            placed=sum([one.count for one in assignments]),
+            placed=sum([assignment.count for assignment in assignments]),
             opened=self._opened(places, self._anchored),
             of_subgroups=[sum(counts) for counts in zip_longest(*per_subgroup, fillvalue=0)],
-            cost=sum([one.count * classes[one.node].cost[one.role] for one in assignments]),
+            cost=sum(
+                [
+                    assignment.count * classes[assignment.node].cost[assignment.role]
+                    for assignment in assignments
+                ]
+            ),
             tightness=self._tightness(places) if self.has_tightness else 0,
             fragments=self._fragments(assignments) if self.terms[-1:] == (FRAGMENTS,) else 0,
         )
@@ -165,7 +176,7 @@ class Scorer:
         return sum(alone) + sum([group.capacity * (len(group.nodes) + group.left_out) for group in shared])
 
     def _fragments(self, assignments: Sequence[Assignment]) -> int:
-        classes = [(self._classes[one.node], one.node) for one in assignments]
+        classes = [(self._classes[assignment.node], assignment.node) for assignment in assignments]
         return sum([group.order[group.nodes.index(node)][0] for group, node in classes])
 
     def _opened(self, places: Collection[DomainOrNode], anchored: Sequence[set[DomainKey]]) -> list[int]:

@@ -92,7 +92,7 @@ class ProblemRules(Struct, frozen=True):
     @property
     def subgroup_preferred_depth(self) -> int:
         """How many levels, from the widest, count the domains of some subgroup."""
-        return max((one.depth for one in self.subgroup_preferences), default=0)
+        return max((preference.depth for preference in self.subgroup_preferences), default=0)
 
     @property
     def gang_depth(self) -> int:
@@ -137,8 +137,12 @@ def read_rules(problem: PlacementProblem) -> ProblemRules:
         subgroup_constraints=tuple(
             constraint for constraint in _subgroup_constraints(problem) if constraint.roles
         ),
-        subgroup_preferences=tuple(one for one in _subgroup_preferences(problem) if one.roles),
-        affinity_constraints=tuple(one for one in _affinity_constraints(problem) if one.owners),
+        subgroup_preferences=tuple(
+            preference for preference in _subgroup_preferences(problem) if preference.roles
+        ),
+        affinity_constraints=tuple(
+            affinity for affinity in _affinity_constraints(problem) if affinity.owners
+        ),
     )
 
 
@@ -163,7 +167,7 @@ def _subgroup_constraints(problem: PlacementProblem) -> Iterator[SubgroupConstra
 def _subgroup_preferences(problem: PlacementProblem) -> Iterator[SubgroupPreference]:
     for rule in problem.rules:
         if isinstance(rule, SubgroupFewest):
-            paths = {one.path for one in problem.subgroup_anchors if one.subgroup == rule.subgroup}
+            paths = {anchor.path for anchor in problem.subgroup_anchors if anchor.subgroup == rule.subgroup}
             yield SubgroupPreference(
                 depth=problem.levels.index(rule.level) + 1,
                 roles=_roles_in(problem, rule.subgroup),

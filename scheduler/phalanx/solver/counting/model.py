@@ -43,13 +43,13 @@ class CountingModel:
         }
         self.opened_by_subgroup = [
             (
-                one,
+                preference,
                 {
-                    lvl: self._openable(lvl, anchored_numbers(table.rows, one, lvl))
-                    for lvl in range(one.depth)
+                    lvl: self._openable(lvl, anchored_numbers(table.rows, preference, lvl))
+                    for lvl in range(preference.depth)
                 },
             )
-            for one in table.rows.rules.subgroup_preferences
+            for preference in table.rows.rules.subgroup_preferences
         ]
 
     @property
@@ -73,7 +73,7 @@ class CountingModel:
 
     def most(self, variables: Sequence[cp_model.IntVar]) -> int:
         """The largest sum that the variables' own bounds allow."""
-        return sum(self._most[one.index] for one in variables)
+        return sum(self._most[variable.index] for variable in variables)
 
     def _count(self, most: int) -> cp_model.IntVar:
         variable = self.cp.new_int_var(0, most, "")

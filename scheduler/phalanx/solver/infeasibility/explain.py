@@ -117,7 +117,7 @@ def largest_fit(core: PlacementProblem, oracle: FeasibilityOracle) -> LargestFit
         roles = (structs.replace(core.roles[0], minimum=0),)
         answer = oracle.answer(structs.replace(core, roles=roles))
         if isinstance(answer, Placed):
-            placed = sum(one.count for one in answer.assignments)
+            placed = sum(assignment.count for assignment in answer.assignments)
             return LargestFit((placed,), answer.assignments, answer.certificate.proven)
     low, high = 0, max((role.minimum for role in core.roles), default=0)
     steps = _step_sizes(core)
@@ -168,7 +168,7 @@ def _conflict(core: PlacementProblem, oracle: FeasibilityOracle) -> tuple[tuple[
     for name in names:
         if oracle.solves_left <= _SOLVES_FOR_CHANGES:
             return tuple(kept), False
-        fewer = [one for one in kept if one != name]
+        fewer = [assignment for assignment in kept if assignment != name]
         fits = oracle.fits(with_only_rules(core, fewer))
         if fits is False:
             kept = fewer

@@ -57,11 +57,11 @@ def _beyond_what_fits(core: PlacementProblem, assignments: Sequence[Assignment])
     free_now = free_by_node(core)
     request = core.roles[0].request
     beyond = 0
-    for one in assignments:
-        free = free_now.get(one.node, (0,) * len(request))
+    for assignment in assignments:
+        free = free_now.get(assignment.node, (0,) * len(request))
         counts = [have // need for need, have in zip(request, free, strict=True) if need > 0]
-        fit = min(counts, default=one.count)
-        beyond += max(0, one.count - fit)
+        fit = min(counts, default=assignment.count)
+        beyond += max(0, assignment.count - fit)
     return beyond
 
 
@@ -72,7 +72,10 @@ def _left_over(
     used = node_use(core, kept)
     free_now = free_by_node(with_free(core, _negative(used)))
     beside = with_free(vacant, _negative(used))
-    placed = [sum(one.count for one in kept if one.role == index) for index in range(len(core.roles))]
+    placed = [
+        sum(assignment.count for assignment in kept if assignment.role == index)
+        for index in range(len(core.roles))
+    ]
     roles = tuple(
         structs.replace(role, minimum=role.minimum - count, maximum=role.minimum - count)
         for role, count in zip(core.roles, placed, strict=True)
@@ -116,7 +119,7 @@ def _budget_left(core: PlacementProblem, rule: Rule, kept: Sequence[Assignment])
 
 def used_path(core: PlacementProblem, placed: Sequence[Assignment]) -> tuple[tuple[str, ...], ...]:
     """The path of one used node, for all of them where a level is required."""
-    nodes = {one.node for one in placed}
+    nodes = {assignment.node for assignment in placed}
     paths = (group.path for group in core.classes if not nodes.isdisjoint(group.nodes))
     return tuple(path for path, _ in zip(paths, range(1), strict=False))
 
@@ -138,7 +141,7 @@ def _new_node(core: PlacementProblem, now: Sequence[Assignment]) -> Iterator[Rel
     """The pods that do not fit now on one new node, in the domain of the others or the first one."""
     amounts: Resources = {}
     for index, role in enumerate(core.roles):
-        missing = role.minimum - sum(one.count for one in now if one.role == index)
+        missing = role.minimum - sum(assignment.count for assignment in now if assignment.role == index)
         request = dict(zip(core.resources, role.request, strict=True))
         amounts = add(amounts, scale(request, missing))
     depth = read_rules(core).required_depth
@@ -154,8 +157,8 @@ def _relaxation(
     core: PlacementProblem, path: tuple[str, ...], capacity: Sequence[NodeCapacity]
 ) -> Relaxation:
     total: Resources = {}
-    for one in capacity:
-        total = add(total, one.amounts)
+    for node_capacity in capacity:
+        total = add(total, node_capacity.amounts)
     required = read_rules(core).required
     return Relaxation(
         RelaxationKind.ADD_CAPACITY,
@@ -244,9 +247,9 @@ def _assignments(slots: list[PodSlot], nodes: list[NodeName]) -> list[Assignment
 def node_use(problem: PlacementProblem, assignments: Sequence[Assignment]) -> dict[NodeName, Resources]:
     """Return the requested amounts per used node."""
     used: dict[NodeName, Resources] = {}
-    for one in assignments:
-        request = dict(zip(problem.resources, problem.roles[one.role].request, strict=True))
-        used[one.node] = add(used.get(one.node, {}), scale(request, one.count))
+    for assignment in assignments:
+        request = dict(zip(problem.resources, problem.roles[assignment.role].request, strict=True))
+        used[assignment.node] = add(used.get(assignment.node, {}), scale(request, assignment.count))
     return used
 
 

@@ -77,7 +77,7 @@ class Relaxation(Struct, frozen=True):
     @property
     def needs_new_node(self) -> bool:
         """Whether some of the capacity is on a new node."""
-        return any(each.node == NEW_NODE for each in self.capacity)
+        return any(node_capacity.node == NEW_NODE for node_capacity in self.capacity)
 
 
 def apply_relaxation(problem: PlacementProblem, change: Relaxation) -> PlacementProblem:

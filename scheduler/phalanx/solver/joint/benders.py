@@ -172,13 +172,13 @@ class BendersDecomposition:
             for role in role_set
         }
         for gang, assignments in self.best.items():
-            for one in assignments:
-                pod_class = self._arrays.problem.gangs[gang].roles[one.role].pod_class
-                component = component_of[gang, one.role]
-                here = counts[region_of[one.node]].setdefault(
+            for assignment in assignments:
+                pod_class = self._arrays.problem.gangs[gang].roles[assignment.role].pod_class
+                component = component_of[gang, assignment.role]
+                here = counts[region_of[assignment.node]].setdefault(
                     component, [0] * len(self._arrays.problem.pod_classes)
                 )
-                here[pod_class] += one.count
+                here[pod_class] += assignment.count
         return [[Share(component, tuple(each)) for component, each in region.items()] for region in counts]
 
     def _spend(self, spent: float) -> None:

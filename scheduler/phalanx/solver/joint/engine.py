@@ -87,7 +87,9 @@ def _answer(arrays: JointArrays, start: JointAssignment, limits: JointLimits) ->
 
 def _assignment(admitted: tuple[Admitted, ...] | None, start: JointAssignment) -> JointAssignment:
     """The assignment of the admitted gangs; the start where nothing better was found."""
-    return start if admitted is None else {one.gang: one.placed.assignments for one in admitted}
+    return (
+        start if admitted is None else {variable.gang: variable.placed.assignments for variable in admitted}
+    )
 
 
 def _certificate(problem: JointProblem, assignment: JointAssignment, bound: int) -> Certificate:

@@ -183,7 +183,7 @@ class DomainDemandModel:
                 self._in_one(depth, constraint, members)
         if component.preferred > self._arrays.depth:
             self._in_few(depth, component.preferred, role_sets)
-        return tuple(each.pods for each in role_sets)
+        return tuple(role_set.pods for role_set in role_sets)
 
     def _in_one(self, depth: int, constraint: ComponentConstraint, members: Sequence[_RoleSetDemand]) -> None:
         chosen = {
@@ -196,12 +196,12 @@ class DomainDemandModel:
         self, depth: int, outer: int, members: Sequence[_RoleSetDemand], chosen: Mapping[int, cp_model.IntVar]
     ) -> None:
         """Demand nothing outside of the chosen domain."""
-        for each in members:
+        for member in members:
             inside: dict[DomainRole, list[cp_model.IntVar]] = {}
-            for (domain, role), one in each.pods.items():
+            for (domain, role), one in member.pods.items():
                 inside.setdefault((self._inner_domains.outer(domain, depth, outer), role), []).append(one)
             for (domain, role), pods in inside.items():
-                self._cp.add(cp_model.LinearExpr.sum(pods) <= each.demand[role] * chosen[domain])
+                self._cp.add(cp_model.LinearExpr.sum(pods) <= member.demand[role] * chosen[domain])
 
     def _in_segments(
         self, depth: int, constraint: ComponentConstraint, members: Sequence[_RoleSetDemand]
@@ -221,11 +221,11 @@ class DomainDemandModel:
     ) -> Iterable[tuple[int, list[cp_model.IntVar]]]:
         """Each domain of an outer depth with the variables inside it."""
         found: dict[int, list[cp_model.IntVar]] = {}
-        for each in members:
-            for (domain, _), one in each.pods.items():
+        for member in members:
+            for (domain, _), one in member.pods.items():
                 found.setdefault(self._inner_domains.outer(domain, depth, outer), []).append(one)
         return found.items()
 
 
 def _count(members: Iterable[_RoleSetDemand]) -> int:
-    return sum(count for each in members for count in each.demand.values())
+    return sum(count for member in members for count in member.demand.values())

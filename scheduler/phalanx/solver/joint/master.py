@@ -68,7 +68,7 @@ def _solve(
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return MasterResult(plan=None, bound=data.value_bound, spent=spent)
     bound = math.floor(solver.best_objective_bound + ROUNDING) if optimise else data.value_bound
-    admitted = tuple(gang for gang, one in enumerate(master.admitted) if solver.value(one))
+    admitted = tuple(gang for gang, variable in enumerate(master.admitted) if solver.value(variable))
     reached = sum(values[gang] for gang in admitted)
     plan = Plan(admitted, reached, _shares(master, solver, admitted))
     return MasterResult(earliest_first(data.arrays, plan), bound, spent)
@@ -114,8 +114,8 @@ def _opened(master: MasterModel) -> list[cp_model.IntVar]:
                 opened.append(is_open)
                 if pods:
                     master.cp.add(cp_model.LinearExpr.sum(pods) <= size * is_open)
-                for one in inside:
-                    master.cp.add_implication(one, is_open)
+                for variable in inside:
+                    master.cp.add_implication(variable, is_open)
     return opened
 
 
@@ -123,8 +123,8 @@ def _hint(master: MasterModel, shares: Shares) -> None:
     """Hint the values that the variables have in this plan."""
     here = {(share.component, region): share for region, each in enumerate(shares) for share in each}
     admitted = {master.arrays.components[component].gang for component, _ in here}
-    for gang, one in enumerate(master.admitted):
-        master.cp.add_hint(one, gang in admitted)
+    for gang, variable in enumerate(master.admitted):
+        master.cp.add_hint(variable, gang in admitted)
     for (component, region), one in master.inside.items():
         master.cp.add_hint(one, (component, region) in here)
     for (stream, pod_class, region), one in master.pods.items():
@@ -173,7 +173,7 @@ def distribute(
     `slots` by [region, pod class]; `demands` are pods per pod class of each component. Yields regions and
     shares.
     """
-    left = [list(each) for each in slots]
+    left = [list(slot) for slot in slots]
     for component in sorted(demands, key=lambda component: (-sum(demands[component]), component)):
         missing = list(demands[component])
         while any(missing):

@@ -61,7 +61,7 @@ def master_data(arrays: JointArrays) -> MasterData:
     candidate_regions = tuple(
         tuple(
             _candidate_regions(
-                arrays, capacities, factors, fits, [each for each in colocated if each.component == component]
+                arrays, capacities, factors, fits, [pods for pods in colocated if pods.component == component]
             )
         )
         if arrays.is_confined(component)
@@ -108,7 +108,7 @@ def _candidate_regions(
         if constraint.size
     ):
         return
-    needs = [(max(each.depth, arrays.depth), factors @ np.array(each.counts)) for each in colocated]
+    needs = [(max(pods.depth, arrays.depth), factors @ np.array(pods.counts)) for pods in colocated]
     for index, (region, capacity) in enumerate(zip(arrays.regions, capacities, strict=True)):
         if not region.is_domain or (fits[index] < arrays.wanted[component]).any():
             continue
@@ -260,7 +260,7 @@ class MasterModel:
     def _bound_inner_domains(self) -> None:
         """Bound the co-located sets of each size by what the inner domains hold."""
         arrays = self.arrays
-        for depth in sorted({each.depth for each in self.data.colocated if each.depth > arrays.depth}):
+        for depth in sorted({pods.depth for pods in self.data.colocated if pods.depth > arrays.depth}):
             inner = outermost(self.data.colocated, depth)
             weights = np.array([each.counts for each in inner], dtype=np.int64) @ self.data.factors.T
             for region, capacity in enumerate(self.data.capacities):

@@ -151,14 +151,17 @@ def _gang_errors(
     """Return the single-gang checker's errors on the nodes that the gang uses."""
     demand = problem.gangs[gang]
     classes = []
-    for node in sorted({one.node for one in assignments} & classes_by_node.keys()):
+    for node in sorted({assignment.node for assignment in assignments} & classes_by_node.keys()):
         group = classes_by_node[node]
         eligible = tuple(group.eligible[role.pod_class] for role in demand.roles)
         cost = (0,) * len(demand.roles)
         classes.append(NodeClass(group.path, group.free, eligible, cost, (node,)))
     roles = roles_of(problem, demand)
     alone = PlacementProblem(problem.resources, problem.levels, roles, tuple(classes), demand.rules)
-    if any(one.node not in classes_by_node or not 0 <= one.role < len(roles) for one in assignments):
+    if any(
+        assignment.node not in classes_by_node or not 0 <= assignment.role < len(roles)
+        for assignment in assignments
+    ):
         return ("a place that does not exist",)
     return check(alone, certify(Scorer(alone), assignments, bound=None, by="checker"))
 

@@ -35,21 +35,21 @@ class ResidualCapacity:
     def take(self, gang: int, assignments: Iterable[Assignment], *, sign: int = 1) -> None:
         """Take the capacity of these pods; with sign -1, give it back."""
         problem = self._problem
-        for one in assignments:
-            request = problem.pod_classes[problem.gangs[gang].roles[one.role].pod_class].request
-            before = self._used.get(one.node, (0,) * len(request))
+        for assignment in assignments:
+            request = problem.pod_classes[problem.gangs[gang].roles[assignment.role].pod_class].request
+            before = self._used.get(assignment.node, (0,) * len(request))
             after = tuple(
-                [have + sign * one.count * need for have, need in zip(before, request, strict=True)]
+                [have + sign * assignment.count * need for have, need in zip(before, request, strict=True)]
             )
             if any(after):
-                self._used[one.node] = after
+                self._used[assignment.node] = after
             else:
-                self._used.pop(one.node, None)
+                self._used.pop(assignment.node, None)
             for limit, left in zip(self._limits, self._left, strict=True):
                 if gang in limit.gangs:
                     for name, need in zip(problem.resources, request, strict=True):
                         if name in left:
-                            left[name] -= sign * one.count * need
+                            left[name] -= sign * assignment.count * need
 
     def problem_of(self, gang: int) -> PlacementProblem:
         """Return the placement problem of one gang on the residual capacity."""

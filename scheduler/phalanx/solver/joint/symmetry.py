@@ -31,15 +31,15 @@ def groups_at_least_as_hard(
     ordered = sorted(set(members), key=lambda each: (sum(each[0]), each), reverse=True)
     is_chain = all(_is_at_least_as_hard(hard, easy) for hard, easy in pairwise(ordered))
     groups = []
-    for place, one in enumerate(ordered):
-        counted = ordered[: place + 1] if is_chain else [one]
+    for place, rule in enumerate(ordered):
+        counted = ordered[: place + 1] if is_chain else [rule]
         alike = tuple(
             component
             for component, other in enumerate(difficulties)
             if arrays.is_confined(component)
-            and (_is_at_least_as_hard(other, one) if is_chain else other == one)
+            and (_is_at_least_as_hard(other, rule) if is_chain else other == rule)
         )
-        groups.append((alike, sum(each in counted for each in members)))
+        groups.append((alike, sum(member in counted for member in members)))
     return tuple(groups)
 
 

@@ -121,15 +121,15 @@ class _Limits:
     """The use of each eviction limit and the missing quota."""
 
     def __init__(self, problem: PreemptionProblem) -> None:
-        self._eviction_limits = [_EvictionLimitUse(each) for each in problem.eviction_limits]
-        self._takes = _by_unit([each.amounts for each in problem.eviction_limits])
-        self._frees_quota = _by_unit([each.frees for each in problem.quota_limits])
+        self._eviction_limits = [_EvictionLimitUse(limit) for limit in problem.eviction_limits]
+        self._takes = _by_unit([limit.amounts for limit in problem.eviction_limits])
+        self._frees_quota = _by_unit([quota.frees for quota in problem.quota_limits])
         self._missing_quota = [
             [
                 sum(demand.request[index] * demand.count for demand in problem.demands) - capacity
-                for index, capacity in zip(each.resources, each.limit, strict=True)
+                for index, capacity in zip(quota.resources, quota.limit, strict=True)
             ]
-            for each in problem.quota_limits
+            for quota in problem.quota_limits
         ]
 
     @property

@@ -163,7 +163,10 @@ class ClearingCosts:
             count = pods_that_fit(free, request, most)
             if count > before:
                 kept = self._without_needless(evicted, freed, free, (request, before + 1))
-                left = _sum(self._capacity.free[node], [freed[each] for each in kept if each in freed])
+                left = _sum(
+                    self._capacity.free[node],
+                    [freed[assignment] for assignment in kept if assignment in freed],
+                )
                 return _Clearing(frozenset(kept), demand, pods_that_fit(left, request, most) - before)
         return None
 

@@ -37,18 +37,18 @@ def reformulate_anti_affinity(problem: PlacementProblem) -> PlacementProblem:
     slots = [_slots(problem, rule, f"{_SLOTS}{number}") for number, rule in enumerate(expressible)]
     classes = list(problem.classes)
     scopes = sum(isinstance(rule, Budget) for rule in rules)
-    for each in slots:
-        budgets = _budgets(problem, each)
-        classes = [_with_slots(problem, each, group, budgets, scopes) for group in classes]
+    for slot in slots:
+        budgets = _budgets(problem, slot)
+        classes = [_with_slots(problem, slot, group, budgets, scopes) for group in classes]
         rules += budgets.values()
         scopes += len(budgets)
     reformulated = problem
     if expressible:
         roles = tuple(
-            replace(role, request=(*role.request, *(each.takes[index] for each in slots)))
+            replace(role, request=(*role.request, *(slot.takes[index] for slot in slots)))
             for index, role in enumerate(problem.roles)
         )
-        resources = (*problem.resources, *(each.name for each in slots))
+        resources = (*problem.resources, *(slot.name for slot in slots))
         reformulated = replace(
             problem, resources=resources, roles=roles, classes=tuple(classes), rules=tuple(rules)
         )

@@ -44,11 +44,11 @@ class RelaxationBounds:
         """Return a lexicographic lower bound on placements inside the scope."""
         placed = sum(scope.fits)
         wanted = sum(role.maximum for role in self._table.rows.problem.roles)
-        opened = self._opened(scope, [(one.forest, one.maximum) for one in self._demands])
+        opened = self._opened(scope, [(demand.forest, demand.maximum) for demand in self._demands])
         whole = placed == wanted and opened is not None
         if opened is None or not whole:
             placed = min(placed, wanted - 1)
-            opened = self._opened(scope, [(one.forest, one.minimum) for one in self._demands])
+            opened = self._opened(scope, [(demand.forest, demand.minimum) for demand in self._demands])
         if opened is None:
             raise AssertionError("a scope holds the minimums in total")
         return self._scorer.values(
@@ -108,7 +108,10 @@ class RelaxationBounds:
     def _needs(self, whole: bool) -> list[Need]:
         if not self._scorer.has_tightness:
             return []
-        return [Need(each.forest.held[-1], each.maximum if whole else each.minimum) for each in self._demands]
+        return [
+            Need(demand.forest.held[-1], demand.maximum if whole else demand.minimum)
+            for demand in self._demands
+        ]
 
     def _opened(self, scope: Scope, demands: Sequence[tuple[Forest, int]]) -> list[int] | None:
         """The fewest domains opened per level; None when the scope does not hold one of the items."""
@@ -187,7 +190,9 @@ class SubgroupDomainBounds:
 
     def __init__(self, rows: ClassRows) -> None:
         self._rows = rows
-        self._demands_of = [list(_demands_of(rows, one)) for one in rows.rules.subgroup_preferences]
+        self._demands_of = [
+            list(_demands_of(rows, preference)) for preference in rows.rules.subgroup_preferences
+        ]
         self._known: dict[tuple[int, int, bool], list[int]] = {}
 
     def opened(self, scope: Scope, *, whole: bool) -> Sequence[int]:

@@ -31,7 +31,7 @@ def place_closed(problem: PlacementProblem) -> Answer | None:
     most = min([role.maximum, *(allowed[index] for index in everywhere)])
     left = {scope: min([most, *(allowed[index] for index in scope)]) for scope in distinct}
     assignments = _take(role, usable, scopes, left, most)
-    if sum(one.count for one in assignments) < role.minimum:
+    if sum(assignment.count for assignment in assignments) < role.minimum:
         return Unplaceable(proven=True, by=BY)
     return certify(Scorer(problem, classes_by_node(problem, assignments)), assignments, bound=None, by=BY)
 

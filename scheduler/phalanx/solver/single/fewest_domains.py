@@ -92,12 +92,12 @@ def _best_single(
     if level == forest.last:
         enough = enough[np.argsort(forest.capacity_of(enough), kind="stable")] if count else enough[:0]
         least = int(forest.capacity_of(enough[:1]).sum())
-        chosen = [np.append(opened, one) for one in enough] or [opened]
+        chosen = [np.append(opened, domain) for domain in enough] or [opened]
         choices = [DomainChoice((count,), (count, least), one, compared=True) for one in chosen]
         return best_choice(forest, choices if rank else choices[:1], rank)
     deeper = [
         fewest(forest, forest.inside(level, one), demand, level=level + 1, rank=rank)
-        for one in ([np.append(opened, one) for one in enough] if count else [opened])
+        for one in ([np.append(opened, domain) for domain in enough] if count else [opened])
     ]
     choices = [_with_outer(count, choice) for choice in deeper if choice is not None]
     return best_choice(forest, choices, rank)

@@ -121,8 +121,12 @@ def _keeps_rules(table: NodeTable, found: Placement) -> bool:
 
 
 def _domain_choices(table: NodeTable, nodes: IntArray) -> Iterator[_ChosenValues]:
-    near = [one for one in table.rows.rules.affinity_constraints if isinstance(one.rule, PodAffinityRule)]
-    domains = [_largest_first(table, nodes, one) for one in near]
+    near = [
+        affinity
+        for affinity in table.rows.rules.affinity_constraints
+        if isinstance(affinity.rule, PodAffinityRule)
+    ]
+    domains = [_largest_first(table, nodes, affinity) for affinity in near]
     for label_values in itertools.product(*domains):
         yield list(zip(near, label_values, strict=True))
 
@@ -173,23 +177,25 @@ def _filled(
 def _avoids_itself(table: NodeTable, role: int) -> bool:
     """Whether pods of the role must be apart from each other."""
     return any(
-        isinstance(one.rule, PodAntiAffinityRule) and role in one.owners and role in one.others
-        for one in table.rows.rules.affinity_constraints
+        isinstance(affinity.rule, PodAntiAffinityRule) and role in affinity.owners and role in affinity.others
+        for affinity in table.rows.rules.affinity_constraints
     )
 
 
 def _forbidden(table: NodeTable, nodes: IntArray, role: int, counts: Counts) -> BoolArray:
     """The nodes that anti-affinity with placed pods forbids."""
     away = np.zeros(len(nodes), dtype=np.bool_)
-    for one in table.rows.rules.affinity_constraints:
+    for affinity in table.rows.rules.affinity_constraints:
         avoided: list[int] = []
-        if isinstance(one.rule, PodAntiAffinityRule):
+        if isinstance(affinity.rule, PodAntiAffinityRule):
             avoided = [
-                *(one.others if role in one.owners else ()),
-                *(one.owners if role in one.others else ()),
+                *(affinity.others if role in affinity.owners else ()),
+                *(affinity.owners if role in affinity.others else ()),
             ]
         lines = np.flatnonzero(counts[:, avoided].any(axis=1)).tolist()
-        label_values = {table.rows.label_values[table.row[nodes[line]]][one.key] for line in lines} - {""}
+        label_values = {table.rows.label_values[table.row[nodes[line]]][affinity.key] for line in lines} - {
+            ""
+        }
         if label_values:
-            away |= _has_label_value(table, nodes, one.key, label_values)
+            away |= _has_label_value(table, nodes, affinity.key, label_values)
     return away

@@ -87,7 +87,7 @@ class _Search:
         nothing = np.zeros((len(self._nodes), len(self._want)), dtype=np.int64)
         everywhere = np.ones(len(self._nodes), dtype=np.bool_)
         ordered = sorted(rules, key=_place_in_order)
-        self._preferences = [one for one in ordered if isinstance(one, SubgroupPreference)]
+        self._preferences = [rule for rule in ordered if isinstance(rule, SubgroupPreference)]
         return self._place(nothing, frozenset(range(len(self._want))), ordered, everywhere)
 
     def _place(
@@ -103,8 +103,8 @@ class _Search:
                 else self._all_of(counts, roles, where)
             )
         rule, rest = rules[0], rules[1:]
-        inner = [one for one in rest if frozenset(one.roles) <= frozenset(rule.roles)]
-        others = [one for one in rest if one not in inner]
+        inner = [other for other in rest if frozenset(other.roles) <= frozenset(rule.roles)]
+        others = [other for other in rest if other not in inner]
         for placed in self._ways(counts, rule, inner, where):
             complete = self._place(placed, roles - frozenset(rule.roles), others, where)
             if complete is not None:

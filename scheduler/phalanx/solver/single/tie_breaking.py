@@ -79,7 +79,7 @@ def _equivalence(problem: PlacementProblem, group: NodeClass) -> Equivalence | N
 def _by_equivalence(
     problem: PlacementProblem, assignments: Sequence[Assignment]
 ) -> dict[Equivalence | None, list[Assignment]]:
-    used = {one.node for one in assignments}
+    used = {assignment.node for assignment in assignments}
     keys = {
         node: _equivalence(problem, group)
         for group in problem.classes
@@ -87,8 +87,8 @@ def _by_equivalence(
         if node in used
     }
     found: dict[Equivalence | None, list[Assignment]] = {}
-    for one in assignments:
-        found.setdefault(keys[one.node], []).append(one)
+    for assignment in assignments:
+        found.setdefault(keys[assignment.node], []).append(assignment)
     return found
 
 
@@ -113,8 +113,8 @@ def _place_again(
 ) -> Counts | None:
     """Pods by role and node; None when they do not all fit in this order."""
     wanted: Counter[int] = Counter()
-    for one in here:
-        wanted[one.role] += one.count
+    for assignment in here:
+        wanted[assignment.role] += assignment.count
     place = _one_each if problem.ties is Objective.SPREAD else _as_many_as_fit
     counts: Counts = {}
     for role in _largest_first(problem, states, wanted):

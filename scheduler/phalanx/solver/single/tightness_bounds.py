@@ -63,14 +63,14 @@ class TightnessBounds:
         opened = self._rows.tree.open[self._level] & inside
         closed = np.flatnonzero(inside & ~opened)
         capacity = self._domain_capacity[closed]
-        missing = [Need(each.held[closed], each.amount - int(each.held[opened].sum())) for each in needs]
-        missing = [each for each in missing if each.amount > 0]
+        missing = [Need(need.held[closed], need.amount - int(need.held[opened].sum())) for need in needs]
+        missing = [need for need in missing if need.amount > 0]
         if count is None:
-            return max((_lagrangian_bound(capacity, each, None) for each in missing), default=0)
+            return max((_lagrangian_bound(capacity, need, None) for need in missing), default=0)
         if comb(len(closed), count) <= DOMAIN_CHOICES_MAX:
             return self._by_enumeration(capacity, count, missing)
         simple = int(np.sort(capacity)[:count].sum())
-        return max([simple, *(_lagrangian_bound(capacity, each, count) for each in missing)])
+        return max([simple, *(_lagrangian_bound(capacity, need, count) for need in missing)])
 
     def _inside(self, scope: Scope) -> BoolArray:
         """Which deepest-level domains are in the scope."""
@@ -87,8 +87,8 @@ class TightnessBounds:
         """The exact minimum; 0 where no combination holds everything."""
         chosen = self._combinations_of(len(capacity), count)
         enough = np.ones(len(chosen), dtype=np.bool_)
-        for each in missing:
-            enough &= each.held[chosen].sum(axis=1) >= each.amount
+        for need in missing:
+            enough &= need.held[chosen].sum(axis=1) >= need.amount
         return int(capacity[chosen[enough]].sum(axis=1).min()) if enough.any() else 0
 
     def _combinations_of(self, domains: int, count: int) -> IntArray:
