@@ -55,7 +55,7 @@ def _by_greedy_rule(demands: Sequence[CellDemand]) -> Selection:
     for index in sorted(chosen, key=lambda index: (-_width(demands[index]), index)):
         demand = demands[index]
         for candidate in sorted(
-            range(len(demand.candidates)), key=lambda each: (_rank(demand.candidates[each]), each)
+            range(len(demand.candidates)), key=lambda number: (_rank(demand.candidates[number]), number)
         ):
             nodes = demand.candidates[candidate].nodes
             if len(chosen[index]) < demand.count and taken.isdisjoint(nodes):
@@ -97,7 +97,7 @@ def _by_search(demands: Sequence[CellDemand], known: Selection, seed: int) -> Se
     for alternatives in dict.fromkeys(map(tuple, covering.values())):
         model.add_at_most_one(alternatives)
     model.maximize(
-        cp_model.LinearExpr.weighted_sum([each for each, _ in worth], [points for _, points in worth])
+        cp_model.LinearExpr.weighted_sum([variable for variable, _ in worth], [points for _, points in worth])
     )
     solver = one_worker(seed, CELLS_DETERMINISTIC_LIMIT)
     if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

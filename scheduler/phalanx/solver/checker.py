@@ -65,13 +65,13 @@ def _malformed(
     if len({(assignment.role, assignment.node) for assignment in assignments}) < len(assignments):
         pairs = Counter((assignment.role, assignment.node) for assignment in assignments)
         yield from (f"role {role} is assigned to {node} twice" for (role, node), n in pairs.items() if n > 1)
-    for one in assignments:
-        if not 0 <= one.role < len(problem.roles):
-            yield f"there is no role {one.role}"
-        if one.node not in classes:
-            yield f"there is no node {one.node}"
-        if one.count < 1:
-            yield f"{one.count} pods on {one.node}"
+    for assignment in assignments:
+        if not 0 <= assignment.role < len(problem.roles):
+            yield f"there is no role {assignment.role}"
+        if assignment.node not in classes:
+            yield f"there is no node {assignment.node}"
+        if assignment.count < 1:
+            yield f"{assignment.count} pods on {assignment.node}"
 
 
 def _count_violations(problem: PlacementProblem, assignments: Sequence[Assignment]) -> Iterator[str]:
@@ -86,9 +86,9 @@ def _count_violations(problem: PlacementProblem, assignments: Sequence[Assignmen
 def _eligibility_violations(
     problem: PlacementProblem, assignments: Sequence[Assignment], classes: Classes
 ) -> Iterator[str]:
-    for one in assignments:
-        if not classes[one.node].eligible[one.role]:
-            yield f"role {problem.roles[one.role].name} may not use {one.node}"
+    for assignment in assignments:
+        if not classes[assignment.node].eligible[assignment.role]:
+            yield f"role {problem.roles[assignment.role].name} may not use {assignment.node}"
 
 
 def _capacity_violations(

@@ -121,9 +121,9 @@ class TrialPlacement:
         cores = measure.cores(self.cpu)[:, None]
         parts = measure.of_devices(kind, cores, nodes.devices)
         replaced = measure.of_devices(kind, cores, self.left)
-        each = measure.of_devices(kind, cores, all_of_one)
-        change = np.where(self.share[:, None], replaced - parts, -self.taken[:, None] * each)
-        after = parts.sum(axis=1, keepdims=True) + nodes.loose[:, None] * each + change
+        per_device = measure.of_devices(kind, cores, all_of_one)
+        change = np.where(self.share[:, None], replaced - parts, -self.taken[:, None] * per_device)
+        after = parts.sum(axis=1, keepdims=True) + nodes.loose[:, None] * per_device + change
         return before, after + measure.of_several(kind, cores, self.whole, self.idle[:, None])
 
 
@@ -189,9 +189,9 @@ class Fragmentation:
         cores = self.cores(nodes.cpu)
         whole = (nodes.devices == WHOLE_DEVICE).sum(axis=1) + nodes.loose
         idle = nodes.devices.sum(axis=1) + WHOLE_DEVICE * nodes.loose
-        each = self.of_devices(nodes.kind, cores, np.full(1, WHOLE_DEVICE))
+        per_device = self.of_devices(nodes.kind, cores, np.full(1, WHOLE_DEVICE))
         parts = self.of_devices(nodes.kind[:, None], cores[:, None], nodes.devices).sum(axis=1)
-        found: Integers = parts + nodes.loose * each + self.of_several(nodes.kind, cores, whole, idle)
+        found: Integers = parts + nodes.loose * per_device + self.of_several(nodes.kind, cores, whole, idle)
         return found
 
 
@@ -210,9 +210,9 @@ class Forecast:
         self.prices: Integers = prices(pods, takes, gpus)
         self._rooms = self._fragments.summed(
             [
-                (each, each.gpus, worth_of(each, pods, int(rooms), int(gpus.sum())))
-                for each, rooms in zip(pods, takes.sum(axis=1), strict=True)
-                if 1 < each.gpus <= most
+                (typical, typical.gpus, worth_of(typical, pods, int(nodes_that_fit), int(gpus.sum())))
+                for typical, nodes_that_fit in zip(pods, takes.sum(axis=1), strict=True)
+                if 1 < typical.gpus <= most
             ],
             kinds=kinds,
             columns=most + 1,
@@ -288,12 +288,14 @@ def prices(pods: Sequence[TypicalPods], takes: Flags, gpus: Integers) -> Integer
     could take it.
     """
     total, devices = max(1, sum(typical.demand for typical in pods)), int(gpus.sum())
-    room: Integers = takes @ gpus
+    devices_that_fit: Integers = takes @ gpus
     parts = [
-        min(FRAGMENT_COST_MAX * MICRO, each.demand * devices * WHOLE_DEVICE * MICRO // (total * int(reach)))
+        min(
+            FRAGMENT_COST_MAX * MICRO, typical.demand * devices * WHOLE_DEVICE * MICRO // (total * int(reach))
+        )
         if reach
         else 0
-        for each, reach in zip(pods, room, strict=True)
+        for typical, reach in zip(pods, devices_that_fit, strict=True)
     ]
     found: Integers = np.minimum(
         (np.array(parts, dtype=np.int64) @ takes + MICRO // 2) // MICRO, FRAGMENT_COST_MAX
@@ -301,15 +303,15 @@ def prices(pods: Sequence[TypicalPods], takes: Flags, gpus: Integers) -> Integer
     return found
 
 
-def worth_of(pod: TypicalPods, pods: Sequence[TypicalPods], rooms: int, devices: int) -> int:
+def worth_of(pod: TypicalPods, pods: Sequence[TypicalPods], nodes_that_fit: int, devices: int) -> int:
     """The value of capacity for one pod with several devices, in millionths of a device.
 
     Its devices times the probability that the capacity is needed: the number of such pods expected for as
-    much demand as there are `devices`, divided by the number of empty nodes that could take one, `rooms`.
+    much demand as there are `devices`, divided by the number of empty nodes that could take one.
     """
-    if not rooms:
+    if not nodes_that_fit:
         return 0
     demand = sum(typical.demand for typical in pods)
     hundredths = 100 * pod.count * devices * WHOLE_DEVICE // demand
-    needed = min(100 * rooms, hundredths + DEVIATIONS * math.isqrt(100 * hundredths))
-    return pod.gpus * pod.milli * MICRO * WORTH_PERCENT * needed // (100 * 100 * rooms)
+    needed = min(100 * nodes_that_fit, hundredths + DEVIATIONS * math.isqrt(100 * hundredths))
+    return pod.gpus * pod.milli * MICRO * WORTH_PERCENT * needed // (100 * 100 * nodes_that_fit)

@@ -258,7 +258,9 @@ def _usable(model: CountingModel, group: NodeGroup, resource: int) -> int:
     """The most of a resource that pods on the group's nodes can use."""
     patterns = group.patterns or (group.fits,)
     requests = [role.request[resource] for role in model.problem.roles]
-    used = max(sum(count * request for count, request in zip(one, requests, strict=True)) for one in patterns)
+    used = max(
+        sum(count * request for count, request in zip(pattern, requests, strict=True)) for pattern in patterns
+    )
     return len(group.nodes) * (used if group.patterns else min(used, group.free[resource]))
 
 
@@ -267,7 +269,10 @@ def _at_most(model: CountingModel, keys: Sequence[tuple[int, int]], resource: in
     asked = {key: model.problem.roles[key[0]].request[resource] for key in keys}
     asked = {key: request for key, request in asked.items() if request > 0}
     pods = [model.pods[key] for key in asked]
-    if sum(model.most([one]) * request for one, request in zip(pods, asked.values(), strict=True)) <= amount:
+    if (
+        sum(model.most([count]) * request for count, request in zip(pods, asked.values(), strict=True))
+        <= amount
+    ):
         return
     unit = math.gcd(*asked.values())
     used = model.total(pods, [request // unit for request in asked.values()])

@@ -66,7 +66,9 @@ class CountingModel:
     ) -> cp_model.LinearExpr:
         """Return the weighted sum of variables. Raises TooLarge unless it provably stays exact."""
         weights = factors if factors is not None else [1] * len(variables)
-        reach = sum(abs(weight) * self.most([one]) for one, weight in zip(variables, weights, strict=True))
+        reach = sum(
+            abs(weight) * self.most([variable]) for variable, weight in zip(variables, weights, strict=True)
+        )
         if reach > MODEL_SUM_MAX:
             raise TooLarge
         return cp_model.LinearExpr.weighted_sum(variables, weights)
@@ -117,9 +119,9 @@ def _domains(model: CountingModel, level: int) -> cp_model.LinearExpr:
 
 def _subgroup_domains(model: CountingModel, level: int) -> cp_model.LinearExpr:
     """Domains spanned by the subgroups with a preference, added up."""
-    deep = [(one, opened[level]) for one, opened in model.opened_by_subgroup if level in opened]
-    variables = [each for _, opened in deep for each in opened.values()]
-    return sum(len(one.anchored_domains(level)) for one, _ in deep) + model.total(variables)
+    deep = [(preference, opened[level]) for preference, opened in model.opened_by_subgroup if level in opened]
+    variables = [variable for _, opened in deep for variable in opened.values()]
+    return sum(len(preference.anchored_domains(level)) for preference, _ in deep) + model.total(variables)
 
 
 def _tightness(model: CountingModel) -> cp_model.LinearExpr:
@@ -142,7 +144,10 @@ def hint(model: CountingModel, found: Placement) -> None:
     model.cp.clear_hints()  # type: ignore[no-untyped-call]
     used_domains: set[tuple[int, int, int]] = set()
     everyone = tuple(range(len(model.problem.roles)))
-    openers = [(everyone, model.opened), *((one.roles, opened) for one, opened in model.opened_by_subgroup)]
+    openers = [
+        (everyone, model.opened),
+        *((preference.roles, opened) for preference, opened in model.opened_by_subgroup),
+    ]
     for index, group in enumerate(model.groups):
         here = found.counts[[lines[node] for node in group.nodes if node in lines]]
         for role, count in enumerate(here.sum(axis=0).tolist()):

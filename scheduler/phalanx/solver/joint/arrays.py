@@ -217,10 +217,10 @@ def _regions(problem: JointProblem, wanted: IntArray, depth: int, deepest: int) 
         plain = tuple(
             group if not any(group.cost) else structs.replace(group, cost=free_of_charge) for group in classes
         )
-        posed = PlacementProblem(
+        region_problem = PlacementProblem(
             problem.resources, problem.levels, roles, plain, preference, seed=problem.seed
         )
-        yield region_of(posed, is_domain=path is not None)
+        yield region_of(region_problem, is_domain=path is not None)
 
 
 def region_of(problem: PlacementProblem, *, is_domain: bool) -> Region:

@@ -143,7 +143,11 @@ class BendersDecomposition:
             if not isinstance(placement, RegionPlacement)
             for share in shares
         }
-        found = {gang: one for gang, one in assign_pods(self._arrays, placed).items() if gang not in failed}
+        found = {
+            gang: assignments
+            for gang, assignments in assign_pods(self._arrays, placed).items()
+            if gang not in failed
+        }
         if failed:
             found = dict(
                 one_by_one(self._arrays, self._order(failed, found), limits=GREEDY_ONLY, start=found)
@@ -179,7 +183,10 @@ class BendersDecomposition:
                     component, [0] * len(self._arrays.problem.pod_classes)
                 )
                 here[pod_class] += assignment.count
-        return [[Share(component, tuple(each)) for component, each in region.items()] for region in counts]
+        return [
+            [Share(component, tuple(counts_here)) for component, counts_here in region.items()]
+            for region in counts
+        ]
 
     def _spend(self, spent: float) -> None:
         self._left -= max(spent, SOLVE_EFFORT_MIN)

@@ -76,7 +76,7 @@ def _answer(arrays: JointArrays, start: JointAssignment, limits: JointLimits) ->
         )
         wrong = check_joint_assignment(arrays.problem, _assignment(found, start))
         admitted = None if wrong else found
-        errors.extend(f"{BY}: {each}" for each in wrong)
+        errors.extend(f"{BY}: {error}" for error in wrong)
     except TooLarge:
         raise
     except Exception as error:  # an error here must not cost the gangs what one-by-one order admits

@@ -123,15 +123,15 @@ class DomainDemandModel:
         """Pods per domain of this depth, inside the chosen domain if there is one."""
         pods = self._pods(depth, demand, chosen)
         for domain in dict.fromkeys(domain for domain, _ in pods):
-            here = {role: one for (each, role), one in pods.items() if each == domain}
+            here = {role: variable for (other, role), variable in pods.items() if other == domain}
             is_open = self._cp.new_bool_var("")
             self.opened.append(is_open)
             if chosen[1] is not None:
                 self._cp.add_implication(
                     is_open, chosen[1][self._inner_domains.outer(domain, depth, chosen[0])]
                 )
-            for role, one in here.items():
-                self._cp.add(one <= demand[role] * is_open)
+            for role, variable in here.items():
+                self._cp.add(variable <= demand[role] * is_open)
         return pods
 
     def _pods(
@@ -151,7 +151,7 @@ class DomainDemandModel:
                 if fits[role]:
                     pods[domain, role] = self._cp.new_int_var(0, min(count, fits[role]), "")
         for role, count in demand.items():
-            here = [one for (_, each), one in pods.items() if each == role]
+            here = [variable for (_, other), variable in pods.items() if other == role]
             self._cp.add(cp_model.LinearExpr.sum(here) == count)
         return pods
 
@@ -198,8 +198,10 @@ class DomainDemandModel:
         """Demand nothing outside of the chosen domain."""
         for member in members:
             inside: dict[DomainRole, list[cp_model.IntVar]] = {}
-            for (domain, role), one in member.pods.items():
-                inside.setdefault((self._inner_domains.outer(domain, depth, outer), role), []).append(one)
+            for (domain, role), variable in member.pods.items():
+                inside.setdefault((self._inner_domains.outer(domain, depth, outer), role), []).append(
+                    variable
+                )
             for (domain, role), pods in inside.items():
                 self._cp.add(cp_model.LinearExpr.sum(pods) <= member.demand[role] * chosen[domain])
 
@@ -222,8 +224,8 @@ class DomainDemandModel:
         """Each domain of an outer depth with the variables inside it."""
         found: dict[int, list[cp_model.IntVar]] = {}
         for member in members:
-            for (domain, _), one in member.pods.items():
-                found.setdefault(self._inner_domains.outer(domain, depth, outer), []).append(one)
+            for (domain, _), variable in member.pods.items():
+                found.setdefault(self._inner_domains.outer(domain, depth, outer), []).append(variable)
         return found.items()
 
 

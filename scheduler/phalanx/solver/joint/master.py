@@ -102,7 +102,9 @@ def _opened(master: MasterModel) -> list[cp_model.IntVar]:
         size = int(arrays.wanted[list(components)].sum())
         for region in range(len(arrays.regions)):
             pods = [
-                one for (stream, _, used), one in master.pods.items() if stream in streams and used == region
+                variable
+                for (stream, _, used), variable in master.pods.items()
+                if stream in streams and used == region
             ]
             inside = [
                 master.inside[component, region]
@@ -121,20 +123,24 @@ def _opened(master: MasterModel) -> list[cp_model.IntVar]:
 
 def _hint(master: MasterModel, shares: Shares) -> None:
     """Hint the values that the variables have in this plan."""
-    here = {(share.component, region): share for region, each in enumerate(shares) for share in each}
+    here = {
+        (share.component, region): share
+        for region, region_shares in enumerate(shares)
+        for share in region_shares
+    }
     admitted = {master.arrays.components[component].gang for component, _ in here}
     for gang, variable in enumerate(master.admitted):
         master.cp.add_hint(variable, gang in admitted)
-    for (component, region), one in master.inside.items():
-        master.cp.add_hint(one, (component, region) in here)
-    for (stream, pod_class, region), one in master.pods.items():
+    for (component, region), variable in master.inside.items():
+        master.cp.add_hint(variable, (component, region) in here)
+    for (stream, pod_class, region), variable in master.pods.items():
         roles = [
             here[component, region] for component in master.streams[stream] if (component, region) in here
         ]
-        master.cp.add_hint(one, sum(role.counts[pod_class] for role in roles))
-    for (component, region), one in master.segments.items():
+        master.cp.add_hint(variable, sum(role.counts[pod_class] for role in roles))
+    for (component, region), variable in master.segments.items():
         count = sum(here[component, region].counts) if (component, region) in here else 0
-        master.cp.add_hint(one, count // master.arrays.components[component].segment)
+        master.cp.add_hint(variable, count // master.arrays.components[component].segment)
 
 
 def _shares(
@@ -142,8 +148,8 @@ def _shares(
 ) -> tuple[tuple[Share, ...], ...]:
     wanted, components = master.arrays.wanted, master.arrays.components
     shares: list[list[Share]] = [[] for _ in master.arrays.regions]
-    for (component, region), one in master.inside.items():
-        if solver.value(one):
+    for (component, region), variable in master.inside.items():
+        if solver.value(variable):
             shares[region].append(Share(component, tuple(wanted[component].tolist())))
     for stream, members in enumerate(master.streams):
         slots = [
@@ -162,7 +168,7 @@ def _shares(
         }
         for region, share in distribute(slots, demands):
             shares[region].append(share)
-    return tuple(tuple(sorted(each, key=lambda share: share.component)) for each in shares)
+    return tuple(tuple(sorted(region_shares, key=lambda share: share.component)) for region_shares in shares)
 
 
 def distribute(

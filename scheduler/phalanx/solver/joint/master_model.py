@@ -246,8 +246,8 @@ class MasterModel:
                 most = int(capacity.total[index])
                 if most < inequality.most:
                     here = [
-                        (int(self.data.weights[component, index]), one)
-                        for component, one in self._confined[region]
+                        (int(self.data.weights[component, index]), variable)
+                        for component, variable in self._confined[region]
                     ]
                     self.cp.add(
                         self.total([*here, *self._loose_load(region, inequality.weights)], inequality.most)
@@ -262,13 +262,13 @@ class MasterModel:
         arrays = self.arrays
         for depth in sorted({pods.depth for pods in self.data.colocated if pods.depth > arrays.depth}):
             inner = outermost(self.data.colocated, depth)
-            weights = np.array([each.counts for each in inner], dtype=np.int64) @ self.data.factors.T
+            weights = np.array([pods.counts for pods in inner], dtype=np.int64) @ self.data.factors.T
             for region, capacity in enumerate(self.data.capacities):
                 held = capacity.inside(arrays.regions[region], depth)
                 here = [
                     (line, found)
-                    for line, each in enumerate(inner)
-                    if (found := self._colocated_in(each, region))
+                    for line, pods in enumerate(inner)
+                    if (found := self._colocated_in(pods, region))
                 ]
                 for index in range(len(self.data.inequalities)):
                     sizes = [(int(weights[line, index]), *found) for line, found in here]
@@ -283,8 +283,8 @@ class MasterModel:
         return (times, where[pods.component, region]), pods.times
 
     def _bound_domains(self, sizes: Sequence[tuple[int, Term, int]], held: IntArray) -> None:
-        for size in sorted({each for each, _, _ in sizes} - {0}):
-            large = [(each // size, term, most) for each, term, most in sizes if each >= size]
+        for size in sorted({units for units, _, _ in sizes} - {0}):
+            large = [(units // size, term, most) for units, term, most in sizes if units >= size]
             most, reach = int((held // size).sum()), sum(count * most for count, _, most in large)
             if most < reach:
                 terms = [(count * times, variable) for count, (times, variable), _ in large]

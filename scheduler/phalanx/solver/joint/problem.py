@@ -127,7 +127,7 @@ Classes = dict[NodeName, NodeClass]
 def check_joint_assignment(problem: JointProblem, assignment: JointAssignment) -> tuple[str, ...]:
     """Return the errors of an assignment, empty where it admits each `must_admit` gang and keeps every
     rule."""
-    wanted = {one.node for assignments in assignment.values() for one in assignments}
+    wanted = {pods.node for assignments in assignment.values() for pods in assignments}
     classes_by_node = {node: group for group in problem.classes for node in group.nodes if node in wanted}
     wrong = [
         f"{gang.name} is not admitted"
@@ -136,8 +136,8 @@ def check_joint_assignment(problem: JointProblem, assignment: JointAssignment) -
     ]
     for gang, assignments in assignment.items():
         wrong += [
-            f"{problem.gangs[gang].name}: {each}"
-            for each in _gang_errors(problem, gang, assignments, classes_by_node)
+            f"{problem.gangs[gang].name}: {error}"
+            for error in _gang_errors(problem, gang, assignments, classes_by_node)
         ]
     if not wrong:
         wrong += _capacity_errors(problem, assignment, classes_by_node)
@@ -171,8 +171,8 @@ def _capacity_errors(
 ) -> Iterator[str]:
     for index, name in enumerate(problem.resources):
         used: dict[NodeName, int] = {}
-        for gang, one in _all(assignment):
-            used[one.node] = used.get(one.node, 0) + one.count * _request(problem, gang, one)[index]
+        for gang, pods in _all(assignment):
+            used[pods.node] = used.get(pods.node, 0) + pods.count * _request(problem, gang, pods)[index]
         for node, amount in used.items():
             if amount > classes_by_node[node].free[index]:
                 yield f"{amount} {name} on {node}, where {classes_by_node[node].free[index]} is free"
@@ -184,9 +184,9 @@ def _budget_errors(problem: JointProblem, assignment: JointAssignment) -> Iterat
     for budget in budgets.values():
         for index, name in enumerate(problem.resources):
             used = sum(
-                one.count * _request(problem, gang, one)[index]
-                for gang, one in _all(assignment)
-                if (budget.nodes is None or one.node in budget.nodes)
+                pods.count * _request(problem, gang, pods)[index]
+                for gang, pods in _all(assignment)
+                if (budget.nodes is None or pods.node in budget.nodes)
                 and any(rule.name == budget.name for rule in problem.gangs[gang].rules)
             )
             if used > max(0, budget.remaining.get(name, used)):
@@ -195,9 +195,9 @@ def _budget_errors(problem: JointProblem, assignment: JointAssignment) -> Iterat
 
 def _all(assignment: JointAssignment) -> Iterator[tuple[int, Assignment]]:
     for gang, assignments in assignment.items():
-        for one in assignments:
-            yield gang, one
+        for pods in assignments:
+            yield gang, pods
 
 
-def _request(problem: JointProblem, gang: int, one: Assignment) -> tuple[int, ...]:
-    return problem.pod_classes[problem.gangs[gang].roles[one.role].pod_class].request
+def _request(problem: JointProblem, gang: int, pods: Assignment) -> tuple[int, ...]:
+    return problem.pod_classes[problem.gangs[gang].roles[pods.role].pod_class].request

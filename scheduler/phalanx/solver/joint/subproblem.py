@@ -121,7 +121,9 @@ class _RegionModel:
     def placement(self, solver: cp_model.CpSolver) -> RegionPlacement:
         """Read the solver's solution."""
         demands = tuple(
-            tuple({key: solver.value(one) for key, one in role_set.items()} for role_set in role_sets)
+            tuple(
+                {key: solver.value(variable) for key, variable in role_set.items()} for role_set in role_sets
+            )
             for role_sets in self._demands
         )
         return RegionPlacement(self.region, self.pod_classes, solution(self.counting, solver), demands)

@@ -50,7 +50,9 @@ def cheapest(problem: PreemptionProblem, scope: Scope, *, below: int | None, eff
     least = max(0, math.ceil(bound - ROUNDING)) if math.isfinite(bound) else 0
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return ExactResult(choice=None, bound=least, spent=solver.deterministic_time)
-    chosen_units = tuple(sorted(unit for unit, each in model.units.items() if solver.boolean_value(each)))
+    chosen_units = tuple(
+        sorted(unit for unit, variable in model.units.items() if solver.boolean_value(variable))
+    )
     cost = problem.cost_of(chosen_units)
     least = min(cost, least)
     return ExactResult(VictimSet(chosen_units, cost, least), least, solver.deterministic_time)
@@ -88,7 +90,10 @@ class _Model:
         for soft_limit in self._problem.soft_limits:
             takes = [(self.units[unit], count) for unit, count in soft_limit.pods if unit in self.units]
             over = self.cp.new_int_var(0, sum(count for _, count in takes), "")
-            evicted, counts = [*(each for each, _ in takes), over], [*(count for _, count in takes), -1]
+            evicted, counts = (
+                [*(variable for variable, _ in takes), over],
+                [*(count for _, count in takes), -1],
+            )
             self.cp.add(cp_model.LinearExpr.weighted_sum(evicted, counts) <= soft_limit.most)
             variables.append(over)
             costs.append(self._problem.violation_cost)
@@ -104,7 +109,7 @@ class _Model:
             for position, capacity in enumerate(limit.limit):
                 terms = [(self.units[u], vector[position]) for u, vector in limit.amounts if u in self.units]
                 terms += self._exempt_group(limit, position)
-                variables, amounts = [each for each, _ in terms], [amount for _, amount in terms]
+                variables, amounts = [variable for variable, _ in terms], [amount for _, amount in terms]
                 self.cp.add(cp_model.LinearExpr.weighted_sum(variables, amounts) <= max(0, capacity))
 
     def _exempt_group(self, limit: EvictionLimit, position: int) -> list[tuple[cp_model.IntVar, int]]:
@@ -131,18 +136,18 @@ class _Model:
         unchanged: dict[TargetNode, int] = {}
         group: dict[_NodeGroup, int] = {}
         for node in scope.nodes:
-            each = self._problem.nodes[node]
+            target = self._problem.nodes[node]
             if node in frees_on:
-                found = node_group_of(self._problem, each, frees_on[node])
+                found = node_group_of(self._problem, target, frees_on[node])
                 group[found] = group.get(found, 0) + 1
             else:
-                unchanged[each] = unchanged.get(each, 0) + 1
+                unchanged[target] = unchanged.get(target, 0) + 1
         for found, number in group.items():
             together = number if not found.rows else 1
             for _ in range(number // together):
                 self._add_group(found, together, counts)
-        for each, number in unchanged.items():
-            self._add_unchanged_nodes(each, number, counts)
+        for target, number in unchanged.items():
+            self._add_unchanged_nodes(target, number, counts)
         for demand, variables in zip(self._problem.demands, counts, strict=True):
             self.cp.add(cp_model.LinearExpr.sum(variables) >= demand.count)
 
@@ -161,7 +166,7 @@ class _Model:
             if free < 0:
                 users = [variable for variable, amount in asked if amount]
                 terms.append((self._any_of(users, max(most_of.values())), -free))
-            variables, amounts = [each for each, _ in terms], [amount for _, amount in terms]
+            variables, amounts = [variable for variable, _ in terms], [amount for _, amount in terms]
             self.cp.add(cp_model.LinearExpr.weighted_sum(variables, amounts) <= max(0, free))
 
     def _any_of(self, counts: Sequence[cp_model.IntVar], most: int) -> cp_model.IntVar:
@@ -199,7 +204,7 @@ class _Model:
                     for unit, vector in quota.frees
                     if unit in self.units
                 ]
-                variables, amounts = [each for each, _ in terms], [amount for _, amount in terms]
+                variables, amounts = [variable for variable, _ in terms], [amount for _, amount in terms]
                 self.cp.add(cp_model.LinearExpr.weighted_sum(variables, amounts) >= missing)
 
 

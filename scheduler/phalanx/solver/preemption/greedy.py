@@ -155,11 +155,11 @@ class ClearingCosts:
         freed = dict(present)
         evicted: list[int] = []
         for unit, _ in present if before < most else ():
-            more = [each for each in self._capacity.with_required(unit) if each not in evicted]
+            more = [other for other in self._capacity.with_required(unit) if other not in evicted]
             if not more or not self._capacity.keeps_limits([*evicted, *more]):
                 continue
             evicted += more
-            free = _sum(free, [freed[each] for each in more if each in freed])
+            free = _sum(free, [freed[other] for other in more if other in freed])
             count = pods_that_fit(free, request, most)
             if count > before:
                 kept = self._without_needless(evicted, freed, free, (request, before + 1))

@@ -28,7 +28,7 @@ def reduced_scope(problem: PreemptionProblem, scope: Scope, below: int | None) -
     freed = {unit: [give for give in frees if give[0] in left] for unit, frees in kept.items()}
     payers = [unit for quota in problem.quota_limits for unit, _ in quota.frees if unit in kept]
     return Scope(
-        scope.nodes, with_required(problem, {unit: each for unit, each in freed.items() if each}, payers)
+        scope.nodes, with_required(problem, {unit: frees for unit, frees in freed.items() if frees}, payers)
     )
 
 

@@ -172,7 +172,7 @@ class Exploration:
         if scope.depth == 0:
             return self._inner[0]
         parent = self.table.rows.tree.parent[scope.depth]
-        return [one for one in self._inner[scope.depth] if parent[one.domain] == scope.domain]
+        return [narrower for narrower in self._inner[scope.depth] if parent[narrower.domain] == scope.domain]
 
 
 def place_by_search(problem: PlacementProblem, *, limits: SolveLimits, start: Placed | None = None) -> Answer:

@@ -93,11 +93,11 @@ def _best_single(
         enough = enough[np.argsort(forest.capacity_of(enough), kind="stable")] if count else enough[:0]
         least = int(forest.capacity_of(enough[:1]).sum())
         chosen = [np.append(opened, domain) for domain in enough] or [opened]
-        choices = [DomainChoice((count,), (count, least), one, compared=True) for one in chosen]
+        choices = [DomainChoice((count,), (count, least), domain, compared=True) for domain in chosen]
         return best_choice(forest, choices if rank else choices[:1], rank)
     deeper = [
-        fewest(forest, forest.inside(level, one), demand, level=level + 1, rank=rank)
-        for one in ([np.append(opened, domain) for domain in enough] if count else [opened])
+        fewest(forest, forest.inside(level, domain), demand, level=level + 1, rank=rank)
+        for domain in ([np.append(opened, domain) for domain in enough] if count else [opened])
     ]
     choices = [_with_outer(count, choice) for choice in deeper if choice is not None]
     return best_choice(forest, choices, rank)
@@ -203,9 +203,9 @@ def _outer_swaps(forest: Forest, outer_domains: IntArray, demand: int, count: in
     for around in siblings:
         ours = forest.closed(outer, around[np.isin(around, outer_domains)])
         others = forest.closed(outer, around[~np.isin(around, outer_domains)])
-        for one in ours[np.argsort(forest.held[outer][ours], kind="stable")].tolist():
+        for domain in ours[np.argsort(forest.held[outer][ours], kind="stable")].tolist():
             for other in others[np.argsort(-forest.held[outer][others], kind="stable")].tolist():
-                inside = forest.inside(outer, np.append(outer_domains[outer_domains != one], other))
+                inside = forest.inside(outer, np.append(outer_domains[outer_domains != domain], other))
                 closed = forest.closed(forest.last, inside)
                 most = int(np.sort(forest.held[forest.last][closed])[-count:].sum())
                 if most < forest.missing(forest.last, inside, demand):

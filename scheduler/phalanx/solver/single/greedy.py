@@ -69,8 +69,8 @@ def _domain_selections(
         yield inside
     enough = (fits + fits[opened].sum(axis=0) >= found.placed).all(axis=1) & ~opened
     tightest = np.argsort(size, kind="stable")
-    for one in tightest[enough[tightest]][:DOMAINS_TRIED_MAX].tolist():
-        yield inside | (domain == one)
+    for domain_number in tightest[enough[tightest]][:DOMAINS_TRIED_MAX].tolist():
+        yield inside | (domain == domain_number)
     largest = np.argsort(-size, kind="stable")
     yield from _growing(inside, domain, largest[~opened[largest]], fits, found.placed)
 
@@ -154,8 +154,8 @@ def _mask(table: NodeTable, nodes: IntArray, role: int, chosen: _ChosenValues) -
 
 def _has_label_value(table: NodeTable, nodes: IntArray, key: int, label_values: set[str]) -> BoolArray:
     per_row = np.array([row[key] in label_values for row in table.rows.label_values], dtype=np.bool_)
-    lies: BoolArray = per_row[table.row[nodes]]
-    return lies
+    selected: BoolArray = per_row[table.row[nodes]]
+    return selected
 
 
 def _filled(

@@ -48,7 +48,7 @@ def gathered_subgroups(table: NodeTable, found: Placement) -> Placement:
     if counts is None:
         return found
     return min(
-        found, Placement(nodes=found.nodes, counts=counts), key=lambda one: _domains_opened(table, one)
+        found, Placement(nodes=found.nodes, counts=counts), key=lambda number: _domains_opened(table, number)
     )
 
 
@@ -95,8 +95,8 @@ class _Search:
     ) -> Counts | None:
         """Place all pods of these roles on top of the counts, on nodes of `where`."""
         if not rules:
-            around = [one for one in self._preferences if roles and roles <= frozenset(one.roles)]
-            preference = min(around, key=lambda one: len(one.roles), default=None)
+            around = [number for number in self._preferences if roles and roles <= frozenset(number.roles)]
+            preference = min(around, key=lambda number: len(number.roles), default=None)
             return (
                 self._in_few(counts, roles, preference, where)
                 if preference
@@ -117,7 +117,7 @@ class _Search:
             domains = self._preferred_domains(counts, rule, where)
         elif not rule.size:
             domains = self._allowed_nodes(counts, rule, where)
-        elif not any(isinstance(one, SubgroupConstraint) for one in inner):
+        elif not any(isinstance(number, SubgroupConstraint) for number in inner):
             domains = iter([where])
         else:
             return
@@ -138,11 +138,11 @@ class _Search:
         """The nodes of each allowed domain that could hold the pods, tightest first."""
         rows = self._table.rows
         domain, allowed = rows.domain[constraint.level][self._row], allowed_domains(rows, constraint)
-        for one in self._domains_that_fit(
+        for number in self._domains_that_fit(
             counts, constraint.roles, constraint.level, where & self._in_some_domain(constraint)
         ):
-            if allowed is None or one in allowed:
-                yield where & (domain == one)
+            if allowed is None or number in allowed:
+                yield where & (domain == number)
 
     def _preferred_domains(
         self, counts: Counts, preference: SubgroupPreference, where: BoolArray
@@ -152,11 +152,11 @@ class _Search:
         for level in reversed(range(preference.depth)):
             domain, anchored = rows.domain[level][self._row], anchored_numbers(rows, preference, level)
             fitting = self._domains_that_fit(counts, preference.roles, level, where)
-            for one in (
-                *(one for one in fitting if one in anchored),
-                *(one for one in fitting if one not in anchored),
+            for number in (
+                *(number for number in fitting if number in anchored),
+                *(number for number in fitting if number not in anchored),
             ):
-                yield where & (domain == one)
+                yield where & (domain == number)
         yield where
 
     def _domains_that_fit(
@@ -165,7 +165,7 @@ class _Search:
         """The domains that could hold each of the roles alone beside the counts, tightest first."""
         fits = self._fits_per_domain(counts, roles, level, where)
         enough = np.flatnonzero((fits >= [self._want[role] for role in roles]).all(axis=1))
-        return sorted(enough.tolist(), key=lambda one: (int(fits[one].sum()), one))
+        return sorted(enough.tolist(), key=lambda number: (int(fits[number].sum()), number))
 
     def _fits_per_domain(
         self, counts: Counts, roles: Sequence[int], level: int, where: BoolArray
@@ -238,7 +238,7 @@ class _Search:
                 options.append(
                     (min(capacity // constraint.size * constraint.size, missing), capacity, number)
                 )
-        for most, _, number in sorted(options, key=lambda one: (-one[0], one[1], one[2])):
+        for most, _, number in sorted(options, key=lambda number: (-number[0], number[1], number[2])):
             for amount in range(most // constraint.size * constraint.size, 0, -constraint.size):
                 more = self._place_amount(counts, constraint, in_domain & (domain == number), amount)
                 if more is not None:

@@ -50,8 +50,8 @@ def _without_a_domain(table: NodeTable, found: Placement, level: int) -> Placeme
     pods = np.bincount(domain, weights=found.counts.sum(axis=1), minlength=len(opened)).astype(np.int64)
     used = np.flatnonzero(pods)
     closed = used[~opened[used]]
-    for one in closed[np.argsort(pods[closed], kind="stable")][:DOMAINS_LEFT_MAX].tolist():
-        repacked = _repacked(table, found, domain, used[used != one])
+    for vacated in closed[np.argsort(pods[closed], kind="stable")][:DOMAINS_LEFT_MAX].tolist():
+        repacked = _repacked(table, found, domain, used[used != vacated])
         if repacked is not None:
             return repacked
     return None
@@ -66,8 +66,8 @@ def _with_a_tighter_domain(table: NodeTable, found: Placement) -> Placement | No
     domain = table.rows.domain[level][table.row[found.nodes]]
     used = np.unique(domain[found.counts.any(axis=1)])
     exchanges = _exchanges(table, capacity, np.unique(domain), used, level)
-    for one, other in exchanges[:EXCHANGES_MAX]:
-        repacked = _repacked(table, found, domain, np.append(used[used != one], other))
+    for vacated, other in exchanges[:EXCHANGES_MAX]:
+        repacked = _repacked(table, found, domain, np.append(used[used != vacated], other))
         if repacked is not None:
             return repacked
     return None

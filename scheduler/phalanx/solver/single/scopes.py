@@ -47,8 +47,8 @@ def scopes_of(table: NodeTable, depth: int) -> list[Scope]:
     order = np.argsort(domain_of_node, kind="stable")
     first, after = (np.searchsorted(domain_of_node[order], possible, side=side) for side in ("left", "right"))
     scopes = [
-        Scope(nodes=order[start:end], depth=depth, domain=one, fits=tuple(fits[one].tolist()))
-        for one, start, end in zip(possible.tolist(), first.tolist(), after.tolist(), strict=True)
+        Scope(nodes=order[start:end], depth=depth, domain=number, fits=tuple(fits[number].tolist()))
+        for number, start, end in zip(possible.tolist(), first.tolist(), after.tolist(), strict=True)
     ]
     return sorted(scopes, key=lambda scope: tuple(size[scope.domain].tolist()))
 

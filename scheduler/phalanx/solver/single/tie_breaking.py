@@ -177,9 +177,9 @@ def _domain_with_fewest(inner: Mapping[Domains, Iterable[Domains]], load: Mappin
     """The deepest domain with the fewest pods, comparing outer domains first."""
     found: list[Domains] = [()]
     while found[0] in inner:
-        below = [each for outer in found for each in inner[outer]]
-        least = min([load[each] for each in below])
-        found = [each for each in below if load[each] == least]
+        below = [domain for outer in found for domain in inner[outer]]
+        least = min([load[domain] for domain in below])
+        found = [domain for domain in below if load[domain] == least]
     return found[0]
 
 

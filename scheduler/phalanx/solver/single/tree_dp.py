@@ -53,8 +53,10 @@ def place_on_tree(problem: PlacementProblem) -> Answer | None:
         return certify(Scorer(problem), (), bound=None, by=BY)
     choice = _choose(tree)
     assigned = _assigned(tree, choice.domains)
-    scorer = Scorer(problem, {one.node: rows.classes[row] for row, one in assigned})
-    return certify(scorer, [one for _, one in assigned], bound=_bound(tree, choice, scorer), by=BY)
+    scorer = Scorer(problem, {assignment.node: rows.classes[row] for row, assignment in assigned})
+    return certify(
+        scorer, [assignment for _, assignment in assigned], bound=_bound(tree, choice, scorer), by=BY
+    )
 
 
 def _most_pods(rows: ClassRows) -> int | None:

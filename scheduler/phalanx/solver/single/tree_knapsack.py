@@ -240,7 +240,7 @@ def _bundles(shortfall: IntArray, count: int, slack: int) -> list[_Bundle]:
     """Split equal domains into bundles of 1, 2, 4, ... and a rest."""
     bundles = []
     for amount, left in zip(
-        *(each.tolist() for each in np.unique(shortfall, return_counts=True)), strict=True
+        *(column.tolist() for column in np.unique(shortfall, return_counts=True)), strict=True
     ):
         left = min(left, count)
         size = 1
