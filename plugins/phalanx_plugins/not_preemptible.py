@@ -101,7 +101,7 @@ def _taken(view: SessionView) -> Iterator[Use]:
         for bind in placement.binds if pods else ():
             yield gang.queue, bind.node, total_requests([pods[bind.pod]])
     for kept in view.capacity_holds:
-        for node, placeholders in kept.seats if not kept.gang.disruption.is_preemptible else ():
+        for node, placeholders in kept.assignments if not kept.gang.disruption.is_preemptible else ():
             yield kept.gang.queue, node, total_requests(placeholders)
 
 

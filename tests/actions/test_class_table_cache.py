@@ -107,7 +107,7 @@ def put_one(session: Session, index: int) -> None:
     if node in session.nodes and fits(gang.members[0].shape.requests, session.free(node)):
         with session.statement() as statement:
             seats = [(node, [gang.members[placed]])]
-            statement.place(gang=gang, seats=seats, cause="start", certificate=PROOF)
+            statement.place(gang=gang, assignments=seats, cause="start", certificate=PROOF)
             if index % 4 == 0:
                 statement.roll_back()
 

@@ -120,7 +120,9 @@ def test_costs_kept_are_costs_computed_anew(steps: list[tuple[int, int, bool]], 
     kept = FragmentationOrders(session, Fullness(session))
     for turn, (shape, node, stays) in enumerate(steps):
         with suppress(DoesNotFit), session.statement() as statement:
-            statement.keep(gang=gangs[shape], seats=[(nodes[node], [gangs[shape].members[turn]])])
+            statement.hold_capacity(
+                gang=gangs[shape], assignments=[(nodes[node], [gangs[shape].members[turn]])]
+            )
             if not stays:
                 _told(kept, nodes, gangs[shape].members[0])
                 statement.roll_back()
@@ -142,6 +144,6 @@ def test_costs_are_computed_for_changed_nodes_only(monkeypatch: pytest.MonkeyPat
     for node, pod in zip(nodes[:3], gang.members, strict=False):
         order.of(node)
         with session.statement() as statement:
-            statement.keep(gang=gang, seats=[(node, [pod])])
+            statement.hold_capacity(gang=gang, assignments=[(node, [pod])])
     order.of(nodes[0])
     assert computed == [50, 1, 1, 1]

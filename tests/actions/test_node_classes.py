@@ -122,7 +122,7 @@ def test_following_changes_equals_starting_anew(steps: list[tuple[int, str]]) ->
         if fits(left[name][0].shape.requests, session.free(node)):
             with session.statement() as statement:
                 seats = [(node, [left[name].pop()])]
-                statement.place(gang=gang, seats=seats, cause="start", certificate=PROOF)
+                statement.place(gang=gang, assignments=seats, cause="start", certificate=PROOF)
                 if index == 0:
                     statement.roll_back()
         anew = ProblemBuilder(session)

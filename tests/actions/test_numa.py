@@ -100,7 +100,9 @@ def test_a_statement_refuses_what_may_be_rejected() -> None:
     session = Session(scenario.snapshot(), SchedulerConfig())
     (gang,) = session.gangs.values()
     with pytest.raises(DoesNotFit, match="NUMA zones of node a-0"), session.statement() as statement:
-        statement.place(gang=gang, seats=[(NodeName("a-0"), gang.members)], cause="start", certificate=PROOF)
+        statement.place(
+            gang=gang, assignments=[(NodeName("a-0"), gang.members)], cause="start", certificate=PROOF
+        )
 
 
 # --- a kubelet ----------------------------------------------------------------------------------------------

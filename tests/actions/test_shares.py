@@ -202,7 +202,7 @@ def test_what_is_rolled_back_gives_its_device_back() -> None:
     name = NodeName("a-0")
     before = free_devices(session.nodes[name], session.free(name))
     with session.statement() as statement:
-        statement.place(gang=gang, seats=[(name, gang.members)], cause="start", certificate=PROOF)
+        statement.place(gang=gang, assignments=[(name, gang.members)], cause="start", certificate=PROOF)
         assert free_devices(session.nodes[name], session.free(name)) == (0, 500)
         statement.roll_back()
     assert free_devices(session.nodes[name], session.free(name)) == before == (500, 1000)

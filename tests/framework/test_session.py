@@ -36,7 +36,7 @@ def gang(session: Session, name: str) -> Gang:
 
 
 def place(statement: Statement, gang: Gang, count: int) -> None:
-    statement.place(gang=gang, seats=[(NODE, gang.members[:count])], cause="start", certificate=PROOF)
+    statement.place(gang=gang, assignments=[(NODE, gang.members[:count])], cause="start", certificate=PROOF)
 
 
 def state_of(session: Session) -> object:
@@ -93,7 +93,7 @@ def test_a_statement_rolls_back_its_own_changes_only() -> None:
         place(statement, new, 1)
     before = state_of(session)
     with session.statement() as statement:
-        statement.place(gang=new, seats=[(NODE, new.members[1:2])], cause="start", certificate=PROOF)
+        statement.place(gang=new, assignments=[(NODE, new.members[1:2])], cause="start", certificate=PROOF)
         statement.roll_back()
     assert state_of(session) == before
 
@@ -113,7 +113,7 @@ def test_statements_roll_back_one_after_the_other_the_last_one_first() -> None:
     with session.statement() as first:
         place(first, new, 1)
     with session.statement() as second:
-        second.place(gang=new, seats=[(NODE, new.members[1:2])], cause="start", certificate=PROOF)
+        second.place(gang=new, assignments=[(NODE, new.members[1:2])], cause="start", certificate=PROOF)
     seen = len(session.changed_nodes)
     second.roll_back()
     first.roll_back()
@@ -138,7 +138,7 @@ def _with_device_chosen(index: int) -> Session:
     chosen = {new.members[0].uid: Device(index=index, taken=400)}
     with session.statement() as statement:
         statement.place(
-            gang=new, seats=[(NODE, new.members)], cause="start", certificate=PROOF, devices=chosen
+            gang=new, assignments=[(NODE, new.members)], cause="start", certificate=PROOF, devices=chosen
         )
     return session
 

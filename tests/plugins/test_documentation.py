@@ -5,7 +5,6 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-
 from phalanx.framework.plugin import HOOKS, Plugin
 from phalanx.framework.profile import DEFAULT_PROFILE
 from phalanx.framework.registry import plugin_class

@@ -209,8 +209,8 @@ class _Attempts:
             )
         with self._session.statement() as statement:
             if beside is not None:
-                statement.suppose(room=beside.room, budgets=beside.budgets)
-            statement.suppose(room=self._nominations.beside(coming), budgets={})
+                statement.assume_free(usage=beside.room, budgets=beside.budgets)
+            statement.assume_free(usage=self._nominations.beside(coming), budgets={})
             posed = self.reservations.build_problem(
                 demand, bound, avoiding=avoiding, known_infeasible=self._known_infeasible
             )

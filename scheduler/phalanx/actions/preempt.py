@@ -340,8 +340,10 @@ class _Preemption:
             self._made[gang.id] = _Decision(demand, made, causes, passed)
             for victim in made.victims:
                 limits.take(pod.uid for pod in victim.pods)
-                trial.end(queue=victim.queue, used=victim.used, booked=victim.booked, gone=victim.pods)
-            trial.hold(queue=gang.queue, room=made.usage, booked=charged(made.usage), coming=made.seats)
+                trial.assume_ended(
+                    queue=victim.queue, used=victim.used, booked=victim.booked, gone=victim.pods
+                )
+            trial.nominate(queue=gang.queue, usage=made.usage, booked=charged(made.usage), coming=made.seats)
             return
         self._spared[gang.id] = sought.protected
         later = [*limits.grows_at(victims), *(() if choosable.next_at is None else (choosable.next_at,))]
@@ -374,7 +376,7 @@ class _Preemption:
             if self._session.pod_state(pod) is not PodState.RELEASING:
                 victim = self._known.gang_of(pod)
                 used, booked = usage_of_pods([pod], self._session)
-                trial.end(queue=victim.queue, used=used, booked=booked, gone=[pod])
+                trial.assume_ended(queue=victim.queue, used=used, booked=booked, gone=[pod])
         self._known.hold_victims_capacity(gang, trial)
 
     # --- what is done and told ------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """Sums over mappings of which little changes from one cycle to the next: what is added up is the change."""
 
 from collections.abc import Hashable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from phalanx.framework.limits import RUNNING_SUM_CHANGES_PART
 from phalanx.model.resources import Resources, sum_of
+
+RUNNING_SUM_CHANGES_PART: Final = 4
+"""A sum of whose parts more than one in so many changed is added up again: faster than one by one."""
 
 K = TypeVar("K", bound=str)
 

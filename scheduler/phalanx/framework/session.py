@@ -174,7 +174,7 @@ class Session:
 
     def assigned_nodes(self, gang: Gang) -> tuple[NodeName, ...]:
         """The nodes on which this cycle has placed members of the gang so far."""
-        return self._changes.seats.get(gang.id, ())
+        return self._changes.assigned_nodes.get(gang.id, ())
 
     def eligibility(self, pod: Pod) -> Eligibility:
         """Where pods of this shape may run now; the same for all pods of a shape."""
@@ -284,7 +284,9 @@ class Session:
         """Per queue, its descendants included, the part of its use that no pod has: held or nominated."""
         found: dict[QueueName, Resources] = {}
         uses = [
-            (hold.gang.queue, total_requests(pods)) for hold in self.capacity_holds for _, pods in hold.seats
+            (hold.gang.queue, total_requests(pods))
+            for hold in self.capacity_holds
+            for _, pods in hold.assignments
         ]
         for name, amounts in [*uses, *self.nominated]:
             for queue in self.queues.path(name):

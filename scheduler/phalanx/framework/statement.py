@@ -35,7 +35,7 @@ from phalanx.model.resources import Resources, add, scale, subtract
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _NO_HOMES: Final[Mapping[NodeName, Mapping[str, str]]] = {}
 
-Seats = Sequence[tuple[NodeName, Sequence[Pod]]]
+Assignments = Sequence[tuple[NodeName, Sequence[Pod]]]
 """Which pods go to which node."""
 
 Usage = Mapping[NodeName, Resources]
@@ -46,7 +46,7 @@ class CapacityHold(Struct, frozen=True):
     """Capacity that is held for members of a gang which do not exist yet."""
 
     gang: Gang
-    seats: tuple[tuple[NodeName, tuple[Pod, ...]], ...]
+    assignments: tuple[tuple[NodeName, tuple[Pod, ...]], ...]
     devices: Devices = NO_DEVICES
 
 
@@ -64,7 +64,7 @@ class Changes:
         self.free: dict[NodeName, Resources] = {}
         self.pods: dict[PodUid, PodState] = {}
         self.gangs: dict[GangId, GangState] = {}
-        self.seats: dict[GangId, tuple[NodeName, ...]] = {}
+        self.assigned_nodes: dict[GangId, tuple[NodeName, ...]] = {}
         self.nodes: list[NodeName] = []
         self.placements: list[Placement] = []
         self.evictions: list[Evict] = []
@@ -114,7 +114,7 @@ class Statement:
         self,
         *,
         gang: Gang,
-        seats: Seats,
+        assignments: Assignments,
         cause: str,
         certificate: Certificate,
         level: str = "",
@@ -129,17 +129,17 @@ class Statement:
         """
         self._move_gang(gang, GangState.PLACED)
         binds: list[Bind] = []
-        devices = self._take(gang, seats, devices)
-        for node, pods in seats:
+        devices = self._take(gang, assignments, devices)
+        for node, pods in assignments:
             for pod in pods:
                 self._move_pod(pod, PodState.ALLOCATED)
                 device = devices.get(pod.uid) if devices else None
                 binds.append(
                     Bind(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, device=device)
                 )
-        self._meet(seats)
-        nodes = (*self._session.assigned_nodes(gang), *(node for node, _ in seats))
-        self._set(self._changes.seats, gang.id, nodes)
+        self._meet(assignments)
+        nodes = (*self._session.assigned_nodes(gang), *(node for node, _ in assignments))
+        self._set(self._changes.assigned_nodes, gang.id, nodes)
         self._changes.placements.append(
             Placement(
                 gang=gang.id,
@@ -155,22 +155,22 @@ class Statement:
             )
         )
 
-    def keep(self, *, gang: Gang, seats: Seats, devices: Devices = NO_DEVICES) -> None:
+    def hold_capacity(self, *, gang: Gang, assignments: Assignments, devices: Devices = NO_DEVICES) -> None:
         """Take room for members that do not exist yet, in the queue's account too; shares as in `place`.
 
         Raises DoesNotFit.
         """
-        devices = self._take(gang, seats, devices)
-        taken = tuple((node, tuple(pods)) for node, pods in seats)
+        devices = self._take(gang, assignments, devices)
+        taken = tuple((node, tuple(pods)) for node, pods in assignments)
         self._changes.capacity_holds.append(CapacityHold(gang, taken, devices))
 
-    def hold(self, *, queue: QueueName, room: Usage, booked: Usage, coming: Seats = ()) -> None:
+    def nominate(self, *, queue: QueueName, usage: Usage, booked: Usage, coming: Assignments = ()) -> None:
         """Take room that is being made for a gang of this queue, and what of it counts on its account.
 
         What is free may become negative: room that is held was not always free. Pods that are `coming` count
         as there for whoever must be near them or apart: that is always rolled back.
         """
-        for node, amounts in room.items():
+        for node, amounts in usage.items():
             if node in self._session.nodes:
                 self._set(self._changes.free, node, subtract(self._session.free(node), amounts))
                 self._changes.nodes.append(node)
@@ -183,7 +183,7 @@ class Statement:
             for pod in pods:
                 self._neighbour(pod, node, 1)
 
-    def reserve_anti_affinity(self, absent: Seats, by: int = 1) -> None:
+    def reserve_anti_affinity(self, absent: Assignments, by: int = 1) -> None:
         """Pods that must be apart from these stay away from where they are to come; with -1 no more."""
         for node, pods in absent:
             for pod in pods:
@@ -209,7 +209,7 @@ class Statement:
                 )
             )
 
-    def end(self, *, queue: QueueName, used: Usage, booked: Usage, gone: Sequence[Pod] = ()) -> None:
+    def assume_ended(self, *, queue: QueueName, used: Usage, booked: Usage, gone: Sequence[Pod] = ()) -> None:
         """As if what uses this had ended, of which `booked` is on the queue's account. Always rolled back.
 
         Nothing that is decided may rest on it: it only serves to ask what would fit then. Nobody is near pods
@@ -227,12 +227,12 @@ class Statement:
             if pod.node is not None:
                 self._neighbour(pod, pod.node, -1)
 
-    def suppose(self, *, room: Usage, budgets: Mapping[Account, Resources]) -> None:
+    def assume_free(self, *, usage: Usage, budgets: Mapping[Account, Resources]) -> None:
         """As if so much more were free on nodes and left of accounts, or less where negative. Rolled back.
 
         As with `end`, nothing that is decided may rest on it.
         """
-        for node, amounts in room.items():
+        for node, amounts in usage.items():
             if node in self._session.nodes:
                 self._set(self._changes.free, node, add(self._session.free(node), amounts))
                 self._changes.nodes.append(node)
@@ -253,32 +253,32 @@ class Statement:
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
         del self._changes.capacity_holds[kept:], self._changes.nominated[held:]
 
-    def deal(self, seats: Seats, chosen: Devices) -> Devices:
+    def choose_devices(self, assignments: Assignments, chosen: Devices) -> Devices:
         """A device for each share: the chosen one, else one for all others of a node together.
 
         Nothing is taken. Raises DoesNotFit.
         """
         devices: dict[PodUid, Device] = {}
         sharing: dict[NodeName, list[Pod]] = {}
-        for node, pods in seats:
+        for node, pods in assignments:
             for pod in pods:
                 if requests_share(pod.shape.requests):
                     sharing.setdefault(node, []).append(pod)
         for node, pods in sharing.items():
-            devices.update(self._dealt_on(node, pods, chosen))
+            devices.update(self._devices_on(node, pods, chosen))
         return devices
 
-    def _take(self, gang: Gang, seats: Seats, chosen: Devices = NO_DEVICES) -> Devices:
-        """Take the room of these seats; the devices that shares among them get."""
+    def _take(self, gang: Gang, assignments: Assignments, chosen: Devices = NO_DEVICES) -> Devices:
+        """Take the room of these assignments; the devices that shares among them get."""
         devices = NO_DEVICES
-        loads = [total_requests(pods) for _, pods in seats]
+        loads = [total_requests(pods) for _, pods in assignments]
         taken = loads
         if any(map(requests_share, loads)):
-            devices = self.deal(seats, chosen)
+            devices = self.choose_devices(assignments, chosen)
         if devices or self._session.facts.zoned:
-            taken = [total_usage(pods, devices) for _, pods in seats]
-            self._check_zones(seats)
-        for (node, pods), load, held in zip(seats, loads, taken, strict=True):
+            taken = [total_usage(pods, devices) for _, pods in assignments]
+            self._check_zones(assignments)
+        for (node, pods), load, held in zip(assignments, loads, taken, strict=True):
             free = subtract(self._session.free(node), held)
             if any(free[name] < 0 < held[name] for name in held if not is_numa_resource(name)):
                 raise DoesNotFit(f"node {node} has no room for {len(pods)} pods of {gang}")
@@ -289,12 +289,12 @@ class Statement:
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), load))
         return devices
 
-    def _meet(self, seats: Seats) -> None:
+    def _meet(self, assignments: Assignments) -> None:
         """Let pods with company count where they are now. Raises DoesNotFit where they had to be apart."""
         affinity_index = self._session.affinity_index
         if affinity_index is None:
             return
-        placed = [(pod, node) for node, pods in seats for pod in pods if pod.shape.company is not None]
+        placed = [(pod, node) for node, pods in assignments for pod in pods if pod.shape.company is not None]
         for pod, node in placed:
             self._neighbour(pod, node, 1)
         for pod, node in placed:
@@ -309,10 +309,10 @@ class Statement:
             for table, key, value in affinity_index.changes(company, node, by, is_absent=is_absent):
                 self._set(table, key, value)
 
-    def _check_zones(self, seats: Seats) -> None:
+    def _check_zones(self, assignments: Assignments) -> None:
         """Raise DoesNotFit where the kubelet of a node might find no NUMA zone for all of its pods."""
         added: dict[NodeName, Counter[str]] = {}
-        for node, pods in seats:
+        for node, pods in assignments:
             if self._session.nodes[node].node.numa is not None:
                 kinds = [pod.shape.numa for pod in pods if pod.shape.numa]
                 added.setdefault(node, Counter()).update(kinds)
@@ -321,7 +321,7 @@ class Statement:
             if room is not None and not room.takes(counts):
                 raise DoesNotFit(f"the NUMA zones of node {node} have no room for {counts.total()} pods")
 
-    def _dealt_on(self, node: NodeName, pods: Sequence[Pod], chosen: Devices) -> Devices:
+    def _devices_on(self, node: NodeName, pods: Sequence[Pod], chosen: Devices) -> Devices:
         state = self._session.nodes[node]
         left = list(free_devices(state, self._session.free(node)))
         devices = {pod.uid: chosen[pod.uid] for pod in pods if pod.uid in chosen}

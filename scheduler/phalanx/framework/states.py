@@ -12,7 +12,6 @@ class PodState(StrEnum):
 
     WAITING = "Waiting"
     ALLOCATED = "Allocated"
-    PIPELINED = "Pipelined"
     BOUND = "Bound"
     RELEASING = "Releasing"
     ENDED = "Ended"
@@ -28,10 +27,9 @@ class GangState(StrEnum):
 
 
 POD_TRANSITIONS: Final[Mapping[PodState, frozenset[PodState]]] = {
-    PodState.WAITING: frozenset({PodState.ALLOCATED, PodState.PIPELINED}),
+    PodState.WAITING: frozenset({PodState.ALLOCATED}),
     PodState.BOUND: frozenset({PodState.RELEASING}),
     PodState.ALLOCATED: frozenset(),
-    PodState.PIPELINED: frozenset({PodState.ALLOCATED}),
     PodState.RELEASING: frozenset(),
     PodState.ENDED: frozenset(),
 }

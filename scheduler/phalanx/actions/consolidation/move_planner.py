@@ -17,7 +17,7 @@ from phalanx.actions.preemption.victim_problem import vector_of
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Seats, Statement, Usage, total_requests
+from phalanx.framework.statement import Assignments, Statement, Usage, total_requests
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.solver.defragmentation.engine import plan_moves
@@ -32,7 +32,7 @@ class Moved(Struct, frozen=True):
     """One that is moved, and where it goes."""
 
     unit: Movable
-    seats: Seats
+    seats: Assignments
 
     @property
     def usage(self) -> Usage:
@@ -43,7 +43,7 @@ class Moved(Struct, frozen=True):
 class TriedMovePlan(Struct, frozen=True):
     """A plan that stood the trial: where the demand goes, and who is moved. `planned`: how good it is."""
 
-    seats: Seats
+    seats: Assignments
     moved: tuple[Moved, ...]
     planned: MoveResult
 
@@ -109,7 +109,7 @@ class MovePlanner:
 
     def _try(
         self, demand: Demand, units: Sequence[Movable], plan: MovePlan, names: "_Names | None"
-    ) -> tuple[Seats, tuple[Moved, ...]] | None:
+    ) -> tuple[Assignments, tuple[Moved, ...]] | None:
         """Seats for all under all rules: on the nodes that were planned, or without `names` on any."""
         chosen = [units[unit] for unit in plan.units]
         rooms: list[Usage] = [{} for _ in chosen]
@@ -117,27 +117,29 @@ class MovePlanner:
             rooms = [names.usage(unit.demand, seats) for unit, seats in zip(chosen, plan.moved, strict=True)]
         with self._session.statement() as trial:
             for unit, room in zip(chosen, rooms, strict=True):
-                trial.end(queue=unit.gang.queue, used=unit.used, booked=unit.booked)
-                trial.hold(queue=unit.gang.queue, room=room, booked=room)
+                trial.assume_ended(queue=unit.gang.queue, used=unit.used, booked=unit.booked)
+                trial.nominate(queue=unit.gang.queue, usage=room, booked=room)
             seats = self._seat(demand, names.nodes(plan.placements) if names else None, trial)
             moved: list[Moved] = []
             for unit, room, where in zip(chosen, rooms, plan.moved, strict=True):
-                trial.end(queue=unit.gang.queue, used=room, booked=room)
+                trial.assume_ended(queue=unit.gang.queue, used=room, booked=room)
                 found = self._seat(unit.demand, names.nodes(where) if names else None, trial)
                 if found is not None:
                     moved.append(Moved(unit, found))
             trial.roll_back()
         return (seats, tuple(moved)) if seats is not None and len(moved) == len(chosen) else None
 
-    def _seat(self, demand: Demand, nodes: frozenset[NodeName] | None, trial: Statement) -> Seats | None:
+    def _seat(
+        self, demand: Demand, nodes: frozenset[NodeName] | None, trial: Statement
+    ) -> Assignments | None:
         """Seats on these nodes, or on any; they are taken."""
         seats = self._place(demand, nodes)
         if seats is not None:
             usage = usage_of_seats(seats)
-            trial.hold(queue=demand.gang.queue, room=usage, booked=usage)
+            trial.nominate(queue=demand.gang.queue, usage=usage, booked=usage)
         return seats
 
-    def _place(self, demand: Demand, nodes: frozenset[NodeName] | None) -> Seats | None:
+    def _place(self, demand: Demand, nodes: frozenset[NodeName] | None) -> Assignments | None:
         others = frozenset() if nodes is None else frozenset(self._session.nodes) - nodes
         answer = place(self._problems.build_problem(demand, avoiding=others).problem)
         if not isinstance(answer, Placed):
@@ -225,7 +227,7 @@ class _Names:
         return used
 
 
-def usage_of_seats(seats: Seats) -> Usage:
+def usage_of_seats(seats: Assignments) -> Usage:
     """What the pods on these seats use per node."""
     used: dict[NodeName, Resources] = {}
     for node, pods in seats:

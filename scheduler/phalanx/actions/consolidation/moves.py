@@ -80,7 +80,7 @@ class Moves:
             if gang in self.open and self._is_back(gang):
                 continue
             is_partly_back = gang in self.open and bool(self._placed(gang))
-            trial.hold(queue=queue, room=room, booked={} if is_partly_back else booked)
+            trial.nominate(queue=queue, usage=room, booked={} if is_partly_back else booked)
 
     def begin(self, beneficiary: Gang, seats: Usage, moved: Mapping[GangId, Move]) -> None:
         """Their eviction was decided: nobody else gets what is free of the seats of all of them."""
@@ -92,7 +92,7 @@ class Moves:
                 (beneficiary.id, beneficiary.queue, seats),
                 *((gang, move.queue, move.seats) for gang, move in moved.items()),
             ]:
-                statement.hold(queue=queue, room=beyond(wanted, coming), booked={})
+                statement.nominate(queue=queue, usage=beyond(wanted, coming), booked={})
                 rest = beyond(coming, wanted)
                 self._coming.append((gang, queue, beyond(coming, rest), charged(wanted)))
                 coming = rest
@@ -126,7 +126,7 @@ class Moves:
         return replace(move, until=max([move.until, *ends]))
 
     def _take(self, gang: GangId, statement: Statement, room: Usage, booked: Usage) -> None:
-        statement.hold(queue=self.open[gang].queue, room=room, booked=booked)
+        statement.nominate(queue=self.open[gang].queue, usage=room, booked=booked)
 
     def _is_pending(self, origin: GangId, move: Move) -> bool:
         fresh = _fresh(self._session.gangs.get(origin), move)

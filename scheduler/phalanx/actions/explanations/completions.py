@@ -146,7 +146,7 @@ class _Search:
         """Whether a placement is found when these have ended."""
         with self._session.statement() as statement:
             for each in ended:
-                statement.end(queue=each.queue, used=each.used, booked=each.booked)
+                statement.assume_ended(queue=each.queue, used=each.used, booked=each.booked)
             problem = self._problems.build_problem(self._demand).problem
             statement.roll_back()
         return self._oracle.fits(feasibility_problem(problem)) is True

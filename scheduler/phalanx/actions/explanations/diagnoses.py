@@ -268,7 +268,8 @@ def nodes_out_of_service(demand: Demand, session: Session, as_available: Session
 def room_kept(session: Session) -> Diagnosis:
     """Would fit if no room were kept for members of gangs that do not exist yet."""
     lost = {
-        str(each.gang): [pod for _, pods in each.seats for pod in pods] for each in session.capacity_holds
+        str(each.gang): [pod for _, pods in each.assignments for pod in pods]
+        for each in session.capacity_holds
     }
     return Diagnosis(
         reason=Reason.CAPACITY_RESERVED,

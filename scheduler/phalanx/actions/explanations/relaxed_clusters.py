@@ -117,7 +117,7 @@ class RelaxedClusters:
     def _kept(self) -> dict[NodeName, Resources]:
         kept: dict[NodeName, Resources] = {}
         for each in self._session.capacity_holds:
-            for node, pods in each.seats:
+            for node, pods in each.assignments:
                 kept[node] = add(kept.get(node, NONE), total_usage(pods, each.devices))
         return kept
 

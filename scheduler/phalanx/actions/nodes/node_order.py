@@ -9,7 +9,7 @@ from phalanx.actions.nodes.fragmentation_order import FragmentationOrders
 from phalanx.actions.nodes.fullness import Fullness, Vector
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Seats
+from phalanx.framework.statement import Assignments
 from phalanx.model.gpu_shares import NO_DEVICES, Devices
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
@@ -73,7 +73,7 @@ class NodeOrders:
             self._numbered[topology.name] = _numbers(paths, len(topology.levels))
         return self._numbered[topology.name]
 
-    def devices(self, demand: Demand, seats: Seats) -> Devices:
+    def devices(self, demand: Demand, seats: Assignments) -> Devices:
         """The devices of these seats on which shares go, as they are now; none where nothing tells."""
         if objective_of(self._session, demand) is not Objective.LEAST_FRAGMENTATION:
             return NO_DEVICES

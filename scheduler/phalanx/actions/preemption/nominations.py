@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from phalanx.actions.preemption.victims import termination_deadline
 from phalanx.actions.problems.capacity_holders import assigned_pods, charged, usage_of
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Seats, Statement, Usage
+from phalanx.framework.statement import Assignments, Statement, Usage
 from phalanx.model.decisions import Nominate
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
@@ -83,10 +83,10 @@ class Nominations:
     def give_up(self, gang: Gang, statement: Statement) -> None:
         """Give back what `hold_free_capacity` took: room that came to nothing must not be in its own way."""
         room, booked = self._part(gang, beyond)
-        statement.end(queue=gang.queue, used=room, booked=booked)
+        statement.assume_ended(queue=gang.queue, used=room, booked=booked)
         statement.reserve_anti_affinity(self.coming(gang), -1)
 
-    def coming(self, gang: Gang) -> Seats:
+    def coming(self, gang: Gang) -> Assignments:
         """Where pods of the gang are to come."""
         waiting = {pod.uid: pod for pod in gang.members if pod.is_waiting}
         members = self.open[gang.id].members.items()
@@ -105,11 +105,15 @@ class Nominations:
         return room
 
     def _hold(
-        self, gang: Gang, statement: Statement, part: Callable[[Usage, Usage], Usage], coming: Seats = ()
+        self,
+        gang: Gang,
+        statement: Statement,
+        part: Callable[[Usage, Usage], Usage],
+        coming: Assignments = (),
     ) -> None:
         """The part of its seats against what its victims hold, and on its account those of its own queue."""
         room, booked = self._part(gang, part)
-        statement.hold(queue=gang.queue, room=room, booked=booked, coming=coming)
+        statement.nominate(queue=gang.queue, usage=room, booked=booked, coming=coming)
 
     def _part(self, gang: Gang, part: Callable[[Usage, Usage], Usage]) -> tuple[Usage, Usage]:
         left = self.victims_left(gang.id)
@@ -130,7 +134,7 @@ class Nominations:
         }
 
 
-def nominate(seats: Seats, cycle: int) -> Iterator[Nominate]:
+def nominate(seats: Assignments, cycle: int) -> Iterator[Nominate]:
     """The pods, each for its node."""
     for node, pods in seats:
         for pod in pods:

@@ -139,7 +139,7 @@ def _rejected(session: Session, demand: Demand, victims: Sequence[Victim]) -> li
         return [each.keys() for each in now]
     with session.statement() as trial:
         for victim in victims:
-            trial.end(queue=victim.queue, used={}, booked={}, gone=victim.pods)
+            trial.assume_ended(queue=victim.queue, used={}, booked={}, gone=victim.pods)
         later = [session.eligibility(batch.pods[0]).rejected for batch in demand.batches]
         trial.roll_back()
     return [before.keys() & after.keys() for before, after in zip(now, later, strict=True)]

@@ -29,7 +29,7 @@ from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.actions.reservations.reservations import Reservation, hold
 from phalanx.framework.evictions import QueueEvictionLimit
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Seats, Statement, Usage
+from phalanx.framework.statement import Assignments, Statement, Usage
 from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import NO_DEVICES, Devices, requests_share, total_usage
@@ -47,7 +47,7 @@ class EvictionPlan(Struct, frozen=True):
     """Who is evicted, where the demand goes then, and how good the choice is, in words."""
 
     victims: tuple[Victim, ...]
-    seats: Seats
+    seats: Assignments
     proof: str
     devices: Devices = NO_DEVICES
 
@@ -240,8 +240,8 @@ class VictimSearch:
         return f"{_count(len(units), least)}; {_price(problem, units, bound)}"
 
     def _without_needless(
-        self, demand: Demand, victims: Sequence[Victim], units: Sequence[int], seats: Seats
-    ) -> tuple[Sequence[int], Seats]:
+        self, demand: Demand, victims: Sequence[Victim], units: Sequence[int], seats: Assignments
+    ) -> tuple[Sequence[int], Assignments]:
         """All that free none of the seats stay, then whole blocks, ever smaller ones, the dearest first."""
         beside = _on_nodes(victims, units, {node for node, _ in seats})
         if len(beside) < len(units):
@@ -263,18 +263,18 @@ class VictimSearch:
                     start += size
         return units, seats
 
-    def _made(self, demand: Demand, ended: Sequence[Victim], seats: Seats, proof: str) -> EvictionPlan:
+    def _made(self, demand: Demand, ended: Sequence[Victim], seats: Assignments, proof: str) -> EvictionPlan:
         """With the devices that shares of GPUs get on these seats when the victims have ended."""
         if not any(requests_share(batch.pods[0].shape.requests) for batch in demand.batches):
             return EvictionPlan(tuple(ended), seats, proof)
         with self._session.statement() as trial:
             self._end(ended, trial)
-            trial.keep(gang=demand.gang, seats=seats)
+            trial.hold_capacity(gang=demand.gang, assignments=seats)
             devices = self._session.capacity_holds[-1].devices
             trial.roll_back()
         return EvictionPlan(tuple(ended), seats, proof, devices)
 
-    def _seats(self, demand: Demand, ended: Sequence[Victim]) -> Seats | None:
+    def _seats(self, demand: Demand, ended: Sequence[Victim]) -> Assignments | None:
         """Where the whole demand goes when these have ended."""
         with self._session.statement() as trial:
             self._end(ended, trial)
@@ -287,7 +287,7 @@ class VictimSearch:
 
     def _end(self, victims: Sequence[Victim], trial: Statement) -> None:
         for each in victims:
-            trial.end(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
+            trial.assume_ended(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
 
 
 def _is_meant(pod: Pod, terms: Collection[int | None]) -> bool:

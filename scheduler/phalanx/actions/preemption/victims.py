@@ -133,7 +133,7 @@ def termination_deadline(pod: Pod) -> int:
 def assume_terminated(session: Session, trial: Statement) -> None:
     """As if all that is leaving were gone."""
     for each in terminating_pods(session):
-        trial.end(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
+        trial.assume_ended(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
 
 
 def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:

@@ -103,7 +103,7 @@ def _holder(
     if kept and plain:
         used = dict(booked)
     for each in kept:
-        for node, pods in each.seats:
+        for node, pods in each.assignments:
             booked[node] = add(booked.get(node, NONE), total_requests(pods))
             used[node] = add(used.get(node, NONE), total_usage(pods, each.devices))
     what = "pod" if gang.kind is GangKind.POD else "gang"

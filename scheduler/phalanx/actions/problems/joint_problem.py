@@ -166,7 +166,7 @@ def with_devices(session: Session, placings: Sequence[DemandPlacement]) -> list[
     seats = [seat for placing in placings for seat in placing.seats]
     try:
         with session.statement() as statement:
-            devices = statement.deal(seats, NO_DEVICES)
+            devices = statement.choose_devices(seats, NO_DEVICES)
     except DoesNotFit:
         return None
     return [replace(each, devices=_own(each, devices)) for each in placings]

@@ -5,7 +5,7 @@ from msgspec import Struct
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.nodes.gang_constraints import nodes_of_members
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Seats, Statement
+from phalanx.framework.statement import Assignments, Statement
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.gpu_shares import NO_DEVICES, Devices
@@ -19,12 +19,12 @@ class DemandPlacement(Struct, frozen=True):
     """
 
     demand: Demand
-    seats: Seats
+    seats: Assignments
     certificate: Certificate | None = None
     devices: Devices = NO_DEVICES
 
 
-def _only(seats: Seats, *, placeholders: bool) -> Seats:
+def _only(seats: Assignments, *, placeholders: bool) -> Assignments:
     """The seats of stand-ins, or of the others."""
     found = [(node, tuple(pod for pod in pods if pod.is_placeholder == placeholders)) for node, pods in seats]
     return [(node, pods) for node, pods in found if pods]
@@ -38,17 +38,17 @@ def apply_placement(session: Session, placing: DemandPlacement) -> Statement:
     gang, seats, devices = placing.demand.gang, placing.seats, placing.devices
     with session.statement() as statement:
         if placing.certificate is None:
-            statement.keep(gang=gang, seats=seats)
+            statement.hold_capacity(gang=gang, assignments=seats)
             return statement
         if gang.reserves:
-            devices = statement.deal(seats, devices)
+            devices = statement.choose_devices(seats, devices)
             seats, kept = _only(seats, placeholders=False), _only(placing.seats, placeholders=True)
             if kept:
-                statement.keep(gang=gang, seats=kept, devices=devices)
+                statement.hold_capacity(gang=gang, assignments=kept, devices=devices)
         level, domain = tightest_domain(session, gang, seats)
         statement.place(
             gang=gang,
-            seats=seats,
+            assignments=seats,
             cause=placing.demand.cause,
             certificate=placing.certificate,
             level=level,
@@ -60,7 +60,7 @@ def apply_placement(session: Session, placing: DemandPlacement) -> Statement:
     return statement
 
 
-def tightest_domain(session: Session, gang: Gang, seats: Seats) -> tuple[str, str]:
+def tightest_domain(session: Session, gang: Gang, seats: Assignments) -> tuple[str, str]:
     """Level and full path of the tightest domain that holds these seats and the members that already run."""
     topology = session.topologies.of(gang)
     if topology is None:
@@ -74,14 +74,16 @@ def tightest_domain(session: Session, gang: Gang, seats: Seats) -> tuple[str, st
     return (topology.levels[len(common) - 1].name, "/".join(common)) if common else ("", "")
 
 
-def required_labels(session: Session, gang: Gang, seats: Seats) -> dict[str, str]:
+def required_labels(session: Session, gang: Gang, seats: Assignments) -> dict[str, str]:
     """The labels that tell the domain which the gang requires, as the node of the first seat has them."""
     if gang.topology.required is None:
         return {}
     return _labels_down_to(session, gang, gang.topology.required, seats[0][0])
 
 
-def subgroup_domain_labels(session: Session, gang: Gang, seats: Seats) -> dict[NodeName, dict[str, str]]:
+def subgroup_domain_labels(
+    session: Session, gang: Gang, seats: Assignments
+) -> dict[NodeName, dict[str, str]]:
     """Per node, the labels down to the deepest level that a subgroup of the pods there requires."""
     required = {part.name: part.required for part in gang.subgroups if part.required is not None}
     around = ancestor_chains(gang.subgroups)

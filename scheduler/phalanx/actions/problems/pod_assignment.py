@@ -14,7 +14,7 @@ from msgspec import Struct
 from phalanx.actions.demands.demand import Demand
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Seats
+from phalanx.framework.statement import Assignments
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.solver.problem import Assignment
@@ -30,7 +30,7 @@ class Role(Struct, frozen=True):
     nodes: Sequence[NodeName]
 
 
-def assign_pods(session: Session, demand: Demand, assignments: Sequence[Assignment]) -> Seats:
+def assign_pods(session: Session, demand: Demand, assignments: Sequence[Assignment]) -> Assignments:
     """Assign pods by rank to nodes in network order, so that neighbours in rank are close."""
     topology = session.topologies.of(demand.gang) if len(assignments) > 1 else None
     paths = session.topologies.paths(topology) if topology is not None else {}

@@ -12,7 +12,7 @@ from phalanx.actions.nodes.node_order import NodeOrders, objective_of
 from phalanx.actions.nodes.pod_capacity import Vector
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Seats
+from phalanx.framework.statement import Assignments
 from phalanx.model.gpu_shares import Devices
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
@@ -119,7 +119,7 @@ class ProblemBuilder:
                 self._kept.give_back(class_spec, table)
         self._taken, self._tables = [], {}
 
-    def devices(self, demand: Demand, seats: Seats) -> Devices:
+    def devices(self, demand: Demand, seats: Assignments) -> Devices:
         """The devices that the order of nodes means for shares on these seats, before those are taken."""
         return self._orders.devices(demand, seats)
 

@@ -118,7 +118,7 @@ class Reservations:
         if key in known_infeasible or (withheld.key, key) in known_infeasible:
             return None
         with self._session.statement() as statement:
-            statement.suppose(room=withheld.room, budgets=withheld.budgets)
+            statement.assume_free(usage=withheld.room, budgets=withheld.budgets)
             posed = self._problems.build_problem(demand, avoiding=avoiding)
             statement.roll_back()
         return replace(posed, key=(withheld.key, key))

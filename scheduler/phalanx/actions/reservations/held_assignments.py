@@ -15,7 +15,7 @@ from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.reservations.reservations import CapacityKey, capacity_delta, split
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.session import Session
-from phalanx.framework.statement import CapacityHold, Seats, Usage
+from phalanx.framework.statement import Assignments, CapacityHold, Usage
 from phalanx.model.gangs import Gang, MemberCount, count_members
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.memory import GangComposition
@@ -110,7 +110,7 @@ class HeldAssignments:
         for pod in _pods_of(demand) if demand.gang.id in self._left else ():
             self._pop(demand.gang.id, pod)
 
-    def again(self, demand: Demand) -> Seats:
+    def again(self, demand: Demand) -> Assignments:
         """The same seats for stand-ins as before, as many as can be had and are enough; none is left over.
 
         Where members turned out to be larger, there is room for them only beside what is kept for others.
@@ -146,7 +146,7 @@ def room_of(kept: Iterable[CapacityHold]) -> dict[GangId, dict[NodeName, tuple[M
     found: dict[GangId, dict[NodeName, tuple[MemberCount, ...]]] = {}
     for each in kept:
         mine = found.setdefault(each.gang.id, {})
-        for node, pods in each.seats:
+        for node, pods in each.assignments:
             mine[node] = (*mine.get(node, ()), *count_members(pods))
     return found
 

@@ -76,7 +76,7 @@ class Reservation(Struct, frozen=True):
 def hold(reserved: Iterable[Reservation], statement: Statement) -> None:
     """Take the room of these starts."""
     for each in reserved:
-        statement.hold(queue=each.queue, room=each.seats, booked={})
+        statement.nominate(queue=each.queue, usage=each.seats, booked={})
 
 
 class BlockingReservations(Struct, frozen=True):

@@ -185,17 +185,19 @@ class _Search:
     def _suppose(self, statement: Statement, since: int, until: int | None) -> None:
         least = least_capacity(self._leaving, self._reserved, since=since, until=until)
         room, budgets = split(least)
-        statement.suppose(room=room, budgets=budgets)
+        statement.assume_free(usage=room, budgets=budgets)
 
     def _start(self, at: int, until: int | None, assignments: Sequence[Assignment]) -> Start:
         gang = self._demand.gang
         with self._session.statement() as statement:
             self._suppose(statement, at, until)
-            statement.keep(gang=gang, seats=assign_pods(self._session, self._demand, assignments))
+            statement.hold_capacity(
+                gang=gang, assignments=assign_pods(self._session, self._demand, assignments)
+            )
             kept = self._session.capacity_holds[-1]
             statement.roll_back()
         seats: dict[NodeName, Resources] = {}
-        for node, pods in kept.seats:
+        for node, pods in kept.assignments:
             seats[node] = add(seats.get(node, NONE), total_usage(pods, kept.devices))
         return self._start_on(seats, at)
 
