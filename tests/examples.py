@@ -1,4 +1,6 @@
-"""How many examples hypothesis tries: few in `make check`, some in `make test`, 2,000 in `make properties`."""
+"""How many examples hypothesis tries: few in `make check`, some in `make test`, 2,000 in `make properties`.
+
+PHALANX_EXAMPLES sets the number."""
 
 import os
 from collections.abc import Callable
