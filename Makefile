@@ -4,8 +4,13 @@
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
-WORKERS ?= auto
+# One more than cores: tests of real components wait most of the time.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTHONS ?= python3 python3.14 python3.13 python3.12 python3.11
+
+UNIT_TESTS := actions cache crds cycle deciders framework kube model observe plugins reasons scenarios service \
+  sim sim_engine sim_invariants solver test_tidy.py web
+# The others start processes, play simulated runs, or need a control plane.
 
 .PHONY: help
 help: ## say what there is
@@ -18,6 +23,10 @@ demo: .venv/installed ## three acts, one screen each: gangs placed by the real s
 .PHONY: test
 test: lint controlplane ## all checks and all tests, on real etcd, kube-apiserver and KWOK where Go is installed
 	$(BIN)/pytest -n $(WORKERS) --maxprocesses=4 --dist=loadgroup $(ARGS)
+
+.PHONY: check
+check: lint ## what one runs while working: style, types, import contracts, unit tests; under a minute
+	PHALANX_EXAMPLES=10 $(BIN)/pytest -n $(WORKERS) --maxprocesses=4 -m "not controlplane" $(UNIT_TESTS:%=tests/%) $(ARGS)
 
 .PHONY: lint
 lint: .venv/installed-dev ## style, types, import contracts

@@ -1,4 +1,6 @@
-"""How many examples a property is tried with: some in `make test`, thousands in `make properties`."""
+"""How many examples hypothesis tries: few in `make check`, some in `make test`, 2,000 in `make properties`.
+
+PHALANX_EXAMPLES sets the number."""
 
 import os
 from collections.abc import Callable
@@ -9,16 +11,16 @@ from hypothesis import settings
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
-AT_LENGTH = int(os.environ.get("PHALANX_EXAMPLES", "0"))
+EXAMPLES = int(os.environ.get("PHALANX_EXAMPLES", "0"))
 
 
 def examples(quick: int) -> int:
-    """So many, or what PHALANX_EXAMPLES says if that is more."""
-    return max(quick, AT_LENGTH)
+    """Return the number of examples: PHALANX_EXAMPLES if it is set, else this number."""
+    return EXAMPLES or quick
 
 
 def holds(quick: int, **more: Any) -> Callable[[Test], Test]:
-    """Marks a property that `make properties` tries at length; `more` as those of hypothesis' settings."""
+    """Mark a property and set its number of examples; `more` are other settings of hypothesis."""
 
     def marked(test: Test) -> Test:
         found: Test = settings(max_examples=examples(quick), deadline=None, **more)(test)

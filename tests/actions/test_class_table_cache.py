@@ -24,6 +24,7 @@ from phalanx.model.snapshot import Level, Snapshot, Topology
 
 from tests.actions.test_node_classes import demand
 from tests.builders import Scenario
+from tests.examples import examples
 
 PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
 NODES = 12
@@ -120,7 +121,7 @@ CHANGES = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(
         st.tuples(

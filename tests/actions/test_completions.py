@@ -19,6 +19,7 @@ from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.problem import SolveLimits
 
 from tests.builders import Scenario
+from tests.examples import examples
 
 WITHOUT_PREEMPTION = SchedulerConfig(actions=(ActionName.RELEASE, ActionName.RECOVER))
 
@@ -263,7 +264,7 @@ def fits_without(scenario: Scenario, ended: tuple[str, ...]) -> bool:
     return placed == ["g"]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(busy_clusters())
 def test_what_is_named_is_enough_and_nothing_smaller_is_missed(cluster: tuple[Scenario, list[str]]) -> None:
     """One gang where the end of one would do, two where that of two would; and their end does do."""

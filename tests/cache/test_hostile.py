@@ -24,6 +24,7 @@ from phalanx.model.names import (
 )
 
 from tests.cache.world import take_snapshot
+from tests.examples import examples
 
 ODD = [
     "",
@@ -95,7 +96,7 @@ def structs_of(struct: type[Struct]) -> st.SearchStrategy[Any]:
 OBJECTS = {name: structs_of(KINDS[name].struct) for name in WATCHED_KINDS}
 anything_watched = st.sampled_from(WATCHED_KINDS).flatmap(lambda name: OBJECTS[name])
 
-PLENTY = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+PLENTY = settings(deadline=None, max_examples=examples(60), suppress_health_check=list(HealthCheck))
 
 
 @PLENTY

@@ -250,6 +250,7 @@ def test_arguments(
     arguments: list[str], message: str, phalanx: Phalanx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("phalanx.cli.manifests.documents.MANIFEST_VALUES_MAX", 10_000)
     (tmp_path / "binary").write_bytes(b"a\xff")
     (tmp_path / "ok").write_text("{apiVersion: v1, kind: Node, metadata: {name: a}}")
     (tmp_path / "config").write_text("seeds: 1")

@@ -11,6 +11,7 @@ from phalanx.model.memory import Memory
 from phalanx.model.pods import Pod, PodFailure, PodPhase
 
 from tests.builders import Decided, Scenario
+from tests.examples import examples
 
 CONFIG = SchedulerConfig(tolerance=ToleranceConfig(breaker_nodes_min=2))
 MODES = st.sampled_from([RecoveryMode.REPLACE, RecoveryMode.RESTART, *RecoveryMode])
@@ -54,7 +55,7 @@ def check(scenario: Scenario, decided: Decided) -> None:
     assert msgspec.json.encode(again.result) == encoded
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_faults_never_lead_to_what_must_not_be(data: st.DataObject) -> None:
     scenario = Scenario("rack").queue("a").queue("b")

@@ -16,6 +16,7 @@ from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.memory import Memory
 from phalanx.model.snapshot import Level, Topology
 
+from tests.examples import examples
 from tests.model.written import label, node, pod, pod_group
 
 RACKS = {"": Topology("", (Level("rack", "rack"),))}
@@ -39,7 +40,7 @@ def parts(draw: st.DrawFn) -> list[Part]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=8), parts())
 def test_parts_keep_together_and_start_together(cores: list[int], gang: list[Part]) -> None:
     """Two nodes to a rack; a list of free cores, one core per member."""
@@ -102,7 +103,7 @@ def cuts(racks: list[int], count: int, segment: int) -> list[list[int]]:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.integers(0, 6), min_size=1, max_size=5),
     st.lists(st.integers(1, 4), min_size=1, max_size=4),

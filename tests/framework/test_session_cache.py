@@ -16,6 +16,7 @@ from phalanx.model.resources import CPU, GPU, add, subtract
 from phalanx.model.snapshot import Snapshot
 
 from tests.builders import Scenario
+from tests.examples import examples
 
 CONFIG = SchedulerConfig()
 NODES = 8
@@ -115,7 +116,7 @@ CHANGES = st.tuples(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.lists(CHANGES, max_size=3), max_size=6))
 def test_what_a_session_says_does_not_depend_on_the_one_before(cycles: list[list[Change]]) -> None:
     cluster, between = Cluster(), SessionCache()

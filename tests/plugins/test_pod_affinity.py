@@ -13,6 +13,7 @@ from phalanx.model.reasons import Reason
 from phalanx.model.selectors import labels_match
 
 from tests.builders import Scenario, term
+from tests.examples import examples
 
 HOST, RACK = "kubernetes.io/hostname", "test/rack"
 APP = {"labels": {"app": "x"}}
@@ -335,7 +336,7 @@ def placements(case: Case, roles: Roles, before: Sequence[Seat]) -> Iterator[lis
             yield seats
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases())
 def test_a_gang_starts_iff_kubernetes_could_let_its_pods_come_in_some_order(case: Case) -> None:
     scenario = scenario_of(case)

@@ -21,6 +21,8 @@ from phalanx.model.rules import (
 )
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand, SubgroupAnchor
 
+from tests.examples import examples as quick_examples
+
 LEVELS = ("zone", "spine", "rack")
 RESOURCES = ("cpu", "nvidia.com/gpu")
 NODES = tuple(NodeName(name) for name in "abcd")
@@ -29,7 +31,7 @@ NODES = tuple(NodeName(name) for name in "abcd")
 def bounded(examples: int) -> settings:
     """Settings of the property tests here: a fixed number of examples, no time limit for each."""
     return settings(
-        max_examples=examples,
+        max_examples=quick_examples(examples),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )

@@ -1,0 +1,185 @@
+"""The editable install, the wheel and the sdist work in clean environments, away from the checkout.
+
+Each environment is a new one that has just the distribution. Its dependencies come from the environment of the
+tests by a path, so that nothing is downloaded.
+"""
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import venv
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+ROOT = Path(__file__).resolve().parents[2]
+SCENARIO = ROOT / "tests" / "scenarios" / "five-jobs-nine-slots.yaml"
+PACKAGES = ("phalanx", "phalanx_controlplane", "phalanx_plugins", "phalanx_simulator")
+
+pytestmark = pytest.mark.xdist_group("packaging")
+
+
+class Environment(Struct, frozen=True):
+    """A virtual environment, and an empty folder in which its programs run."""
+
+    name: str
+    folder: Path
+    work: Path
+
+    def run(self, *command: str) -> str:
+        """Run a program of this environment and return what it prints."""
+        program, *arguments = command
+        ended = subprocess.run(
+            [self.folder / "bin" / program, *arguments],
+            cwd=self.work,
+            env={"HOME": str(self.work), "PATH": os.environ["PATH"], "PYTHONIOENCODING": "utf-8"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    def python(self, code: str) -> str:
+        """Run Python code."""
+        return self.run("python", "-c", code).strip()
+
+
+def pip(*arguments: str | Path) -> None:
+    """Run pip without an index, and without dependencies."""
+    options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index")
+    action, *rest = arguments
+    subprocess.run([sys.executable, "-m", "pip", action, *options, *rest], check=True, cwd=ROOT)
+
+
+def environment(folder: Path, name: str, *requirement: str | Path) -> Environment:
+    """Create a virtual environment and install the distribution into it."""
+    place = folder / name
+    venv.create(place / "venv", with_pip=False, symlinks=True)
+    work = place / "work"
+    work.mkdir()
+    made = Environment(name, place / "venv", work)
+    site = Path(made.python("import sysconfig; print(sysconfig.get_path('purelib'))"))
+    target = ("--prefix", str(made.folder), "--ignore-installed")
+    pip("install", *target, *requirement)
+    (site / "dependencies.pth").write_text("".join(f"{path}\n" for path in _dependencies(site)))
+    return made
+
+
+def _dependencies(site: Path) -> Sequence[str]:
+    """Return the folders of the tests' own environment that hold libraries."""
+    own = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    others = {path for path in sys.path if path.endswith("site-packages")}
+    return sorted((own | others) - {str(site)})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("distributions")
+
+
+@pytest.fixture(scope="module")
+def wheel(folder: Path) -> Path:
+    """The wheel, built from the checkout."""
+    pip("wheel", "--wheel-dir", folder / "from-checkout", ROOT)
+    [built] = (folder / "from-checkout").glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def sdist(folder: Path) -> Path:
+    """The source distribution."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(folder)]
+    subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
+    [built] = folder.glob("*.tar.gz")
+    return built
+
+
+@pytest.fixture(scope="module")
+def environments(folder: Path, wheel: Path, sdist: Path) -> dict[str, Environment]:
+    """One environment for each way to install."""
+    return {
+        "wheel": environment(folder, "wheel", wheel),
+        "sdist": environment(folder, "sdist", sdist),
+        "editable": environment(folder, "editable", "--editable", ROOT),
+    }
+
+
+WAYS = ("wheel", "sdist", "editable")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_packages_come_from_one_place(environments: dict[str, Environment], way: str) -> None:
+    here = environments[way]
+    code = f"import {', '.join(PACKAGES)} as _; print(*[m.__file__ for m in ({', '.join(PACKAGES[:-1])}, _)])"
+    found = here.python(code).split()
+    home = ROOT if way == "editable" else here.folder
+    assert [path for path in found if not Path(path).is_relative_to(home)] == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["scheduler", "plugins", "tests", "bench"])
+def test_no_folder_of_the_checkout_is_a_package(
+    environments: dict[str, Environment], way: str, name: str
+) -> None:
+    found = environments[way].python(f"import importlib.util as u; print(u.find_spec({name!r}))")
+    assert found == "None"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_decide_decides(environments: dict[str, Environment], way: str) -> None:
+    cycles = json.loads(environments[way].run("phalanx", "decide", "-f", str(SCENARIO)))["cycles"]
+    assert len(cycles[0]["binds"]) == 6
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_data_files_are_there(environments: dict[str, Environment], way: str) -> None:
+    code = "from phalanx.resources import data_dir as d; print(*map(d, ('crds', 'controlplane')), sep='\\n')"
+    crds, controlplane = map(Path, environments[way].python(code).splitlines())
+    assert len(list(crds.glob("*.yaml"))) == len(list((ROOT / "crds").glob("*.yaml"))) >= 3
+    assert (controlplane / "go.mod").is_file()
+
+
+def test_the_wheel_runs_the_demo(environments: dict[str, Environment]) -> None:
+    shown = environments["wheel"].run("phalanx", "demo")
+    assert "5 of 5 jobs finished" in shown
+    assert "Act 3 of 3" in shown
+
+
+def test_the_sdist_makes_the_same_wheel(wheel: Path, environments: dict[str, Environment]) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        built = {name for name in archive.namelist() if ".dist-info/" not in name}
+    here = environments["sdist"].folder
+    installed = importlib.metadata.PathDistribution(next(here.glob("lib/*/site-packages/phalanx*.dist-info")))
+    files = {str(path) for path in installed.files or ()}
+    modules = {name for name in files if ".dist-info/" not in name and not name.endswith(".pyc")}
+    assert {name for name in modules if not name.startswith("..")} == built
+
+
+def test_the_sdist_holds_what_the_wheel_is_built_from_and_no_more(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2].partition("/")[0] for name in archive.getnames()}
+    expected = {"scheduler", "plugins", "crds", "deploy", "LICENSE", "README.md", "pyproject.toml"}
+    assert names - {""} == {*expected, "PKG-INFO", ".gitignore"}
+
+
+def test_the_wheel_declares_its_dependencies_and_programs(wheel: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    with zipfile.ZipFile(wheel) as archive:
+        [metadata] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        text = archive.read(metadata).decode()
+        entries = archive.read(metadata.replace("METADATA", "entry_points.txt")).decode()
+    required = [
+        line for line in text.splitlines() if line.startswith("Requires-Dist:") and "extra ==" not in line
+    ]
+    assert len(required) == len(project["dependencies"])
+    declared = [*project["scripts"], *(name for group in project["entry-points"].values() for name in group)]
+    assert [name for name in declared if f"{name} = " not in entries] == []
