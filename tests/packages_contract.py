@@ -1,18 +1,15 @@
 """An import-linter contract: which package may import which, as an explicit list in `pyproject.toml`.
 
-`packages` has one line for each package (`solver: framework model`). Packages of `phalanx` go by their
-short name, the other import packages of the distribution by their own. `only` has one line for each
-external package that not every package may use (`ortools: solver`). A listed package need not exist yet.
+`packages` has one line for each package (`solver: framework model`). Sub-packages of the first root package
+go by their short name, the other root packages by their own. `only` has one line for each external package
+that not every package may use (`ortools: solver`). A listed package need not exist yet.
 """
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
-
-MAIN: Final = "phalanx"
-OTHERS: Final = frozenset({"phalanx_controlplane", "phalanx_plugins", "phalanx_simulator"})
 
 
 class PackagesContract(Contract):
@@ -24,14 +21,20 @@ class PackagesContract(Contract):
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         """Check every direct import; indirect imports follow from these."""
-        allowed, users = _parse(self.packages), _parse(self.only)
+        roots = self.session_options["root_packages"]
+        allowed = {
+            _full(name, roots): [_full(one, roots) for one in names] for name, names in _parse(self.packages)
+        }
+        users = {name: [_full(one, roots) for one in names] for name, names in _parse(self.only)}
         found = sorted(
             f"{importer} must not import {imported}"
             if package in allowed
             else f"{importer} is in no listed package"
-            for importer, package in _members(graph)
+            for importer, package in _members(graph, roots)
             for imported in graph.find_modules_directly_imported_by(importer)
-            if not _may_import(imported, package=package, allowed=allowed.get(package, []), users=users)
+            if not _may_import(
+                imported, package, ours=(package, *allowed.get(package, ())), roots=roots, users=users
+            )
         )
         return ContractCheck(kept=not found, metadata={"found": found})
 
@@ -41,28 +44,33 @@ class PackagesContract(Contract):
             output.print_error(line)
 
 
-def _parse(lines: list[str]) -> dict[str, list[str]]:
+def _parse(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
     """Parse `a: b c` into a name and its list."""
-    pairs = (line.split(":") for line in lines)
-    return {name.strip(): names.split() for name, names in pairs}
+    for line in lines:
+        name, _, names = line.partition(":")
+        yield name.strip(), names.split()
 
 
-def _members(graph: ImportGraph) -> Iterator[tuple[str, str]]:
-    """Yield each module of the distribution with the short name of its package."""
+def _full(name: str, roots: Sequence[str]) -> str:
+    """Return the full name of a package: a short one is a sub-package of the first root package."""
+    return name if name.partition(".")[0] in roots else f"{roots[0]}.{name}"
+
+
+def _members(graph: ImportGraph, roots: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each module of the root packages with its package."""
     for module in sorted(graph.modules):
-        root = module.partition(".")[0]
-        if module.startswith(f"{MAIN}."):
-            yield module, module.split(".")[1]
-        elif root in OTHERS:
+        root, *parts = module.split(".")
+        if root in roots[1:]:
             yield module, root
+        elif root == roots[0] and parts:
+            yield module, f"{root}.{parts[0]}"
 
 
-def _may_import(imported: str, *, package: str, allowed: list[str], users: dict[str, list[str]]) -> bool:
-    root, _, rest = imported.partition(".")
-    if imported == MAIN:  # holds nothing but a docstring
-        return True
-    if root in OTHERS:
-        return root == package or root in allowed
-    if root != MAIN:
+def _may_import(
+    imported: str, package: str, *, ours: Sequence[str], roots: Sequence[str], users: dict[str, list[str]]
+) -> bool:
+    """Whether a package may import a module; `ours` are the packages of ours that it may import."""
+    root = imported.partition(".")[0]
+    if root not in roots:
         return package in users.get(root, [package])
-    return any(f"{rest}.".startswith(f"{name}.") for name in (package, *allowed))
+    return imported == roots[0] or any(f"{imported}.".startswith(f"{name}.") for name in ours)

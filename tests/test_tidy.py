@@ -1,10 +1,13 @@
-"""The rules of the house that a machine can check: sizes, time and chance, dead modules, documentation."""
+"""Rules that a machine can check: layout, sizes, imports, time and chance, documentation, words."""
 
 import ast
 import re
+import shutil
 import statistics
+import subprocess
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import grimp
@@ -12,6 +15,7 @@ import pytest
 from grimp import ImportGraph
 
 from tests.packages_contract import PackagesContract
+from tests.private_words import INSTEAD, occurrences, private_words
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = (ROOT / "scheduler", ROOT / "plugins")
@@ -21,6 +25,11 @@ FILES = sorted(path for source in SOURCES for path in source.rglob("*.py"))
 PACKAGES = ("phalanx", "phalanx_controlplane", "phalanx_plugins", "phalanx_simulator")
 TREES = {path: ast.parse(path.read_text()) for path in FILES}
 
+TOP_LEVEL = {
+    *(".ci", ".gitignore", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "pyproject.toml"),
+    *("scheduler", "plugins", "crds", "deploy", "tests", "bench", "docs"),
+}
+
 FUNCTION_LINES_MAX = 60
 FUNCTION_LINES_P90 = 30
 FUNCTION_LINES_MEDIAN = 10
@@ -28,9 +37,6 @@ FILE_LINES_MAX = 500
 
 CLOCK = PACKAGE / "clock.py"
 WALL_CLOCK_AND_CHANCE = {"now", "utcnow", "today", "urandom", "getrandom", "uuid1", "uuid4"}
-OFFERED: set[str] = set()
-"""What these rooms offer to benchmarks and tests, which are their only users so far."""
-
 UNIT_OF_SUFFIX = {"_S": "Seconds", "_MS": "Milliseconds", "_BYTES": "Bytes"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -73,6 +79,17 @@ def words_of_other_files(*paths: Path) -> set[str]:
     """Every identifier and word that the package uses outside these files."""
     text = "\n".join(path.read_text() for path in FILES if path not in paths)
     return set(re.findall(r"\w+", text))
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists() or not shutil.which("git"), reason="not a git checkout")
+def test_the_top_level_is_as_intended() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {name.partition("/")[0] for name in listed.stdout.split("\0") if name} == TOP_LEVEL
+
+
+def test_the_source_roots_hold_the_four_packages_only() -> None:
+    folders = [path for source in SOURCES for path in source.iterdir() if path.is_dir()]
+    assert sorted(path.name for path in folders if path.name != "__pycache__") == sorted(PACKAGES)
 
 
 def test_no_function_is_too_long() -> None:
@@ -127,6 +144,44 @@ def graph() -> ImportGraph:
     return grimp.build_graph(*PACKAGES, include_external_packages=True, cache_dir=None)
 
 
+def test_no_modules_import_each_other_in_a_circle(graph: ImportGraph) -> None:
+    """Imports for type checking count too."""
+    assert circle({module: imported_by(module, graph) for module in modules(graph)}) == []
+
+
+def test_no_packages_import_each_other_in_a_circle(graph: ImportGraph) -> None:
+    """The sub-packages of `phalanx`, its single modules, and the other packages."""
+    imports: dict[str, set[str]] = {}
+    for module in modules(graph):
+        importer = package_of(module)
+        imported = {package_of(other) for other in imported_by(module, graph)}
+        imports.setdefault(importer, set()).update(imported - {importer})
+    assert circle(imports) == []
+
+
+def modules(graph: ImportGraph) -> list[str]:
+    return sorted(module for module in graph.modules if module.partition(".")[0] in PACKAGES)
+
+
+def imported_by(module: str, graph: ImportGraph) -> set[str]:
+    """The modules of ours that this one imports."""
+    imported = graph.find_modules_directly_imported_by(module)
+    return {other for other in imported if other.partition(".")[0] in PACKAGES}
+
+
+def package_of(module: str) -> str:
+    return ".".join(module.split(".")[:2]) if module.startswith("phalanx.") else module.partition(".")[0]
+
+
+def circle(imports: Mapping[str, Iterable[str]]) -> list[str]:
+    """One circle, or an empty list."""
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return [str(name) for name in error.args[1]]
+    return []
+
+
 def test_every_module_is_used(graph: ImportGraph) -> None:
     """By an import, by its dotted name in a string (commands load late), or as an entry point."""
     strings = {text for tree in TREES.values() for text in string_constants(tree)} | entry_points()
@@ -137,7 +192,6 @@ def test_every_module_is_used(graph: ImportGraph) -> None:
         and path.parent != PLUGINS
         and not graph.find_modules_that_directly_import(module := module_of(path))
         and module not in strings
-        and module not in OFFERED
     ]
     assert dead == []
 
@@ -151,7 +205,8 @@ def string_constants(tree: ast.Module) -> Iterator[str]:
 
 def entry_points() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return {target.partition(":")[0] for target in project["scripts"].values()}
+    groups = (project["scripts"], *project["entry-points"].values())
+    return {target.partition(":")[0] for group in groups for target in group.values()}
 
 
 def test_every_bound_has_its_unit_and_reason() -> None:
@@ -214,7 +269,29 @@ def text_of(paths: Iterable[Path]) -> str:
     return "\n".join(path.read_text() for path in sorted(paths) if path.is_file())
 
 
-ALLOWED = {"packages": ["model: limits", "solver: model.problem"], "only": ["ortools: solver"]}
+@pytest.mark.parametrize("name", sorted(path.name for path in ROOT.iterdir() if path.name in TOP_LEVEL))
+def test_no_private_words_are_used(name: str) -> None:
+    """tests/private_words.py says what to say instead."""
+    found = list(occurrences(ROOT / name))
+    assert not found, f"{len(found)} private words, of which the first are:\n" + "\n".join(found[:20])
+
+
+def test_private_words_are_found_in_identifiers_and_prose() -> None:
+    text = "class SeatTable:\n    # whoever lies in it\n    stand_in, STAND_IN, mushroom = 1, 2, 3\n"
+    assert list(private_words(text)) == [
+        (1, "seat"),
+        (2, "whoever"),
+        (2, "lies in"),
+        (3, "stand in"),
+        (3, "stand in"),
+    ]
+    assert all(words == words.lower() for words in INSTEAD)
+
+
+ALLOWED = {
+    "packages": ["model: limits", "solver: model.problem", "phalanx_plugins: model"],
+    "only": ["ortools: solver"],
+}
 
 
 @pytest.mark.parametrize(
@@ -229,12 +306,18 @@ ALLOWED = {"packages": ["model: limits", "solver: model.problem"], "only": ["ort
         ("phalanx.model.pods", "phalanx.solver.single.greedy", False),
         ("phalanx.model.pods", "phalanx", True),
         ("phalanx.cellar.rack", "phalanx.model.pods", False),
+        ("phalanx_plugins.drf", "phalanx.model.gangs", True),
+        ("phalanx_plugins.drf", "phalanx.solver.single.greedy", False),
+        ("phalanx_plugins.drf", "phalanx_plugins.queues", True),
+        ("phalanx.solver.single.greedy", "phalanx_plugins.drf", False),
+        ("phalanx_cellar.rack", "phalanx.model.pods", False),
     ],
 )
-def test_the_contract_of_rooms_keeps_and_breaks(importer: str, imported: str, *, kept: bool) -> None:
+def test_the_contract_of_packages_keeps_and_breaks(importer: str, imported: str, *, kept: bool) -> None:
     graph = ImportGraph()
     graph.add_import(importer=importer, imported=imported)
+    roots = ["phalanx", "phalanx_plugins", "phalanx_cellar"]
     contract = PackagesContract(
-        name="packages", session_options={"root_packages": ["phalanx"]}, contract_options=ALLOWED
+        name="packages", session_options={"root_packages": roots}, contract_options=ALLOWED
     )
     assert contract.check(graph, verbose=False).kept is kept

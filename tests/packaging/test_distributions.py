@@ -1,7 +1,7 @@
 """The editable install, the wheel and the sdist work in clean environments, away from the checkout.
 
-Each environment is a new one that has just the distribution. Its dependencies come from the environment of the
-tests by a path, so that nothing is downloaded.
+Each environment is a new one that has just the distribution. Its dependencies come from the environment of
+the tests by a path, so that nothing is downloaded.
 """
 
 import importlib.metadata
