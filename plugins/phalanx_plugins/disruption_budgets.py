@@ -38,7 +38,7 @@ class DisruptionBudgets(Plugin):
     Arguments = DisruptionBudgetsArguments
 
     def __init__(self, arguments: DisruptionBudgetsArguments) -> None:
-        self._firm = arguments.enforcement is Enforcement.HARD
+        self._is_hard = arguments.enforcement is Enforcement.HARD
 
     def pod_eviction_limits(self, view: SessionView) -> tuple[PodEvictionLimit, ...]:
         """In the order of the budgets."""
@@ -59,8 +59,8 @@ class DisruptionBudgets(Plugin):
         return PodEvictionLimit(
             name=f"PodDisruptionBudget {budget}{fault}",
             pods=frozenset(pod.uid for pod in pods if not pod.deleting),
-            most=max(0, budget.allowed - len(fresh)),
-            firm=self._firm,
+            count=max(0, budget.allowed - len(fresh)),
+            is_hard=self._is_hard,
             grows_at=min((end + BUDGET_RECOUNT_MS for end in fresh), default=None)
             if budget.allowed
             else None,

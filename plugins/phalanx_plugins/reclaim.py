@@ -89,7 +89,7 @@ def _floors_of(
         to_share = {
             name: amount - due.fair_share.get(name, 0) - 1
             for name, amount in evictable.items()
-            if beneficiary.asked.get(name, 0) and view.fair_shares.is_scarce(name, queue.name)
+            if beneficiary.requested.get(name, 0) and view.fair_shares.is_scarce(name, queue.name)
         }
         above = {name: amount for name, amount in to_share.items() if amount >= 0}
         yield QueueEvictionLimit(queue.name, above, except_largest=True)
@@ -109,7 +109,7 @@ def _is_within_fair_share(queue: Queue, beneficiary: Beneficiary, view: SessionV
     used = view.ledger.usage(queue.name)
     return all(
         used.get(name, 0) + amount <= due.get(name, 0)
-        for name, amount in beneficiary.asked.items()
+        for name, amount in beneficiary.requested.items()
         if amount and view.fair_shares.is_scarce(name, queue.name)
     )
 
@@ -122,7 +122,7 @@ def _is_above_fair_share(
     used = _evictable(queue, view, nobodys)
     return any(
         used.get(name, 0) > due.get(name, 0)
-        for name, amount in beneficiary.asked.items()
+        for name, amount in beneficiary.requested.items()
         if amount and view.fair_shares.is_scarce(name, queue.name)
     )
 

@@ -46,7 +46,7 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         name="budgets are not asked",
         issues=("KAI #1579", "Volcano #2947"),
         module="phalanx_plugins.disruption_budgets",
-        edits={"most=max(0, budget.allowed - len(fresh))": "most=len(pods)"},
+        edits={"count=max(0, budget.allowed - len(fresh))": "most=len(pods)"},
         caught_by=_play("a_budget_protects_from_eviction"),
     ),
     Mutant(

@@ -44,8 +44,7 @@ from phalanx.actions.preemption.victims import (
 from phalanx.actions.problems.capacity_holders import charged
 from phalanx.actions.reservations.precedence import binding, in_turn
 from phalanx.actions.reservations.reservations import Reservation
-from phalanx.framework.evictions import Beneficiary
-from phalanx.framework.preempted import is_told
+from phalanx.framework.evictions import Beneficiary, is_marked_for_eviction
 from phalanx.framework.retry import EVICTION_CHECK_MS
 from phalanx.framework.statement import Statement
 from phalanx.framework.states import PodState
@@ -218,7 +217,7 @@ class _Preemption:
             if session.pod_state(pod) is PodState.BOUND and not self._moves.is_moving(victim):
                 by_gang.setdefault(victim, []).append(pod)
         victims = [victim_of(session.gangs[victim], pods, session) for victim, pods in by_gang.items()]
-        untold = [each.gang for each in victims if not all(map(is_told, each.pods))]
+        untold = [each.gang for each in victims if not all(map(is_marked_for_eviction, each.pods))]
         return not untold or (
             all(may_still_be_evicted(victim, gang, session) for victim in untold)
             and self._keeps_guarantees(victims, gang)
@@ -232,7 +231,7 @@ class _Preemption:
             assume_terminated(self._session, trial)
             floors = floors_of(
                 self._session,
-                self._session.plugins.queue_eviction_limits(Beneficiary(beneficiary, asked={})),
+                self._session.plugins.queue_eviction_limits(Beneficiary(beneficiary, requested={})),
                 victims,
             )
             trial.roll_back()

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from phalanx.framework.config import ConfigError, SchedulerConfig
 from phalanx.framework.eligibility import Eligibility, evaluate
+from phalanx.framework.evictions import preempted
 from phalanx.framework.hooks import Hooks
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.cells import ReservedCells
@@ -17,7 +18,6 @@ from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.nodes.topology import Topologies
 from phalanx.framework.plugin import PluginError
 from phalanx.framework.pod_view import DeclaredReads, PodClasses
-from phalanx.framework.preempted import preempted
 from phalanx.framework.queues.fair_shares import FairShares
 from phalanx.framework.queues.ledger import Ledger
 from phalanx.framework.queues.past_usage import past_usage

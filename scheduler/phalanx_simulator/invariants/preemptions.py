@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
-from phalanx.framework.preempted import is_told
+from phalanx.framework.evictions import is_marked_for_eviction
 from phalanx.framework.statement import total_requests
 from phalanx.model.decisions import CycleResult, Evict
 from phalanx.model.gangs import Gang
@@ -75,7 +75,7 @@ class PreemptionsAreValid(Check):
         if victim is None or not helped:
             self.violated(eviction.name, f"evicted for {eviction.beneficiary}, and one of them is not there")
             return
-        was_told = any(pod.uid == eviction.pod and is_told(pod) for pod in victim.members)
+        was_told = any(pod.uid == eviction.pod and is_marked_for_eviction(pod) for pod in victim.members)
         if not was_told and (not victim.disruption.is_preemptible or victim.is_finishing):
             self.violated(eviction.name, f"evicted although {victim} is finishing or not preemptible")
         allows = _may_move if eviction.reason == MOVED else _may_evict

@@ -7,7 +7,7 @@ room is needed any more is not asked: the rest of a gang would hold its own in v
 
 from collections.abc import Collection
 
-from phalanx.framework.preempted import is_told, stays_whole
+from phalanx.framework.evictions import is_marked_for_eviction, keeps_minimum
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
 from phalanx.model.decisions import EvictionReason
@@ -39,9 +39,9 @@ def finish(session: Session, nominated: Collection[GangId]) -> dict[GangId, Gang
 
 def _left_of(gang: Gang, session: Session) -> list[Pod]:
     """All that hold nodes, where some are told that they go, are not going, and too few stay without them."""
-    if gang.is_finishing or stays_whole(gang):
+    if gang.is_finishing or keeps_minimum(gang):
         return []
     if any(pod.scheduler_name != session.config.scheduler_name for pod in gang.members):
         return []
     left = [pod for pod in gang.members if session.pod_state(pod) is PodState.BOUND and not pod.assumed]
-    return left if any(is_told(pod) for pod in left) else []
+    return left if any(is_marked_for_eviction(pod) for pod in left) else []

@@ -36,8 +36,8 @@ class CandidateQueueFinder:
         if not others:
             return CandidateQueues()
         beneficiary = beneficiary_of(demand)
-        shapes = frozenset(pod.shape.key for pod in beneficiary.kinds)
-        key = (gang.queue, gang.may_preempt, tuple(sorted(beneficiary.asked.items())), shapes)
+        shapes = frozenset(pod.shape.key for pod in beneficiary.pod_kinds)
+        key = (gang.queue, gang.may_preempt, tuple(sorted(beneficiary.requested.items())), shapes)
         if key not in self._known:
             may_evict = self._session.plugins.may_evict
             queues = [each.queue for each in others if may_evict(each, beneficiary)]
@@ -47,7 +47,7 @@ class CandidateQueueFinder:
 
     def _beyond(self, queues: Sequence[QueueName], beneficiary: Beneficiary) -> Mapping[QueueName, Amounts]:
         """Also of those above them up to where their paths and the beneficiary's part."""
-        tree, asked = self._session.queues, beneficiary.asked
+        tree, asked = self._session.queues, beneficiary.requested
         names = sorted(name for name, amount in asked.items() if amount and name not in IGNORED)
         resources = tuple([name for name in names if "/" in name] or names)
         key = (beneficiary.gang.queue, tuple(queues), resources)

@@ -54,7 +54,7 @@ class EvictionLimits:
             for index, count in counts.items():
                 takes.setdefault(index, []).append((position, count))
         counted = [
-            Counted(self._limits[index], max(0, self._limits[index].most - self._taken[index]), tuple(found))
+            Counted(self._limits[index], max(0, self._limits[index].count - self._taken[index]), tuple(found))
             for index, found in sorted(takes.items())
         ]
         return [each for each in counted if sum(count for _, count in each.takes) > each.most]

@@ -76,8 +76,8 @@ def problem_of(
         )
         for position, victim in enumerate(victims)
     )
-    firm = [each for each in bounds.limits if each.limit.firm or not bounds.may_break]
-    soft = [each for each in bounds.limits if bounds.may_break and not each.limit.firm]
+    firm = [each for each in bounds.limits if each.limit.is_hard or not bounds.may_break]
+    soft = [each for each in bounds.limits if bounds.may_break and not each.limit.is_hard]
     return PreemptionProblem(
         demands=wants,
         nodes=places,
@@ -153,7 +153,7 @@ def floors_of(
     gangs = {gang: index for index, gang in enumerate(dict.fromkeys(victim.gang.id for victim in victims))}
     found = []
     for floor in floors:
-        names = sorted(floor.room)
+        names = sorted(floor.amounts)
         takes = tuple(
             (position, vector_of(_booked_on(victim, floor.nodes), names))
             for position, victim in enumerate(victims)
@@ -162,7 +162,7 @@ def floors_of(
         if names and takes:
             groups = tuple(gangs[victims[position].gang.id] for position, _ in takes)
             found.append(
-                EvictionLimit(vector_of(floor.room, names), takes, groups if floor.except_largest else ())
+                EvictionLimit(vector_of(floor.amounts, names), takes, groups if floor.except_largest else ())
             )
     return tuple(found)
 

@@ -144,7 +144,7 @@ class VictimSearch:
         if self._seats(wanted, ()) is not None:
             return None
         made = self._first(wanted, search)
-        if made is not None or all(each.limit.firm for each in search.limits.on(search.victims)):
+        if made is not None or all(each.limit.is_hard for each in search.limits.on(search.victims)):
             return made
         choices = self._choices(wanted, replace(search, may_break=True))
         return min(choices, key=lambda choice: search.limits.breaches(choice.victims), default=None)

@@ -152,7 +152,7 @@ def may_still_be_evicted(gang: Gang, beneficiary: Gang, session: Session) -> boo
     if gang.is_finishing or session.plugins.protected_until(gang, beneficiary) >= NEVER:
         return False
     return gang.queue != beneficiary.queue or session.plugins.may_evict(
-        gang, Beneficiary(beneficiary, asked={})
+        gang, Beneficiary(beneficiary, requested={})
     )
 
 

@@ -41,13 +41,13 @@ def _is_within_part(
     """
     kept = view.fair_shares.of(queue.name, selector).guarantee
     used = view.ledger.usage(queue.name, selector)
-    named = [name for name, amount in beneficiary.asked.items() if amount and kept.get(name)]
-    asks_for_device = any(amount and "/" in name for name, amount in beneficiary.asked.items())
+    named = [name for name, amount in beneficiary.requested.items() if amount and kept.get(name)]
+    asks_for_device = any(amount and "/" in name for name, amount in beneficiary.requested.items())
     if not named or (asks_for_device and not any("/" in name for name in named)):
         return False
-    return all(used.get(name, 0) + beneficiary.asked[name] <= kept[name] for name in named)
+    return all(used.get(name, 0) + beneficiary.requested[name] <= kept[name] for name in named)
 
 
 def _is_confined(beneficiary: Beneficiary, selector: Selector, view: SessionView) -> bool:
     """Whether no other node could take any of its pods if nothing else ran."""
-    return not any(view.fair_shares.fits_elsewhere(selector, pod) for pod in beneficiary.kinds)
+    return not any(view.fair_shares.fits_elsewhere(selector, pod) for pod in beneficiary.pod_kinds)
