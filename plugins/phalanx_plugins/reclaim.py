@@ -1,19 +1,19 @@
-"""Lets a queue take back what it is due from queues that use more than they are due.
+"""Reclaims guarantees and fair shares from queues that use more than theirs.
 
-Two queues compare where their paths up the tree part. A gang that stays within the guarantee of its queue,
-and of those above it up to there, may take whatever others use beyond their guarantees. One that stays within
-the fair shares takes from queues above theirs, until they are not: the last gang that goes may bring a queue
-below its fair share, never below its guarantee. So whoever lost a gang this way may not take it back, as that
-would be more than its share again. Fair shares count of resources that are short: of which more is asked for
-than there is, or than its limit or one above allows. Guarantees of flavors are kept on their nodes, and count
-for gangs that can run nowhere else.
+Two queues are compared below their lowest common ancestor. A gang that stays within the guarantees of its
+queue and of the ancestors up to there may evict whatever other queues use beyond their guarantees. A gang
+that stays within the fair shares may evict from queues above their fair shares until they are not: the last
+victim may bring a queue below its fair share, but never below its guarantee. The queue that lost a gang this
+way cannot take it back, since it would exceed its share. Fair shares count for scarce resources only: the
+demand exceeds the capacity, or a limit of the queue or its ancestors. Guarantees of flavors are kept on their
+nodes and count for gangs that can run nowhere else.
 """
 
 from collections.abc import Iterator, Mapping
 
 from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
 from phalanx.framework.plugin import Plugin
-from phalanx.framework.queues.guarantees import apart, are_within
+from phalanx.framework.queues.guarantees import are_within_guarantees, below_common_ancestor
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName
@@ -27,73 +27,71 @@ class Reclaim(Plugin):
     name = "reclaim"
 
     def __init__(self) -> None:
-        self._asked_for: Beneficiary | None = None
+        self._beneficiary: Beneficiary | None = None
         self._known: dict[QueueName, bool] = {}
-        self._nobodys: Mapping[QueueName, Resources] = {}
+        self._held: Mapping[QueueName, Resources] = {}
 
     def may_evict(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> bool:
-        """Whether the victim's queue has too much, and the beneficiary's would not."""
-        self._turn_to(beneficiary, view)
+        """Whether the queue of the victim exceeds its share and that of the beneficiary would not."""
+        self._remember(beneficiary, view)
         if victim.queue not in self._known:
-            self._known[victim.queue] = _may_take_from(victim.queue, beneficiary, view, self._nobodys)
+            self._known[victim.queue] = _may_take_from(victim.queue, beneficiary, view, self._held)
         return self._known[victim.queue]
 
     def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> str:
-        """Of what its queue has too much."""
-        mine = apart(beneficiary.gang.queue, victim.queue, view)
-        due = "guarantee" if are_within(mine, beneficiary, view) else "fair share"
-        return f"queue {victim.queue} has more than its {due}"
+        """Guarantee or fair share, whichever the queue of the victim exceeds."""
+        mine = below_common_ancestor(beneficiary.gang.queue, victim.queue, view)
+        exceeded = "guarantee" if are_within_guarantees(mine, beneficiary, view) else "fair share"
+        return f"queue {victim.queue} has more than its {exceeded}"
 
     def queue_eviction_limits(
         self, beneficiary: Beneficiary, view: SessionView
     ) -> tuple[QueueEvictionLimit, ...]:
-        """One for each queue beside the path of the beneficiary's."""
+        """Limits for each queue that is not on the path of the beneficiary's queue to the root."""
         path = {queue.name for queue in view.queues.path(beneficiary.gang.queue)}
         others = [queue for queue in view.queues if queue.name not in path]
-        self._turn_to(beneficiary, view)
-        return tuple(
-            floor for queue in others for floor in _floors_of(queue, beneficiary, view, self._nobodys)
-        )
+        self._remember(beneficiary, view)
+        return tuple(limit for queue in others for limit in _limits_of(queue, beneficiary, view, self._held))
 
-    def _turn_to(self, beneficiary: Beneficiary, view: SessionView) -> None:
-        """While one is looked at, nothing is booked: what was found for it holds for all its victims."""
-        if beneficiary is not self._asked_for:
-            self._asked_for, self._known = beneficiary, {}
-            self._nobodys = view.held_usage()
+    def _remember(self, beneficiary: Beneficiary, view: SessionView) -> None:
+        """Forget answers about another beneficiary. Usage does not change while victims are chosen."""
+        if beneficiary is not self._beneficiary:
+            self._beneficiary, self._known = beneficiary, {}
+            self._held = view.held_usage()
 
 
 def _may_take_from(
-    queue: QueueName, beneficiary: Beneficiary, view: SessionView, nobodys: Mapping[QueueName, Resources]
+    queue: QueueName, beneficiary: Beneficiary, view: SessionView, held: Mapping[QueueName, Resources]
 ) -> bool:
     gang = beneficiary.gang
     if not gang.may_preempt or queue == gang.queue:
         return False
-    theirs = apart(queue, gang.queue, view)
-    mine = apart(gang.queue, queue, view)
+    theirs = below_common_ancestor(queue, gang.queue, view)
+    mine = below_common_ancestor(gang.queue, queue, view)
     if not theirs or not mine:
         return False
-    if are_within(mine, beneficiary, view):
+    if are_within_guarantees(mine, beneficiary, view):
         return True
     return all(_is_within_fair_share(queue, beneficiary, view) for queue in mine) and all(
-        _is_above_fair_share(queue, beneficiary, view, nobodys) for queue in theirs
+        _is_above_fair_share(queue, beneficiary, view, held) for queue in theirs
     )
 
 
-def _floors_of(
-    queue: Queue, beneficiary: Beneficiary, view: SessionView, nobodys: Mapping[QueueName, Resources]
+def _limits_of(
+    queue: Queue, beneficiary: Beneficiary, view: SessionView, held: Mapping[QueueName, Resources]
 ) -> Iterator[QueueEvictionLimit]:
-    due = view.fair_shares.of(queue.name)
-    evictable = _evictable(queue, view, nobodys)
-    mine = apart(beneficiary.gang.queue, queue.name, view)
-    if not are_within(mine, beneficiary, view):
+    share = view.fair_shares.of(queue.name)
+    evictable = _evictable(queue, view, held)
+    mine = below_common_ancestor(beneficiary.gang.queue, queue.name, view)
+    if not are_within_guarantees(mine, beneficiary, view):
         to_share = {
-            name: amount - due.fair_share.get(name, 0) - 1
+            name: amount - share.fair_share.get(name, 0) - 1
             for name, amount in evictable.items()
             if beneficiary.requested.get(name, 0) and view.fair_shares.is_scarce(name, queue.name)
         }
         above = {name: amount for name, amount in to_share.items() if amount >= 0}
         yield QueueEvictionLimit(queue.name, above, except_largest=True)
-    yield QueueEvictionLimit(queue.name, _beyond(evictable, due.guarantee))
+    yield QueueEvictionLimit(queue.name, _beyond(evictable, share.guarantee))
     for selector in view.ledger.guaranteed(queue.name):
         kept = view.fair_shares.of(queue.name, selector).guarantee
         used = view.ledger.usage(queue.name, selector)
@@ -105,28 +103,28 @@ def _beyond(used: Resources, kept: Resources) -> dict[str, int]:
 
 
 def _is_within_fair_share(queue: Queue, beneficiary: Beneficiary, view: SessionView) -> bool:
-    due = view.fair_shares.of(queue.name).fair_share
+    share = view.fair_shares.of(queue.name).fair_share
     used = view.ledger.usage(queue.name)
     return all(
-        used.get(name, 0) + amount <= due.get(name, 0)
+        used.get(name, 0) + amount <= share.get(name, 0)
         for name, amount in beneficiary.requested.items()
         if amount and view.fair_shares.is_scarce(name, queue.name)
     )
 
 
 def _is_above_fair_share(
-    queue: Queue, beneficiary: Beneficiary, view: SessionView, nobodys: Mapping[QueueName, Resources]
+    queue: Queue, beneficiary: Beneficiary, view: SessionView, held: Mapping[QueueName, Resources]
 ) -> bool:
-    """Of something that the beneficiary asks for."""
-    due = view.fair_shares.of(queue.name).fair_share
-    used = _evictable(queue, view, nobodys)
+    """Whether the queue exceeds its fair share of some resource that the beneficiary requests."""
+    share = view.fair_shares.of(queue.name).fair_share
+    used = _evictable(queue, view, held)
     return any(
-        used.get(name, 0) > due.get(name, 0)
+        used.get(name, 0) > share.get(name, 0)
         for name, amount in beneficiary.requested.items()
         if amount and view.fair_shares.is_scarce(name, queue.name)
     )
 
 
-def _evictable(queue: Queue, view: SessionView, nobodys: Mapping[QueueName, Resources]) -> Resources:
-    """What its pods use; room that is kept for pods cannot be taken by evicting others."""
-    return subtract(view.ledger.usage(queue.name), nobodys.get(queue.name, NONE))
+def _evictable(queue: Queue, view: SessionView, held: Mapping[QueueName, Resources]) -> Resources:
+    """The usage of its pods; capacity that is held for pods cannot be freed by evictions."""
+    return subtract(view.ledger.usage(queue.name), held.get(queue.name, NONE))

@@ -46,7 +46,7 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         name="budgets are not asked",
         issues=("KAI #1579", "Volcano #2947"),
         module="phalanx_plugins.disruption_budgets",
-        edits={"count=max(0, budget.allowed - len(fresh))": "most=len(pods)"},
+        edits={"count=max(0, budget.allowed - len(fresh))": "count=len(pods)"},
         caught_by=_play("a_budget_protects_from_eviction"),
     ),
     Mutant(
@@ -88,7 +88,7 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         name="a queue takes what another is guaranteed",
         issues=("Kueue #13662",),
         module="phalanx_plugins.reclaim",
-        edits={"_beyond(evictable, due.guarantee)": "{}"},
+        edits={"_beyond(evictable, share.guarantee)": "{}"},
         caught_by=_play("a_guarantee_is_kept"),
     ),
     Mutant(

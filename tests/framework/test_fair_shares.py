@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ortools.linear_solver import pywraplp
-from phalanx.framework.queues.division import Party, QueueShare, divide, joined, wish_for
-from phalanx.framework.queues.water_filling import Wish, fill
+from phalanx.framework.queues.division import Participant, QueueShare, bundle_of, divide, merged
+from phalanx.framework.queues.water_filling import Bundle, fill
 from phalanx.model.names import QueueName
 from phalanx.model.resources import Resources
 
@@ -19,17 +19,17 @@ from tests.examples import holds
 NAMES = ("cpu", "gpu", "memory")
 
 
-def party(*waiting: Resources, used: Resources | None = None, parent: str = "", **fields: Any) -> Party:
+def party(*waiting: Resources, used: Resources | None = None, parent: str = "", **fields: Any) -> Participant:
     """A queue whose gangs wait for each of these amounts."""
-    return Party(
+    return Participant(
         parent=QueueName(parent) if parent else None,
-        used=wish_for(used or {}),
-        waiting=joined(wish_for(each) for each in waiting),
+        used=bundle_of(used or {}),
+        waiting=merged(bundle_of(each) for each in waiting),
         **fields,
     )
 
 
-def shares(capacity: Resources, **parties: Party) -> dict[str, Resources]:
+def shares(capacity: Resources, **parties: Participant) -> dict[str, Resources]:
     """The fair share of each queue, without what it gets nothing of."""
     found = divide({QueueName(name): each for name, each in parties.items()}, capacity)
     return {
@@ -38,12 +38,12 @@ def shares(capacity: Resources, **parties: Party) -> dict[str, Resources]:
     }
 
 
-def gpus(capacity: int, **parties: Party) -> dict[str, int]:
+def gpus(capacity: int, **parties: Participant) -> dict[str, int]:
     found = shares({"gpu": capacity}, **parties)
     return {name: share.get("gpu", 0) for name, share in found.items()}
 
 
-def wants(gpu: int, **fields: Any) -> Party:
+def wants(gpu: int, **fields: Any) -> Participant:
     return party({"gpu": gpu}, **fields)
 
 
@@ -133,12 +133,12 @@ def test_pods_make_no_share_dominant() -> None:
     assert shares({"pods": 10}, a=party({"pods": 4})) == {"a": {"pods": 4}}
 
 
-def guarantees(capacity: int, **parties: Party) -> dict[str, int]:
+def guarantees(capacity: int, **parties: Participant) -> dict[str, int]:
     found = divide({QueueName(name): each for name, each in parties.items()}, {"gpu": capacity})
     return {name: share.guarantee.get("gpu", 0) for name, share in sorted(found.items())}
 
 
-def promised(gpu: int, parent: str = "") -> Party:
+def promised(gpu: int, parent: str = "") -> Participant:
     return party(parent=parent, guarantee={"gpu": gpu})
 
 
@@ -169,9 +169,9 @@ some = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 40))
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> tuple[dict[QueueName, Party], Resources]:
+def trees(draw: st.DrawFn) -> tuple[dict[QueueName, Participant], Resources]:
     """Up to seven queues, each below an earlier one or a root, and what there is."""
-    parties: dict[QueueName, Party] = {}
+    parties: dict[QueueName, Participant] = {}
     for index in range(draw(st.integers(1, 7))):
         parent = draw(st.sampled_from(["", *parties]))
         parties[QueueName(f"q{index}")] = party(
@@ -191,7 +191,7 @@ def _sum(parts: list[Resources], name: str) -> int:
 
 @holds(400)
 @given(trees())
-def test_what_always_holds(case: tuple[dict[QueueName, Party], Resources]) -> None:
+def test_what_always_holds(case: tuple[dict[QueueName, Participant], Resources]) -> None:
     parties, capacity = case
     found = divide(parties, capacity)
     assert found == divide(dict(reversed(parties.items())), capacity)
@@ -261,7 +261,7 @@ speeds = st.builds(Fraction, st.integers(1, 6), st.integers(1, 6))
 @given(st.lists(st.tuples(speeds, amounts), min_size=1, max_size=6), some)
 def test_filling_is_leximin(rows: list[tuple[Fraction, Resources]], some_room: Resources) -> None:
     room = {name: some_room.get(name, 0) for name in NAMES}
-    parts = fill([Wish(amounts, speed) for speed, amounts in rows], room)
+    parts = fill([Bundle(amounts, speed) for speed, amounts in rows], room)
     for name in NAMES:
         used = sum(
             (part * each.get(name, 0) for part, (_, each) in zip(parts, rows, strict=True)), Fraction(0)
@@ -326,9 +326,9 @@ def test_many_siblings_with_odd_wishes_are_divided_as_well() -> None:
 
 
 @st.composite
-def trees_for_devices(draw: st.DrawFn) -> tuple[dict[QueueName, Party], int]:
+def trees_for_devices(draw: st.DrawFn) -> tuple[dict[QueueName, Participant], int]:
     """Up to eight queues that use and wait for one resource, and how much of it there is."""
-    parties: dict[QueueName, Party] = {}
+    parties: dict[QueueName, Participant] = {}
     amount = st.integers(0, 40)
     maybe = st.just({}) | st.builds(lambda most: {"gpu": most}, amount)
     for index in range(draw(st.integers(1, 8))):
@@ -346,7 +346,7 @@ def trees_for_devices(draw: st.DrawFn) -> tuple[dict[QueueName, Party], int]:
 class Tree:
     """What a division among queues is made of, worked out anew from the rules as users are told them."""
 
-    def __init__(self, parties: Mapping[QueueName, Party], capacity: int) -> None:
+    def __init__(self, parties: Mapping[QueueName, Participant], capacity: int) -> None:
         self.parties, self.capacity = parties, capacity
 
     def below(self, parent: QueueName | None) -> list[QueueName]:
@@ -382,7 +382,7 @@ class Tree:
 @holds(100)
 @given(trees_for_devices())
 def test_a_tree_is_leximin_above_the_guarantees_at_every_node(
-    case: tuple[dict[QueueName, Party], int],
+    case: tuple[dict[QueueName, Participant], int],
 ) -> None:
     """Of one resource: amounts are at most 1 below those of the linear program, for rounding."""
     parties, capacity = case

@@ -72,7 +72,7 @@ class _JointAdmission:
         queue = queues.get(name)
         if queue is None or queue.ordering is not Ordering.PRIORITY_FIFO:
             return False
-        return queues.wish(name, lambda queue: queue.admission) is Admission.MOST_VALUE
+        return queues.inherited(name, lambda queue: queue.admission) is Admission.MOST_VALUE
 
     def _improve(self, *, by_value: QueueName | None, limits: JointLimits) -> bool:
         """All failures, beside all placements; or those of one queue, in place of some placements of it."""

@@ -29,7 +29,7 @@ def objective_of(session: Session, demand: Demand) -> Objective:
 
     The least fragmentation is what a single pod leaves; where several are placed together they are packed.
     """
-    wished = session.queues.wish(demand.gang.queue, lambda queue: queue.objective) or Objective.PACK
+    wished = session.queues.inherited(demand.gang.queue, lambda queue: queue.objective) or Objective.PACK
     if wished is Objective.LEAST_FRAGMENTATION and demand.count != 1:
         return Objective.PACK
     return wished

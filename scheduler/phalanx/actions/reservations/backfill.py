@@ -220,7 +220,7 @@ class Reservations:
 
 def _mode_of(session: Session, queue: QueueName) -> Backfill:
     """The queue's own, else that of its nearest ancestor which has one."""
-    return session.queues.wish(queue, lambda each: each.backfill) or Backfill.NONE
+    return session.queues.inherited(queue, lambda each: each.backfill) or Backfill.NONE
 
 
 def _may_be_promised(failure: Failure) -> bool:

@@ -49,7 +49,7 @@ def _firm(bound: Sequence[Reservation], demand: Demand, session: Session) -> lis
     """Those that bind it though its queue be guaranteed what it asks for."""
     queue = session.queues.get(demand.gang.queue) if bound else None
     beneficiary = beneficiary_of(demand)
-    if queue is None or not guarantees.are_within((queue,), beneficiary, session):
+    if queue is None or not guarantees.are_within_guarantees((queue,), beneficiary, session):
         return list(bound)
     return [each for each in bound if not _is_guaranteed_before(beneficiary, each, session)]
 
@@ -63,7 +63,10 @@ def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> b
 def _is_guaranteed_before(beneficiary: Beneficiary, reserved: Reservation, session: Session) -> bool:
     """Whether it stays within what its queue is guaranteed, and the reserved start would not."""
     queue, other = beneficiary.gang.queue, reserved.queue
-    mine, theirs = guarantees.apart(queue, other, session), guarantees.apart(other, queue, session)
-    if not mine or not theirs or not guarantees.are_within(mine, beneficiary, session):
+    mine, theirs = (
+        guarantees.below_common_ancestor(queue, other, session),
+        guarantees.below_common_ancestor(other, queue, session),
+    )
+    if not mine or not theirs or not guarantees.are_within_guarantees(mine, beneficiary, session):
         return False
-    return not guarantees.are_within(theirs, reserved.wants, session)
+    return not guarantees.are_within_guarantees(theirs, reserved.wants, session)

@@ -1,9 +1,9 @@
-"""What each queue is due of what exists: its guarantee as far as it wants it, then a part of the rest.
+"""Divides capacity among the queues of a tree: guarantees first, then weighted dominant resource fairness.
 
-Down the tree of queues, level by level: each sibling gets the smaller of its demand and its guarantee. What
-is then left of their parent's share is divided by weighted dominant share above the guarantee, and what one
-cannot use is left to the others (`water_filling.py`). Guarantees of siblings that add up to more than their
-parent's, or to more than there is, are scaled down alike. Amounts are rounded down.
+From the roots down, each queue gets the smaller of its demand and its guarantee. The rest of the parent's
+share is divided among siblings by weighted dominant share above the guarantee; what one queue cannot use goes
+to the others (`water_filling.py`). Guarantees of siblings that add up to more than their parent's, or to more
+than the capacity, are scaled down in proportion. Amounts are rounded down.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,74 +13,75 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.framework.queues.water_filling import Wish, dominant_share, fill
+from phalanx.framework.queues.water_filling import Bundle, dominant_share, fill
 from phalanx.model.names import QueueName
 from phalanx.model.resources import NONE, PODS, Resources, add, sum_of
 
-Wishes = Mapping[frozenset[str], Resources]
-"""Amounts by the resources that are asked for together: who waits for a GPU has no use for cores alone."""
+Bundles = Mapping[frozenset[str], Resources]
+"""Amounts by the set of resources that are only useful together, such as a GPU and its cores."""
 
-NO_WISHES: Final[Wishes] = {}
+NO_BUNDLES: Final[Bundles] = {}
 
 IGNORED: Final = frozenset({PODS})
-"""Nobody runs short of it, so it makes no share dominant."""
+"""Resources that are never scarce, so they never make a share dominant."""
 
 
 class QueueShare(Struct, frozen=True):
-    """What a queue and its descendants are due, on all nodes or on those of a flavor.
-
-    `guarantee`: as far as it exists. `fair_share`: what it is due now; at least the smaller of demand and
-    guarantee, at most its demand and its limit. `demand`: what it uses, and what waits for a place to start.
-    """
+    """The share of a queue and its descendants, on all nodes or on those of a flavor."""
 
     guarantee: Resources = NONE
+    """The guarantee, as far as the capacity exists."""
     fair_share: Resources = NONE
+    """At least the smaller of demand and guarantee; at most the demand and the limit."""
     used: Resources = NONE
     demand: Resources = NONE
+    """What it uses and what its waiting gangs need to start."""
 
 
-class Party(Struct, frozen=True):
-    """A queue among which something is divided. `used` and `waiting` are its own, not its descendants'."""
+class Participant(Struct, frozen=True):
+    """A queue that takes part in the division. `used` and `waiting` are without its descendants."""
 
     parent: QueueName | None = None
     weight: int = 1
     guarantee: Resources = NONE
     limit: Resources = NONE
-    used: Wishes = NO_WISHES
-    waiting: Wishes = NO_WISHES
+    used: Bundles = NO_BUNDLES
+    waiting: Bundles = NO_BUNDLES
 
 
 class _Totals(Struct, frozen=True):
-    """A party with its descendants. `wishes` keep to all limits, `demand` does not."""
+    """The sums over a queue and its descendants. `bundles` keep to all limits, `demand` does not."""
 
     used: Resources
     demand: Resources
-    wishes: Wishes
+    bundles: Bundles
     guarantee: Resources
 
 
-class _Claim(Struct, frozen=True):
-    """What one of the siblings brings to the division: what it is due first, and what it wishes in all."""
+class _Sibling(Struct, frozen=True):
+    """One of the queues among which their parent's share is divided."""
 
     weight: int
-    due: Resources
-    wishes: Wishes
+    entitled: Resources
+    """What it gets in any case: the smaller of demand and guarantee."""
+    bundles: Bundles
+    """Its demand in total."""
 
 
-def divide(parties: Mapping[QueueName, Party], capacity: Resources) -> dict[QueueName, QueueShare]:
-    """The share of every queue. Parents are parties too and form a tree."""
-    return _Division(parties, capacity).shares()
+def divide(participants: Mapping[QueueName, Participant], capacity: Resources) -> dict[QueueName, QueueShare]:
+    """The share of every queue. Parents take part too and form a tree."""
+    return _Division(participants, capacity).shares()
 
 
 class _Division:
     """One division among the queues of a tree."""
 
-    def __init__(self, parties: Mapping[QueueName, Party], capacity: Resources) -> None:
-        self._parties = parties
+    def __init__(self, participants: Mapping[QueueName, Participant], capacity: Resources) -> None:
+        self._participants = participants
         self._capacity = capacity
         self._children: dict[QueueName | None, list[QueueName]] = {}
-        for name in sorted(parties):
-            self._children.setdefault(parties[name].parent, []).append(name)
+        for name in sorted(participants):
+            self._children.setdefault(participants[name].parent, []).append(name)
         self._downwards = list(self._below(None))
         for name in self._downwards:
             self._downwards.extend(self._below(name))
@@ -106,23 +107,24 @@ class _Division:
         return self._children.get(name, ())
 
     def _total(self, name: QueueName) -> _Totals:
-        """A parent guarantees what it says, and of other resources what its children do, within its limit."""
-        party, below = self._parties[name], [self._totals[child] for child in self._below(name)]
-        own = (*party.used.values(), *party.waiting.values())
-        guarantee = {**sum_of(child.guarantee for child in below), **party.guarantee}
+        """Sum up a queue. Resources that it does not guarantee itself are guaranteed as its children do."""
+        participant, below = self._participants[name], [self._totals[child] for child in self._below(name)]
+        own = (*participant.used.values(), *participant.waiting.values())
+        guarantee = {**sum_of(child.guarantee for child in below), **participant.guarantee}
         return _Totals(
-            used=sum_of([*party.used.values(), *(child.used for child in below)]),
+            used=sum_of([*participant.used.values(), *(child.used for child in below)]),
             demand=sum_of([*own, *(child.demand for child in below)]),
-            wishes=_within(
-                joined([party.used, party.waiting, *(child.wishes for child in below)]), party.limit
+            bundles=_within(
+                merged([participant.used, participant.waiting, *(child.bundles for child in below)]),
+                participant.limit,
             ),
             guarantee={
-                each: min(amount, party.limit.get(each, amount)) for each, amount in guarantee.items()
+                each: min(amount, participant.limit.get(each, amount)) for each, amount in guarantee.items()
             },
         )
 
     def _scaled(self, names: Sequence[QueueName], exists: Resources) -> dict[QueueName, Resources]:
-        """The guarantees of siblings, smaller in proportion where together they are more than exists."""
+        """The guarantees of siblings, scaled down in proportion where they exceed what exists."""
         total = sum_of(self._totals[name].guarantee for name in names)
         return {
             name: {
@@ -137,62 +139,65 @@ class _Division:
     def _divided(
         self, parent: QueueName | None, guarantees: Mapping[QueueName, Resources], share: Resources
     ) -> dict[QueueName, Resources]:
-        """The shares of the parent's children. What its own pods use, if it was a leaf once, is one more."""
+        """The shares of the parent's children. The use of the parent's own pods counts as one more child."""
         names = self._below(parent)
-        claims = [
-            _Claim(
-                weight=self._parties[name].weight,
-                due=_smaller(self._totals[name].demand, guarantees[name]),
-                wishes=self._totals[name].wishes,
+        siblings = [
+            _Sibling(
+                weight=self._participants[name].weight,
+                entitled=_smaller(self._totals[name].demand, guarantees[name]),
+                bundles=self._totals[name].bundles,
             )
             for name in names
         ]
         if parent is not None and names:
-            claims.append(_Claim(weight=1, due=NONE, wishes=self._parties[parent].used))
-        return dict(zip(names, _shares(claims, share, self._capacity), strict=False))
+            siblings.append(_Sibling(weight=1, entitled=NONE, bundles=self._participants[parent].used))
+        return dict(zip(names, _shares(siblings, share, self._capacity), strict=False))
 
 
-def _shares(claims: Sequence[_Claim], share: Resources, capacity: Resources) -> list[Resources]:
-    """What is due to each, and its part of what is left of the share then."""
-    room = {name: amount - sum(claim.due.get(name, 0) for claim in claims) for name, amount in share.items()}
-    beyond = [_beyond(claim.wishes, claim.due) for claim in claims]
-    wishes = [
-        Wish(amounts, speed)
-        for claim, amounts_beyond in zip(claims, beyond, strict=True)
-        for speed in [_speed(claim.weight, sum_of(amounts_beyond), capacity)]
+def _shares(siblings: Sequence[_Sibling], share: Resources, capacity: Resources) -> list[Resources]:
+    """Per sibling what it is entitled to, and its part of the rest."""
+    rest = {
+        name: amount - sum(sibling.entitled.get(name, 0) for sibling in siblings)
+        for name, amount in share.items()
+    }
+    beyond = [_beyond(sibling.bundles, sibling.entitled) for sibling in siblings]
+    bundles = [
+        Bundle(amounts, rate)
+        for sibling, amounts_beyond in zip(siblings, beyond, strict=True)
+        for rate in [_fill_rate(sibling.weight, sum_of(amounts_beyond), capacity)]
         for amounts in amounts_beyond
     ]
-    parts = iter(fill(wishes, room))
+    parts = iter(fill(bundles, rest))
     return [
-        _granted(claim.due, [(amounts, next(parts)) for amounts in amounts_beyond])
-        for claim, amounts_beyond in zip(claims, beyond, strict=True)
+        _granted(sibling.entitled, [(amounts, next(parts)) for amounts in amounts_beyond])
+        for sibling, amounts_beyond in zip(siblings, beyond, strict=True)
     ]
 
 
-def _speed(weight: int, amounts: Resources, capacity: Resources) -> Fraction:
-    """At level 1 the dominant share of what is met of these amounts is the weight."""
+def _fill_rate(weight: int, amounts: Resources, capacity: Resources) -> Fraction:
+    """The rate at which the dominant share of these amounts reaches the weight at level 1."""
     counted = {name: amount for name, amount in amounts.items() if name not in IGNORED}
     share = dominant_share(counted or amounts, capacity)
     return weight / share if share else Fraction(weight)
 
 
-def _granted(due: Resources, parts: Iterable[tuple[Resources, int | Fraction]]) -> Resources:
-    total: dict[str, int | Fraction] = dict(due)
+def _granted(entitled: Resources, parts: Iterable[tuple[Resources, int | Fraction]]) -> Resources:
+    total: dict[str, int | Fraction] = dict(entitled)
     for amounts, part in parts:
         for name, amount in amounts.items():
             total[name] = total.get(name, 0) + (amount if part == 1 else amount * part)
     return {name: floor(total[name]) for name in sorted(total)}
 
 
-def _beyond(wishes: Wishes, due: Resources) -> list[Resources]:
-    """The wishes without what is due anyway, which is used first for those that need the most resources.
+def _beyond(bundles: Bundles, entitled: Resources) -> list[Resources]:
+    """The demand beyond the entitlement, which goes first to the bundles with the most resources.
 
-    A wish of which some resource is due falls into two: what else the due part of it needs, and the rest.
+    A bundle that is partly covered splits: the other resources of the covered fraction, and the rest.
     """
-    left = dict(due)
+    left = dict(entitled)
     beyond: list[dict[str, int]] = []
-    for names in sorted(wishes, key=lambda names: (-len(names), sorted(names))):
-        amounts = {name: amount for name, amount in wishes[names].items() if amount}
+    for names in sorted(bundles, key=lambda names: (-len(names), sorted(names))):
+        amounts = {name: amount for name, amount in bundles[names].items() if amount}
         covered = {name: min(amount, left.get(name, 0)) for name, amount in amounts.items()}
         for name in covered:
             left[name] = left.get(name, 0) - covered[name]
@@ -204,32 +209,32 @@ def _beyond(wishes: Wishes, due: Resources) -> list[Resources]:
     return [each for each in positive if each]
 
 
-def _within(wishes: Wishes, limit: Resources) -> Wishes:
-    """The wishes, smaller as a whole where together they are more than the limit allows."""
-    total = sum_of(wishes.values())
+def _within(bundles: Bundles, limit: Resources) -> Bundles:
+    """The bundles, scaled down where they exceed the limit together."""
+    total = sum_of(bundles.values())
     over = {name: Fraction(limit[name], total[name]) for name in limit if total.get(name, 0) > limit[name]}
     if not over:
-        return wishes
-    parts = {names: min((over[each] for each in names if each in over), default=1) for names in wishes}
+        return bundles
+    parts = {names: min((over[each] for each in names if each in over), default=1) for names in bundles}
     return {
         names: {name: floor(amount * parts[names]) for name, amount in amounts.items()}
-        for names, amounts in wishes.items()
+        for names, amounts in bundles.items()
     }
 
 
-def joined(all_wishes: Iterable[Wishes]) -> Wishes:
-    """The wishes for the same resources added up."""
+def merged(all_bundles: Iterable[Bundles]) -> Bundles:
+    """The sums of bundles with the same resources."""
     found: dict[frozenset[str], Resources] = {}
-    for wishes in all_wishes:
-        for names, amounts in wishes.items():
+    for bundles in all_bundles:
+        for names, amounts in bundles.items():
             found[names] = add(found[names], amounts) if names in found else amounts
     return found
 
 
-def wish_for(amounts: Resources) -> Wishes:
-    """Amounts that are of use together only, as wishes."""
+def bundle_of(amounts: Resources) -> Bundles:
+    """These amounts as one bundle."""
     names = frozenset(name for name, amount in amounts.items() if amount > 0)
-    return {names: {name: amounts[name] for name in sorted(names)}} if names else NO_WISHES
+    return {names: {name: amounts[name] for name in sorted(names)}} if names else NO_BUNDLES
 
 
 def _smaller(left: Resources, right: Resources) -> Resources:

@@ -1,8 +1,8 @@
-"""What queues and their descendants use, over all nodes and per flavor. Plugins read it, statements write.
+"""The usage of queues and their descendants, over all nodes and per flavor. Statements change it.
 
-An account is (queue, node selector of a flavor), or (queue, None) for all nodes. A queue has those of its
-descendants' flavors too. Amounts are immutable mappings, replaced as a whole, so that a statement can put an
-old one back.
+An account is (queue, node selector of a flavor), or (queue, None) for all nodes. A queue also has accounts
+for the flavors of its descendants. Amounts are immutable mappings that are replaced whole, so that a
+statement can restore an old one.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -19,15 +19,15 @@ Account = tuple[QueueName, Selector | None]
 
 
 def usage_sum(queue: QueueName, selector: Selector | None = None) -> Hashable:
-    """For which purpose the usage of a queue's own pods is summed up, over all nodes or those of a flavor."""
+    """The key of the running sum of the usage of a queue's own pods, on all nodes or those of a flavor."""
     return ("usage", queue, selector)
 
 
 class Ledger:
-    """The accounts of all queues, opened from what the snapshot says of their pods."""
+    """The accounts of all queues, filled from the snapshot."""
 
     def __init__(self, snapshot: Snapshot, tree: QueueTree, sums: RunningSums) -> None:
-        self._plain: dict[QueueName, tuple[Account, ...]] = {}
+        self._totals: dict[QueueName, tuple[Account, ...]] = {}
         self._flavored: dict[QueueName, tuple[tuple[Account, frozenset[NodeName]], ...]] = {}
         selectors = {flavor.node_selector for queue in tree for flavor in queue.flavors}
         self._nodes = {each: _nodes_with_labels(snapshot.nodes, each) for each in sorted(selectors)}
@@ -38,28 +38,28 @@ class Ledger:
         self.amounts: dict[Account, Resources] = self._sum_up(snapshot.queue_usage, sums)
 
     def usage(self, queue: QueueName, selector: Selector | None = None) -> Resources:
-        """What the queue and its descendants use now, over all nodes or over those of one flavor."""
+        """The usage of the queue and its descendants now, on all nodes or on those of a flavor."""
         return self.amounts.get((queue, selector), NONE)
 
     def guaranteed(self, queue: QueueName) -> tuple[Selector, ...]:
-        """Sorted node selectors of flavors of which the queue or a descendant is guaranteed something."""
+        """Sorted node selectors of the flavors in which the queue or a descendant has a guarantee."""
         return self._guaranteed.get(queue, ())
 
     def nodes_of(self, selector: Selector) -> frozenset[NodeName]:
-        """The nodes that flavors with this node selector count."""
+        """The nodes of the flavors with this node selector."""
         return self._nodes[selector]
 
     def accounts(self, queue: QueueName, node: NodeName) -> Iterable[Account]:
-        """Every account that a pod of this queue on this node is booked on; none for an unknown queue."""
-        plain = self._plain.get(queue, ())
-        return (*plain, *self._of_flavors(queue, node)) if self._flavored.get(queue) else plain
+        """Every account that counts a pod of this queue on this node; none for an unknown queue."""
+        totals = self._totals.get(queue, ())
+        return (*totals, *self._of_flavors(queue, node)) if self._flavored.get(queue) else totals
 
     def _of_flavors(self, queue: QueueName, node: NodeName) -> Iterable[Account]:
         return (account for account, nodes in self._flavored[queue] if node in nodes)
 
     def _list_accounts(self, queue: QueueName, tree: QueueTree) -> None:
         path = tree.path(queue)
-        self._plain[queue] = tuple((each.name, None) for each in path)
+        self._totals[queue] = tuple((each.name, None) for each in path)
         self._flavored[queue] = tuple(
             ((each.name, selector), self._nodes[selector])
             for each in path
@@ -70,9 +70,9 @@ class Ledger:
         self, usage: Mapping[QueueName, Mapping[NodeName, Resources]], sums: RunningSums
     ) -> dict[Account, Resources]:
         booked: dict[Account, list[Resources]] = {}
-        for queue in [queue for queue in sorted(usage) if self._plain.get(queue)]:
+        for queue in [queue for queue in sorted(usage) if self._totals.get(queue)]:
             total = sums.total(usage_sum(queue), usage[queue])
-            for account in self._plain[queue]:
+            for account in self._totals[queue]:
                 booked.setdefault(account, []).append(total)
             for node, amounts in usage[queue].items() if self._flavored[queue] else ():
                 for account in self._of_flavors(queue, node):
@@ -81,7 +81,7 @@ class Ledger:
 
 
 def _selectors(tree: QueueTree, counts: Callable[[Flavor], bool]) -> dict[QueueName, tuple[Selector, ...]]:
-    """Per queue, those of its flavors that count, and of its descendants', sorted."""
+    """Per queue, the sorted node selectors of its flavors and its descendants' that count."""
     found: dict[QueueName, set[Selector]] = {queue.name: set() for queue in tree}
     for queue in tree:
         mine = [flavor.node_selector for flavor in queue.flavors if counts(flavor)]

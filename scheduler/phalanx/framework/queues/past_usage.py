@@ -1,9 +1,9 @@
-"""What queues used lately, on average: use counts half as much after each half-life.
+"""The past usage of queues: an exponentially weighted moving average with a configured half-life.
 
-The average moves towards what the queue uses, by half of the distance in each half-life, in whole numbers.
-From one cycle to the next that is what it used at the end of the first. When the scheduler has just started,
-the average is taken from the queue's status, and what it uses now for what it used since then; a queue of
-which nothing is told begins with nothing.
+The average moves towards the usage of the queue by half of the distance in each half-life, in integers.
+Between two cycles the usage is that of the end of the first one. After a start of the scheduler the average
+comes from the status of the queue, and the current usage stands for the time since then. A queue without a
+status starts at 0.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,9 +22,9 @@ def past_usage(
     now: int,
     half_life: int,
 ) -> Mapping[QueueName, PastUsage]:
-    """The average of each queue with its descendants, as of now; nothing without a half-life (ms).
+    """The average of each queue with its descendants now; empty without a half-life (ms).
 
-    `known` is what the last cycle handed on, `usage` what a queue uses now.
+    `known` comes from the last cycle; `usage` gives the current usage of a queue.
     """
     if not half_life:
         return {}
@@ -32,15 +32,15 @@ def past_usage(
     for queue in queues:
         before = known.get(queue.name) or queue.past or PastUsage({}, now)
         used = before.using if before.using is not None else usage(queue.name)
-        found[queue.name] = PastUsage(_moved(before.amounts, used, now - before.at, half_life), now)
+        found[queue.name] = PastUsage(_average(before.amounts, used, now - before.at, half_life), now)
     return found
 
 
-def _moved(average: Resources, used: Resources, elapsed: int, half_life: int) -> dict[str, int]:
-    moved: dict[str, int] = {}
+def _average(average: Resources, used: Resources, elapsed: int, half_life: int) -> dict[str, int]:
+    found: dict[str, int] = {}
     for name in sorted({*average, *used}):
         towards = used.get(name, 0) * past_unit(name)
         distance = average.get(name, 0) - towards
         left = decayed(abs(distance), elapsed, half_life)
-        moved[name] = towards + (left if distance > 0 else -left)
-    return {name: amount for name, amount in moved.items() if amount > 0}
+        found[name] = towards + (left if distance > 0 else -left)
+    return {name: amount for name, amount in found.items() if amount > 0}

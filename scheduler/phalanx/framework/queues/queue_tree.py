@@ -1,4 +1,4 @@
-"""The tree of queues. One in a cycle, or with an unknown parent, counts as a root."""
+"""The tree of queues. A queue in a circle, or with an unknown parent, counts as a root."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class QueueTree:
-    """Queues by name, the default queue always among them."""
+    """Queues by name; the default queue always exists."""
 
     def __init__(self, queues: Mapping[QueueName, Queue]) -> None:
         known = {DEFAULT_QUEUE: DEFAULT, **queues}
@@ -29,13 +29,13 @@ class QueueTree:
         """The queue and its ancestors, itself first, its root last; empty for an unknown queue."""
         return self._paths.get(name, ())
 
-    def wish(self, name: QueueName, of: Callable[[Queue], T | None]) -> T | None:
-        """What the queue itself wishes, else its nearest ancestor that has such a wish; None if none has."""
-        wishes = map(of, self.path(name))
-        return next((wish for wish in wishes if wish is not None), None)
+    def inherited(self, name: QueueName, setting: Callable[[Queue], T | None]) -> T | None:
+        """A setting of the queue, or of the nearest ancestor that has it; None where none has."""
+        values = map(setting, self.path(name))
+        return next((value for value in values if value is not None), None)
 
     def not_open(self, name: QueueName) -> Queue | None:
-        """The queue, from this one up to its root, for which nothing is started: closed, or else held."""
+        """The first closed, else the first held queue on the path to the root; None where all are open."""
         path = self.path(name)
         for state in (QueueState.CLOSED, QueueState.HELD):
             for queue in path:
@@ -44,7 +44,7 @@ class QueueTree:
         return None
 
     def is_leaf(self, name: QueueName) -> bool:
-        """Whether no queue names it as its parent: only such a queue takes gangs."""
+        """Whether no queue names it as its parent. Only leaves take gangs."""
         return name not in self._parents
 
     def _climb(self, name: QueueName) -> Iterator[Queue]:

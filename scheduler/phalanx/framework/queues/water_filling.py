@@ -1,9 +1,8 @@
-"""Divides amounts of several resources so that the smallest weighted dominant share is as large as can be.
+"""Progressive filling: divides several resources by weighted dominant shares (max-min fair).
 
-Progressive filling (Ghodsi et al., "Dominant Resource Fairness", NSDI 2011): all wishes are met in the same
-degree per weight and dominant share, until one is met whole or a resource that it needs is used up. Only the
-others go on. The levels that are reached are leximin: none could be higher without making one lower that is
-no higher. Fractions are exact.
+Ghodsi et al., "Dominant Resource Fairness", NSDI 2011. The level of all bundles rises at the same rate per
+weight and dominant share. A bundle stops when it is met in full or a resource that it needs is exhausted. The
+levels are leximin: no level can rise unless one that is not higher falls. Fractions are exact.
 """
 
 from collections.abc import Sequence
@@ -16,18 +15,16 @@ from phalanx.limits import WATER_LEVEL_BITS_MAX
 from phalanx.model.resources import Resources
 
 
-class Wish(Struct, frozen=True):
-    """Amounts that are of use together only. `speed`: the part of them that is met per unit of the level."""
+class Bundle(Struct, frozen=True):
+    """Amounts of several resources that are only useful together (Leontief demand)."""
 
     amounts: Resources
-    speed: Fraction
+    rate: Fraction
+    """The fraction of the amounts that is met per unit of the level."""
 
 
 def dominant_share(amounts: Resources, capacity: Resources) -> Fraction:
-    """The largest part, over all resources, that the amounts are of what there is; at least 0.
-
-    Only what is asked for is looked at: nodes may offer thousands of resources that nobody wants.
-    """
+    """The largest fraction, over all resources, of the capacity that the amounts take; at least 0."""
     most, of = 0, 1
     for name, amount in amounts.items():
         total = capacity.get(name, 0)
@@ -36,57 +33,63 @@ def dominant_share(amounts: Resources, capacity: Resources) -> Fraction:
     return Fraction(most, of)
 
 
-def fill(wishes: Sequence[Wish], room: Resources) -> list[int | Fraction]:
-    """The part of each wish that is met, from 0 to 1."""
-    speeds = _whole([wish.speed for wish in wishes])
-    water = _Water(wishes, speeds, room)
-    for index in sorted(range(len(wishes)), key=lambda index: -speeds[index]):
-        while water.parts[index] is None and not water.meets(index):
-            water.freeze()
-    return [part or 0 for part in water.parts]
+def fill(bundles: Sequence[Bundle], capacity: Resources) -> list[int | Fraction]:
+    """The fraction of each bundle that is met, from 0 to 1."""
+    rates = _as_integers([bundle.rate for bundle in bundles])
+    filling = _Filling(bundles, rates, capacity)
+    for index in sorted(range(len(bundles)), key=lambda index: -rates[index]):
+        while filling.parts[index] is None and not filling.meet(index):
+            filling.freeze()
+    return [part or 0 for part in filling.parts]
 
 
-def _whole(speeds: Sequence[Fraction]) -> list[int]:
-    """The same in another unit of the level: exact, or to 64 bits where many odd ones need too many."""
-    unit = lcm(*(speed.denominator for speed in speeds))
+def _as_integers(rates: Sequence[Fraction]) -> list[int]:
+    """The rates as integers, in a smaller unit of the level: exact, or rounded to 64 bits."""
+    unit = lcm(*(rate.denominator for rate in rates))
     if unit.bit_length() <= WATER_LEVEL_BITS_MAX:
-        return [speed.numerator * (unit // speed.denominator) for speed in speeds]
-    unit = (1 << 64) * max(speed.denominator // speed.numerator + 1 for speed in speeds)
-    return [speed.numerator * unit // speed.denominator for speed in speeds]
+        return [rate.numerator * (unit // rate.denominator) for rate in rates]
+    unit = (1 << 64) * max(rate.denominator // rate.numerator + 1 for rate in rates)
+    return [rate.numerator * unit // rate.denominator for rate in rates]
 
 
-class _Water:
-    """The level rises; `_rates`: what those that still rise take per unit of it, `_left`: for all of them."""
+class _Filling:
+    """The state of the filling while the level rises."""
 
-    def __init__(self, wishes: Sequence[Wish], speeds: Sequence[int], room: Resources) -> None:
-        self.parts: list[int | Fraction | None] = [None] * len(wishes)
-        self._wishes = wishes
-        self._speeds = speeds
-        self._rates: dict[str, int] = {}
-        for wish, speed in zip(wishes, speeds, strict=True):
-            for name, amount in wish.amounts.items():
-                self._rates[name] = self._rates.get(name, 0) + amount * speed
-        self._left: dict[str, int | Fraction] = {name: max(0, room.get(name, 0)) for name in self._rates}
+    def __init__(self, bundles: Sequence[Bundle], rates: Sequence[int], capacity: Resources) -> None:
+        self.parts: list[int | Fraction | None] = [None] * len(bundles)
+        """The fraction of each bundle that is met; None while it still rises."""
+        self._bundles = bundles
+        self._rates = rates
+        self._consumption: dict[str, int] = {}
+        """What the bundles that still rise take per unit of the level."""
+        for bundle, rate in zip(bundles, rates, strict=True):
+            for name, amount in bundle.amounts.items():
+                self._consumption[name] = self._consumption.get(name, 0) + amount * rate
+        self._left: dict[str, int | Fraction] = {
+            name: max(0, capacity.get(name, 0)) for name in self._consumption
+        }
 
-    def meets(self, index: int) -> bool:
-        """Meet this wish whole, the fastest that still rises, unless a resource is used up before."""
-        speed = self._speeds[index]
-        if any(rate > self._left[name] * speed for name, rate in self._rates.items()):
+    def meet(self, index: int) -> bool:
+        """Meet this bundle, the fastest that rises, in full; False where a resource is exhausted first."""
+        rate = self._rates[index]
+        if any(taken > self._left[name] * rate for name, taken in self._consumption.items()):
             return False
-        self._settle(index, 1)
+        self._stop(index, 1)
         return True
 
     def freeze(self) -> None:
-        """Rise until a resource is used up; whatever needs it rises no further."""
-        levels = {name: Fraction(self._left[name]) / rate for name, rate in self._rates.items() if rate > 0}
+        """Raise the level until a resource is exhausted, and stop the bundles that need it."""
+        levels = {
+            name: Fraction(self._left[name]) / taken for name, taken in self._consumption.items() if taken > 0
+        }
         level = min(levels.values())
-        used_up = [name for name in levels if levels[name] == level]
-        for index, wish in enumerate(self._wishes):
-            if self.parts[index] is None and any(wish.amounts.get(name, 0) > 0 for name in used_up):
-                self._settle(index, level * self._speeds[index])
+        exhausted = [name for name in levels if levels[name] == level]
+        for index, bundle in enumerate(self._bundles):
+            if self.parts[index] is None and any(bundle.amounts.get(name, 0) > 0 for name in exhausted):
+                self._stop(index, level * self._rates[index])
 
-    def _settle(self, index: int, part: int | Fraction) -> None:
+    def _stop(self, index: int, part: int | Fraction) -> None:
         self.parts[index] = part
-        for name, amount in self._wishes[index].amounts.items():
-            self._rates[name] -= amount * self._speeds[index]
+        for name, amount in self._bundles[index].amounts.items():
+            self._consumption[name] -= amount * self._rates[index]
             self._left[name] -= amount if part == 1 else amount * part
