@@ -17,12 +17,12 @@ from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
 from phalanx.model.nodes import Node
-from phalanx.model.pods import Company
+from phalanx.model.pods import AffinityState
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.rules import PodAffinityRule, PodAntiAffinityRule, Rule, SameDomain
 from phalanx.model.snapshot import Topology
 
-Shapes = dict[ShapeKey, Company]
+Shapes = dict[ShapeKey, AffinityState]
 
 
 class PodAffinity(Plugin):
@@ -54,11 +54,11 @@ class PodAffinity(Plugin):
         )
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """Most pods neither ask for company nor are meant by others: nothing to filter."""
-        company, affinity_index = pod.shape.company, view.affinity_index
-        if company is None or affinity_index is None:
+        """Most pods neither ask for state nor are meant by others: nothing to filter."""
+        state, affinity_index = pod.shape.affinity_state, view.affinity_index
+        if state is None or affinity_index is None:
             return None
-        checks = [*_keeping_apart(company, affinity_index), *_bringing_near(company, affinity_index)]
+        checks = [*_keeping_apart(state, affinity_index), *_bringing_near(state, affinity_index)]
         return _all_of(checks) if checks else None
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
@@ -72,12 +72,12 @@ class PodAffinity(Plugin):
     def _near(
         self, shapes: Shapes, gang: Gang, view: SessionView, affinity_index: AffinityIndex
     ) -> Iterator[Rule]:
-        for number in sorted({each.near for each in shapes.values() if each.near is not None}):
-            owners = tuple(key for key, each in shapes.items() if each.near == number)
-            meant = tuple(key for key, each in shapes.items() if number in each.matches)
+        for number in sorted({each.affinity for each in shapes.values() if each.affinity is not None}):
+            owners = tuple(key for key, each in shapes.items() if each.affinity == number)
+            meant = tuple(key for key, each in shapes.items() if number in each.matched_by)
             others = tuple(key for key in meant if key not in owners)
             begin = tuple(key for key in meant if key in owners)
-            homes = affinity_index.homes(number)
+            homes = affinity_index.values_with_matches(number)
             is_there = any(homes)
             if (is_there and not others) or not (others or begin):
                 continue
@@ -110,15 +110,15 @@ class PodAffinity(Plugin):
 
 
 def _waiting(gang: Gang) -> Shapes:
-    """The shapes with company of members that wait."""
-    waiting = {pod.shape.key: pod.shape.company for pod in gang.members if pod.is_waiting}
-    return {key: company for key, company in sorted(waiting.items()) if company is not None}
+    """The shapes with state of members that wait."""
+    waiting = {pod.shape.key: pod.shape.affinity_state for pod in gang.members if pod.is_waiting}
+    return {key: state for key, state in sorted(waiting.items()) if state is not None}
 
 
 def _asked(shape: ShapeKey, shapes: Shapes) -> list[ShapeKey]:
     """The shapes of pods that this one asks to be near, but for those that ask for the same."""
-    near = shapes[shape].near
-    return [other for other, each in shapes.items() if near in each.matches and near != each.near]
+    near = shapes[shape].affinity
+    return [other for other, each in shapes.items() if near in each.matched_by and near != each.affinity]
 
 
 def _is_all(owners: Sequence[ShapeKey], gang: Gang) -> bool:
@@ -140,9 +140,9 @@ def _as_level(key: str, topology: Topology, view: SessionView) -> str:
 
 
 def _apart(shapes: Shapes, affinity_index: AffinityIndex) -> Iterator[Rule]:
-    for number in sorted({number for each in shapes.values() for number in each.apart}):
-        owners = tuple(shape for shape, each in shapes.items() if number in each.apart)
-        others = tuple(shape for shape, each in shapes.items() if number in each.matches)
+    for number in sorted({number for each in shapes.values() for number in each.anti_affinity}):
+        owners = tuple(shape for shape, each in shapes.items() if number in each.anti_affinity)
+        others = tuple(shape for shape, each in shapes.items() if number in each.matched_by)
         key = affinity_index.terms[number][0].topology_key
         if others:
             yield PodAntiAffinityRule(
@@ -150,27 +150,27 @@ def _apart(shapes: Shapes, affinity_index: AffinityIndex) -> Iterator[Rule]:
             )
 
 
-def _keeping_apart(company: Company, affinity_index: AffinityIndex) -> Iterator[NodeFilter]:
-    for number in company.apart:
-        values = affinity_index.homes(number)[0]
+def _keeping_apart(state: AffinityState, affinity_index: AffinityIndex) -> Iterator[NodeFilter]:
+    for number in state.anti_affinity:
+        values = affinity_index.values_with_matches(number)[0]
         key = affinity_index.terms[number][0].topology_key
         if values:
             yield _barred(key, values, f"pods that pod anti-affinity by {key} avoids are there")
-    for number in company.matches:
-        values = affinity_index.shunned(number)
+    for number in state.matched_by:
+        values = affinity_index.values_avoided(number)
         key = affinity_index.terms[number][0].topology_key
         if values:
             yield _barred(key, values, f"pod anti-affinity by {key} of pods there avoids it")
 
 
-def _bringing_near(company: Company, affinity_index: AffinityIndex) -> Iterator[NodeFilter]:
+def _bringing_near(state: AffinityState, affinity_index: AffinityIndex) -> Iterator[NodeFilter]:
     """Others of the gang may bring what is asked for: then a rule says where that is."""
-    if company.near is None:
+    if state.affinity is None:
         return
-    homes = affinity_index.homes(company.near)
-    for term, values in zip(affinity_index.terms[company.near], homes, strict=True):
+    homes = affinity_index.values_with_matches(state.affinity)
+    for term, values in zip(affinity_index.terms[state.affinity], homes, strict=True):
         key = term.topology_key
-        if company.in_gang or (company.begins and not any(homes)):
+        if state.is_in_gang or (state.can_start and not any(homes)):
             yield _labelled(key)
         else:
             yield _near_only(key, values)

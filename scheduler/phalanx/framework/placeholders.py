@@ -21,7 +21,7 @@ from phalanx.model.gangs import (
     outer_subgroups,
 )
 from phalanx.model.names import PodUid
-from phalanx.model.pods import Pod, plain
+from phalanx.model.pods import Pod, without_affinity_state
 
 Wish = tuple[str, str]
 """The role and the subgroup of which a member is lacking; empty where any would do."""
@@ -79,7 +79,7 @@ def _lost(had: Sequence[MemberCount], there: Iterable[Pod]) -> list[MemberCount]
 def _declared(gang: Gang, there: Sequence[Pod], most: int) -> list[MemberCount]:
     """The kind of each member that a role declares and that is not there, in the order of the roles."""
     present = Counter(pod.role for pod in there)
-    shapes = {pod.role: plain(pod.shape) for pod in reversed(there)}
+    shapes = {pod.role: without_affinity_state(pod.shape) for pod in reversed(there)}
     found: list[MemberCount] = []
     for role in gang.roles:
         if role.shape is not None:

@@ -85,7 +85,7 @@ class Session:
         if self.plugins.reads.extends_shapes:
             gangs = {name: self._pod_classes.with_fields(gang) for name, gang in gangs.items()}
         if self.affinity_index is not None:
-            gangs = {name: self.affinity_index.marked(gang) for name, gang in gangs.items()}
+            gangs = {name: self.affinity_index.with_states(gang) for name, gang in gangs.items()}
         return gangs
 
     def _node_facts(self, *, ignore_faults: bool) -> NodeFacts:
@@ -196,8 +196,8 @@ class Session:
 
     def eligibility_version(self, pod: Pod) -> tuple[int, ...]:
         """Equal while nothing that was placed has changed where pods of this shape may run."""
-        company = pod.shape.company
-        return () if company is None or self.affinity_index is None else self.affinity_index.stamp(company)
+        state = pod.shape.affinity_state
+        return () if state is None or self.affinity_index is None else self.affinity_index.version(state)
 
     def objection(self, gang: Gang) -> Objection | None:
         """The first objection that a plugin has to trying the gang at all."""

@@ -294,19 +294,21 @@ class Statement:
         affinity_index = self._session.affinity_index
         if affinity_index is None:
             return
-        placed = [(pod, node) for node, pods in assignments for pod in pods if pod.shape.company is not None]
+        placed = [
+            (pod, node) for node, pods in assignments for pod in pods if pod.shape.affinity_state is not None
+        ]
         for pod, node in placed:
             self._neighbour(pod, node, 1)
         for pod, node in placed:
-            clash = affinity_index.clash(pod, node)
-            if clash:
-                raise DoesNotFit(clash)
+            conflict = affinity_index.conflict(pod, node)
+            if conflict:
+                raise DoesNotFit(conflict)
 
     def _neighbour(self, pod: Pod, node: NodeName, by: int, *, is_absent: bool = False) -> None:
         """One more of this pod is on the node, or is to come there while it is absent; or one less."""
-        affinity_index, company = self._session.affinity_index, pod.shape.company
-        if affinity_index is not None and company is not None:
-            for table, key, value in affinity_index.changes(company, node, by, is_absent=is_absent):
+        affinity_index, state = self._session.affinity_index, pod.shape.affinity_state
+        if affinity_index is not None and state is not None:
+            for table, key, value in affinity_index.changes(state, node, by, is_absent=is_absent):
                 self._set(table, key, value)
 
     def _check_zones(self, assignments: Assignments) -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, Recovery, Runtime, TopologyRequest
 from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey
-from phalanx.model.pods import Pod, PodPhase, PodShape, plain
+from phalanx.model.pods import Pod, PodPhase, PodShape, without_affinity_state
 from phalanx.model.reasons import Objection
 
 Kind = tuple[str, str, ShapeKey]
@@ -27,8 +27,8 @@ class MemberCount(Struct, frozen=True):
 
 
 def kind_of(pod: Pod) -> Kind:
-    """The kind of a member, whatever company it asks for."""
-    return (pod.role, pod.subgroup, plain(pod.shape).key)
+    """The kind of a member, whatever its affinity state."""
+    return (pod.role, pod.subgroup, without_affinity_state(pod.shape).key)
 
 
 def count_members(pods: Iterable[Pod]) -> tuple[MemberCount, ...]:
@@ -38,7 +38,7 @@ def count_members(pods: Iterable[Pod]) -> tuple[MemberCount, ...]:
     for pod in pods:
         kind = kind_of(pod)
         counts[kind] += 1
-        shapes[kind] = plain(pod.shape)
+        shapes[kind] = without_affinity_state(pod.shape)
     return tuple(
         MemberCount(role=kind[0], subgroup=kind[1], shape=shapes[kind], count=counts[kind])
         for kind in sorted(counts)

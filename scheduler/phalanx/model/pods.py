@@ -86,20 +86,21 @@ GROUP_INDEX_STRIDE: Final = 10**9
 """Indices in one part of a workload, such as a leader with its workers: more than a label can say."""
 
 
-class Company(Struct, frozen=True, gc=False):
-    """How the pods of a shape stand to the terms of a snapshot, by their numbers there. A session makes it.
+class AffinityState(Struct, frozen=True, gc=False):
+    """How the pods of a shape relate to the affinity terms of a snapshot, by index. Set within a session."""
 
-    `near`: the pod's own affinity. `apart`: its own anti-affinity. `matches`: those that the pod is meant by.
-    `in_gang`: waiting members of its gang that do not ask for the same are among those that `near` means.
-    `begins`: so are some that ask for the same. `plain` is the key of the shape without all this.
-    """
-
-    plain: ShapeKey
-    near: int | None = None
-    apart: tuple[int, ...] = ()
-    matches: tuple[int, ...] = ()
-    in_gang: bool = False
-    begins: bool = False
+    base_key: ShapeKey
+    """The key of the shape without this state."""
+    affinity: int | None = None
+    """The pod's own affinity."""
+    anti_affinity: tuple[int, ...] = ()
+    """The pod's own anti-affinity."""
+    matched_by: tuple[int, ...] = ()
+    """The terms that select the pod."""
+    is_in_gang: bool = False
+    """Whether `affinity` selects waiting members of the gang that have another affinity."""
+    can_start: bool = False
+    """Whether `affinity` selects waiting members of the gang that have the same affinity."""
 
 
 class Toleration(Struct, frozen=True, gc=False):
@@ -132,9 +133,9 @@ class PodShape(Struct, frozen=True, weakref=True):
     `requests` counts init containers, sidecars and overhead as Kubernetes does and holds `pods: 1`.
     `required_affinity` terms are alternatives; empty means no requirement. `claims` are PVC names in the
     pod's namespace, which is part of the key when there are any. `unsupported` names the fields that this
-    scheduler does not honour yet, as paths such as `spec.resourceClaims`; `invalid` says which fields
-    make no sense, as "path: what is wrong". Either refuses a waiting pod; an unreadable amount counts as the
-    largest there is. `affinity` and `anti_affinity` are the required terms about other pods. `company` is
+    scheduler does not honour yet, as paths such as `spec.resourceClaims`; `invalid` says which fields make no
+    sense, as "path: what is wrong". Either refuses a waiting pod; an unreadable amount counts as the largest
+    there is. `affinity` and `anti_affinity` are the required terms about other pods. `affinity_state` is
     there only within a session, for pods that such a term of theirs, or of others, is about. `numa` names
     what of the pod a kubelet may insist to find in one NUMA zone, as `phalanx.model.numa` reads it; empty for
     nothing.
@@ -151,17 +152,17 @@ class PodShape(Struct, frozen=True, weakref=True):
     invalid: tuple[str, ...] = ()
     affinity: AffinityTerms = ()
     anti_affinity: AffinityTerms = ()
-    company: Company | None = None
+    affinity_state: AffinityState | None = None
     numa: str = ""
     declared: DeclaredFields | None = None
     """Set within a session where a plugin declares that it reads such fields; then it is part of the key."""
 
 
-def plain(shape: PodShape) -> PodShape:
-    """The shape without its company; itself where it has none."""
-    if shape.company is None:
+def without_affinity_state(shape: PodShape) -> PodShape:
+    """The shape as it is outside a session; itself where it has no affinity state."""
+    if shape.affinity_state is None:
         return shape
-    return structs.replace(shape, key=shape.company.plain, company=None)
+    return structs.replace(shape, key=shape.affinity_state.base_key, affinity_state=None)
 
 
 class Controller(Struct, frozen=True, gc=False):

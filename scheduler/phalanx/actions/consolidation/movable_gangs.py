@@ -28,7 +28,7 @@ from phalanx.model.pods import Pod, PodPhase, PodShape
 def is_plain(shape: PodShape, session: Session) -> bool:
     """Whether amounts on nodes say all about the room of such pods."""
     has_zones = bool(shape.numa and session.facts.zoned)
-    return shape.company is None and not has_zones and not requests_share(shape.requests)
+    return shape.affinity_state is None and not has_zones and not requests_share(shape.requests)
 
 
 class Movable(Struct, frozen=True):

@@ -19,7 +19,7 @@ from phalanx.framework.statement import Statement, Usage
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
-from phalanx.model.pods import Pod, plain
+from phalanx.model.pods import Pod, without_affinity_state
 from phalanx.model.resources import NONE, Resources, subtract
 
 Kind = tuple[str, str, str]
@@ -196,7 +196,7 @@ def _heirs(session: Session) -> dict[Kind, list[GangId]]:
 def kind_of(pod: Pod) -> Kind:
     """What the pod that is made in its stead has in common with it."""
     controller = pod.controller.uid if pod.controller is not None else ""
-    return pod.namespace, controller, plain(pod.shape).key
+    return pod.namespace, controller, without_affinity_state(pod.shape).key
 
 
 def _fresh(gang: Gang | None, move: Move) -> list[Pod]:

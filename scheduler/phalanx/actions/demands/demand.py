@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.statement import total_requests
 from phalanx.model.gangs import Gang
-from phalanx.model.pods import Pod, plain
+from phalanx.model.pods import Pod, without_affinity_state
 from phalanx.model.resources import Resources
 
 START: Final = "start"
@@ -78,14 +78,14 @@ def requested(demand: Demand) -> Resources:
 
 def has_affinity_terms(demand: Demand) -> bool:
     """Whether pod affinity or anti-affinity concerns any of its pods."""
-    return any(batch.pods[0].shape.company is not None for batch in demand.batches)
+    return any(batch.pods[0].shape.affinity_state is not None for batch in demand.batches)
 
 
 def without_affinity_terms(batch: Batch) -> Batch:
     """The same pods without affinity terms, and matched by none."""
-    if batch.pods[0].shape.company is None:
+    if batch.pods[0].shape.affinity_state is None:
         return batch
-    shape = plain(batch.pods[0].shape)
+    shape = without_affinity_state(batch.pods[0].shape)
     return replace(batch, pods=tuple(replace(pod, shape=shape) for pod in batch.pods))
 
 

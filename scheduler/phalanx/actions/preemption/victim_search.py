@@ -152,7 +152,9 @@ class VictimSearch:
     def _first(self, demand: Demand, search: VictimCandidates) -> EvictionPlan | None:
         """Where that is in vain, without the victims that the demand must be near to."""
         made = next(self._choices(demand, search), None)
-        near = {company.near for batch in demand.batches if (company := batch.pods[0].shape.company)} - {None}
+        near = {
+            state.affinity for batch in demand.batches if (state := batch.pods[0].shape.affinity_state)
+        } - {None}
         if made is not None or not near:
             return made
         others = [each for each in search.victims if not any(_is_meant(pod, near) for pod in each.pods)]
@@ -292,7 +294,9 @@ class VictimSearch:
 
 def _is_meant(pod: Pod, terms: Collection[int | None]) -> bool:
     """Whether one of these terms of affinity, by number, is about the pod."""
-    return pod.shape.company is not None and any(each in terms for each in pod.shape.company.matches)
+    return pod.shape.affinity_state is not None and any(
+        each in terms for each in pod.shape.affinity_state.matched_by
+    )
 
 
 def _whole(demand: Demand) -> Demand:

@@ -1,7 +1,7 @@
-"""Which pods are near which, as far as required pod affinity and anti-affinity ask.
+"""Pods by topology domain, as required pod affinity and anti-affinity count them.
 
-Terms are known by their numbers in the snapshot. Counts follow the session: what a statement places is there
-for whoever is looked at next. A snapshot without terms costs nothing.
+Affinity terms are identified by their index in the snapshot. Counts follow the session: a pod that a
+statement places counts for the next one. A snapshot without terms costs nothing.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from phalanx.model.conversion.metadata import PER_POD_LABELS
 from phalanx.model.conversion.selectors import keys_of
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey
-from phalanx.model.pods import NO_LABELS, AffinityTerms, Company, Pod, PodLabels, PodShape, Term
+from phalanx.model.pods import NO_LABELS, AffinityState, AffinityTerms, Pod, PodLabels, PodShape, Term
 from phalanx.model.selectors import labels_match, required_label_pairs
 from phalanx.model.snapshot import Snapshot
 
@@ -27,15 +27,15 @@ Counts = dict[str, int]
 """Pods by the value of a node label."""
 
 
-class _Meant(Struct, frozen=True):
-    """A term's number, its pods, and the namespaces in which they are; None for every namespace."""
+class _Selection(Struct, frozen=True):
+    """Terms that select pods together, with their index and their namespaces (None for all)."""
 
     number: int
     terms: AffinityTerms
     namespaces: tuple[frozenset[str] | None, ...]
 
-    def means(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether a pod is one of those that are meant."""
+    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether a pod with these labels is selected by all terms."""
         return all(
             (names is None or namespace in names)
             and term.selector is not None
@@ -45,10 +45,7 @@ class _Meant(Struct, frozen=True):
 
 
 class AffinityIndex:
-    """`matching[n][i]`: pods that terms n mean, by the i-th's label; `avoiding[n]`: pods that avoid them.
-
-    `serials[n]` is another one whenever pods that n means, or that ask for it, came or went.
-    """
+    """Counts of pods by the value of a node label, per affinity term."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.terms = snapshot.pod_affinity_terms
@@ -57,14 +54,17 @@ class AffinityIndex:
         self._index = _indexed(self.terms, snapshot.namespace_labels)
         self._known: dict[tuple[str, PodLabels, PodLabels], tuple[int, ...]] = {}
         watched = {key for terms in self.terms for key in keys_of(terms)}
-        self._tells_members_apart = not watched.isdisjoint(PER_POD_LABELS)
-        self._serial = itertools.count(1)
+        self._selects_by_member = not watched.isdisjoint(PER_POD_LABELS)
+        self._next_version = itertools.count(1)
         self._unique: dict[str, bool] = {}
-        self._shapes: dict[Company, PodShape] = {}
-        self._wished: set[int] = set()
-        self.serials: dict[int, int] = {}
+        self._shapes: dict[AffinityState, PodShape] = {}
+        self._affinity_terms: set[int] = set()
+        self.versions: dict[int, int] = {}
+        """By index, a number that changes whenever pods that the terms concern come or go."""
         self.matching: list[list[Counts]] = [[{} for _ in terms] for terms in self.terms]
+        """By index, per term, the pods that the terms select."""
         self.avoiding: list[Counts] = [{} for _ in self.terms]
+        """By index, the pods that have the terms as anti-affinity."""
         for placed_pods in snapshot.placed_pods:
             matches = self._matches(placed_pods.namespace, PodLabels(placed_pods.labels), NO_LABELS)
             avoids = self._numbers_of((term,) for term in placed_pods.anti_affinity)
@@ -72,116 +72,120 @@ class AffinityIndex:
                 for table, value in self._tables(matches, avoids, node):
                     table[value] = table.get(value, 0) + count
 
-    def marked(self, gang: Gang) -> Gang:
-        """The gang with the company of each of its pods in its shape; itself where none has any."""
-        companies = [self._company(pod) for pod in gang.members]
-        if not any(companies):
+    def with_states(self, gang: Gang) -> Gang:
+        """The gang with the affinity state of each pod in its shape; itself where no term concerns it."""
+        states = [self._state(pod) for pod in gang.members]
+        if not any(states):
             return gang
         matched = {
-            (company.near, number)
-            for pod, company in zip(gang.members, companies, strict=True)
-            if company is not None and pod.is_waiting
-            for number in company.matches
+            (state.affinity, number)
+            for pod, state in zip(gang.members, states, strict=True)
+            if state is not None and pod.is_waiting
+            for number in state.matched_by
         }
         members = tuple(
-            pod if company is None else replace(pod, shape=self._shape(pod.shape, company, matched))
-            for pod, company in zip(gang.members, companies, strict=True)
+            pod if state is None else replace(pod, shape=self._shape(pod.shape, state, matched))
+            for pod, state in zip(gang.members, states, strict=True)
         )
         return replace(gang, members=members)
 
-    def stamp(self, company: Company) -> tuple[int, ...]:
-        """Equal while nothing has changed that these pods may be kept from, or brought to, a node by."""
-        near = () if company.near is None else (company.near,)
-        return tuple([self.serials.get(each, 0) for each in (*near, *company.apart, *company.matches)])
+    def version(self, state: AffinityState) -> tuple[int, ...]:
+        """Equal while no pod came or went that changes which nodes these pods may use."""
+        near = () if state.affinity is None else (state.affinity,)
+        return tuple(
+            [self.versions.get(each, 0) for each in (*near, *state.anti_affinity, *state.matched_by)]
+        )
 
     def changes(
-        self, company: Company, node: NodeName, by: int = 1, *, is_absent: bool = False
+        self, state: AffinityState, node: NodeName, by: int = 1, *, is_absent: bool = False
     ) -> Iterator[tuple[dict[Any, int], object, int]]:
-        """Tables, keys and values that say that the node has one more pod with this company, or one less.
+        """The changes (table, key, value) for one more pod with this state on the node, or one less.
 
-        `is_absent`: it is yet to come. Whoever must be apart from it stays away, but nobody goes there to be
-        near it: terms by which somebody looks for company do not mean it.
+        A pod that `is_absent` does not exist yet: it repels pods by anti-affinity, but attracts none by
+        affinity.
         """
-        matches = [each for each in company.matches if not is_absent or each not in self._wished]
-        for table, value in self._tables(matches, company.apart, node):
+        matches = [each for each in state.matched_by if not is_absent or each not in self._affinity_terms]
+        for table, value in self._tables(matches, state.anti_affinity, node):
             yield table, value, table.get(value, 0) + by
-        for number in (*matches, *company.apart):
-            yield self.serials, number, next(self._serial)
+        for number in (*matches, *state.anti_affinity):
+            yield self.versions, number, next(self._next_version)
 
-    def homes(self, number: int) -> list[frozenset[str]]:
-        """Per term of affinity, the values of its label where pods that it means are."""
+    def values_with_matches(self, number: int) -> list[frozenset[str]]:
+        """Per term, the values of its label in whose domains selected pods are."""
         return [frozenset(_positive(counts)) for counts in self.matching[number]]
 
-    def shunned(self, number: int) -> frozenset[str]:
-        """The values of the label where pods are that avoid those which a term of anti-affinity means."""
+    def values_avoided(self, number: int) -> frozenset[str]:
+        """The values of the label in whose domains pods with this anti-affinity are."""
         return frozenset(_positive(self.avoiding[number]))
 
-    def clash(self, pod: Pod, node: NodeName) -> str:
-        """What anti-affinity says against a pod that was just placed on the node; empty for nothing."""
-        company = pod.shape.company
-        if company is None:
+    def conflict(self, pod: Pod, node: NodeName) -> str:
+        """Why anti-affinity forbids a pod that was just placed on the node; empty where it does not."""
+        state = pod.shape.affinity_state
+        if state is None:
             return ""
         labels = self._labels[node]
-        for number in (*company.apart, *company.matches):
+        for number in (*state.anti_affinity, *state.matched_by):
             key = self.terms[number][0].topology_key
-            avoids, matches = number in company.apart, number in company.matches
+            avoids, matches = number in state.anti_affinity, number in state.matched_by
             if key not in labels:
                 continue
             if avoids and self.matching[number][0].get(labels[key], 0) > matches:
-                return f"pod {pod} is not apart by {key} from pods that it avoids"
+                return f"pod {pod} shares a domain of {key} with pods that its anti-affinity avoids"
             if matches and self.avoiding[number].get(labels[key], 0) > avoids:
-                return f"pod {pod} is not apart by {key} from pods that avoid it"
+                return f"pod {pod} shares a domain of {key} with pods whose anti-affinity avoids it"
         return ""
 
     def has_unique_values(self, key: str) -> bool:
-        """Whether every node has this label and each another value."""
+        """Whether every node has this label, each with its own value."""
         if key not in self._unique:
             values = [labels.get(key) for labels in self._labels.values()]
             self._unique[key] = None not in values and len(set(values)) == len(values)
         return self._unique[key]
 
-    def _company(self, pod: Pod) -> Company | None:
+    def _state(self, pod: Pod) -> AffinityState | None:
         shape = pod.shape
-        own = pod.per_pod_labels if self._tells_members_apart else NO_LABELS
+        own = pod.per_pod_labels if self._selects_by_member else NO_LABELS
         matches = self._matches(pod.namespace, pod.labels, own)
         if not (matches or shape.affinity or shape.anti_affinity):
             return None
         near = self._numbers.get(shape.affinity) if shape.affinity and pod.is_waiting else None
         if near is not None:
-            self._wished.add(near)
+            self._affinity_terms.add(near)
         apart = self._numbers_of((term,) for term in shape.anti_affinity)
-        return Company(plain=shape.key, near=near, apart=apart, matches=matches)
+        return AffinityState(base_key=shape.key, affinity=near, anti_affinity=apart, matched_by=matches)
 
-    def _shape(self, shape: PodShape, company: Company, matched: set[tuple[int | None, int]]) -> PodShape:
-        """The shape with its company, under a key that says the same in every cycle."""
-        if company.near is not None:
-            company = replace(
-                company,
-                in_gang=any(near != company.near for near, number in matched if number == company.near),
-                begins=(company.near, company.near) in matched,
+    def _shape(self, shape: PodShape, state: AffinityState, matched: set[tuple[int | None, int]]) -> PodShape:
+        """The shape with its affinity state, under a key that is the same in every cycle."""
+        if state.affinity is not None:
+            state = replace(
+                state,
+                is_in_gang=any(
+                    near != state.affinity for near, number in matched if number == state.affinity
+                ),
+                can_start=(state.affinity, state.affinity) in matched,
             )
-        known = self._shapes.get(company)
+        known = self._shapes.get(state)
         if known is None:
-            near = () if company.near is None else self.terms[company.near]
-            others = [[self.terms[each] for each in some] for some in (company.apart, company.matches)]
-            content = repr((near, others, company.in_gang, company.begins)).encode()
+            near = () if state.affinity is None else self.terms[state.affinity]
+            others = [[self.terms[each] for each in some] for some in (state.anti_affinity, state.matched_by)]
+            content = repr((near, others, state.is_in_gang, state.can_start)).encode()
             digest = blake2b(content, digest_size=_KEY_BYTES).hexdigest()
-            known = replace(shape, key=ShapeKey(f"{shape.key}+{digest}"), company=company)
-            self._shapes[company] = known
+            known = replace(shape, key=ShapeKey(f"{shape.key}+{digest}"), affinity_state=state)
+            self._shapes[state] = known
         return known
 
     def _matches(self, namespace: str, labels: PodLabels, own: PodLabels) -> tuple[int, ...]:
-        """The numbers of all terms that mean a pod with these labels."""
+        """The indices of all terms that select a pod with these labels."""
         found = self._known.get((namespace, labels, own))
         if found is None:
             pairs = dict((*labels.pairs, *own.pairs))
-            meant = {
+            selected = {
                 each.number
                 for key in [None, *pairs.items()]
                 for each in self._index.get(key, ())
-                if each.means(namespace, pairs)
+                if each.selects(namespace, pairs)
             }
-            found = self._known[namespace, labels, own] = tuple(sorted(meant))
+            found = self._known[namespace, labels, own] = tuple(sorted(selected))
         return found
 
     def _numbers_of(self, terms: Iterable[AffinityTerms]) -> tuple[int, ...]:
@@ -190,7 +194,7 @@ class AffinityIndex:
     def _tables(
         self, matches: Sequence[int], avoids: Sequence[int], node: NodeName
     ) -> Iterator[tuple[Counts, str]]:
-        """The counts that a pod on this node adds to, with the value of the label."""
+        """The counts that a pod on this node changes, with the value of the label."""
         labels = self._labels.get(node, {})
         for number in matches:
             for counts, term in zip(self.matching[number], self.terms[number], strict=True):
@@ -204,14 +208,14 @@ class AffinityIndex:
 
 def _indexed(
     terms: Sequence[AffinityTerms], namespaces: Mapping[str, Mapping[str, str]]
-) -> dict[tuple[str, str] | None, list[_Meant]]:
-    """All terms by a label that their pods must have; under None those that ask for no certain one."""
-    index: dict[tuple[str, str] | None, list[_Meant]] = {}
+) -> dict[tuple[str, str] | None, list[_Selection]]:
+    """All terms by a label that selected pods must have; under None those that require no certain label."""
+    index: dict[tuple[str, str] | None, list[_Selection]] = {}
     for number, each in enumerate(terms):
         where = tuple(_namespaces(term.namespaces, term.namespace_selector, namespaces) for term in each)
-        meant = _Meant(number, each, where)
+        selection = _Selection(number, each, where)
         for key in required_label_pairs(each):
-            index.setdefault(key, []).append(meant)
+            index.setdefault(key, []).append(selection)
     return index
 
 
@@ -226,12 +230,12 @@ def _namespaces(
 
 
 def label_value(labels: Mapping[str, str], key: str) -> str:
-    """The value of a label as problems name it: empty for none, since a label may be there and empty."""
+    """The value of a label as placement problems write it: empty where the label is absent."""
     return quoted_value(labels[key]) if key in labels else ""
 
 
 def quoted_value(value: str) -> str:
-    """A value as problems name it; quotes are in no value of a label."""
+    """A value as placement problems write it: an empty one is quoted, since no label value has quotes."""
     return value or _EMPTY
 
 
