@@ -37,8 +37,8 @@ def test_a_free_cell_stays_free_of_other_queues() -> None:
     assert decided.placed() == ["one"]
     verdict = decided.verdict("two")
     assert verdict.reason is Reason.CELLS_RESERVED
-    assert "cells of queue research: rack a" in verdict.message
-    assert "is kept for queue research" in str(verdict.evidence)
+    assert "cells reserved for queue research: rack a" in verdict.message
+    assert "is reserved for queue research" in str(verdict.evidence)
 
 
 def test_the_queue_itself_uses_its_cells_and_what_is_free_beside() -> None:

@@ -36,8 +36,8 @@ def test_more_pods_than_nodes_can_never_be_apart() -> None:
     scenario = racks(3).gang("g", 4, **APP, apart=[term(HOST, app="x")])
     found = scenario.decide().verdict("g")
     assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
-    assert found.message.startswith(f"pod anti-affinity by {HOST} cannot be had even when nothing else runs")
-    assert found.message.endswith("there is room for 3 of 4 pods")
+    assert found.message.startswith(f"pod anti-affinity by {HOST} is infeasible even in the empty cluster")
+    assert found.message.endswith("3 of 4 pods fit")
     assert found.next_step.startswith("Lower minMember to 3, or add nodes")
 
 

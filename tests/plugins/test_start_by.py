@@ -93,9 +93,9 @@ def test_a_missed_time_is_told_and_the_gang_waits_on() -> None:
     after = scenario.decide()
     verdict = after.verdict("late")
     assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
-    assert verdict.message.endswith("; it has missed its startBy, 1970-04-26T18:46:40Z")
+    assert verdict.message.endswith("; missed startBy 1970-04-26T18:46:40Z")
     assert verdict.evidence[-1] == Evidence(
-        "spec.startBy", "1970-04-26T18:46:40Z has passed; the gang waits on"
+        "spec.startBy", "1970-04-26T18:46:40Z has passed; the gang still waits"
     )
     assert after.result.wake_at is None
     assert not after.result.evictions

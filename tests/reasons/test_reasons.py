@@ -123,11 +123,11 @@ def test_queue_limit() -> None:
     assert found.reason.category is Category.WAITING
     assert found.evidence == (
         Evidence("limit of queue q", "4 nvidia.com/gpu needed, 2 nvidia.com/gpu left"),
-        Evidence("conflict of limit of queue q", "each of them is part of it"),
-        Evidence("gang team/old", "its end gives back 6 cpu, 6Gi memory, 6 nvidia.com/gpu"),
+        Evidence("conflict of limit of queue q", "each of them is necessary"),
+        Evidence("gang team/old", "frees 6 cpu, 6Gi memory, 6 nvidia.com/gpu when it ends"),
     )
     assert found.next_step.startswith(
-        "Fits when gang team/old ends or work gives back 2 nvidia.com/gpu of the limit of queue q. "
+        "Wait until gang team/old ends or 2 nvidia.com/gpu of the limit of queue q are released; "
     )
 
 
@@ -182,11 +182,11 @@ def test_nodes_unavailable() -> None:
     assert found.reason is Reason.NODES_UNAVAILABLE
     assert found.reason.category is Category.WAITING
     assert found.message.endswith(
-        "while nodes are out of service: 2 cordoned, 1 condition NodeNotInNWTopologyCM is True, "
+        "while nodes are unavailable: 2 cordoned, 1 condition NodeNotInNWTopologyCM is True, "
         "1 condition Ready is False"
     )
     assert found.next_step == "Uncordon or repair nodes: it can start when enough of these 4 are back"
-    assert Evidence("nodes out of service", "cordoned", 2) in found.evidence
+    assert Evidence("nodes unavailable", "cordoned", 2) in found.evidence
     scenario.change("g", min_member=7).role("g", 1, gpu=8)
     assert verdict(scenario).reason is Reason.ABOVE_CLUSTER_CAPACITY
 
@@ -210,21 +210,21 @@ def test_no_eligible_node_in_an_empty_cluster() -> None:
 def test_insufficient_capacity() -> None:
     found = verdict(roomy().gang("old", 20, gpu=1, bound=20).gang("g", 16, gpu=1))
     assert found.reason is Reason.INSUFFICIENT_CAPACITY
-    assert found.message.startswith("room for 12 of 16 pods now")
+    assert found.message.startswith("12 of 16 pods fit now")
     assert found.next_step == (
-        "Fits when gang team/old ends or 4 more nvidia.com/gpu are free on n-0. "
-        "To start now, lower minMember to 12"
+        "Wait until gang team/old ends or 4 more nvidia.com/gpu are free on n-0; "
+        "to start now, lower minMember to 12"
     )
-    assert found.evidence[0] == Evidence("conflict of capacity", "each of them is part of it")
+    assert found.evidence[0] == Evidence("conflict of capacity", "each of them is necessary")
     assert Evidence(GPU, "16 nvidia.com/gpu needed, 12 nvidia.com/gpu free") in found.evidence
-    assert Evidence("nodes", "too little nvidia.com/gpu free", 2) in found.evidence
+    assert Evidence("nodes", "insufficient nvidia.com/gpu", 2) in found.evidence
 
 
 def test_insufficient_capacity_in_pieces() -> None:
     scenario = roomy().gang("old", 4, gpu=1, on=["n-0", "n-1", "m-0", "m-1"]).gang("g", 1, gpu=8)
     found = verdict(scenario)
     assert found.reason is Reason.INSUFFICIENT_CAPACITY
-    assert "not together on single nodes" in found.message
+    assert "fragmented across nodes" in found.message
 
 
 def test_above_cluster_capacity() -> None:
@@ -236,7 +236,7 @@ def test_above_cluster_capacity() -> None:
 def test_above_cluster_capacity_of_one_pod() -> None:
     found = verdict(roomy().gang("g", 1, gpu=9))
     assert found.reason is Reason.ABOVE_CLUSTER_CAPACITY
-    assert "asks for 9 nvidia.com/gpu, and no node that it may use has more than 8" in found.message
+    assert "requests 9 nvidia.com/gpu, but the largest eligible node has 8" in found.message
 
 
 def test_no_domain_fits() -> None:
@@ -248,14 +248,14 @@ def test_no_domain_fits() -> None:
     )
     found = verdict(scenario)
     assert found.reason is Reason.NO_DOMAIN_FITS
-    assert found.evidence[0] == Evidence("rack z/r2", "room for 12 of 16 pods")
+    assert found.evidence[0] == Evidence("rack z/r2", "fits 12 of 16 pods")
     assert "require zone instead of rack" in found.next_step
 
 
 def test_above_domain_capacity() -> None:
     found = verdict(roomy().gang("g", 17, gpu=1, required="rack"))
     assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
-    assert "the largest has room for 16" in found.message
+    assert "the largest fits 16" in found.message
     assert found.next_step.startswith("Require zone instead of rack, or lower minMember to 16, or add nodes")
     assert found.evidence[0].subject == "conflict of required level rack + capacity"
 
@@ -263,7 +263,7 @@ def test_above_domain_capacity() -> None:
 def test_above_domain_capacity_with_no_wider_level() -> None:
     found = verdict(roomy().nodes("far", 4, gpu=8, within="y/r1").gang("g", 40, gpu=1, required="zone"))
     assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
-    assert found.next_step.startswith("Make zone the preferred level, not the required one, or lower")
+    assert found.next_step.startswith("Prefer zone instead of requiring it, or lower")
 
 
 def test_not_tried_yet() -> None:
@@ -373,7 +373,7 @@ def test_pod_affinity() -> None:
     scenario.gang("g", 2, labels={"app": "x"}, apart=[term(app="x")])
     found = verdict(scenario)
     assert found.reason is Reason.POD_AFFINITY
-    assert found.message == "pod anti-affinity by kubernetes.io/hostname leaves room for 1 of 2 pods now"
+    assert found.message == "pod anti-affinity by kubernetes.io/hostname allows 1 of 2 pods now"
     assert "pods that pod anti-affinity by kubernetes.io/hostname avoids are there" in str(found.evidence)
 
 
@@ -381,7 +381,7 @@ def test_capacity_reserved() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8).gang("broken", 1, min=2, gpu=8, bound=1, started=True)
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.CAPACITY_RESERVED
-    assert "kept for members that team/broken lost or waits for" in found.message
+    assert "reserved for missing members of team/broken" in found.message
 
 
 def test_reservation_expired() -> None:
@@ -415,7 +415,7 @@ def test_cells_reserved() -> None:
     scenario = Scenario("rack").nodes("n", 1, gpu=8, within="r1").queue("q", cells=(Cell("rack", 1),))
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.CELLS_RESERVED
-    assert "no room beside the cells of queue q: rack r1" in found.message
+    assert "in cells reserved for queue q: rack r1" in found.message
 
 
 def test_would_delay_reservation() -> None:
@@ -423,7 +423,7 @@ def test_would_delay_reservation() -> None:
     scenario.gang("run", 1, gpu=8, bound=1, runtime=Runtime(max="1m")).gang("big", 2, gpu=8)
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.WOULD_DELAY_RESERVATION
-    assert "to use it longer would delay gang team/big" in found.message
+    assert "then reserved for gang team/big" in found.message
 
 
 def test_breaker_open() -> None:
@@ -442,7 +442,7 @@ def test_the_budget_of_a_flavor_is_told_with_the_room_it_leaves() -> None:
     scenario = roomy().queue("q", flavors=[flavor]).gang("g", 8, gpu=1, queue="q", selector={"group": "n"})
     found = verdict(scenario)
     assert found.reason is Reason.ABOVE_QUEUE_LIMIT
-    assert found.next_step.startswith("Raise the limit of queue q for flavor n by 4 nvidia.com/gpu, or let")
+    assert found.next_step.startswith("Raise the limit of queue q for flavor n by 4 nvidia.com/gpu, or allow")
 
 
 def test_every_reason_has_a_scenario() -> None:

@@ -78,7 +78,7 @@ class _Explanations:
             return Refusal(fingerprint="", verdict=_not_tried(gang), due=self._due(failure))
         known, may_solve = len(self._outcome.errors), self._explainer.count < CYCLE_EXPLANATIONS_MAX
         diagnosis = self._outcome.isolate_errors(
-            lambda: self._explainer.explain(failure.demand, may_think=may_solve), about=f"why {gang} waits"
+            lambda: self._explainer.explain(failure.demand, may_solve=may_solve), about=f"why {gang} waits"
         )
         has_failed = len(self._outcome.errors) > known
         if diagnosis is not None:
