@@ -185,7 +185,7 @@ def test_nodes_unavailable() -> None:
         "while nodes are unavailable: 2 cordoned, 1 condition NodeNotInNWTopologyCM is True, "
         "1 condition Ready is False"
     )
-    assert found.next_step == "Uncordon or repair nodes: it can start when enough of these 4 are back"
+    assert found.next_step == "Uncordon or repair nodes: the gang fits when enough of these 4 are back"
     assert Evidence("nodes unavailable", "cordoned", 2) in found.evidence
     scenario.change("g", min_member=7).role("g", 1, gpu=8)
     assert verdict(scenario).reason is Reason.ABOVE_CLUSTER_CAPACITY
