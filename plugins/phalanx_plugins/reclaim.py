@@ -42,7 +42,7 @@ class Reclaim(Plugin):
         """Of what its queue has too much."""
         mine = apart(beneficiary.gang.queue, victim.queue, view)
         due = "guarantee" if are_within(mine, beneficiary, view) else "fair share"
-        return f"queue {victim.queue} has more than its {due}"
+        return f"queue {victim.queue} uses more than its {due}"
 
     def queue_eviction_limits(
         self, beneficiary: Beneficiary, view: SessionView

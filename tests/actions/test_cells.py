@@ -68,8 +68,8 @@ def test_what_runs_is_let_alone_and_the_queue_says_what_it_lacks() -> None:
     assert {node[0] for node in decided.nodes("more")} == {"a"}
     unmet_guarantees = [problem.message for problem in decided.result.queues["research"].unmet_guarantees]
     assert unmet_guarantees == [
-        "spec.cells[tor]: the default topology has no such level",
-        "spec.cells[rack]: 1 of 2 can be kept, as others have work or cells there",
+        "spec.cells[tor]: the default topology has no level tor",
+        "spec.cells[rack]: 1 of 2 are reserved; others use or reserve the rest",
     ]
 
 

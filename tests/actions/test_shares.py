@@ -68,7 +68,7 @@ def test_a_node_that_offers_whole_gpus_shares_none() -> None:
     """Reading takes its devices away; a plugin says why."""
     scenario = Scenario().nodes("a", 1, gpu=8, labels={"scheduling.phalanx.dev/gpu-sharing": "true"})
     (found,) = scenario.gang("g", 1, share=1).decide().verdict("g").evidence
-    assert found.finding == "offer whole nvidia.com/gpu, which cannot be shared too"
+    assert found.finding == "offer whole nvidia.com/gpu, which cannot be shared"
 
 
 def test_the_fullest_device_that_has_room_is_taken() -> None:
@@ -102,7 +102,7 @@ def test_parts_of_bytes_are_rounded_up() -> None:
 
 def test_bytes_need_a_node_that_tells_them() -> None:
     verdict = Scenario().nodes("a", 1, shared=1).gang("g", 1, gpu_memory=1).decide().verdict("g")
-    assert verdict.evidence[0].finding == "label nvidia.com/gpu.memory does not tell the memory of a GPU"
+    assert verdict.evidence[0].finding == "label nvidia.com/gpu.memory has no valid memory of a GPU"
 
 
 def test_both_forms_take_from_the_same_devices() -> None:

@@ -12,7 +12,7 @@ from phalanx.model.api.pod_groups import Disruption, Recovery, RecoveryMode, Run
 from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.gangs import RoleSpec, SubgroupSpec
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
-from phalanx.model.pods import PodPhase, Requirement, Term
+from phalanx.model.pods import BindBackoff, PodPhase, Requirement, Term
 from phalanx.model.queues import Backfill, Cell, Flavor, Ordering, QueueState
 from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
 from phalanx.model.resources import GPU
@@ -317,14 +317,22 @@ def test_what_was_told_stays_in_sight_until_it_is_explained_anew() -> None:
         scenario.take(last)
         waiting = [each for each in last.result.verdicts if each.reason is Reason.NOT_TRIED_YET]
         assert waiting
-        assert all(each.message.count("before something changed it was: ") == 1 for each in waiting)
+        assert all(each.message.count("before the last change: ") == 1 for each in waiting)
     for _ in range(3):
         last = scenario.decide()
         scenario.take(last)
-    assert not any("something changed" in each.message for each in last.result.verdicts)
+    assert not any("before the last change" in each.message for each in last.result.verdicts)
 
 
 def test_backoff_after_failure() -> None:
+    scenario = roomy().gang("g", 2)
+    first, second = scenario.members("g")
+    failed = BindBackoff(until=scenario.now + 1, failures=2, why="denied by a webhook")
+    scenario.change("g", members=(first, replace(second, bind_backoff=failed)))
+    assert verdict(scenario).reason is Reason.BACKOFF_AFTER_FAILURE
+
+
+def test_unmanaged_pods() -> None:
     scenario = roomy().gang("other", 3, gpu=8, on=["n-1", "m-0", "m-1"])
     scenario.gang("g", 2, gpu=8, bound=1, controller=None)
     scenario.take(scenario.decide())
@@ -332,7 +340,8 @@ def test_backoff_after_failure() -> None:
     result = scenario.decide()
     assert result.evicted() == []
     found = result.verdict("g")
-    assert found.reason is Reason.BACKOFF_AFTER_FAILURE
+    assert found.reason is Reason.UNMANAGED_PODS
+    assert found.reason.category is Category.MISCONFIGURED
     assert found.evidence == (Evidence("team/g-0", "holds node n-0"),)
 
 
@@ -345,7 +354,7 @@ def test_recovering() -> None:
     )
     found = verdict(scenario)
     assert found.reason is Reason.RECOVERING
-    assert "1 pod must give back" in found.message
+    assert "1 pod still to terminate" in found.message
 
 
 def test_queue_closed() -> None:
@@ -357,7 +366,7 @@ def test_queue_closed() -> None:
 def test_queue_held() -> None:
     found = verdict(roomy().queue("q", state=QueueState.HELD).gang("g", 1, queue="q"))
     assert found.reason is Reason.QUEUE_HELD
-    assert found.message == "queue q is held and starts no work for now"
+    assert found.message == "queue q is held: it starts no work for now"
 
 
 def test_blocked_by_queue_head() -> None:
@@ -365,7 +374,7 @@ def test_blocked_by_queue_head() -> None:
     scenario.gang("run", 8, gpu=1, bound=8).gang("first", 1, gpu=1, queue="q")
     found = verdict(scenario.gang("g", 1, queue="q"))
     assert found.reason is Reason.BLOCKED_BY_QUEUE_HEAD
-    assert found.message.startswith("gang team/first is before it in queue q")
+    assert found.message.startswith("gang team/first is at the head of strict FIFO queue q")
 
 
 def test_pod_affinity() -> None:
@@ -374,7 +383,7 @@ def test_pod_affinity() -> None:
     found = verdict(scenario)
     assert found.reason is Reason.POD_AFFINITY
     assert found.message == "pod anti-affinity by kubernetes.io/hostname allows 1 of 2 pods now"
-    assert "pods that pod anti-affinity by kubernetes.io/hostname avoids are there" in str(found.evidence)
+    assert "pods there match pod anti-affinity by kubernetes.io/hostname" in str(found.evidence)
 
 
 def test_capacity_reserved() -> None:
@@ -398,7 +407,7 @@ def test_eviction_in_progress() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).gang("low", 2, gpu=4, on=["n-0"] * 2)
     found = verdict(scenario.gang("g", 1, gpu=8, priority=1))
     assert found.reason is Reason.EVICTION_IN_PROGRESS
-    assert "2 pods are evicted for it" in found.message
+    assert "2 pods evicted for it" in found.message
 
 
 def test_preempted() -> None:
@@ -408,7 +417,7 @@ def test_preempted() -> None:
     scenario.role("low", 1, gpu=4)
     found = scenario.decide().verdict("low")
     assert found.reason is Reason.PREEMPTED
-    assert "evicted in favour of team/high: 2 pods must give back their nodes first" in found.message
+    assert "preempted by team/high; 2 pods still to terminate" in found.message
 
 
 def test_cells_reserved() -> None:
@@ -434,7 +443,7 @@ def test_breaker_open() -> None:
         scenario.nodes("bad", 9, conditions={"Ready": "False"}).nodes("back", 1, gpu=8, conditions=conditions)
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.BREAKER_OPEN
-    assert "9 of 15 nodes turned bad within 300 s" in found.message
+    assert "9 of 15 nodes failed within 300 s" in found.message
 
 
 def test_the_budget_of_a_flavor_is_told_with_the_room_it_leaves() -> None:

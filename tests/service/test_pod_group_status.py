@@ -137,7 +137,7 @@ def test_the_condition_tells_what_is_wrong_the_evidence_and_what_would_help() ->
         gang(WAITING, WAITING), GangReport(verdict=msgspec.structs.replace(REFUSED, evidence=evidence))
     )
     assert found.conditions[0].message == (
-        "needs 2, 1 is free. rack a: room for 1 of 2 pods; nodes: 3 cordoned, "
+        "needs 2, 1 is free. rack a: fits 1 of 2 pods; nodes: 3 cordoned, "
         "1 insufficient nvidia.com/gpu. Free 1 more."
     )
 
