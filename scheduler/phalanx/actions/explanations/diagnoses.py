@@ -282,7 +282,8 @@ def pod_affinity(case: Case, rule: AffinityRule | None) -> Diagnosis:
 def capacity_reserved(session: Session) -> Diagnosis:
     """Would fit if no capacity were held for missing members of other gangs."""
     missing = {
-        str(hold.gang): [pod for _, pods in hold.assignments for pod in pods] for hold in session.capacity_holds
+        str(hold.gang): [pod for _, pods in hold.assignments for pod in pods]
+        for hold in session.capacity_holds
     }
     return Diagnosis(
         reason=Reason.CAPACITY_RESERVED,
