@@ -28,8 +28,7 @@ class FailedBinds(Plugin):
             return None
         return Objection(
             reason=Reason.BACKOFF_AFTER_FAILURE,
-            message=f"binding pod {pod} failed {pod.bind_backoff.failures} times in a row: "
-            f"{pod.bind_backoff.why}",
-            next_step="It is tried again by itself; see to what refuses the bind if that goes on",
+            message=f"binding pod {pod} failed {pod.bind_backoff.failures} times: {pod.bind_backoff.why}",
+            next_step="Wait for the next attempt; if it fails again, fix what rejects the bind",
             until=min(end for end, _ in holds if end > now),
         )

@@ -32,8 +32,8 @@ def _sharing_filter(requests: Resources) -> NodeFilter:
         if share_on_node(requests, node.allocatable) <= WHOLE_DEVICE:
             return None
         if device_memory(node.allocatable) == 0:
-            return f"label {NODE_GPU_MEMORY} does not tell the memory of a GPU"
-        return "a GPU has less memory than asked for"
+            return f"label {NODE_GPU_MEMORY} has no valid memory of a GPU"
+        return "insufficient memory of a GPU"
 
     return check
 
@@ -42,5 +42,5 @@ def _why_none(node: Node) -> str:
     if node.labels.get(NODE_GPU_SHARING) != "true":
         return "do not share GPUs"
     if node.allocatable.get(GPU, 0) > 0:
-        return f"offer whole {GPU}, which cannot be shared too"
-    return f"label {NODE_GPU_COUNT} does not tell how many GPUs are shared"
+        return f"offer whole {GPU}, which cannot be shared"
+    return f"label {NODE_GPU_COUNT} has no valid number of shared GPUs"

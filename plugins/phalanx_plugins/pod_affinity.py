@@ -48,9 +48,8 @@ class PodAffinity(Plugin):
             return None
         return Objection(
             reason=Reason.UNSUPPORTED_FIELD,
-            message="spec.affinity.podAffinity: members that ask for each other by different terms, "
-            "in a circle, are not supported yet",
-            next_step="Give these members the same podAffinity, or let some of them ask for none",
+            message="spec.affinity.podAffinity: cyclic terms between members are not supported yet",
+            next_step="Give these members the same podAffinity, or remove it from some of them",
         )
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
@@ -155,12 +154,12 @@ def _keeping_apart(state: AffinityState, affinity_index: AffinityIndex) -> Itera
         values = affinity_index.values_with_matches(number)[0]
         key = affinity_index.terms[number][0].topology_key
         if values:
-            yield _barred(key, values, f"pods that pod anti-affinity by {key} avoids are there")
+            yield _barred(key, values, f"pods there match pod anti-affinity by {key}")
     for number in state.matched_by:
         values = affinity_index.values_avoided(number)
         key = affinity_index.terms[number][0].topology_key
         if values:
-            yield _barred(key, values, f"pod anti-affinity by {key} of pods there avoids it")
+            yield _barred(key, values, f"pod anti-affinity by {key} of pods there")
 
 
 def _bringing_near(state: AffinityState, affinity_index: AffinityIndex) -> Iterator[NodeFilter]:
@@ -181,12 +180,12 @@ def _barred(key: str, values: frozenset[str], why: str) -> NodeFilter:
 
 
 def _near_only(key: str, values: frozenset[str]) -> NodeFilter:
-    why = f"no pod that pod affinity by {key} asks for is there"
+    why = f"no pod there matches pod affinity by {key}"
     return lambda node: None if node.labels.get(key) in values else why
 
 
 def _labelled(key: str) -> NodeFilter:
-    why = f"no label {key}, which pod affinity needs"
+    why = f"no label {key} for pod affinity"
     return lambda node: None if key in node.labels else why
 
 

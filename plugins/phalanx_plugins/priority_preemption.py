@@ -21,4 +21,4 @@ class PriorityPreemption(Plugin):
 
     def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> str:
         """Both priorities."""
-        return f"its priority is {beneficiary.gang.priority}, that of {victim} is {victim.priority}"
+        return f"its priority {beneficiary.gang.priority} is above {victim.priority} of {victim}"

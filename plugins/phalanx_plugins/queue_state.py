@@ -24,11 +24,11 @@ class States(Plugin):
         if queue.state is QueueState.CLOSED:
             return Objection(
                 Reason.QUEUE_CLOSED,
-                f"queue {queue.name} is closed and starts no work",
+                f"queue {queue.name} is closed: it starts no work",
                 "Submit to another queue",
             )
         return Objection(
             Reason.QUEUE_HELD,
-            f"queue {queue.name} is held and starts no work for now",
-            "Wait until whoever runs the cluster opens the queue",
+            f"queue {queue.name} is held: it starts no work for now",
+            "Wait until an administrator opens the queue",
         )

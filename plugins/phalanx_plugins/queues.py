@@ -26,8 +26,8 @@ class Queues(Plugin):
         if not view.queues.is_leaf(gang.queue):
             return Objection(
                 reason=Reason.QUEUE_NOT_LEAF,
-                message=f"queue {gang.queue} has queues below it, and only a queue without any takes work",
-                next_step=f"Submit to a queue below {gang.queue}",
+                message=f"queue {gang.queue} is not a leaf: only queues without child queues accept work",
+                next_step=f"Submit to a leaf queue below {gang.queue}",
             )
         return _first_problem(path) or _closed_to(gang, path, view)
 
@@ -36,8 +36,8 @@ def _unknown(gang: Gang, view: SessionView) -> Objection:
     known = ", ".join(queue.name for queue in view.queues if view.queues.is_leaf(queue.name))
     return Objection(
         reason=Reason.QUEUE_NOT_FOUND,
-        message=f"there is no queue {gang.queue}",
-        next_step=f"Name one of the queues that take work ({known}), or create queue {gang.queue}",
+        message=f"queue {gang.queue} does not exist",
+        next_step=f"Submit to an existing queue ({known}), or create queue {gang.queue}",
     )
 
 
@@ -59,8 +59,8 @@ def _closed_to(gang: Gang, path: tuple[Queue, ...], view: SessionView) -> Object
         if queue.namespace_selector is not None and not labels_match(labels, queue.namespace_selector):
             return Objection(
                 reason=Reason.NAMESPACE_NOT_ALLOWED,
-                message=f"queue {queue.name} does not take work from namespace {gang.namespace}",
-                next_step=f"Label namespace {gang.namespace} as the queue's namespaceSelector asks, "
+                message=f"queue {queue.name} does not accept namespace {gang.namespace}",
+                next_step=f"Label namespace {gang.namespace} to match the queue's namespaceSelector, "
                 "or submit to another queue",
             )
     return None

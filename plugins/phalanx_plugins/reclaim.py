@@ -42,7 +42,7 @@ class Reclaim(Plugin):
         """Guarantee or fair share, whichever the queue of the victim exceeds."""
         mine = below_common_ancestor(beneficiary.gang.queue, victim.queue, view)
         exceeded = "guarantee" if are_within_guarantees(mine, beneficiary, view) else "fair share"
-        return f"queue {victim.queue} has more than its {exceeded}"
+        return f"queue {victim.queue} uses more than its {exceeded}"
 
     def queue_eviction_limits(
         self, beneficiary: Beneficiary, view: SessionView

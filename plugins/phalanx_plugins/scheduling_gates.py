@@ -25,8 +25,8 @@ class SchedulingGates(Plugin):
             return None
         return Objection(
             reason=Reason.SCHEDULING_GATED,
-            message=f"{gated} of {len(waiting)} waiting pods carry scheduling gates",
-            next_step="Remove spec.schedulingGates from the pods, which is up to whoever set them",
+            message=f"{gated} of {len(waiting)} waiting pods have scheduling gates",
+            next_step="Remove spec.schedulingGates from the pods; usually their controller does",
         )
 
 

@@ -36,11 +36,11 @@ class TopologyLevels(Plugin):
         topology = view.topologies.of(gang)
         if topology is None:
             name = wish.name or view.config.default_topology or ""
-            return _unknown(f"there is no topology {name}", "topologies", view.topologies.names())
+            return _unknown(f"topology {name} does not exist", "topologies", view.topologies.names())
         known = tuple(level.name for level in topology.levels)
         for level in wanted:
             if level is not None and level not in known:
-                return _unknown(f"the topology has no level {level}", "levels", known)
+                return _unknown(f"level {level} does not exist in the topology", "levels", known)
         return None
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
@@ -72,6 +72,6 @@ def _unknown(message: str, kind: str, known: tuple[str, ...]) -> Objection:
     listed = ", ".join(known) or "none"
     return Objection(
         reason=Reason.TOPOLOGY_NOT_FOUND,
-        message=f"{message}; known {kind} are: {listed}",
-        next_step=f"Name one of the known {kind} in spec.topology, or create the Topology",
+        message=f"{message}; known {kind}: {listed}",
+        next_step=f"Set one of the known {kind} in spec.topology, or create the Topology",
     )

@@ -30,7 +30,7 @@ class Volumes(Plugin):
                     return Objection(
                         reason=Reason.VOLUME_NOT_BOUND,
                         message=f"PersistentVolumeClaim {key} cannot be used: {why}",
-                        next_step=f"See that PersistentVolumeClaim {key} gets bound",
+                        next_step=f"Create or bind PersistentVolumeClaim {key}",
                     )
         return None
 
@@ -45,7 +45,7 @@ def _reach_filter(claims: dict[str, VolumeClaim]) -> NodeFilter:
     def check(node: Node) -> str | None:
         for name, claim in claims.items():
             if not node_matches_any(node, claim.node_affinity):
-                return f"volume of claim {name} cannot be mounted there"
+                return f"volume of claim {name} is not accessible"
         return None
 
     return check

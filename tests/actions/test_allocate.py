@@ -127,7 +127,7 @@ def test_surplus_comes_as_far_as_it_fits_and_the_rest_is_explained() -> None:
         ("surplus", 2),
     ]
     assert result.reasons() == {"g": Reason.INSUFFICIENT_CAPACITY}
-    assert result.verdict("g").message.startswith("room for 0 of 1 pod now")
+    assert result.verdict("g").message.startswith("0 of 1 pod fit now")
 
 
 def test_roles_share_nodes_as_no_greedy_order_would_find() -> None:

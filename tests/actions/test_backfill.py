@@ -102,11 +102,11 @@ def test_the_verdict_says_when_it_starts() -> None:
     verdict = timeline.step().verdict("big")
     assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
     assert verdict.message.endswith(
-        "are missing; expected to start at 1971-11-26T11:30:00Z, between 1971-11-26T11:00:00Z and "
+        "missing; expected to start at 1971-11-26T11:30:00Z, between 1971-11-26T11:00:00Z and "
         "1971-11-26T11:30:00Z (maximum run times)"
     )
     assert verdict.evidence[-1] == Evidence(
-        "gang team/run", "ends before, at 1971-11-26T11:30:00Z by its maximum run time"
+        "gang team/run", "ends before, at 1971-11-26T11:30:00Z (maximum run time)"
     )
     assert verdict.start == ExpectedStart(
         at=BEGIN + 50 * MINUTE,
@@ -122,12 +122,10 @@ def test_the_verdict_says_whom_it_would_delay() -> None:
     timeline = half_full()
     timeline.step()
     verdict = timeline.add(Work("late", 1, 4, max=90)).step().verdict("late")
-    assert verdict.message == (
-        "there is room until 1971-11-26T11:30:00Z, but to use it longer would delay gang team/big"
-    )
-    assert verdict.evidence == (Evidence("gang team/big", "is to start at 1971-11-26T11:30:00Z on 2 nodes"),)
+    assert verdict.message == ("capacity is free until 1971-11-26T11:30:00Z, then reserved for gang team/big")
+    assert verdict.evidence == (Evidence("gang team/big", "starts at 1971-11-26T11:30:00Z on 2 nodes"),)
     assert verdict.next_step == (
-        "Wait until that has started, or set spec.runtime.max to at most 50m, if it ends by then"
+        "Wait until that gang has started, or set spec.runtime.max to at most 50m if it ends by then"
     )
 
 
@@ -199,7 +197,7 @@ def test_who_says_nothing_is_taken_for_what_earlier_gangs_were() -> None:
         "expected to start at 1971-11-26T11:30:00Z, between 1971-11-26T11:30:00Z and "
         "1971-11-26T12:30:00Z (run times of earlier gangs)"
     )
-    assert verdict.evidence[-1].finding == "ends before, at 1971-11-26T11:30:00Z as earlier gangs did"
+    assert verdict.evidence[-1].finding == "ends before, at 1971-11-26T11:30:00Z (run times of earlier gangs)"
 
 
 def test_the_first_that_can_be_told_a_time_is_promised_one() -> None:
@@ -277,8 +275,8 @@ def test_a_start_that_is_late_is_told_anew_and_keeps_its_room() -> None:
         decided.verdict("big").message
     )
     assert "1971-11-26T12:30:00Z (estimates)" in decided.verdict("big").message
-    assert decided.verdict("quick").message == "there is room, but it is kept for gang team/big"
-    assert decided.verdict("quick").next_step == "Wait until that has started"
+    assert decided.verdict("quick").message == "free capacity is reserved for the start of gang team/big"
+    assert decided.verdict("quick").next_step == "Wait until that gang has started"
     assert decided.result.wake_at == BEGIN + 50 * MINUTE
 
 
@@ -346,7 +344,7 @@ def test_a_promised_start_after_the_start_by_is_told_before() -> None:
     for minute, is_missed in ((49, True), (50, False)):
         timeline.scenario.change("big", start_by=BEGIN + minute * MINUTE)
         verdict = timeline.step().verdict("big")
-        assert ("it will miss its startBy, " in verdict.message) is is_missed
+        assert ("will miss startBy " in verdict.message) is is_missed
         assert (verdict.evidence[-1].subject == "spec.startBy") is is_missed
 
 

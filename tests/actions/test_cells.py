@@ -37,8 +37,8 @@ def test_a_free_cell_stays_free_of_other_queues() -> None:
     assert decided.placed() == ["one"]
     verdict = decided.verdict("two")
     assert verdict.reason is Reason.CELLS_RESERVED
-    assert "cells of queue research: rack a" in verdict.message
-    assert "is kept for queue research" in str(verdict.evidence)
+    assert "cells reserved for queue research: rack a" in verdict.message
+    assert "is reserved for queue research" in str(verdict.evidence)
 
 
 def test_the_queue_itself_uses_its_cells_and_what_is_free_beside() -> None:
@@ -68,8 +68,8 @@ def test_what_runs_is_let_alone_and_the_queue_says_what_it_lacks() -> None:
     assert {node[0] for node in decided.nodes("more")} == {"a"}
     unmet_guarantees = [problem.message for problem in decided.result.queues["research"].unmet_guarantees]
     assert unmet_guarantees == [
-        "spec.cells[tor]: the default topology has no such level",
-        "spec.cells[rack]: 1 of 2 can be kept, as others have work or cells there",
+        "spec.cells[tor]: the default topology has no level tor",
+        "spec.cells[rack]: 1 of 2 are reserved; others use or reserve the rest",
     ]
 
 

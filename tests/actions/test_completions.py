@@ -34,7 +34,7 @@ def racks(**nodes: int) -> Scenario:
 
 def named(verdict: Verdict) -> list[str]:
     """Those whose end is offered, without their namespace."""
-    return [each.subject.split("/")[1] for each in verdict.evidence if each.finding.startswith("its end")]
+    return [each.subject.split("/")[1] for each in verdict.evidence if each.finding.endswith("when it ends")]
 
 
 def next_step(scenario: Scenario, gang: str = "g") -> str:
@@ -44,13 +44,13 @@ def next_step(scenario: Scenario, gang: str = "g") -> str:
 def test_the_gang_that_holds_least_is_named() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8).gang("large", 1, gpu=8, on=["n-0"])
     scenario.gang("small", 1, gpu=5, on=["n-1"]).gang("other", 1, gpu=1, on=["n-1"]).gang("g", 1, gpu=7)
-    assert next_step(scenario) == "Fits when gang team/small ends or 5 more nvidia.com/gpu are free on n-1"
+    assert next_step(scenario) == "Wait until gang team/small ends or 5 more nvidia.com/gpu are free on n-1"
 
 
 def test_only_a_gang_in_one_domain_helps_there() -> None:
     scenario = racks(a=2, b=1).gang("far", 1, gpu=2, on=["b-0"]).gang("near", 2, gpu=6, on=["a-0", "a-1"])
     scenario.gang("g", 2, gpu=8, required="rack")
-    assert next_step(scenario).startswith("Fits when gang team/near ends or 12 more nvidia.com/gpu are free")
+    assert next_step(scenario).startswith("Wait until gang team/near ends or 12 more nvidia.com/gpu are free")
 
 
 def test_a_pair_is_named_where_nobody_is_enough_alone() -> None:
@@ -58,7 +58,7 @@ def test_a_pair_is_named_where_nobody_is_enough_alone() -> None:
     for name, devices in (("one", 3), ("other", 2), ("third", 2)):
         scenario.gang(name, 1, gpu=devices, on=["n-0"])
     scenario.gang("g", 1, gpu=5)
-    assert next_step(scenario).startswith("Fits when gang team/other and gang team/third end or")
+    assert next_step(scenario).startswith("Wait until gang team/other and gang team/third end or")
     assert named(scenario.decide().verdict("g")) == ["other", "third"]
 
 
@@ -68,7 +68,7 @@ def test_of_many_the_first_are_named_and_the_evidence_has_all() -> None:
         scenario.gang(f"s{index}", 1, gpu=1, on=["n-0"])
     verdict = scenario.gang("g", 1, gpu=5).decide().verdict("g")
     assert verdict.next_step.startswith(
-        "Fits when at most 5 end (gang team/s0, gang team/s1, gang team/s2, 2 more) or 5 more"
+        "Wait until at most 5 end (gang team/s0, gang team/s1, gang team/s2, 2 more) or 5 more"
     )
     assert len(named(verdict)) == 5
 
@@ -76,7 +76,7 @@ def test_of_many_the_first_are_named_and_the_evidence_has_all() -> None:
 def test_a_gang_that_starts_in_this_cycle_counts() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).gang("first", 2, gpu=4).gang("g", 2, gpu=4)
     assert scenario.decide().placed() == ["first"]
-    assert next_step(scenario).startswith("Fits when gang team/first ends")
+    assert next_step(scenario).startswith("Wait until gang team/first ends")
 
 
 def test_who_uses_the_limit_of_the_queue_is_named() -> None:
@@ -84,8 +84,8 @@ def test_who_uses_the_limit_of_the_queue_is_named() -> None:
     scenario.gang("elsewhere", 1, gpu=4, on=["n-0"], queue="free")
     scenario.gang("mine", 1, gpu=6, on=["n-1"], queue="q").gang("g", 1, gpu=4, queue="q")
     assert next_step(scenario) == (
-        "Fits when gang team/mine ends or work gives back 2 nvidia.com/gpu of the limit of queue q. "
-        "To start now, raise the limit of queue q by 2 nvidia.com/gpu"
+        "Wait until gang team/mine ends or 2 nvidia.com/gpu of the limit of queue q are released; "
+        "to start now, raise the limit of queue q by 2 nvidia.com/gpu"
     )
 
 
@@ -94,11 +94,11 @@ def test_a_limit_that_is_exceeded_must_be_raised_by_the_excess_too() -> None:
     scenario.gang("mine", 1, gpu=5, on=["n-0"], queue="q").gang("g", 1, gpu=1, queue="q")
     verdict = scenario.gang("none", 1, queue="q").decide().verdict("g")
     assert scenario.decide().placed() == ["none"]
-    assert "it leaves 0 nvidia.com/gpu" in verdict.message
-    assert verdict.evidence[0].finding == "1 nvidia.com/gpu needed, 3 nvidia.com/gpu used beyond it"
+    assert "0 nvidia.com/gpu left" in verdict.message
+    assert verdict.evidence[0].finding == "1 nvidia.com/gpu needed, exceeded by 3 nvidia.com/gpu"
     assert verdict.next_step == (
-        "Fits when gang team/mine ends or work gives back 4 nvidia.com/gpu of the limit of queue q. "
-        "To start now, raise the limit of queue q by 4 nvidia.com/gpu"
+        "Wait until gang team/mine ends or 4 nvidia.com/gpu of the limit of queue q are released; "
+        "to start now, raise the limit of queue q by 4 nvidia.com/gpu"
     )
     assert scenario.queue("q", limit={GPU: 5}).decide().placed() == ["none"]
     assert scenario.queue("q", limit={GPU: 6}).decide().placed() == ["g", "none"]
@@ -109,9 +109,7 @@ def test_two_that_use_the_limit_of_the_queue() -> None:
     for name in ("one", "two", "three"):
         scenario.gang(name, 1, gpu=2, on=["n-0"], queue="q")
     scenario.gang("g", 1, gpu=6, queue="q")
-    assert next_step(scenario).startswith(
-        "Fits when gang team/one and gang team/three end or work gives back 4"
-    )
+    assert next_step(scenario).startswith("Wait until gang team/one and gang team/three end or 4")
 
 
 def test_more_than_two_that_use_the_limit_of_the_queue() -> None:
@@ -119,19 +117,19 @@ def test_more_than_two_that_use_the_limit_of_the_queue() -> None:
     for index in range(4):
         scenario.gang(f"s{index}", 1, gpu=2, on=["n-0"], queue="q")
     scenario.gang("g", 1, gpu=6, queue="q")
-    assert next_step(scenario).startswith("Fits when at most 3 end (gang team/s0")
+    assert next_step(scenario).startswith("Wait until at most 3 end (gang team/s0")
 
 
 def test_a_pod_without_a_group_is_called_a_pod() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).gang("p", 1, kind=GangKind.POD, gpu=8, on=["n-0"])
-    assert next_step(scenario.gang("g", 1, gpu=8)).startswith("Fits when pod team/p ends")
+    assert next_step(scenario.gang("g", 1, gpu=8)).startswith("Wait until pod team/p ends")
 
 
 def test_work_of_another_scheduler_is_named_by_who_made_it() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8).gang("ours", 1, gpu=8, on=["n-1"])
     verdict = scenario.foreign("Job team/x", "n-0", gpu=4).gang("g", 1, gpu=8).decide().verdict("g")
-    assert verdict.next_step == "Fits when Job team/x ends or 4 more nvidia.com/gpu are free on n-0"
-    assert Evidence("Job team/x", "its end gives back 4 nvidia.com/gpu") in verdict.evidence
+    assert verdict.next_step == "Wait until Job team/x ends or 4 more nvidia.com/gpu are free on n-0"
+    assert Evidence("Job team/x", "frees 4 nvidia.com/gpu when it ends") in verdict.evidence
 
 
 def test_members_of_other_schedulers_are_not_on_the_account_of_the_queue() -> None:
@@ -148,7 +146,7 @@ def test_members_of_other_schedulers_are_not_on_the_account_of_the_queue() -> No
 def test_what_is_used_beyond_a_node_must_be_given_back_too() -> None:
     scenario = Scenario().nodes("n", 1, gpu=2).gang("old", 1, gpu=1, on=["n-0"])
     scenario.foreign("Job team/x", "n-0", gpu=4).gang("g", 1, gpu=1)
-    assert next_step(scenario) == "Fits when Job team/x ends or 4 more nvidia.com/gpu are free on n-0"
+    assert next_step(scenario) == "Wait until Job team/x ends or 4 more nvidia.com/gpu are free on n-0"
 
 
 def test_nobody_is_named_where_all_must_end() -> None:
@@ -157,9 +155,7 @@ def test_nobody_is_named_where_all_must_end() -> None:
         scenario.gang(f"s{index}", 1, gpu=8, on=[f"n-{index}"])
     verdict = scenario.gang("g", 20, gpu=8).decide().verdict("g")
     assert named(verdict) == []
-    assert (
-        verdict.next_step == "Fits when nodes have room for 20 more pods (at least 160 more nvidia.com/gpu)"
-    )
+    assert verdict.next_step == "Wait until nodes fit 20 more pods (at least 160 more nvidia.com/gpu)"
 
 
 def test_a_gang_is_not_told_to_wait_for_its_own_end() -> None:
@@ -201,7 +197,7 @@ def test_asking_leaves_the_session_as_it_was() -> None:
     demands = demands_of(session.gangs[GangId("gang-g")])
     assert not isinstance(demands, Objection)
     (found,) = CompletionSearch(session, AnswerCache(), limits=SolveLimits()).find(
-        demands[0], spared=frozenset(), room=None
+        demands[0], protected=frozenset(), missing=None
     )
     assert found.name == "gang team/old"
     assert {node: session.free(node) for node in session.nodes} == free

@@ -86,7 +86,7 @@ def test_one_gang_is_moved_so_that_another_fits() -> None:
     verdict = decided.verdict("large")
     assert verdict.reason is Reason.EVICTION_IN_PROGRESS
     assert "2 pods of 1 gang" in verdict.message
-    assert "no fewer would do" in str(verdict.evidence)
+    assert "fewest pods" in str(verdict.evidence)
     assert [each.name for each in decided.result.nominations] == ["large-0"]
 
 
@@ -174,15 +174,15 @@ def test_a_dry_run_tells_and_does_nothing() -> None:
     assert not plan.is_executed
     verdict = decided.verdict("large")
     assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
-    assert "would fit if 2 pods of 1 gang were moved" in str(verdict.evidence)
+    assert "fits if 2 pods of 1 gang move" in str(verdict.evidence)
     scenario.memory = decided.result.memory
     again = scenario.decide(dry)
     assert not again.result.plans
-    assert "would fit if" in str(again.verdict("large").evidence)
+    assert "the gang fits if" in str(again.verdict("large").evidence)
     scenario.memory, scenario.now = again.result.memory, scenario.now + 60_000
     later = scenario.decide(dry)
     assert not later.result.plans
-    assert "would fit if" in str(later.verdict("large").evidence)
+    assert "the gang fits if" in str(later.verdict("large").evidence)
 
 
 def _alone(**fields: Any) -> Scenario:

@@ -41,7 +41,7 @@ def test_no_more_go_than_the_budget_lets(allowed: int, asked: int, gone: int) ->
     decided = _protected(allowed).gang("high", asked, gpu=1, priority=10).decide()
     assert len(decided.evicted()) == gone
     if not gone:
-        said = f"PodDisruptionBudget team/web: lets {allowed} pods be evicted now, and room takes {asked}"
+        said = f"PodDisruptionBudget team/web: allows {allowed} evictions now, {asked} needed"
         assert said in evidence(decided, "high")
         assert decided.verdict("high").reason is Reason.INSUFFICIENT_CAPACITY
 
@@ -67,7 +67,7 @@ def test_two_preemptors_share_one_budget() -> None:
     scenario.gang("one", 2, gpu=1, priority=10).gang("two", 2, gpu=1, priority=9)
     decided = scenario.decide()
     assert len(decided.evicted()) == 2
-    assert "team/web: lets 1 pods be evicted now, and room takes 2" in evidence(decided, "two")
+    assert "team/web: allows 1 evictions now, 2 needed" in evidence(decided, "two")
 
 
 def test_evictions_of_earlier_cycles_that_nobody_has_seen_yet_count() -> None:
@@ -114,7 +114,7 @@ def test_the_budget_of_another_namespace_means_nothing() -> None:
 def test_a_budget_is_broken_where_it_is_best_effort_and_nothing_else_helps() -> None:
     decided = _protected(1).gang("high", 3, gpu=1, priority=10).decide(BEST_EFFORT)
     assert len(decided.evicted()) == 3
-    assert "takes 2 pods more than PodDisruptionBudgets allow" in evidence(decided, "high")
+    assert "2 evictions beyond PodDisruptionBudgets" in evidence(decided, "high")
 
 
 def test_best_effort_takes_more_important_work_before_it_breaks_a_budget() -> None:

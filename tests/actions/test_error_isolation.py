@@ -21,7 +21,7 @@ def test_a_verdict_says_so_where_the_explanation_fails(monkeypatch: pytest.Monke
     decided = scenario.decide()
     assert decided.placed() == ["small"]
     assert decided.verdict("large").reason is Reason.NOT_TRIED_YET
-    assert "an error of the scheduler" in decided.verdict("large").message
+    assert "a scheduler error" in decided.verdict("large").message
     assert decided.result.stats.errors == ("why team/large waits: ZeroDivisionError('a bug')",)
     scenario.take(decided)
     assert scenario.decide().result.stats.errors == (), "nothing has changed: it is not asked again"

@@ -53,16 +53,16 @@ def waiting(*relaxations: Relaxation) -> str:
 
 
 def test_room_is_told_with_its_nodes_while_they_are_few() -> None:
-    assert waiting(room("a-0", "b-0")) == "Fits when 2 more nvidia.com/gpu are free on a-0, b-0"
+    assert waiting(room("a-0", "b-0")) == "Wait until 2 more nvidia.com/gpu are free on a-0, b-0"
     many = room("a-0", "b-0", "c-0", "d-0")
-    assert waiting(many) == "Fits when 4 more nvidia.com/gpu are free on 4 nodes"
+    assert waiting(many) == "Wait until 4 more nvidia.com/gpu are free on 4 nodes"
     assert waiting(replace(many, pods=2, level="rack", domain=("z", "r"))) == (
-        "Fits when nodes in rack z/r have room for 2 more pods (at least 4 more nvidia.com/gpu)"
+        "Wait until nodes in rack z/r fit 2 more pods (at least 4 more nvidia.com/gpu)"
     )
 
 
 def test_of_several_changes_of_a_kind_the_first_is_told() -> None:
-    assert waiting(room("a-0"), room("b-0")) == "Fits when 1 more nvidia.com/gpu are free on a-0"
+    assert waiting(room("a-0"), room("b-0")) == "Wait until 1 more nvidia.com/gpu are free on a-0"
 
 
 def test_every_missing_amount_is_told() -> None:
@@ -72,16 +72,16 @@ def test_every_missing_amount_is_told() -> None:
         capacity=(NodeCapacity(node=NodeName("a-0"), amounts={}),),
     )
     assert (
-        waiting(change) == "Fits when 1500m more cpu, 1Gi more memory, 1 more nvidia.com/gpu are free on a-0"
+        waiting(change) == "Wait until 1500m more cpu, 1Gi more memory, 1 more nvidia.com/gpu are free on a-0"
     )
 
 
 def test_a_node_that_is_not_there_is_not_waited_for() -> None:
-    assert waiting(room(NEW_NODE)) == "Wait for work to end"
+    assert waiting(room(NEW_NODE)) == "Wait until running work ends"
 
 
 def test_nothing_known_is_no_reason_to_say_nothing() -> None:
-    assert waiting() == "Wait for work to end"
+    assert waiting() == "Wait until running work ends"
     scenario = Scenario().gang("g", 4)
     text = next_steps.when_impossible(demand(scenario), NOTHING, facts(), session_of(scenario))
     assert text == "Make the gang smaller, or add nodes"
@@ -102,11 +102,11 @@ def test_whoever_chose_no_nodes_is_not_told_to_choose_more() -> None:
     """Nodes that nobody may use come back, or do not; a selector can be changed."""
     scenario = Scenario().nodes("full", cpu=4).gang("old", 1, cpu=4, on=("full-0",))
     scenario.nodes("lost", cpu=4, conditions={"Ready": "False"}).gang("g", 1, cpu=4)
-    assert "bring back the node that is out of service" in scenario.decide().verdict("g").next_step
+    assert "bring back 1 unavailable node" in scenario.decide().verdict("g").next_step
     scenario.nodes("held", cpu=4, cordoned=True)
-    assert "bring back the 2 nodes that are out of service" in scenario.decide().verdict("g").next_step
+    assert "bring back 2 unavailable nodes" in scenario.decide().verdict("g").next_step
     scenario.nodes("gpu", cpu=4, taints=(Taint(key="gpu", value="", effect=TaintEffect.NO_SCHEDULE),))
-    said = "let the pods use other nodes too (selector, affinity, tolerations; 2 more are out of service)"
+    said = "allow other nodes (nodeSelector, affinity, tolerations; 2 more are unavailable)"
     assert said in scenario.decide().verdict("g").next_step
 
 

@@ -42,9 +42,9 @@ def test_what_is_left_over_zones_is_no_zone() -> None:
     assert decided.placed() == ["g"]
     verdict = decided.verdict("h")
     assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
-    assert "enough is free in total, but not together on single NUMA zones" in verdict.message
-    assert verdict.evidence[-1].finding == "no NUMA zone left with 2 nvidia.com/gpu together"
-    assert verdict.next_step == "Fits when gang team/g ends"
+    assert "free capacity is fragmented across NUMA zones" in verdict.message
+    assert verdict.evidence[-1].finding == "no NUMA zone with 2 nvidia.com/gpu free"
+    assert verdict.next_step == "Wait until gang team/g ends"
 
 
 def test_no_zone_is_large_enough_even_when_nothing_runs() -> None:
@@ -52,14 +52,14 @@ def test_no_zone_is_large_enough_even_when_nothing_runs() -> None:
     verdict = halves(3).gang("g", 1, gpu=4, cpu=40, containers=[wide]).decide().verdict("g")
     assert verdict.reason is Reason.NO_ELIGIBLE_NODE
     assert verdict.message == (
-        "none of 3 nodes may run these pods: 3 have no NUMA zone with 4 nvidia.com/gpu and 40 cpu together"
+        "0 of 3 nodes are eligible: 3 have no NUMA zone with 4 nvidia.com/gpu and 40 cpu together"
     )
 
 
 def test_a_gang_larger_than_all_zones_is_told_so() -> None:
     verdict = halves().gang("g", 3, gpu=2, cpu=20, containers=[{CPU: 20000, GPU: 2}]).decide().verdict("g")
     assert verdict.reason is Reason.ABOVE_CLUSTER_CAPACITY
-    assert "it has room for 2" in verdict.message
+    assert "2 of 3 pods fit" in verdict.message
 
 
 def test_pods_of_which_nothing_is_aligned_need_no_zone() -> None:

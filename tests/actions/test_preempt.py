@@ -56,10 +56,10 @@ def test_one_gang_of_lower_priority_goes_whole() -> None:
     assert sorted(decided.evicted()) == [f"low-0-{i}" for i in range(4)]
     assert {each.beneficiary for each in decided.result.evictions} == {"team/high"}
     assert {each.message for each in decided.result.evictions} == {
-        "evicted so that team/high of queue default can start: its priority is 10, that of team/low-0 is 0"
+        "evicted so that team/high of queue default can start: its priority 10 is above 0 of team/low-0"
     }
     assert decided.verdict("high").reason is Reason.EVICTION_IN_PROGRESS
-    assert "proven to be the least" in str(decided.verdict("high").evidence)
+    assert "proven optimal" in str(decided.verdict("high").evidence)
     assert decided.result.memory.preempted == {GangId("gang-low-0"): GangId("gang-high")}
 
 
@@ -344,7 +344,7 @@ def test_the_verdict_says_how_many_victims_are_needed_at_least() -> None:
     scenario.gang("low-0", 2, gpu=2, on=["a-1"] * 2).gang("low-1", 2, gpu=2, on=["a-1"] * 2)
     verdict = scenario.gang("high", 1, gpu=8, priority=10).decide().verdict("high")
     (proof,) = [each.finding for each in verdict.evidence if each.subject == "choice of victims"]
-    assert proof == "2 victims, 1 at least would be needed; costs 2070, proven to be the least"
+    assert proof == "2 victims, at least 1 needed (lower bound); cost 2070, proven optimal"
 
 
 def test_room_is_kept_for_as_long_as_its_victims_may_take_to_end() -> None:

@@ -133,7 +133,7 @@ def test_the_cheapest_goes_where_nobody_is_that_it_must_be_apart_from() -> None:
         scenario.change(name, members=(replace(pod, running_since=began),))
     decided = scenario.gang("high", 1, gpu=8, priority=10, apart=[term(app="noisy")]).decide()
     assert decided.evicted() == ["whole-0"]
-    assert "at least" in str(decided.verdict("high").evidence)
+    assert "lower bound" in str(decided.verdict("high").evidence)
 
 
 def test_another_zone_is_free_for_others_while_the_victims_hold_all_of_theirs() -> None:

@@ -23,7 +23,7 @@ def test_nobody_passes_the_oldest_in_a_strict_fifo() -> None:
     assert result.placed() == ["other"]
     assert result.reasons() == {"big": Reason.INSUFFICIENT_CAPACITY, "small": BEHIND}
     verdict = result.verdict("small")
-    assert "gang team/big is before it in queue q" in verdict.message
+    assert "gang team/big is at the head of strict FIFO queue q" in verdict.message
     assert verdict.next_step.startswith("Wait until team/big starts")
 
 
@@ -145,14 +145,14 @@ def test_nothing_is_started_below_a_queue_that_is_held() -> None:
     result = held().gang("g", 1, gpu=1, queue="q").gang("free", 1, gpu=1).decide()
     assert result.placed() == ["free"]
     assert result.verdict("g").reason is Reason.QUEUE_HELD
-    assert result.verdict("g").message == "queue top is held and starts no work for now"
+    assert result.verdict("g").message == "queue top is held: it starts no work for now"
 
 
 def test_a_closed_queue_says_so_even_below_a_held_one() -> None:
     scenario = held().queue("q", parent="top", state=QueueState.CLOSED)
     assert (
         scenario.gang("g", 1, queue="q").decide().verdict("g").message
-        == "queue q is closed and starts no work"
+        == "queue q is closed: it starts no work"
     )
 
 
@@ -176,7 +176,7 @@ def test_a_gang_of_a_held_queue_does_not_grow() -> None:
     result = scenario.decide()
     assert result.placed() == []
     assert result.verdict("elastic").reason is Reason.QUEUE_HELD
-    assert "lost members back" in result.verdict("elastic").message
+    assert "replaces lost members" in result.verdict("elastic").message
 
 
 def test_what_a_held_queue_does_not_start_is_no_demand() -> None:

@@ -35,7 +35,7 @@ def test_a_guarantee_comes_back() -> None:
     assert len(decided.evicted()) == 4
     assert {each.beneficiary for each in decided.result.evictions} == {"team/b"}
     assert {each.message for each in decided.result.evictions} == {
-        "evicted so that team/b of queue b can start: queue a has more than its guarantee"
+        "evicted so that team/b of queue b can start: queue a uses more than its guarantee"
     }
     assert decided.reasons()["b"] is Reason.EVICTION_IN_PROGRESS
 
@@ -50,7 +50,7 @@ def test_a_fair_share_comes_back() -> None:
     decided = scenario.gang("b", 4, gpu=2, queue="b").decide()
     assert len({each.gang for each in decided.result.evictions}) == 2
     assert {each.message for each in decided.result.evictions} == {
-        "evicted so that team/b of queue b can start: queue a has more than its fair share"
+        "evicted so that team/b of queue b can start: queue a uses more than its fair share"
     }
 
 

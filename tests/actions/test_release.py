@@ -38,7 +38,7 @@ def test_a_gang_without_a_role_that_it_needs_is_broken_however_many_members_it_h
     scenario.take(first).now += PARTIAL_GANG_GRACE_MS
     result = scenario.decide()
     assert result.evicted() == ["g-0", "g-1"]
-    assert result.result.evictions[0].message == "only 0 of 1 members of role ps of team/g got a node"
+    assert result.result.evictions[0].message == "only 0 of 1 members of role ps of team/g got nodes"
 
 
 def test_then_its_members_are_evicted_and_the_reason_told() -> None:
@@ -48,7 +48,7 @@ def test_then_its_members_are_evicted_and_the_reason_told() -> None:
     assert result.evicted() == ["g-0", "g-1"]
     (first, _) = result.result.evictions
     assert (first.reason, first.cycle, first.beneficiary) == ("GangIncomplete", 2, "")
-    assert first.message == "only 2 of 4 members of team/g got a node"
+    assert first.message == "only 2 of 4 members of team/g got nodes"
     assert result.reasons() == {"g": Reason.ABOVE_CLUSTER_CAPACITY}
     after = scenario.take(result).decide()
     assert after.evicted() == []
@@ -95,8 +95,8 @@ def test_members_without_a_controller_are_held_and_the_others_evicted() -> None:
     scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
     result = scenario.decide()
     assert result.evicted() == ["g-1"]
-    assert result.reasons() == {"g": Reason.BACKOFF_AFTER_FAILURE}
-    assert "1 of them have no controller" in result.verdict("g").message
+    assert result.reasons() == {"g": Reason.UNMANAGED_PODS}
+    assert "1 without controller" in result.verdict("g").message
 
 
 def test_nothing_is_evicted_while_the_outcome_of_a_bind_is_not_known() -> None:
@@ -120,5 +120,5 @@ def test_a_gang_with_too_few_whole_subgroups_is_broken_however_many_members_it_h
     scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
     result = scenario.decide()
     assert result.evicted() == ["g-0", "g-1", "g-2"]
-    message = "only 1 of 2 subgroups, with 3 members in all, of team/g got a node"
+    message = "only 1 of 2 subgroups, with 3 members in all, of team/g got nodes"
     assert result.result.evictions[0].message == message

@@ -63,7 +63,7 @@ def test_a_driver_starts_when_there_is_room_for_its_executors_too(cpu: int, star
     if not starts:
         found = decided.verdict("g")
         assert (found.reason, "3 pods" in found.message) == (Reason.ABOVE_CLUSTER_CAPACITY, True)
-        assert found.evidence[-1].finding == "2 pods to come, for which room is to be reserved"
+        assert found.evidence[-1].finding == "2 pods to come, with capacity to reserve"
 
 
 def test_one_that_does_not_reserve_waits_for_its_members() -> None:

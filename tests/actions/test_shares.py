@@ -54,8 +54,8 @@ def test_what_is_left_of_several_devices_is_no_device() -> None:
     scenario = Scenario().nodes("a", 1, shared=2, used=used(700, 900)).gang("g", 1, share=400)
     verdict = scenario.decide().verdict("g")
     assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
-    assert "enough is free in total, but not together on single GPUs" in verdict.message
-    assert [each.finding for each in verdict.evidence][-1] == "no GPU with 0.4 of it left"
+    assert "free capacity is fragmented across GPUs" in verdict.message
+    assert [each.finding for each in verdict.evidence][-1] == "no GPU with a share of 0.4 free"
 
 
 def test_whole_gpus_elsewhere_are_no_room_for_shares() -> None:
@@ -68,7 +68,7 @@ def test_a_node_that_offers_whole_gpus_shares_none() -> None:
     """Reading takes its devices away; a plugin says why."""
     scenario = Scenario().nodes("a", 1, gpu=8, labels={"scheduling.phalanx.dev/gpu-sharing": "true"})
     (found,) = scenario.gang("g", 1, share=1).decide().verdict("g").evidence
-    assert found.finding == "offer whole nvidia.com/gpu, which cannot be shared too"
+    assert found.finding == "offer whole nvidia.com/gpu, which cannot be shared"
 
 
 def test_the_fullest_device_that_has_room_is_taken() -> None:
@@ -102,7 +102,7 @@ def test_parts_of_bytes_are_rounded_up() -> None:
 
 def test_bytes_need_a_node_that_tells_them() -> None:
     verdict = Scenario().nodes("a", 1, shared=1).gang("g", 1, gpu_memory=1).decide().verdict("g")
-    assert verdict.evidence[0].finding == "label nvidia.com/gpu.memory does not tell the memory of a GPU"
+    assert verdict.evidence[0].finding == "label nvidia.com/gpu.memory has no valid memory of a GPU"
 
 
 def test_both_forms_take_from_the_same_devices() -> None:
@@ -110,7 +110,7 @@ def test_both_forms_take_from_the_same_devices() -> None:
     decided = scenario.gang("g", 1, gpu_memory=40).gang("h", 1, share=500).gang("i", 1, share=1).decide()
     assert decided.placed() == ["g", "h"]
     says = decided.verdict("i").message
-    assert "0.001 shared GPUs are missing" in says
+    assert "0.001 shared GPUs missing" in says
 
 
 def test_work_without_devices_stays_off_the_node_with_more_whole_ones() -> None:
@@ -160,7 +160,7 @@ def test_a_queue_is_charged_what_its_pods_ask_for() -> None:
     decided = scenario.decide()
     assert decided.placed() == ["g", "i"]
     assert decided.verdict("h").reason is decided.verdict("j").reason is Reason.QUEUE_LIMIT
-    assert "it leaves 0 shared GPUs, and 0.001 shared GPUs are needed" in decided.verdict("h").message
+    assert "0.001 shared GPUs needed, 0 shared GPUs left" in decided.verdict("h").message
     allocated = decided.result.queues["q"].allocated
     assert {name: allocated[name] for name in allocated if "/" in name} == {
         GPU_SHARE: 1500,

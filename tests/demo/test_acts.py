@@ -133,7 +133,7 @@ def test_the_gang_that_waits_says_why_and_runs_after_its_advice(whole: Whole) ->
     assert '"required":"spine"' in advice
     assert "WWWWWWWW" not in before
     assert after.count("WWWWWWWW") == 4
-    for word in ("NoDomainFits", "the best has room for 3", "FailedScheduling", "nextStep:"):
+    for word in ("NoDomainFits", "the best fits 3", "FailedScheduling", "nextStep:"):
         assert word in before
     assert "Done as advised: all 4 workers run in spine-" in after
 

@@ -78,7 +78,7 @@ def test_only_nodes_that_were_good_all_the_while_are_used() -> None:
     assert decided.where("fits") == {"g": 5}
     verdict = decided.verdict("waits")
     assert verdict.reason is Reason.BREAKER_OPEN
-    assert "7 of 13 nodes turned bad within 300 s" in verdict.message
+    assert "7 of 13 nodes failed within 300 s" in verdict.message
     scenario.take(decided)
     scenario.now += 300_000
     assert step(scenario).nodes("waits") == ["b-0"]
@@ -116,7 +116,7 @@ def taken_over(*ages_s: int, conditions: dict[str, str] = BAD, ahead_s: int = 0,
 def test_a_new_leader_finds_it_open() -> None:
     scenario = taken_over(100)
     decided = step(scenario)
-    assert decided.result.stats.breaker == "6 of 11 nodes turned bad within 300 s"
+    assert decided.result.stats.breaker == "6 of 11 nodes failed within 300 s"
     assert decided.result.wake_at == scenario.now // 1000 * 1000 - 100_000 + WINDOW_MS
     assert dict(decided.result.memory.scores) == {}
 

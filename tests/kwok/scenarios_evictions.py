@@ -32,7 +32,7 @@ async def a_gang_of_higher_priority_gets_the_room_of_a_whole_gang(site: Site) ->
     assert site.evicted("other") == set()
     assert _were_given_time(site, victims)
     await _described(
-        site, "low", victims, f"{site.name}/high", f"its priority is 1000, that of {site.name}/low is 0"
+        site, "low", victims, f"{site.name}/high", f"its priority 1000 is above 0 of {site.name}/low"
     )
     await site.waits("low", "InsufficientCapacity")
     await site.add_nodes("r1")
@@ -56,7 +56,7 @@ async def a_queue_takes_back_what_is_guaranteed_to_it(site: Site) -> None:
     assert site.evicted(gone[0]) == {_REASON}
     await site.waits(gone[0], "InsufficientCapacity")
     assert _were_given_time(site, victims[gone[0]], gone[0])
-    why = f"queue {borrower} has more than its guarantee"
+    why = f"queue {borrower} uses more than its guarantee"
     await _described(site, gone[0], victims[gone[0]], f"{site.name}/own of queue {lender}", why)
 
 

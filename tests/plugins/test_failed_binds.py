@@ -19,7 +19,7 @@ def test_it_rests_until_its_hold_is_over() -> None:
     result = scenario.decide()
     assert result.placed() == []
     assert result.reasons() == {"g": Reason.BACKOFF_AFTER_FAILURE}
-    assert "failed 2 times in a row: denied by a webhook" in result.verdict("g").message
+    assert "failed 2 times: denied by a webhook" in result.verdict("g").message
     assert result.result.wake_at == scenario.now + 1
 
 

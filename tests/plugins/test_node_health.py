@@ -70,7 +70,7 @@ def test_a_pod_that_tolerates_everything_stays_away_too() -> None:
     scenario = Scenario().nodes("n", conditions={"Ready": "False"})
     scenario.gang("g", 1, tolerations=(Toleration(operator="Exists"),))
     verdict = scenario.decide().verdict("g")
-    assert verdict.message.endswith("while nodes are out of service: 1 condition Ready is False")
+    assert verdict.message.endswith("while nodes are unavailable: 1 condition Ready is False")
 
 
 def test_an_unknown_place_matters_to_those_who_require_a_level() -> None:

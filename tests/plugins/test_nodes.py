@@ -74,4 +74,4 @@ def test_a_volume_out_of_reach_is_told() -> None:
     scenario.claims["team/data"] = VolumeClaim(node_affinity=(IN_B,))
     verdict = scenario.gang("g", 1, claims=["data"]).decide().verdict("g")
     assert verdict.reason is Reason.NO_ELIGIBLE_NODE
-    assert "volume of claim data cannot be mounted there" in verdict.message
+    assert "volume of claim data is not accessible" in verdict.message

@@ -36,8 +36,8 @@ def test_it_starts_inside_the_guarantee_and_not_beyond() -> None:
     verdict = decided.verdict("next")
     assert verdict.reason is LIMIT
     assert verdict.message == (
-        "the guarantee of queue q for gangs that are not preemptible is reached: it leaves 1 nvidia.com/gpu, "
-        "and 2 nvidia.com/gpu are needed"
+        "the guarantee of queue q for gangs that are not preemptible is reached: 2 nvidia.com/gpu needed, "
+        "1 nvidia.com/gpu left"
     )
     assert "1 nvidia.com/gpu of the guarantee of queue q" in verdict.next_step
 

@@ -36,8 +36,8 @@ def test_more_pods_than_nodes_can_never_be_apart() -> None:
     scenario = racks(3).gang("g", 4, **APP, apart=[term(HOST, app="x")])
     found = scenario.decide().verdict("g")
     assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
-    assert found.message.startswith(f"pod anti-affinity by {HOST} cannot be had even when nothing else runs")
-    assert found.message.endswith("there is room for 3 of 4 pods")
+    assert found.message.startswith(f"pod anti-affinity by {HOST} is infeasible even in the empty cluster")
+    assert found.message.endswith("3 of 4 pods fit")
     assert found.next_step.startswith("Lower minMember to 3, or add nodes")
 
 
@@ -70,7 +70,7 @@ def test_only_the_pods_that_are_there_keep_it_waiting() -> None:
     scenario = racks(1).stranger("s", "r0-0", **APP).gang("g", 1, apart=[term(HOST, app="x")])
     found = scenario.decide().verdict("g")
     assert found.reason is Reason.POD_AFFINITY
-    assert f"1 pods that pod anti-affinity by {HOST} avoids are there" in found.message
+    assert f"1 pods there match pod anti-affinity by {HOST}" in found.message
 
 
 def test_terms_mean_pods_of_their_namespaces() -> None:
@@ -88,7 +88,7 @@ def test_near_a_pod_that_runs() -> None:
 def test_nothing_to_be_near() -> None:
     found = racks(2).gang("g", 1, near=[term(RACK, app="x")]).decide().verdict("g")
     assert found.reason is Reason.POD_AFFINITY
-    assert f"2 no pod that pod affinity by {RACK} asks for is there" in found.message
+    assert f"2 no pod there matches pod affinity by {RACK}" in found.message
 
 
 def test_the_first_pod_may_go_anywhere_and_the_others_follow() -> None:
@@ -167,7 +167,7 @@ def test_a_circle_is_refused_by_name() -> None:
     scenario.role("g", 1, role="b", labels={"app": "y"}, near=[term(HOST, app="x")])
     found = scenario.change("g", min_member=2).decide().verdict("g")
     assert found.reason is Reason.UNSUPPORTED_FIELD
-    assert found.message.startswith("spec.affinity.podAffinity: members that ask for each other")
+    assert found.message.startswith("spec.affinity.podAffinity: cyclic terms between members")
 
 
 def test_a_chain_is_none() -> None:

@@ -228,7 +228,7 @@ def test_a_limit_on_pods_counts_pods() -> None:
     result = scenario.gang("a", 2, queue="q").gang("b", 2, queue="q").decide()
     assert result.placed() == ["a"]
     assert result.verdict("b").next_step.startswith(
-        "Fits when gang team/a ends or work gives back 1 pod of the limit of queue q."
+        "Wait until gang team/a ends or 1 pod of the limit of queue q are released;"
     )
 
 

@@ -12,7 +12,7 @@ from phalanx.model.api.pod_groups import Disruption, Recovery, RecoveryMode, Run
 from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.gangs import RoleSpec, SubgroupSpec
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
-from phalanx.model.pods import PodPhase, Requirement, Term
+from phalanx.model.pods import BindBackoff, PodPhase, Requirement, Term
 from phalanx.model.queues import Backfill, Cell, Flavor, Ordering, QueueState
 from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
 from phalanx.model.resources import GPU
@@ -123,11 +123,11 @@ def test_queue_limit() -> None:
     assert found.reason.category is Category.WAITING
     assert found.evidence == (
         Evidence("limit of queue q", "4 nvidia.com/gpu needed, 2 nvidia.com/gpu left"),
-        Evidence("conflict of limit of queue q", "each of them is part of it"),
-        Evidence("gang team/old", "its end gives back 6 cpu, 6Gi memory, 6 nvidia.com/gpu"),
+        Evidence("conflict of limit of queue q", "each of them is necessary"),
+        Evidence("gang team/old", "frees 6 cpu, 6Gi memory, 6 nvidia.com/gpu when it ends"),
     )
     assert found.next_step.startswith(
-        "Fits when gang team/old ends or work gives back 2 nvidia.com/gpu of the limit of queue q. "
+        "Wait until gang team/old ends or 2 nvidia.com/gpu of the limit of queue q are released; "
     )
 
 
@@ -182,11 +182,11 @@ def test_nodes_unavailable() -> None:
     assert found.reason is Reason.NODES_UNAVAILABLE
     assert found.reason.category is Category.WAITING
     assert found.message.endswith(
-        "while nodes are out of service: 2 cordoned, 1 condition NodeNotInNWTopologyCM is True, "
+        "while nodes are unavailable: 2 cordoned, 1 condition NodeNotInNWTopologyCM is True, "
         "1 condition Ready is False"
     )
-    assert found.next_step == "Uncordon or repair nodes: it can start when enough of these 4 are back"
-    assert Evidence("nodes out of service", "cordoned", 2) in found.evidence
+    assert found.next_step == "Uncordon or repair nodes: the gang fits when enough of these 4 are back"
+    assert Evidence("nodes unavailable", "cordoned", 2) in found.evidence
     scenario.change("g", min_member=7).role("g", 1, gpu=8)
     assert verdict(scenario).reason is Reason.ABOVE_CLUSTER_CAPACITY
 
@@ -210,21 +210,21 @@ def test_no_eligible_node_in_an_empty_cluster() -> None:
 def test_insufficient_capacity() -> None:
     found = verdict(roomy().gang("old", 20, gpu=1, bound=20).gang("g", 16, gpu=1))
     assert found.reason is Reason.INSUFFICIENT_CAPACITY
-    assert found.message.startswith("room for 12 of 16 pods now")
+    assert found.message.startswith("12 of 16 pods fit now")
     assert found.next_step == (
-        "Fits when gang team/old ends or 4 more nvidia.com/gpu are free on n-0. "
-        "To start now, lower minMember to 12"
+        "Wait until gang team/old ends or 4 more nvidia.com/gpu are free on n-0; "
+        "to start now, lower minMember to 12"
     )
-    assert found.evidence[0] == Evidence("conflict of capacity", "each of them is part of it")
+    assert found.evidence[0] == Evidence("conflict of capacity", "each of them is necessary")
     assert Evidence(GPU, "16 nvidia.com/gpu needed, 12 nvidia.com/gpu free") in found.evidence
-    assert Evidence("nodes", "too little nvidia.com/gpu free", 2) in found.evidence
+    assert Evidence("nodes", "insufficient nvidia.com/gpu", 2) in found.evidence
 
 
 def test_insufficient_capacity_in_pieces() -> None:
     scenario = roomy().gang("old", 4, gpu=1, on=["n-0", "n-1", "m-0", "m-1"]).gang("g", 1, gpu=8)
     found = verdict(scenario)
     assert found.reason is Reason.INSUFFICIENT_CAPACITY
-    assert "not together on single nodes" in found.message
+    assert "fragmented across nodes" in found.message
 
 
 def test_above_cluster_capacity() -> None:
@@ -236,7 +236,7 @@ def test_above_cluster_capacity() -> None:
 def test_above_cluster_capacity_of_one_pod() -> None:
     found = verdict(roomy().gang("g", 1, gpu=9))
     assert found.reason is Reason.ABOVE_CLUSTER_CAPACITY
-    assert "asks for 9 nvidia.com/gpu, and no node that it may use has more than 8" in found.message
+    assert "requests 9 nvidia.com/gpu, but the largest eligible node has 8" in found.message
 
 
 def test_no_domain_fits() -> None:
@@ -248,14 +248,14 @@ def test_no_domain_fits() -> None:
     )
     found = verdict(scenario)
     assert found.reason is Reason.NO_DOMAIN_FITS
-    assert found.evidence[0] == Evidence("rack z/r2", "room for 12 of 16 pods")
+    assert found.evidence[0] == Evidence("rack z/r2", "fits 12 of 16 pods")
     assert "require zone instead of rack" in found.next_step
 
 
 def test_above_domain_capacity() -> None:
     found = verdict(roomy().gang("g", 17, gpu=1, required="rack"))
     assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
-    assert "the largest has room for 16" in found.message
+    assert "the largest fits 16" in found.message
     assert found.next_step.startswith("Require zone instead of rack, or lower minMember to 16, or add nodes")
     assert found.evidence[0].subject == "conflict of required level rack + capacity"
 
@@ -263,7 +263,7 @@ def test_above_domain_capacity() -> None:
 def test_above_domain_capacity_with_no_wider_level() -> None:
     found = verdict(roomy().nodes("far", 4, gpu=8, within="y/r1").gang("g", 40, gpu=1, required="zone"))
     assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
-    assert found.next_step.startswith("Make zone the preferred level, not the required one, or lower")
+    assert found.next_step.startswith("Prefer zone instead of requiring it, or lower")
 
 
 def test_not_tried_yet() -> None:
@@ -317,14 +317,22 @@ def test_what_was_told_stays_in_sight_until_it_is_explained_anew() -> None:
         scenario.take(last)
         waiting = [each for each in last.result.verdicts if each.reason is Reason.NOT_TRIED_YET]
         assert waiting
-        assert all(each.message.count("before something changed it was: ") == 1 for each in waiting)
+        assert all(each.message.count("before the last change: ") == 1 for each in waiting)
     for _ in range(3):
         last = scenario.decide()
         scenario.take(last)
-    assert not any("something changed" in each.message for each in last.result.verdicts)
+    assert not any("before the last change" in each.message for each in last.result.verdicts)
 
 
 def test_backoff_after_failure() -> None:
+    scenario = roomy().gang("g", 2)
+    first, second = scenario.members("g")
+    failed = BindBackoff(until=scenario.now + 1, failures=2, why="denied by a webhook")
+    scenario.change("g", members=(first, replace(second, bind_backoff=failed)))
+    assert verdict(scenario).reason is Reason.BACKOFF_AFTER_FAILURE
+
+
+def test_unmanaged_pods() -> None:
     scenario = roomy().gang("other", 3, gpu=8, on=["n-1", "m-0", "m-1"])
     scenario.gang("g", 2, gpu=8, bound=1, controller=None)
     scenario.take(scenario.decide())
@@ -332,7 +340,8 @@ def test_backoff_after_failure() -> None:
     result = scenario.decide()
     assert result.evicted() == []
     found = result.verdict("g")
-    assert found.reason is Reason.BACKOFF_AFTER_FAILURE
+    assert found.reason is Reason.UNMANAGED_PODS
+    assert found.reason.category is Category.MISCONFIGURED
     assert found.evidence == (Evidence("team/g-0", "holds node n-0"),)
 
 
@@ -345,7 +354,7 @@ def test_recovering() -> None:
     )
     found = verdict(scenario)
     assert found.reason is Reason.RECOVERING
-    assert "1 pod must give back" in found.message
+    assert "1 pod still to terminate" in found.message
 
 
 def test_queue_closed() -> None:
@@ -357,7 +366,7 @@ def test_queue_closed() -> None:
 def test_queue_held() -> None:
     found = verdict(roomy().queue("q", state=QueueState.HELD).gang("g", 1, queue="q"))
     assert found.reason is Reason.QUEUE_HELD
-    assert found.message == "queue q is held and starts no work for now"
+    assert found.message == "queue q is held: it starts no work for now"
 
 
 def test_blocked_by_queue_head() -> None:
@@ -365,7 +374,7 @@ def test_blocked_by_queue_head() -> None:
     scenario.gang("run", 8, gpu=1, bound=8).gang("first", 1, gpu=1, queue="q")
     found = verdict(scenario.gang("g", 1, queue="q"))
     assert found.reason is Reason.BLOCKED_BY_QUEUE_HEAD
-    assert found.message.startswith("gang team/first is before it in queue q")
+    assert found.message.startswith("gang team/first is at the head of strict FIFO queue q")
 
 
 def test_pod_affinity() -> None:
@@ -373,15 +382,15 @@ def test_pod_affinity() -> None:
     scenario.gang("g", 2, labels={"app": "x"}, apart=[term(app="x")])
     found = verdict(scenario)
     assert found.reason is Reason.POD_AFFINITY
-    assert found.message == "pod anti-affinity by kubernetes.io/hostname leaves room for 1 of 2 pods now"
-    assert "pods that pod anti-affinity by kubernetes.io/hostname avoids are there" in str(found.evidence)
+    assert found.message == "pod anti-affinity by kubernetes.io/hostname allows 1 of 2 pods now"
+    assert "pods there match pod anti-affinity by kubernetes.io/hostname" in str(found.evidence)
 
 
 def test_capacity_reserved() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8).gang("broken", 1, min=2, gpu=8, bound=1, started=True)
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.CAPACITY_RESERVED
-    assert "kept for members that team/broken lost or waits for" in found.message
+    assert "reserved for missing members of team/broken" in found.message
 
 
 def test_reservation_expired() -> None:
@@ -398,7 +407,7 @@ def test_eviction_in_progress() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).gang("low", 2, gpu=4, on=["n-0"] * 2)
     found = verdict(scenario.gang("g", 1, gpu=8, priority=1))
     assert found.reason is Reason.EVICTION_IN_PROGRESS
-    assert "2 pods are evicted for it" in found.message
+    assert "2 pods evicted for it" in found.message
 
 
 def test_preempted() -> None:
@@ -408,14 +417,14 @@ def test_preempted() -> None:
     scenario.role("low", 1, gpu=4)
     found = scenario.decide().verdict("low")
     assert found.reason is Reason.PREEMPTED
-    assert "evicted in favour of team/high: 2 pods must give back their nodes first" in found.message
+    assert "preempted by team/high; 2 pods still to terminate" in found.message
 
 
 def test_cells_reserved() -> None:
     scenario = Scenario("rack").nodes("n", 1, gpu=8, within="r1").queue("q", cells=(Cell("rack", 1),))
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.CELLS_RESERVED
-    assert "no room beside the cells of queue q: rack r1" in found.message
+    assert "in cells reserved for queue q: rack r1" in found.message
 
 
 def test_would_delay_reservation() -> None:
@@ -423,7 +432,7 @@ def test_would_delay_reservation() -> None:
     scenario.gang("run", 1, gpu=8, bound=1, runtime=Runtime(max="1m")).gang("big", 2, gpu=8)
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.WOULD_DELAY_RESERVATION
-    assert "to use it longer would delay gang team/big" in found.message
+    assert "then reserved for gang team/big" in found.message
 
 
 def test_breaker_open() -> None:
@@ -434,7 +443,7 @@ def test_breaker_open() -> None:
         scenario.nodes("bad", 9, conditions={"Ready": "False"}).nodes("back", 1, gpu=8, conditions=conditions)
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.BREAKER_OPEN
-    assert "9 of 15 nodes turned bad within 300 s" in found.message
+    assert "9 of 15 nodes failed within 300 s" in found.message
 
 
 def test_the_budget_of_a_flavor_is_told_with_the_room_it_leaves() -> None:
@@ -442,7 +451,7 @@ def test_the_budget_of_a_flavor_is_told_with_the_room_it_leaves() -> None:
     scenario = roomy().queue("q", flavors=[flavor]).gang("g", 8, gpu=1, queue="q", selector={"group": "n"})
     found = verdict(scenario)
     assert found.reason is Reason.ABOVE_QUEUE_LIMIT
-    assert found.next_step.startswith("Raise the limit of queue q for flavor n by 4 nvidia.com/gpu, or let")
+    assert found.next_step.startswith("Raise the limit of queue q for flavor n by 4 nvidia.com/gpu, or allow")
 
 
 def test_every_reason_has_a_scenario() -> None:

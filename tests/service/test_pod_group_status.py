@@ -129,16 +129,16 @@ def test_an_expected_start_is_shown_while_somebody_waits() -> None:
 
 def test_the_condition_tells_what_is_wrong_the_evidence_and_what_would_help() -> None:
     evidence = (
-        Evidence("rack a", "room for 1 of 2 pods"),
+        Evidence("rack a", "fits 1 of 2 pods"),
         Evidence("nodes", "cordoned", 3),
-        Evidence("nodes", "too little nvidia.com/gpu free"),
+        Evidence("nodes", "insufficient nvidia.com/gpu"),
     )
     found = status(
         gang(WAITING, WAITING), GangReport(verdict=msgspec.structs.replace(REFUSED, evidence=evidence))
     )
     assert found.conditions[0].message == (
-        "needs 2, 1 is free. rack a: room for 1 of 2 pods; nodes: 3 cordoned, "
-        "1 too little nvidia.com/gpu free. Free 1 more."
+        "needs 2, 1 is free. rack a: fits 1 of 2 pods; nodes: 3 cordoned, "
+        "1 insufficient nvidia.com/gpu. Free 1 more."
     )
 
 

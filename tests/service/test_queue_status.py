@@ -16,11 +16,11 @@ def test_amounts_are_quantities_and_waiting_work_is_counted() -> None:
 
 
 def test_a_queue_that_contradicts_itself_says_so() -> None:
-    problem = Objection(Reason.QUEUE_INVALID, "spec.parent: there is no queue nowhere")
+    problem = Objection(Reason.QUEUE_INVALID, "spec.parent: queue nowhere does not exist")
     status = status_of(msgspec.structs.replace(REPORT, problems=(problem,)), now_ms=0)
     [condition] = status.conditions
     assert (condition.status, condition.reason) == ("False", "QueueInvalid")
-    assert condition.message == "spec.parent: there is no queue nowhere"
+    assert condition.message == "spec.parent: queue nowhere does not exist"
 
 
 def test_what_a_queue_is_due() -> None:

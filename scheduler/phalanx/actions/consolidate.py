@@ -174,7 +174,7 @@ class _Consolidation:
     def _carry_out(self, demand: Demand, made: TriedMovePlan) -> None:
         """Evict all that are moved, each gang together, and keep all room from now on."""
         gang = demand.gang
-        message = f"moved so that {gang} of queue {gang.queue} can start; it starts again in room kept for it"
+        message = f"moved so that {gang} of queue {gang.queue} can start; it restarts in reserved capacity"
         for each in made.moved:
             with self._session.statement() as statement:
                 statement.evict(
@@ -242,7 +242,7 @@ def _note_on(plan: MovePlan) -> tuple[Evidence, ...]:
     """What the verdict of a gang says of a plan that is not carried out."""
     some = plan.moves[:SHOWN_VICTIMS]
     return (
-        Evidence("dry run of moves", f"it would fit if {_moved(plan)} were moved; {_quality(plan)}"),
+        Evidence("dry run of moves", f"the gang fits if {_moved(plan)} move; {_quality(plan)}"),
         *(Evidence(each.group, f"would go to {formatting.listed(each.nodes)}") for each in some),
     )
 
@@ -253,12 +253,12 @@ def _verdict(gang: Gang, plan: MovePlan) -> Verdict:
         gang=gang.id,
         group=str(gang),
         reason=Reason.EVICTION_IN_PROGRESS,
-        message=f"room is being made: {_moved(plan)} are moved for it and have not ended yet",
+        message=f"waiting until {_moved(plan)} that move for it have terminated",
         evidence=(
             *(Evidence(each.group, f"is moved to {formatting.listed(each.nodes)}") for each in some),
             Evidence("choice of moves", _quality(plan)),
         ),
-        next_step="It starts when they have ended; their grace periods say how long that takes",
+        next_step="Wait: the gang starts when they have terminated, within their grace periods",
     )
 
 
@@ -269,10 +269,10 @@ def _moved(plan: MovePlan) -> str:
 
 def _quality(plan: MovePlan) -> str:
     if plan.pods > plan.pods_bound:
-        return f"proven is that {formatting.pods(plan.pods_bound)} must move at least"
+        return f"at least {formatting.pods(plan.pods_bound)} must move (lower bound)"
     if plan.cost > plan.cost_bound:
-        return f"no fewer would do; costs {plan.cost}, proven is {plan.cost_bound} at least"
-    return f"no fewer would do; costs {plan.cost}, proven to be the least"
+        return f"fewest pods; cost {plan.cost}, lower bound {plan.cost_bound}"
+    return f"fewest pods; cost {plan.cost}, proven optimal"
 
 
 def _plan_of(gang: Gang, made: TriedMovePlan, cycle: int, *, is_executed: bool) -> MovePlan:

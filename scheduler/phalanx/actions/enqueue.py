@@ -20,6 +20,7 @@ from phalanx.model.reasons import Objection, Reason, Verdict
 HELD_DESPITE: Final = (
     Reason.MEMBERS_MISSING,
     Reason.BACKOFF_AFTER_FAILURE,
+    Reason.UNMANAGED_PODS,
     Reason.SCHEDULING_GATED,
     Reason.VOLUME_NOT_BOUND,
 )
@@ -104,9 +105,8 @@ def _eviction(gang: Gang, session: Session) -> Objection | None:
     beneficiary = session.gangs.get(by)
     return Objection(
         reason=Reason.PREEMPTED,
-        message=f"evicted in favour of {beneficiary or 'another gang'}: "
-        f"{formatting.pods(left)} must give back their nodes first",
-        next_step="It starts anew by itself when there is room",
+        message=f"preempted by {beneficiary or 'another gang'}; {formatting.pods(left)} still to terminate",
+        next_step="Wait: the gang starts again by itself when it fits",
     )
 
 
@@ -118,17 +118,14 @@ def _restart(gang: Gang, member_losses: MemberLosses) -> Objection | None:
     orphans = sum(1 for pod in loss.victims if pod.controller is None)
     if orphans:
         return Objection(
-            reason=Reason.BACKOFF_AFTER_FAILURE,
-            message=f"the gang should be restarted because {loss.cause}, but "
-            f"{formatting.pods(orphans)} of it "
-            "have no controller that would make them again and are not deleted",
+            reason=Reason.UNMANAGED_PODS,
+            message=f"cannot restart after {loss.cause}: {formatting.pods(orphans)} without controller",
             next_step="Delete all pods of the gang and create them again",
         )
     return Objection(
         reason=Reason.RECOVERING,
-        message=f"the gang is restarted because {loss.cause}: "
-        f"{formatting.pods(len(loss.victims))} must give back their nodes first",
-        next_step="It starts anew by itself; spec.recovery says when it is restarted",
+        message=f"restarting after {loss.cause}; {formatting.pods(len(loss.victims))} still to terminate",
+        next_step="Wait: the gang starts again by itself; spec.recovery sets when it restarts",
     )
 
 

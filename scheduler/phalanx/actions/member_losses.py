@@ -143,13 +143,13 @@ def _is_younger(pod: Pod, cause: Pod, memory: Memory) -> bool:
 
 
 def _cause(kind: LossKind, causes: Mapping[LossKind, list[Pod]]) -> str:
-    """What happened, in words that fit behind "because"."""
+    """The cause of the loss, as a noun phrase that fits after "after"."""
     if kind is LossKind.RESTART:
         seen = [each for each in causes if each is not kind and causes[each]]
-        return _cause(seen[0], causes) if seen else "a restart of it was begun"
+        return _cause(seen[0], causes) if seen else "an unfinished restart"
     if not causes[kind]:
-        return "members were lost" if kind is LossKind.NODE_LOSS else "a member failed"
+        return "the loss of members" if kind is LossKind.NODE_LOSS else "the failure of a member"
     first = causes[kind][0]
     if kind is LossKind.NODE_LOSS:
-        return f"node {first.node} of member {first.name} is lost"
-    return f"member {first.name} failed on node {first.node}" if first.node else f"member {first.name} failed"
+        return f"the loss of node {first.node} of member {first.name}"
+    return f"the failure of member {first.name}{f' on node {first.node}' if first.node else ''}"

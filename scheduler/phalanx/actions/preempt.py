@@ -11,6 +11,7 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.actions import formatting
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
 from phalanx.actions.demands.demand_queue import rank_of
@@ -397,7 +398,7 @@ class _Preemption:
                     reason=EvictionReason.CONSOLIDATED
                     if self._moves.is_moving(gang_id)
                     else EvictionReason.PREEMPTED,
-                    message=f"{message}: {causes.get(gang_id, 'it starts again in room kept for it')}",
+                    message=f"{message}: {causes.get(gang_id, 'it restarts in reserved capacity')}",
                     beneficiary=str(beneficiary),
                 )
 
@@ -424,12 +425,12 @@ class _Preemption:
                 gang=gang_id,
                 group=str(gang),
                 reason=Reason.EVICTION_IN_PROGRESS,
-                message=f"room is being made: {len(pods)} pods are evicted for it and have not ended yet",
+                message=f"waiting until {formatting.pods(len(pods))} evicted for it have terminated",
                 evidence=(
                     *(Evidence(subject=name, finding="is being evicted") for name in names[:SHOWN_VICTIMS]),
                     *((Evidence(subject="choice of victims", finding=bound),) if bound else ()),
                 ),
-                next_step="It starts when they have ended; their grace periods say how long that takes",
+                next_step="Wait: the gang starts when they have terminated, within their grace periods",
             ),
         )
 

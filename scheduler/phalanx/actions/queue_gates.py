@@ -44,9 +44,8 @@ class QueueGates:
         is_closed = queue.state is QueueState.CLOSED
         return Objection(
             Reason.QUEUE_CLOSED if is_closed else Reason.QUEUE_HELD,
-            f"queue {queue.name} is {'closed' if is_closed else 'held'}: the gang gets lost members back, "
-            "and no more than its minimum",
-            "Submit to another queue" if is_closed else "Wait until whoever runs the cluster opens the queue",
+            f"queue {queue.name} is {'closed' if is_closed else 'held'}: it replaces lost members only",
+            "Submit to another queue" if is_closed else "Wait until an administrator opens the queue",
         )
 
     def _is_behind(self, gang: Gang) -> Objection | None:
@@ -55,8 +54,8 @@ class QueueGates:
             return None
         return Objection(
             Reason.BLOCKED_BY_QUEUE_HEAD,
-            f"gang {first} is before it in queue {gang.queue}, finds no room yet, and nobody passes it there",
-            f"Wait until {first} starts; its own verdict says for what it waits",
+            f"gang {first} is at the head of strict FIFO queue {gang.queue} and does not fit yet",
+            f"Wait until {first} starts; see its verdict for the reason",
         )
 
 

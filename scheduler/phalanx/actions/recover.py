@@ -54,16 +54,15 @@ def _help(gang: Gang, loss: MemberLoss, session: Session) -> None:
 def _message(gang: Gang, loss: MemberLoss) -> str:
     what = "restarted" if loss.mode is RecoveryMode.RESTART else "replaced"
     whom = f"{gang} is" if loss.mode is RecoveryMode.RESTART else "the member is"
-    return f"{whom} {what} because {loss.cause}"
+    return f"{whom} {what} after {loss.cause}"
 
 
 def _held_verdict(gang: Gang, loss: MemberLoss, held: list[Pod]) -> Verdict:
     return Verdict(
         gang=gang.id,
         group=str(gang),
-        reason=Reason.BACKOFF_AFTER_FAILURE,
-        message=f"{loss.cause}, and {formatting.pods(len(held))} that would have to be evicted have no "
-        "controller that would make them again: they are not deleted",
+        reason=Reason.UNMANAGED_PODS,
+        message=f"cannot evict {formatting.pods(len(held))} without controller after {loss.cause}",
         evidence=tuple(Evidence(subject=str(pod), finding=f"holds node {pod.node}") for pod in held),
         next_step="Delete these pods and create them again",
     )

@@ -57,7 +57,7 @@ def _release(gang: Gang, session: Session) -> None:
     if held and gang.id not in session.verdicts:
         session.refuse(gang, _held_verdict(gang, held))
     if evictable:
-        message = f"only {_reached(gang)} of {gang} got a node"
+        message = f"only {_reached(gang)} of {gang} got nodes"
         with session.statement() as statement:
             statement.evict(gang=gang, pods=evictable, reason=EvictionReason.GANG_INCOMPLETE, message=message)
 
@@ -66,11 +66,10 @@ def _held_verdict(gang: Gang, held: list[Pod]) -> Verdict:
     return Verdict(
         gang=gang.id,
         group=str(gang),
-        reason=Reason.BACKOFF_AFTER_FAILURE,
-        message=f"{_reached(gang)} hold nodes and the others find none; "
-        f"{len(held)} of them have no controller that would make them again and are not deleted",
+        reason=Reason.UNMANAGED_PODS,
+        message=f"{_reached(gang)} hold nodes, the others do not fit; {len(held)} without controller remain",
         evidence=tuple(Evidence(subject=str(pod), finding=f"holds node {pod.node}") for pod in held),
-        next_step="Delete these pods to give their nodes back, or make room for the missing members",
+        next_step="Delete these pods to release their nodes, or free capacity for the missing members",
     )
 
 

@@ -131,11 +131,13 @@ def _kept(guarantee: _Guarantee, taken: Sequence[int]) -> Iterator[ReservedCell]
 
 def _no_level(cell: Cell) -> Objection:
     where = f"topology {cell.topology}" if cell.topology else "the default topology"
-    return Objection(Reason.TOPOLOGY_NOT_FOUND, f"spec.cells[{cell.level}]: {where} has no such level")
+    return Objection(
+        Reason.TOPOLOGY_NOT_FOUND, f"spec.cells[{cell.level}]: {where} has no level {cell.level}"
+    )
 
 
 def _too_few(cell: Cell, kept: int) -> Objection:
     return Objection(
         Reason.QUEUE_INVALID,
-        f"spec.cells[{cell.level}]: {kept} of {cell.count} can be kept, as others have work or cells there",
+        f"spec.cells[{cell.level}]: {kept} of {cell.count} are reserved; others use or reserve the rest",
     )

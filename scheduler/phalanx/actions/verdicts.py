@@ -78,7 +78,7 @@ class _Explanations:
             return Refusal(fingerprint="", verdict=_not_tried(gang), due=self._due(failure))
         known, may_solve = len(self._outcome.errors), self._explainer.count < CYCLE_EXPLANATIONS_MAX
         diagnosis = self._outcome.isolate_errors(
-            lambda: self._explainer.explain(failure.demand, may_think=may_solve), about=f"why {gang} waits"
+            lambda: self._explainer.explain(failure.demand, may_solve=may_solve), about=f"why {gang} waits"
         )
         has_failed = len(self._outcome.errors) > known
         if diagnosis is not None:
@@ -149,7 +149,7 @@ def _absent(demand: Demand) -> Iterator[Evidence]:
     """Members that do not exist yet, and count all the same."""
     pods = [pod for batch in demand.batches for pod in batch.pods if pod.is_placeholder]
     for role, count in Counter(pod.role for pod in pods).items():
-        yield Evidence(f"role {role}", f"{formatting.pods(count)} to come, for which room is to be reserved")
+        yield Evidence(f"role {role}", f"{formatting.pods(count)} to come, with capacity to reserve")
 
 
 def _not_explained(gang: Gang, before: Refusal | None, *, has_failed: bool) -> Verdict:
@@ -157,16 +157,16 @@ def _not_explained(gang: Gang, before: Refusal | None, *, has_failed: bool) -> V
     if has_failed:
         return _pending(
             gang,
-            "no place was found; an error of the scheduler, which its log tells, kept it from saying why",
+            "does not fit; the reason is unknown after a scheduler error (see its log)",
         )
     if before is not None and not before.explained:
         return _pending(gang, before.verdict.message)
-    last = f"; before something changed it was: {before.verdict.message}" if before is not None else ""
-    return _pending(gang, f"no place was found; why is worked out in one of the next cycles{last}")
+    last = f"; before the last change: {before.verdict.message}" if before is not None else ""
+    return _pending(gang, f"does not fit; a later cycle finds the reason{last}")
 
 
 def _not_tried(gang: Gang) -> Verdict:
-    return _pending(gang, "this cycle had solved as much as it may; the gang's turn comes in one of the next")
+    return _pending(gang, "not tried yet: the cycle reached its limit of solves")
 
 
 def _pending(gang: Gang, message: str) -> Verdict:

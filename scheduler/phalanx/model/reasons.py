@@ -48,6 +48,7 @@ class Reason(StrEnum):
     ABOVE_DOMAIN_CAPACITY = "AboveDomainCapacity"
     NOT_TRIED_YET = "NotTriedYet"
     BACKOFF_AFTER_FAILURE = "BackoffAfterFailure"
+    UNMANAGED_PODS = "UnmanagedPods"
     RECOVERING = "Recovering"
     CELLS_RESERVED = "CellsReserved"
     CAPACITY_RESERVED = "CapacityReserved"
@@ -76,6 +77,7 @@ _STANDING = {
     Reason.NAMESPACE_NOT_ALLOWED: Category.MISCONFIGURED,
     Reason.QUEUE_CLOSED: Category.MISCONFIGURED,
     Reason.TOPOLOGY_NOT_FOUND: Category.MISCONFIGURED,
+    Reason.UNMANAGED_PODS: Category.MISCONFIGURED,
     Reason.ABOVE_QUEUE_LIMIT: Category.IMPOSSIBLE,
     Reason.NO_ELIGIBLE_NODE: Category.IMPOSSIBLE,
     Reason.ABOVE_CLUSTER_CAPACITY: Category.IMPOSSIBLE,

@@ -1,4 +1,4 @@
-"""Whether a demand could fit if somebody ended, by counting: what fails here needs no solve."""
+"""Counting bounds on whether a demand fits after holders of capacity end; what fails here needs no solve."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,9 +20,9 @@ Counts = tuple[int, ...]
 
 
 class CompletionBounds:
-    """Upper bounds of how many pods of each batch fit into each domain of the required level, or anywhere.
+    """Upper bounds on the pods of each batch that fit each domain of the required level, or the cluster.
 
-    A bound looks at one batch at a time, so that a demand may still find no place where it allows one.
+    A bound regards one batch at a time, so a demand that it allows may still not fit.
     """
 
     def __init__(self, session: Session, demand: Demand) -> None:
@@ -30,8 +30,8 @@ class CompletionBounds:
         self._session = session
         self._minimums: Counts = tuple(batch.minimum for batch in demand.batches)
         self._needs = [_needs(batch.pods[0]) for batch in demand.batches]
-        self._judged = [session.eligibility(batch.pods[0]) for batch in demand.batches]
-        self._homes = allowed_domains(session, constraints)
+        self._eligibilities = [session.eligibility(batch.pods[0]) for batch in demand.batches]
+        self._domains = allowed_domains(session, constraints)
         self._leftover: list[dict[str, int]] = [{} for _ in self._needs]
         self._fit: dict[NodeName, Counts] = {}
         self._lacks: dict[NodeName, list[tuple[str, int]]] = {}
@@ -43,7 +43,7 @@ class CompletionBounds:
             [(name, need, leftover[name]) for name, need in needs if name in leftover]
             for needs, leftover in zip(self._needs, self._leftover, strict=True)
         ]
-        self._is_roomy = any(self._lack(home) == 0 for home in self._totals)
+        self._has_capacity = any(self._lack(domain) == 0 for domain in self._totals)
         self._least_missing = tuple(
             min((max(0, least - total[index]) for total in self._totals.values()), default=0)
             for index, least in enumerate(self._minimums)
@@ -53,24 +53,24 @@ class CompletionBounds:
 
     @property
     def over(self) -> Resources:
-        """By how much the demand exceeds what the limits of its queue leave; empty where it does not."""
+        """The amounts by which the demand exceeds the limits of its queue; empty if it does not."""
         return self._over
 
     def nearest_domains(self, count: int) -> list[Path]:
-        """The domains that lack the fewest pods."""
-        return sorted(self._totals, key=lambda home: (self._lack(home), home))[:count]
+        """The domains that lack capacity for the fewest pods."""
+        return sorted(self._totals, key=lambda domain: (self._lack(domain), domain))[:count]
 
-    def home_of(self, node: NodeName) -> Path | None:
-        """The domain of the required level in which a node lies; None where no pod may go there."""
-        return self._homes.get(node) if node in self._fit else None
+    def domain_of(self, node: NodeName) -> Path | None:
+        """The domain of the required level that has the node; None if no pod may use the node."""
+        return self._domains.get(node) if node in self._fit else None
 
-    def nodes_in(self, home: Path) -> Sequence[NodeName]:
-        """The nodes of the domain where pods may go."""
-        return self._nodes_in[home]
+    def nodes_in(self, domain: Path) -> Sequence[NodeName]:
+        """The eligible nodes of the domain."""
+        return self._nodes_in[domain]
 
     def may_gain(self, holder: CapacityHolder) -> bool:
-        """Whether it gives back enough for one more pod of some batch somewhere; costs next to nothing."""
-        if self._is_roomy:
+        """Whether its end lets one more pod of some batch fit some node; cheap."""
+        if self._has_capacity:
             return True
         for node, amounts in holder.used.items():
             for name, lack in self._lacks.get(node, ()):
@@ -78,18 +78,18 @@ class CompletionBounds:
                     return True
         return False
 
-    def gain(self, holder: CapacityHolder, home: Path) -> int:
-        """How many pods more would fit into the domain if the holder ended."""
-        return sum(self._gains([holder]).get(home, ()))
+    def gain(self, holder: CapacityHolder, domain: Path) -> int:
+        """The number of further pods that fit the domain if the holder ends."""
+        return sum(self._gains([holder]).get(domain, ()))
 
     def shares_limits(self, holder: CapacityHolder) -> bool:
-        """Whether what the holder uses counts against a queue of the demand."""
+        """Whether the usage of the holder counts against a queue of the demand."""
         return not self._queues.isdisjoint(queue.name for queue in self._session.queues.path(holder.queue))
 
     def reach(self, holder: CapacityHolder) -> Counts:
-        """At most so many thousandths of pods more would fit, per batch, if it ended; costs next to nothing.
+        """A bound on the further pods per batch, in thousandths, that fit if the holder ends; cheap.
 
-        What it gives back of the resource that is short on a node adds to what is left over there.
+        On each node, the released amount of the scarce resource adds to the remainder that is free there.
         """
         total, nodes = holder.total, len(holder.used)
         reaches = []
@@ -101,35 +101,35 @@ class CompletionBounds:
         return tuple(reaches)
 
     def is_enough(self, *reaches: Counts) -> bool:
-        """Whether holders of such reach could do together; if not, `allow` need not be asked."""
-        return self._is_roomy or all(
+        """Whether holders with these reaches could suffice together; if not, `allow` is False too."""
+        return self._has_capacity or all(
             sum(most) >= missing * THOUSAND
             for missing, *most in zip(self._least_missing, *reaches, strict=True)
         )
 
     def allow(self, ended: Sequence[CapacityHolder]) -> bool:
-        """Whether the bounds leave a place for the demand when all of these have ended."""
-        if not self.pay(ended):
+        """Whether the bounds allow the demand after all of these have ended."""
+        if not self.satisfy_limits(ended):
             return False
-        if self._is_roomy:
+        if self._has_capacity:
             return True
         return any(
             all(
                 have + more >= least
-                for have, more, least in zip(self._totals[home], gain, self._minimums, strict=True)
+                for have, more, least in zip(self._totals[domain], gain, self._minimums, strict=True)
             )
-            for home, gain in self._gains(ended).items()
+            for domain, gain in self._gains(ended).items()
         )
 
     def _count(self, node: NodeName) -> None:
-        home = self._homes.get(node)
-        if home is None or all(node in each.rejected for each in self._judged):
+        domain = self._domains.get(node)
+        if domain is None or all(node in each.rejected for each in self._eligibilities):
             return
         fit = self._fitting(node, NONE)
         self._fit[node] = tuple(count for count, _ in fit)
-        before = self._totals.get(home, (0,) * len(fit))
-        self._totals[home] = tuple(total + count for total, (count, _) in zip(before, fit, strict=True))
-        self._nodes_in.setdefault(home, []).append(node)
+        before = self._totals.get(domain, (0,) * len(fit))
+        self._totals[domain] = tuple(total + count for total, (count, _) in zip(before, fit, strict=True))
+        self._nodes_in.setdefault(domain, []).append(node)
         lacks = []
         for leftover, needs, (_, binding) in zip(self._leftover, self._needs, fit, strict=True):
             for name, need in needs if binding else ():
@@ -140,10 +140,10 @@ class CompletionBounds:
         self._lacks[node] = lacks
 
     def _fitting(self, node: NodeName, back: Resources) -> list[tuple[int, str]]:
-        """Per batch, how many pods fit on the node with this given back, and what is short for more."""
+        """For each batch, the pods that fit with `back` released, and the limiting resource."""
         free = self._session.free(node)
         found = []
-        for needs, least, judged in zip(self._needs, self._minimums, self._judged, strict=True):
+        for needs, least, judged in zip(self._needs, self._minimums, self._eligibilities, strict=True):
             count, binding = (0 if node in judged.rejected else least), ""
             for name, need in needs if count else ():
                 fit = (free.get(name, 0) + back.get(name, 0)) // need
@@ -152,19 +152,19 @@ class CompletionBounds:
             found.append((max(0, count), binding))
         return found
 
-    def _lack(self, home: Path) -> int:
-        pairs = zip(self._totals[home], self._minimums, strict=True)
+    def _lack(self, domain: Path) -> int:
+        pairs = zip(self._totals[domain], self._minimums, strict=True)
         return sum(max(0, least - have) for have, least in pairs)
 
-    def pay(self, ended: Sequence[CapacityHolder]) -> bool:
-        """Whether they use as much of the limits as the demand exceeds them by."""
+    def satisfy_limits(self, ended: Sequence[CapacityHolder]) -> bool:
+        """Whether their end releases the amounts by which the demand exceeds limits."""
         if not self._over:
             return True
         mine = [holder.total_booked for holder in ended if self.shares_limits(holder)]
         return all(sum(each.get(name, 0) for each in mine) >= over for name, over in self._over.items())
 
     def _gains(self, ended: Sequence[CapacityHolder]) -> dict[Path, list[int]]:
-        """Per domain in which these hold something, how many pods more would fit, per batch."""
+        """For each domain in which these hold capacity, the further pods that fit, per batch."""
         back: dict[NodeName, Resources] = {}
         for holder in ended:
             for node, amounts in holder.used.items():
@@ -172,7 +172,7 @@ class CompletionBounds:
                     back[node] = add(back[node], amounts) if node in back else amounts
         gains: dict[Path, list[int]] = {}
         for node, amounts in back.items():
-            gain = gains.setdefault(self._homes[node], [0] * len(self._needs))
+            gain = gains.setdefault(self._domains[node], [0] * len(self._needs))
             for index, (count, _) in enumerate(self._fitting(node, amounts)):
                 gain[index] += count - self._fit[node][index]
         return gains

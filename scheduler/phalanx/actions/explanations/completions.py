@@ -1,7 +1,7 @@
-"""Whose end would let a demand start: one gang, else a pair, else a set that is enough.
+"""Find the holders of capacity whose end lets a demand start: one, else a pair, else a sufficient set.
 
-Each answer was tried: the demand is solved with the room and the share of limits given back, under all of its
-rules. Counting rules out most gangs before; those that are left are tried in the order of what they hold.
+Each result is verified by a solve with the capacity and the usage of limits released, under all rules of the
+demand. Counting bounds rule out most holders before; the others are tried in the order of their cost.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ from phalanx.solver.infeasibility.relaxations import NodeCapacity, Relaxation
 from phalanx.solver.problem import SolveLimits
 
 Completions = tuple[CapacityHolder, ...]
-"""Those that must end, whoever holds least first. A set of more than two may be larger than it need be."""
+"""Holders that must end, the cheapest first. A set of more than two may be larger than necessary."""
 
 Amounts = dict[tuple[NodeName, str], int]
 """By node and resource."""
@@ -43,7 +43,7 @@ _SHARE: Final = 1000
 
 
 class CompletionSearch:
-    """Answers for the demands of one session, at its end."""
+    """The search for the demands of one session, at its end."""
 
     def __init__(self, session: Session, answers: AnswerCache, *, limits: SolveLimits) -> None:
         self._session = session
@@ -51,7 +51,7 @@ class CompletionSearch:
         self._limits = limits
 
     @cached_property
-    def _problems(self) -> ProblemBuilder:
+    def _builder(self) -> ProblemBuilder:
         return ProblemBuilder(self._session, may_grow=True)
 
     @cached_property
@@ -66,33 +66,36 @@ class CompletionSearch:
                 found.setdefault(node, []).append(each)
         return found
 
-    def find(self, demand: Demand, *, spared: frozenset[GangId], room: Relaxation | None) -> Completions:
-        """Who must end, without the gangs `spared`; empty where nobody is found whose end is enough.
+    def find(
+        self, demand: Demand, *, protected: frozenset[GangId], missing: Relaxation | None
+    ) -> Completions:
+        """The holders that must end, none of them `protected`; empty if no sufficient set is found.
 
-        `room` is what is missing where it is known: where single gangs are not enough, it says which to take.
+        `missing` is the capacity to add, if known; it guides the search for larger sets.
         """
-        crowd = _Crowd(self._holders, self._by_node, spared)
+        candidates = _Candidates(self._holders, self._by_node, protected)
         oracle = FeasibilityOracle(self._answers, self._limits, solves=ENDING_SOLVES_MAX)
-        return _Search(self._session, self._problems, demand, crowd, oracle).find(room)
+        return _Search(self._session, self._builder, demand, candidates, oracle).find(missing)
 
 
-class _Crowd:
-    """Those whose end comes into question for one demand. `by_node` has those `spared` too."""
+class _Candidates:
+    """The holders that may end for one demand."""
 
     def __init__(
         self,
         holders: Sequence[CapacityHolder],
         by_node: Mapping[NodeName, Sequence[CapacityHolder]],
-        spared: frozenset[GangId],
+        protected: frozenset[GangId],
     ) -> None:
-        self.holders = [each for each in holders if each.gang not in spared] if spared else holders
+        """`by_node` has protected holders too."""
+        self.holders = [each for each in holders if each.gang not in protected] if protected else holders
         self._by_node = by_node
-        self._spared = spared
+        self._protected = protected
 
     def on(self, nodes: Iterable[NodeName]) -> list[CapacityHolder]:
-        """Who holds room on some of these nodes, each once."""
-        there = {each.key: each for node in nodes for each in self._by_node.get(node, ())}
-        return [each for each in there.values() if each.gang not in self._spared]
+        """The holders on these nodes, each once."""
+        found = {each.key: each for node in nodes for each in self._by_node.get(node, ())}
+        return [each for each in found.values() if each.gang not in self._protected]
 
 
 class _Search:
@@ -101,58 +104,58 @@ class _Search:
     def __init__(
         self,
         session: Session,
-        problems: ProblemBuilder,
+        builder: ProblemBuilder,
         demand: Demand,
-        crowd: _Crowd,
+        candidates: _Candidates,
         oracle: FeasibilityOracle,
     ) -> None:
         self._session = session
-        self._problems = problems
+        self._builder = builder
         self._demand = demand
-        self._crowd = crowd
-        self._prospects = CompletionBounds(session, demand)
-        kinds = {each.kind: each for each in crowd.holders}
-        self._reach = {kind: self._prospects.reach(each) for kind, each in kinds.items()}
+        self._candidates = candidates
+        self._bounds = CompletionBounds(session, demand)
+        kinds = {each.kind: each for each in candidates.holders}
+        self._reach = {kind: self._bounds.reach(each) for kind, each in kinds.items()}
         self._most: dict[Path, list[CapacityHolder]] = {}
         self._oracle = oracle
 
-    def find(self, room: Relaxation | None) -> Completions:
-        """The answer."""
-        home = room.domain if room is not None else ()
-        able = {kind for kind, reach in self._reach.items() if self._prospects.is_enough(reach)}
+    def find(self, missing: Relaxation | None) -> Completions:
+        """The holders that must end; empty if no sufficient set is found."""
+        domain = missing.domain if missing is not None else ()
+        able = {kind for kind, reach in self._reach.items() if self._bounds.is_enough(reach)}
         singles = [
             each
-            for each in self._crowd.holders
-            if each.kind in able and self._prospects.may_gain(each) and self._prospects.allow([each])
+            for each in self._candidates.holders
+            if each.kind in able and self._bounds.may_gain(each) and self._bounds.allow([each])
         ]
-        singles.sort(key=lambda each: (each.cost[0], not self._is_in(each, home), each.cost))
+        singles.sort(key=lambda each: (each.cost[0], not self._is_in(each, domain), each.cost))
         for each in singles[:ENDINGS_TRIED_MAX]:
             if self._fits_without([each]):
                 return (each,)
         for pair in islice(self._pairs(), ENDING_PAIRS_TRIED_MAX):
             if self._fits_without(pair):
                 return pair
-        return self._enough(room)
+        return self._sufficient_set(missing)
 
-    def _may_do(self, *ended: CapacityHolder) -> bool:
-        """Whether counting leaves a chance that the end of these is enough."""
+    def _may_suffice(self, *ended: CapacityHolder) -> bool:
+        """Whether the bounds allow that the end of these is enough."""
         reaches = [self._reach[each.kind] for each in ended]
-        return self._prospects.is_enough(*reaches) and self._prospects.allow(ended)
+        return self._bounds.is_enough(*reaches) and self._bounds.allow(ended)
 
-    def _is_in(self, holder: CapacityHolder, home: Path) -> bool:
-        return any(self._prospects.home_of(node) == home for node in holder.used)
+    def _is_in(self, holder: CapacityHolder, domain: Path) -> bool:
+        return any(self._bounds.domain_of(node) == domain for node in holder.used)
 
     def _fits_without(self, ended: Sequence[CapacityHolder]) -> bool:
-        """Whether a placement is found when these have ended."""
+        """Whether a placement exists after these have ended."""
         with self._session.statement() as statement:
             for each in ended:
                 statement.assume_ended(queue=each.queue, used=each.used, booked=each.booked)
-            problem = self._problems.build_problem(self._demand).problem
+            problem = self._builder.build_problem(self._demand).problem
             statement.roll_back()
         return self._oracle.fits(feasibility_problem(problem)) is True
 
     def _pairs(self) -> Iterator[Completions]:
-        """Pairs that counting allows, those first that hold least."""
+        """Pairs that the bounds allow, the cheapest first."""
         pairs: dict[tuple[str, str], Completions] = {}
         for candidates in self._paired():
             for one, other in combinations(sorted(candidates, key=_cost), 2):
@@ -160,36 +163,36 @@ class _Search:
         likely = [
             pair
             for pair in pairs.values()
-            if self._prospects.is_enough(*(self._reach[each.kind] for each in pair))
+            if self._bounds.is_enough(*(self._reach[each.kind] for each in pair))
         ]
         likely.sort(key=lambda pair: (sum(each.cost[0] for each in pair), pair[0].cost, pair[1].cost))
-        return (pair for pair in likely[:ENDING_PAIRS_COUNTED_MAX] if self._prospects.allow(pair))
+        return (pair for pair in likely[:ENDING_PAIRS_COUNTED_MAX] if self._bounds.allow(pair))
 
     def _paired(self) -> Iterator[list[CapacityHolder]]:
-        """Per domain that lacks little, those that give back most there; and those that use the limits."""
-        if self._prospects.over:
+        """Holders to pair: users of the exceeded limits, and those that free most in the best domains."""
+        if self._bounds.over:
             yield self._by_limits()[:ENDING_PAIRED_MAX]
-        counts = Counter(each.kind for each in self._crowd.holders)
+        counts = Counter(each.kind for each in self._candidates.holders)
         two_each = [reach for kind, reach in self._reach.items() for _ in range(min(2, counts[kind]))]
         most = [sorted(reaches)[-2:] for reaches in zip(*two_each, strict=True)]
-        if not self._prospects.is_enough(*zip(*most, strict=True)):
+        if not self._bounds.is_enough(*zip(*most, strict=True)):
             return
-        for home in self._prospects.nearest_domains(ENDING_DOMAINS_MAX):
-            yield self._giving_most(home)[:ENDING_PAIRED_MAX]
+        for domain in self._bounds.nearest_domains(ENDING_DOMAINS_MAX):
+            yield self._freeing_most(domain)[:ENDING_PAIRED_MAX]
 
-    def _giving_most(self, home: Path) -> list[CapacityHolder]:
-        """Some of those that hold room in this domain, whoever's end lets most pods more fit there first."""
-        if home not in self._most:
-            there = self._crowd.on(self._prospects.nodes_in(home))
+    def _freeing_most(self, domain: Path) -> list[CapacityHolder]:
+        """Holders in this domain; those whose end lets most pods fit there come first."""
+        if domain not in self._most:
+            there = self._candidates.on(self._bounds.nodes_in(domain))
             sums = {kind: sum(reach) for kind, reach in self._reach.items()}
             some = nsmallest(2 * ENDING_PAIRED_MAX, there, key=lambda each: (-sums[each.kind], each.cost))
-            self._most[home] = sorted(some, key=lambda each: (-self._prospects.gain(each, home), each.cost))
-        return self._most[home]
+            self._most[domain] = sorted(some, key=lambda each: (-self._bounds.gain(each, domain), each.cost))
+        return self._most[domain]
 
     def _by_limits(self) -> list[CapacityHolder]:
-        """Those that use the limits which the demand exceeds, whoever uses most of them first."""
-        sharing = [each for each in self._crowd.holders if self._prospects.shares_limits(each)]
-        over = self._prospects.over
+        """Holders that use the exceeded limits, the largest users first."""
+        sharing = [each for each in self._candidates.holders if self._bounds.shares_limits(each)]
+        over = self._bounds.over
         return sorted(
             sharing,
             key=lambda each: (
@@ -200,49 +203,52 @@ class _Search:
             ),
         )
 
-    def _enough(self, room: Relaxation | None) -> Completions:
-        """A set that gives back what is missing, less those that turn out to be needless."""
-        for order in self._orders(room):
-            if self._may_do(*order):
-                chosen = self._first_that_do(order)
+    def _sufficient_set(self, missing: Relaxation | None) -> Completions:
+        """A sufficient set, without the holders that turn out to be unnecessary."""
+        for order in self._orders(missing):
+            if self._may_suffice(*order):
+                chosen = self._first_sufficient(order)
                 if chosen:
-                    return self._without_needless(chosen)
+                    return self._without_unnecessary(chosen)
         return ()
 
-    def _orders(self, room: Relaxation | None) -> Iterator[list[CapacityHolder]]:
-        """Whom to send away in turn: who uses the limits, who holds what is missing, who is where most is."""
-        payers = self._by_limits()[:ENDINGS_NEEDED_MAX] if self._prospects.over else []
-        counts = range(len(payers))
-        paying = next((count for count in counts if self._prospects.pay(payers[:count])), len(payers))
-        first = [*payers[:paying], *(_cover(self._crowd, room.capacity) if room is not None else ())]
-        for home in self._prospects.nearest_domains(ENDING_DOMAINS_MAX):
-            order = {each.key: each for each in (*first, *self._giving_most(home))}
+    def _orders(self, missing: Relaxation | None) -> Iterator[list[CapacityHolder]]:
+        """Orders in which to end holders: users of the limits, holders of missing amounts, then by domain."""
+        users = self._by_limits()[:ENDINGS_NEEDED_MAX] if self._bounds.over else []
+        counts = range(len(users))
+        enough = next((count for count in counts if self._bounds.satisfy_limits(users[:count])), len(users))
+        first = [
+            *users[:enough],
+            *(_cover(self._candidates, missing.capacity) if missing is not None else ()),
+        ]
+        for domain in self._bounds.nearest_domains(ENDING_DOMAINS_MAX):
+            order = {each.key: each for each in (*first, *self._freeing_most(domain))}
             yield list(order.values())[:ENDINGS_NEEDED_MAX]
 
-    def _first_that_do(self, order: Sequence[CapacityHolder]) -> Completions:
+    def _first_sufficient(self, order: Sequence[CapacityHolder]) -> Completions:
         counts = range(1, len(order) + 1)
         return next(
             (
                 tuple(order[:count])
                 for count in counts
-                if self._may_do(*order[:count]) and self._fits_without(order[:count])
+                if self._may_suffice(*order[:count]) and self._fits_without(order[:count])
             ),
             (),
         )
 
-    def _without_needless(self, chosen: Completions) -> Completions:
+    def _without_unnecessary(self, chosen: Completions) -> Completions:
         for each in sorted(chosen, key=_cost, reverse=True):
             fewer = tuple(one for one in chosen if one is not each)
-            if self._may_do(*fewer) and self._fits_without(fewer):
+            if self._may_suffice(*fewer) and self._fits_without(fewer):
                 chosen = fewer
         return tuple(sorted(chosen, key=_cost))
 
 
-def _cover(crowd: _Crowd, rooms: Sequence[NodeCapacity]) -> list[CapacityHolder]:
-    """Greedy: whoever holds most of what is still missing, until nothing is; empty where that fails."""
-    missing = {(room.node, name): amount for room in rooms for name, amount in room.amounts.items()}
-    wanted = {room.node: room.amounts for room in rooms}
-    holders = sorted(crowd.on(wanted), key=_cost)
+def _cover(candidates: _Candidates, capacity: Sequence[NodeCapacity]) -> list[CapacityHolder]:
+    """Greedy set cover of the missing amounts; empty if it fails."""
+    missing = {(found.node, name): amount for found in capacity for name, amount in found.amounts.items()}
+    wanted = {found.node: found.amounts for found in capacity}
+    holders = sorted(candidates.on(wanted), key=_cost)
     held = {index: _of_wanted(each, wanted) for index, each in enumerate(holders)}
     chosen: list[CapacityHolder] = []
     while missing and held and len(chosen) < ENDINGS_NEEDED_MAX:
@@ -257,7 +263,7 @@ def _cover(crowd: _Crowd, rooms: Sequence[NodeCapacity]) -> list[CapacityHolder]
 
 
 def _of_wanted(holder: CapacityHolder, wanted: Mapping[NodeName, Resources]) -> Amounts:
-    """What it holds of the amounts that are missing on these nodes."""
+    """The amounts that the holder has of those missing on these nodes."""
     return {
         (node, name): amounts[name]
         for node, amounts in holder.used.items()
@@ -267,7 +273,7 @@ def _of_wanted(holder: CapacityHolder, wanted: Mapping[NodeName, Resources]) -> 
 
 
 def _covered(held: Amounts, missing: Amounts) -> int:
-    """How much of what is missing that is, in thousandths of each amount."""
+    """The covered part of the missing amounts, the sum of thousandths of each."""
     return sum(
         _SHARE * min(amount, missing[key]) // missing[key] for key, amount in held.items() if key in missing
     )

@@ -1,4 +1,4 @@
-"""The words of verdicts: message and evidence of each reason that an explanation can find."""
+"""The messages of verdicts: for each reason that an explanation can find, its message and evidence."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -8,10 +8,9 @@ from msgspec import Struct
 
 from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Batch, Demand, requested
-from phalanx.actions.explanations import evidence
-from phalanx.actions.explanations import next_steps as advice
+from phalanx.actions.explanations import evidence, next_steps
 from phalanx.actions.explanations.completions import Completions
-from phalanx.actions.explanations.evidence import Lacking
+from phalanx.actions.explanations.evidence import UnlabelledNodes
 from phalanx.framework.nodes.cells import ReservedCell
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
@@ -23,14 +22,14 @@ from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.problem import PlacementProblem
 
-_UNTIL_OTHER_COMPANY: Final = (
-    "Wait until pods that keep these away have ended and those that are asked for run, "
-    "or change the pods' spec.affinity"
+_WAIT_FOR_OTHER_PODS: Final = (
+    "Wait until pods that anti-affinity avoids have ended and pods that affinity needs run, "
+    "or change spec.affinity"
 )
 
 
 class Diagnosis(Struct, frozen=True):
-    """A verdict without the gang that it is about: equal demands share it."""
+    """A verdict without its gang, so that equal demands share it."""
 
     reason: Reason
     message: str
@@ -39,89 +38,98 @@ class Diagnosis(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True, dict=True):
-    """What a verdict is made of. `facts` are about `problem`: as it is now, or on the empty cluster.
-
-    `ending`: whose end would let the demand start, empty where that is not known.
-    """
+    """All that a diagnosis is made from."""
 
     demand: Demand
+
     problem: PlacementProblem
+    """The demand in the cluster as it is now, or in the empty cluster."""
+
     facts: Explanation
+    """The solver's explanation of why `problem` has no solution."""
+
     session: Session
-    ending: Completions = ()
+
+    completions: Completions = ()
+    """The holders of capacity whose end would let the demand start; empty if unknown."""
 
     @property
     def fit(self) -> int:
-        """How many of the pods fit."""
+        """The number of pods that fit."""
         return sum(self.facts.most)
 
+    @property
+    def fit_of_all(self) -> str:
+        """Such as "2 of 4 pods"."""
+        return f"{self.fit} of {formatting.pods(self.demand.count)}"
+
     @cached_property
-    def unlabelled(self) -> tuple[Lacking, ...]:
-        """The nodes that lie in no domain in which the gang, or some of its pods, must lie, by the label."""
+    def unlabelled(self) -> tuple[UnlabelledNodes, ...]:
+        """Nodes that a missing label excludes from all domains of a required level."""
         levels = [rule.level for rule in self.problem.rules if isinstance(rule, SameDomain | SubgroupRule)]
         return evidence.without_label(self.demand, self.session, levels)
 
     @property
     def when_impossible(self) -> str:
-        """The next step of what this cluster can never hold."""
-        return advice.when_impossible(self.demand, self.problem, self.facts, self.session)
+        """The next step if the cluster can never hold the demand."""
+        return next_steps.when_impossible(self.demand, self.problem, self.facts, self.session)
 
     @property
     def while_waiting(self) -> str:
-        """The next step of what only has to wait."""
-        return advice.while_waiting(self.demand, self.problem, self.facts, self.session, self.ending)
+        """The next step if the demand fits once capacity is free."""
+        return next_steps.while_waiting(self.demand, self.problem, self.facts, self.session, self.completions)
+
+
+# --- nodes and cluster --------------------------------------------------------------------------------------
 
 
 def no_eligible_node(demand: Demand, batch: Batch, session: Session) -> Diagnosis:
-    """No node passes the filters of this batch's pods."""
+    """No node passes the filters for the pods of this batch."""
     counts = session.eligibility(batch.pods[0]).count_by_reason()
     reasons = formatting.listed(f"{count} {reason}" for reason, count in counts)
-    pods = f"pods of role {batch.name}" if batch.name != "pod" else "these pods"
+    pods = f" for role {batch.name}" if batch.name != "pod" else ""
     return Diagnosis(
         reason=Reason.NO_ELIGIBLE_NODE,
-        message=f"none of {len(session.nodes)} nodes may run {pods}" + (f": {reasons}" if reasons else ""),
+        message=f"0 of {len(session.nodes)} nodes are eligible{pods}" + (f": {reasons}" if reasons else ""),
         evidence=evidence.of_nodes(demand, session),
-        next_step="Change what the pods ask of nodes (selector, affinity, tolerations), or the nodes",
+        next_step="Change the pods' nodeSelector, affinity or tolerations, or change the nodes",
     )
 
 
 def above_cluster(case: Case) -> Diagnosis:
-    """Too large for the cluster even when nothing runs on it."""
+    """Too large for the cluster even if it is empty."""
     too_large = _larger_than_any_node(case)
-    gang = f"{formatting.pods(case.demand.count)} with {formatting.amounts(requested(case.demand))}"
-    fails = "are not certain of NUMA zones in" if _may_mix_zones(case) else "do not fit"
-    message = (
-        too_large or f"{gang} {fails} this cluster even when nothing else runs: it has room for {case.fit}"
-    )
+    needed = formatting.amounts(requested(case.demand))
+    fit = "have guaranteed NUMA zones in" if _may_mix_zones(case) else "fit"
+    message = too_large or f"{case.fit_of_all} {fit} the empty cluster; {needed} needed"
     return Diagnosis(
         reason=Reason.ABOVE_CLUSTER_CAPACITY,
         message=message,
         evidence=(*_conflict(case), *evidence.of_nodes(case.demand, case.session)),
-        next_step="Ask for less per pod, or add larger nodes" if too_large else case.when_impossible,
+        next_step="Request less per pod, or add larger nodes" if too_large else case.when_impossible,
     )
 
 
 def _may_mix_zones(case: Case) -> bool:
-    """Whether pods of several sizes share NUMA zones, of which is counted only what is certain."""
+    """Whether pods of several sizes share NUMA zones: the projection counts only guaranteed capacity."""
     kinds = {batch.pods[0].shape.numa for batch in case.demand.batches}
     return len(kinds) > 1 and evidence.lacks_zones(case.demand, case.session)
 
 
 def insufficient(case: Case) -> Diagnosis:
-    """Fits the cluster, but not beside what runs now."""
+    """Fits the empty cluster, but not the free capacity now."""
     demand, session = case.demand, case.session
     free = evidence.free_amounts(demand, session)
     missing = evidence.shortages(demand, free)
-    lack = f"enough is free in total, but not together on single {_holders(demand, session)}"
+    why = f"free capacity is fragmented across {_fragments(demand, session)}"
     if missing:
-        needed = formatting.amounts(requested(demand))
-        lack = f"{needed} are needed and {formatting.amounts(missing)} are missing"
+        why = f"{formatting.amounts(missing)} missing"
     return Diagnosis(
         reason=Reason.INSUFFICIENT_CAPACITY,
-        message=f"room for {case.fit} of {formatting.pods(demand.count)} now; {lack}",
+        message=f"{case.fit_of_all} fit now; {why}",
         evidence=(
             *_conflict(case),
-            *evidence.of_endings(case.ending),
+            *evidence.of_completions(case.completions),
             *evidence.of_amounts(demand, free),
             *evidence.of_nodes(demand, session),
         ),
@@ -129,22 +137,48 @@ def insufficient(case: Case) -> Diagnosis:
     )
 
 
-def _holders(demand: Demand, session: Session) -> str:
-    """What a pod must find its room on."""
+def _fragments(demand: Demand, session: Session) -> str:
+    """The units in which a pod must find all of its capacity together."""
     if any(requests_share(batch.pods[0].shape.requests) for batch in demand.batches):
         return "GPUs"
     return "NUMA zones" if evidence.lacks_zones(demand, session) else "nodes"
 
 
+def breaker_open(demand: Demand, session: Session) -> Diagnosis:
+    """Would fit if all healthy nodes were trusted."""
+    return Diagnosis(
+        reason=Reason.BREAKER_OPEN,
+        message=f"the breaker is open ({session.health.open_reason}); only nodes healthy throughout are used",
+        evidence=evidence.of_nodes(demand, session),
+        next_step="Find out why nodes or their health reports fail; the breaker closes by itself",
+    )
+
+
+def nodes_unavailable(demand: Demand, session: Session, as_available: Session) -> Diagnosis:
+    """Would fit the empty cluster if cordoned or faulty nodes came back."""
+    found = evidence.of_unavailable_nodes(demand, session, as_available)
+    count = sum(fact.count for fact in found)
+    return Diagnosis(
+        reason=Reason.NODES_UNAVAILABLE,
+        message="does not fit while nodes are unavailable: "
+        + formatting.listed(f"{fact.count} {fact.finding}" for fact in found),
+        evidence=(*found, *evidence.of_nodes(demand, session)),
+        next_step=f"Uncordon or repair nodes: the gang fits when enough of these {count} are back",
+    )
+
+
+# --- domains ------------------------------------------------------------------------------------------------
+
+
 def above_domain(case: Case, rule: SameDomain) -> Diagnosis:
-    """Fits no domain of the required level even when nothing runs on the cluster."""
-    count = sum(each.count for each in case.unlabelled)
+    """Fits no domain of the required level even if the cluster is empty."""
+    count = sum(nodes.count for nodes in case.unlabelled)
     if count == len(evidence.eligible_nodes(case.demand, case.session)):
         return _in_no_domain(case, rule)
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
-        message=f"no {rule.level} holds {formatting.pods(case.demand.count)} even when nothing else runs: "
-        f"the largest has room for {case.fit}",
+        message=f"no {rule.level} holds {formatting.pods(case.demand.count)} even if it is empty: "
+        f"the largest fits {case.fit}",
         evidence=(
             *_conflict(case),
             *_without_domain(case),
@@ -155,36 +189,36 @@ def above_domain(case: Case, rule: SameDomain) -> Diagnosis:
 
 
 def _in_no_domain(case: Case, rule: SameDomain) -> Diagnosis:
-    """No node that the pods may use has all labels down to the required level."""
-    lack = formatting.listed(f"{each.count} without the label {each.label}" for each in case.unlabelled)
+    """No eligible node has all labels down to the required level."""
+    missing = formatting.listed(f"{nodes.count} lack label {nodes.label}" for nodes in case.unlabelled)
     topology = case.session.topologies.of(case.demand.gang)
     ways = [
-        f"Label the nodes with {formatting.listed(each.label for each in case.unlabelled)}",
+        f"Label the nodes with {formatting.listed(nodes.label for nodes in case.unlabelled)}",
         *(
-            f"leave the level {each.level} out of Topology {topology.name}"
-            for each in case.unlabelled
-            if topology is not None and topology.name and each.level != rule.level
+            f"remove level {nodes.level} from Topology {topology.name}"
+            for nodes in case.unlabelled
+            if topology is not None and topology.name and nodes.level != rule.level
         ),
     ]
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
-        message=f"no node that these pods may use lies in a {rule.level}: {lack}",
+        message=f"no eligible node is in a {rule.level}: {missing}",
         evidence=(*_conflict(case), *_without_domain(case), *evidence.of_nodes(case.demand, case.session)),
         next_step=", or ".join(ways),
     )
 
 
 def no_domain(case: Case, rule: SameDomain) -> Diagnosis:
-    """Would fit if the required level were dropped, but no domain of it has room now."""
+    """Fits without the required level, but no domain of it has enough free capacity now."""
     return Diagnosis(
         reason=Reason.NO_DOMAIN_FITS,
-        message=f"no {rule.level} has room for all {formatting.pods(case.demand.count)} now: "
-        f"the best has room for {case.fit}",
+        message=f"no {rule.level} fits all {formatting.pods(case.demand.count)} now: "
+        f"the best fits {case.fit}",
         evidence=(
             *_best_domain(case, rule),
             *_conflict(case),
             *_without_domain(case),
-            *evidence.of_endings(case.ending),
+            *evidence.of_completions(case.completions),
             *_of_cluster(case),
         ),
         next_step=case.while_waiting,
@@ -192,150 +226,139 @@ def no_domain(case: Case, rule: SameDomain) -> Diagnosis:
 
 
 def above_rule(case: Case, rule: SubgroupRule | AffinityRule) -> Diagnosis:
-    """The rule of some pods cannot be kept even when nothing runs on the cluster."""
+    """A rule of some pods is infeasible even if the cluster is empty."""
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
-        message=f"{rule.name} cannot be had even when nothing else runs: "
-        f"there is room for {case.fit} of {formatting.pods(case.demand.count)}",
+        message=f"{rule.name} is infeasible even in the empty cluster: {case.fit_of_all} fit",
         evidence=(*_conflict(case), *_without_domain(case), *evidence.of_nodes(case.demand, case.session)),
         next_step=case.when_impossible,
     )
 
 
-def kept_apart(demand: Demand, batch: Batch, session: Session) -> Diagnosis:
-    """Of the nodes that these pods may use, all are out for the pods that are there, or are not."""
-    counts = session.eligibility(batch.pods[0]).count_by_reason()
-    return Diagnosis(
-        reason=Reason.POD_AFFINITY,
-        message=f"none of {len(session.nodes)} nodes may run these pods now: "
-        + formatting.listed(f"{count} {reason}" for reason, count in counts),
-        evidence=evidence.of_nodes(demand, session),
-        next_step=_UNTIL_OTHER_COMPANY,
-    )
-
-
-def no_company(case: Case, rule: AffinityRule | None) -> Diagnosis:
-    """Would fit if other pods were there, or these ones were not, or the gang's pods asked for less."""
-    named = rule.name if rule is not None else "required pod affinity"
-    return Diagnosis(
-        reason=Reason.POD_AFFINITY,
-        message=f"{named} leaves room for {case.fit} of {formatting.pods(case.demand.count)} now",
-        evidence=(*_conflict(case), *evidence.of_endings(case.ending), *_of_cluster(case)),
-        next_step=case.while_waiting if rule is not None or case.ending else _UNTIL_OTHER_COMPANY,
-    )
-
-
 def no_subgroup_domain(case: Case, rule: SubgroupRule) -> Diagnosis:
-    """Would fit if the subgroup's rule were dropped, but cannot keep it now."""
+    """Fits without the rule of a subgroup, but not with it now."""
     return Diagnosis(
         reason=Reason.NO_DOMAIN_FITS,
-        message=f"{rule.name} cannot be had now: "
-        f"there is room for {case.fit} of {formatting.pods(case.demand.count)}",
+        message=f"{rule.name} is infeasible now: {case.fit_of_all} fit",
         evidence=(
             *_conflict(case),
             *_without_domain(case),
-            *evidence.of_endings(case.ending),
+            *evidence.of_completions(case.completions),
             *_of_cluster(case),
         ),
         next_step=case.while_waiting,
     )
 
 
-def breaker_open(demand: Demand, session: Session) -> Diagnosis:
-    """Would fit if all nodes that look good were trusted."""
+# --- pod affinity -------------------------------------------------------------------------------------------
+
+
+def no_node_by_affinity(demand: Demand, batch: Batch, session: Session) -> Diagnosis:
+    """Other pods, or their absence, exclude every node that these pods could use."""
+    counts = session.eligibility(batch.pods[0]).count_by_reason()
     return Diagnosis(
-        reason=Reason.BREAKER_OPEN,
-        message=f"the breaker is open since {session.health.open_reason}: only nodes that were good all "
-        "the while are used",
+        reason=Reason.POD_AFFINITY,
+        message=f"0 of {len(session.nodes)} nodes satisfy pod affinity now: "
+        + formatting.listed(f"{count} {reason}" for reason, count in counts),
         evidence=evidence.of_nodes(demand, session),
-        next_step="Find out what the nodes, or whoever reports on them, suffer from; it goes on by itself",
+        next_step=_WAIT_FOR_OTHER_PODS,
     )
 
 
-def nodes_out_of_service(demand: Demand, session: Session, as_available: Session) -> Diagnosis:
-    """Would fit the empty cluster if nodes came back that are cordoned or faulty."""
-    out = evidence.out_of_service(demand, session, as_available)
-    count = sum(each.count for each in out)
+def pod_affinity(case: Case, rule: AffinityRule | None) -> Diagnosis:
+    """Fits without pod affinity, but not with it now."""
+    name = rule.name if rule is not None else "required pod affinity"
     return Diagnosis(
-        reason=Reason.NODES_UNAVAILABLE,
-        message="it does not fit, even when nothing else runs, while nodes are out of service: "
-        + formatting.listed(f"{each.count} {each.finding}" for each in out),
-        evidence=(*out, *evidence.of_nodes(demand, session)),
-        next_step=f"Uncordon or repair nodes: it can start when enough of these {count} are back",
+        reason=Reason.POD_AFFINITY,
+        message=f"{name} allows {case.fit_of_all} now",
+        evidence=(*_conflict(case), *evidence.of_completions(case.completions), *_of_cluster(case)),
+        next_step=case.while_waiting if rule is not None or case.completions else _WAIT_FOR_OTHER_PODS,
     )
 
 
-def room_kept(session: Session) -> Diagnosis:
-    """Would fit if no room were kept for members of gangs that do not exist yet."""
-    lost = {
-        str(each.gang): [pod for _, pods in each.assignments for pod in pods]
-        for each in session.capacity_holds
+# --- reserved capacity and limits ---------------------------------------------------------------------------
+
+
+def capacity_reserved(session: Session) -> Diagnosis:
+    """Would fit if no capacity were held for missing members of other gangs."""
+    missing = {
+        str(hold.gang): [pod for _, pods in hold.assignments for pod in pods]
+        for hold in session.capacity_holds
     }
     return Diagnosis(
         reason=Reason.CAPACITY_RESERVED,
-        message=f"there would be room, but it is kept for members that {formatting.listed(lost)} "
-        "lost or waits for",
+        message=f"free capacity is reserved for missing members of {formatting.listed(missing)}",
         evidence=tuple(
             Evidence(
                 name, f"lacks {formatting.pods(len(pods))} with {formatting.amounts(total_requests(pods))}"
             )
-            for name, pods in lost.items()
+            for name, pods in missing.items()
         ),
-        next_step="Wait until those gangs have their members or have ended; their claim on the room "
-        f"ends {CAPACITY_HOLD_MS // 60_000} minutes after the loss or the start",
+        next_step="Wait until those members run or their gang ends; "
+        f"reservations expire after {CAPACITY_HOLD_MS // 60_000} minutes",
+    )
+
+
+def cells_reserved(case: Case, cells: Sequence[ReservedCell]) -> Diagnosis:
+    """Would fit if these domains were not reserved for a queue that is guaranteed them."""
+    names = formatting.listed(f"{cell.level} {cell.domain}" for cell in cells)
+    return Diagnosis(
+        reason=Reason.CELLS_RESERVED,
+        message=f"free capacity is in cells reserved for queue {cells[0].queue}: {names}",
+        evidence=(
+            *(
+                Evidence(f"{cell.level} {cell.domain}", f"is reserved for queue {cell.queue}")
+                for cell in cells
+            ),
+            *_conflict(case),
+        ),
+        next_step="Wait for free capacity elsewhere, or submit to a queue with guaranteed cells",
     )
 
 
 def queue_limit(case: Case, rule: Budget) -> Diagnosis:
-    """Would fit if the queue's limit did not hold; there will be room once the queue uses less."""
+    """Would fit without the limit of a queue; the queue can use less later."""
     return Diagnosis(
         reason=Reason.QUEUE_LIMIT,
-        message=f"the {rule.name} is reached: it leaves {_left(case.demand, rule)}, and "
-        f"{_asked(case.demand, rule)} are needed",
-        evidence=(*_against(case.demand, rule), *_conflict(case), *evidence.of_endings(case.ending)),
+        message=f"the {rule.name} is reached: {_needed(case.demand, rule)} needed, "
+        f"{_left(case.demand, rule)} left",
+        evidence=(
+            *_against(case.demand, rule),
+            *_conflict(case),
+            *evidence.of_completions(case.completions),
+        ),
         next_step=case.while_waiting,
     )
 
 
-def cells_kept(case: Case, cells: Sequence[ReservedCell]) -> Diagnosis:
-    """Would fit if these domains were not kept for a queue that is guaranteed them."""
-    names = formatting.listed(f"{cell.level} {cell.domain}" for cell in cells)
-    return Diagnosis(
-        reason=Reason.CELLS_RESERVED,
-        message=f"there is no room beside the cells of queue {cells[0].queue}: {names}",
-        evidence=(
-            *(Evidence(f"{cell.level} {cell.domain}", f"is kept for queue {cell.queue}") for cell in cells),
-            *_conflict(case),
-        ),
-        next_step="Wait until there is room elsewhere, or submit to a queue that is guaranteed cells",
-    )
-
-
 def above_queue_limit(case: Case, rule: Budget) -> Diagnosis:
-    """More than the queue may ever use."""
+    """Needs more than the queue may ever use."""
     return Diagnosis(
         reason=Reason.ABOVE_QUEUE_LIMIT,
-        message=f"{_asked(case.demand, rule)} are needed, and the {rule.name} allows "
-        f"{_left(case.demand, rule)} in all",
+        message=f"{_needed(case.demand, rule)} needed, but the {rule.name} allows "
+        f"{_left(case.demand, rule)} in total",
         evidence=(*_against(case.demand, rule), *_conflict(case)),
         next_step=case.when_impossible,
     )
 
 
+# --- evidence -----------------------------------------------------------------------------------------------
+
+
 def _conflict(case: Case) -> tuple[Evidence, ...]:
-    """What cannot be kept together, and whether every part of it is to blame."""
+    """The constraints that are infeasible together, and whether the set is irreducible."""
     if not case.facts.conflict:
         return ()
-    finding = "each of them is part of it" if case.facts.irreducible else "not all of them need be part of it"
+    finding = "each of them is necessary" if case.facts.irreducible else "some may be unrelated"
     return (Evidence(subject=f"conflict of {' + '.join(case.facts.conflict)}", finding=finding),)
 
 
 def _without_domain(case: Case) -> tuple[Evidence, ...]:
-    """Nodes that lie in no domain: their place in the network is unknown, or they lack a label."""
+    """Nodes in no domain: their position in the topology is unknown, or a label is missing."""
     count = sum(1 for state in case.session.nodes.values() if state.node.has_unknown_topology)
-    finding = f"no place in the topology: condition {TOPOLOGY_UNKNOWN} is True"
+    finding = f"not in the topology: condition {TOPOLOGY_UNKNOWN} is True"
     unknown = (Evidence(subject=NODES, finding=finding, count=count),) if count else ()
-    return (*unknown, *(Evidence(NODES, each.finding, each.count) for each in case.unlabelled))
+    return (*unknown, *(Evidence(NODES, nodes.finding, nodes.count) for nodes in case.unlabelled))
 
 
 def _of_cluster(case: Case) -> tuple[Evidence, ...]:
@@ -347,31 +370,30 @@ def _of_cluster(case: Case) -> tuple[Evidence, ...]:
 def _best_domain(case: Case, rule: SameDomain) -> tuple[Evidence, ...]:
     if not case.facts.best_domain:
         return ()
-    finding = f"room for {case.fit} of {formatting.pods(case.demand.count)}"
-    return (Evidence(subject=f"{rule.level} {'/'.join(case.facts.best_domain)}", finding=finding),)
+    subject = f"{rule.level} {'/'.join(case.facts.best_domain)}"
+    return (Evidence(subject=subject, finding=f"fits {case.fit_of_all}"),)
 
 
 def _larger_than_any_node(case: Case) -> str:
-    """Says so where a single pod asks for more of a resource than any node has, else empty."""
+    """A message if one pod requests more of a resource than any node has, else empty."""
     largest = evidence.largest_amounts(case.demand, case.session)
     for batch in case.demand.batches:
         requests = batch.pods[0].shape.requests
         for name in sorted(requests, key=evidence.dominance):
             if requests[name] > largest.get(name, 0):
-                asked, most = (
-                    formatting.amount(name, each) for each in (requests[name], largest.get(name, 0))
-                )
-                return f"a pod asks for {asked}, and no node that it may use has more than {most}"
+                asked = formatting.amount(name, requests[name])
+                most = formatting.amount(name, largest.get(name, 0))
+                return f"a pod requests {asked}, but the largest eligible node has {most}"
     return ""
 
 
 def _limited(demand: Demand, rule: Budget) -> dict[str, int]:
-    """What the demand needs of the resources that the budget limits."""
+    """The requests of the demand for resources that the budget limits."""
     needed = sorted(requested(demand).items())
     return {name: amount for name, amount in needed if amount > 0 and name in rule.remaining}
 
 
-def _asked(demand: Demand, rule: Budget) -> str:
+def _needed(demand: Demand, rule: Budget) -> str:
     return formatting.listed(
         formatting.amount(name, amount) for name, amount in _limited(demand, rule).items()
     )
@@ -387,16 +409,14 @@ def _against(demand: Demand, rule: Budget) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
             subject=rule.name,
-            finding=f"{formatting.amount(name, asked)} needed, {_rest(name, rule.remaining[name])}",
+            finding=f"{formatting.amount(name, needed)} needed, {_rest(name, rule.remaining[name])}",
         )
-        for name, asked in _limited(demand, rule).items()
+        for name, needed in _limited(demand, rule).items()
     )
 
 
 def _rest(name: str, left: int) -> str:
-    """A limit that was lowered may be exceeded already."""
-    return (
-        f"{formatting.amount(name, -left)} used beyond it"
-        if left < 0
-        else f"{formatting.amount(name, left)} left"
-    )
+    """What a limit leaves; usage may exceed a limit that was lowered."""
+    if left < 0:
+        return f"exceeded by {formatting.amount(name, -left)}"
+    return f"{formatting.amount(name, left)} left"

@@ -1,4 +1,4 @@
-"""Facts behind a verdict: which nodes are out and why, and what is needed beside what is free."""
+"""The evidence of verdicts: nodes that are excluded and why, and amounts that are needed and free."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -8,7 +8,7 @@ from msgspec import Struct
 from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Batch, Demand, requested
 from phalanx.actions.explanations.completions import Completions
-from phalanx.actions.nodes.resource_projection import places_left
+from phalanx.actions.nodes.resource_projection import numa_slots_left
 from phalanx.framework.session import Session
 from phalanx.model.gpu_shares import free_devices, free_share, requests_share, share_on_node
 from phalanx.model.names import NodeName
@@ -19,8 +19,8 @@ from phalanx.model.reasons import NODES, Evidence
 from phalanx.model.resources import PODS, Resources, format_amounts, how_many_fit
 
 
-class Lacking(Struct, frozen=True):
-    """So many nodes lack the label of this level, and with it a place in all narrower ones."""
+class UnlabelledNodes(Struct, frozen=True):
+    """Nodes without the label of a level, which are in no domain of that level or a narrower one."""
 
     level: str
     label: str
@@ -28,12 +28,12 @@ class Lacking(Struct, frozen=True):
 
     @property
     def finding(self) -> str:
-        """For evidence."""
-        return f"in no {self.level}, nor in what lies below it: no label {self.label}"
+        """The finding of the evidence."""
+        return f"in no {self.level} or narrower domain: label {self.label} is missing"
 
 
 def nowhere_eligible(demand: Demand, session: Session) -> Batch | None:
-    """The first batch whose pods may run on no node at all."""
+    """The first batch without any eligible node."""
     for batch in demand.batches:
         if len(session.eligibility(batch.pods[0]).rejected) == len(session.nodes):
             return batch
@@ -41,7 +41,7 @@ def nowhere_eligible(demand: Demand, session: Session) -> Batch | None:
 
 
 def of_nodes(demand: Demand, session: Session) -> tuple[Evidence, ...]:
-    """Per batch, the nodes that are out, grouped by reason with counts; those that are too full come last."""
+    """For each batch, the excluded nodes by reason with counts; full nodes come last."""
     found: list[Evidence] = []
     for batch in demand.batches:
         subject = NODES if len(demand.batches) == 1 else f"{NODES} for {batch.name}"
@@ -52,8 +52,8 @@ def of_nodes(demand: Demand, session: Session) -> tuple[Evidence, ...]:
     return tuple(found)
 
 
-def out_of_service(demand: Demand, session: Session, as_available: Session) -> tuple[Evidence, ...]:
-    """The nodes that the demand could use if nothing were wrong with them, grouped by what is wrong."""
+def of_unavailable_nodes(demand: Demand, session: Session, as_available: Session) -> tuple[Evidence, ...]:
+    """The nodes that the demand could use if they were available, by reason with counts."""
     wrong: dict[NodeName, str] = {}
     for batch in demand.batches:
         still = as_available.eligibility(batch.pods[0]).rejected
@@ -67,11 +67,11 @@ def out_of_service(demand: Demand, session: Session, as_available: Session) -> t
                 wrong.setdefault(node, f"condition {TOPOLOGY_UNKNOWN} is True")
     counts = Counter(wrong.values())
     order = sorted(counts, key=lambda why: (-counts[why], why))
-    return tuple(Evidence(f"{NODES} out of service", why, counts[why]) for why in order)
+    return tuple(Evidence(f"{NODES} unavailable", why, counts[why]) for why in order)
 
 
-def without_label(demand: Demand, session: Session, levels: Collection[str]) -> tuple[Lacking, ...]:
-    """The nodes that the demand may use and that lie in no domain of some of these levels, by the label."""
+def without_label(demand: Demand, session: Session, levels: Collection[str]) -> tuple[UnlabelledNodes, ...]:
+    """Eligible nodes in no domain of some of these levels, by the first missing label."""
     topology = session.topologies.of(demand.gang)
     if topology is None or not levels:
         return ()
@@ -79,13 +79,13 @@ def without_label(demand: Demand, session: Session, levels: Collection[str]) -> 
     paths = [session.topologies.path_by_labels(node, topology) for node in eligible_nodes(demand, session)]
     counts = Counter(len(path) for path in paths if path is not None and len(path) < depth)
     return tuple(
-        Lacking(topology.levels[place].name, topology.levels[place].node_label, counts[place])
-        for place in sorted(counts)
+        UnlabelledNodes(topology.levels[depth].name, topology.levels[depth].node_label, counts[depth])
+        for depth in sorted(counts)
     )
 
 
 def of_amounts(demand: Demand, free: Resources) -> tuple[Evidence, ...]:
-    """Per resource, what the demand needs and what is free on the nodes that it may use."""
+    """For each resource, the amount that the demand needs and the free amount on eligible nodes."""
     return tuple(
         Evidence(
             subject=name,
@@ -97,22 +97,22 @@ def of_amounts(demand: Demand, free: Resources) -> tuple[Evidence, ...]:
     )
 
 
-def of_endings(ending: Completions) -> tuple[Evidence, ...]:
-    """What each gang holds whose end would help."""
+def of_completions(completions: Completions) -> tuple[Evidence, ...]:
+    """The amounts that each holder would free."""
     return tuple(
-        Evidence(subject=each.name, finding=f"its end gives back {formatting.amounts(each.total)}")
-        for each in ending
+        Evidence(subject=holder.name, finding=f"frees {formatting.amounts(holder.total)} when it ends")
+        for holder in completions
     )
 
 
 def shortages(demand: Demand, free: Resources) -> Resources:
-    """Per resource of which less is free than needed, how much is missing."""
+    """The missing amount of each resource of which insufficient is."""
     needed = requested(demand)
     return {name: number - free.get(name, 0) for name, number in needed.items() if number > free.get(name, 0)}
 
 
 def free_amounts(demand: Demand, session: Session) -> Resources:
-    """What is free, of all that the demand needs, on all nodes that some batch may use."""
+    """The free amounts of the needed resources on all eligible nodes."""
     total = dict.fromkeys(requested(demand), 0)
     sharing = any(requests_share(batch.pods[0].shape.requests) for batch in demand.batches)
     for node in eligible_nodes(demand, session):
@@ -127,7 +127,7 @@ def free_amounts(demand: Demand, session: Session) -> Resources:
 
 
 def largest_amounts(demand: Demand, session: Session) -> Resources:
-    """Per resource, the most that one node which some batch may use can allocate."""
+    """For each resource, the largest allocatable amount of an eligible node."""
     largest: dict[str, int] = {}
     for node in eligible_nodes(demand, session):
         for name, amount in session.nodes[node].node.allocatable.items():
@@ -136,13 +136,13 @@ def largest_amounts(demand: Demand, session: Session) -> Resources:
 
 
 def eligible_nodes(demand: Demand, session: Session) -> list[NodeName]:
-    """Nodes that some batch may use."""
-    judged = [session.eligibility(batch.pods[0]) for batch in demand.batches]
-    return [node for node in session.nodes if any(node not in each.rejected for each in judged)]
+    """Nodes that are eligible for some batch."""
+    eligibilities = [session.eligibility(batch.pods[0]) for batch in demand.batches]
+    return [node for node in session.nodes if any(node not in found.rejected for found in eligibilities)]
 
 
 def _too_full(batch: Batch, session: Session) -> Counter[str]:
-    """Nodes on which not one more pod of the batch fits, by the first resource that is short there."""
+    """Eligible nodes on which no pod of the batch fits, by the first insufficient resource."""
     pod = batch.pods[0]
     rejected = session.eligibility(pod).rejected
     counts: Counter[str] = Counter()
@@ -151,24 +151,24 @@ def _too_full(batch: Batch, session: Session) -> Counter[str]:
         if node not in rejected:
             free = session.free(node)
             if requests_share(pod.shape.requests) and not _has_device(pod, session, node):
-                counts[f"no GPU with {formatting.share(pod.shape.requests)} left"] += 1
+                counts[f"no GPU with {formatting.share(pod.shape.requests)} free"] += 1
                 continue
             short = next((name for name, need in needs if need > free.get(name, 0)), None)
             if short is not None:
-                counts[f"too little {short} free"] += 1
-            elif places_left(session.nodes[node].node, free, pod.shape.numa) == 0:
-                counts[f"no NUMA zone left with {_zone_needs(pod, session, node)} together"] += 1
+                counts[f"insufficient {short}"] += 1
+            elif numa_slots_left(session.nodes[node].node, free, pod.shape.numa) == 0:
+                counts[f"no NUMA zone with {_zone_needs(pod, session, node)} free"] += 1
     return counts
 
 
 def lacks_zones(demand: Demand, session: Session) -> bool:
-    """Whether zones hold fewer pods of the demand than their node would without them."""
+    """Whether NUMA alignment lets fewer pods fit some node than its amounts alone would."""
     for batch in demand.batches:
         pod = batch.pods[0]
         rejected = session.eligibility(pod).rejected
         for node, state in session.nodes.items() if session.facts.zoned and pod.shape.numa else ():
             free = session.free(node)
-            count = None if node in rejected else places_left(state.node, free, pod.shape.numa)
+            count = None if node in rejected else numa_slots_left(state.node, free, pod.shape.numa)
             if count is not None and count < (how_many_fit(pod.shape.requests, free) or 0):
                 return True
     return False
@@ -191,5 +191,5 @@ def _by_dominance(amount: tuple[str, int]) -> tuple[bool, str]:
 
 
 def dominance(resource: str) -> tuple[bool, str]:
-    """Devices are told before cores and memory."""
+    """A sort key that lists devices before cores and memory."""
     return ("/" not in resource, resource)

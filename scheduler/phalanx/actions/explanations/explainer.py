@@ -1,9 +1,10 @@
-"""Why a demand finds no place: one dominant reason, its evidence, and what would change it.
+"""Explain why a demand does not fit: one dominant reason, its evidence, and what would help.
 
-The solver is asked about the cluster as the cycle leaves it and about the same cluster with nothing running.
-What does not fit the empty cluster is impossible here; what does, or may start with other subgroups that do,
-is waiting. The rules that conflict give the reason; the single changes that would make it fit, and the gangs
-whose end would, the next step.
+The solver examines the cluster as the cycle leaves it and the same cluster while it is empty. A demand that
+does not fit the empty cluster is impossible. A demand that does, or that may start with other subgroups that
+do, is waiting. An irreducible set of conflicting rules gives the reason (an irreducible infeasible subset,
+Chinneck 2008); the single relaxations that help, and the holders of capacity whose end helps, give the next
+step.
 """
 
 from collections.abc import Hashable, Iterable
@@ -14,11 +15,10 @@ from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Batch, Demand, has_affinity_terms, without_affinity_terms
 from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
-from phalanx.actions.explanations import diagnoses as findings
-from phalanx.actions.explanations import evidence
+from phalanx.actions.explanations import diagnoses, evidence
 from phalanx.actions.explanations.completions import CompletionSearch
 from phalanx.actions.explanations.diagnoses import Case, Diagnosis
-from phalanx.actions.explanations.explanation_problems import Questions
+from phalanx.actions.explanations.explanation_problems import ExplanationProblems
 from phalanx.actions.explanations.relaxed_clusters import RelaxedClusters
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
@@ -31,53 +31,54 @@ from phalanx.solver.infeasibility.explain import Explanation, explain, fits_when
 from phalanx.solver.infeasibility.relaxations import ELIGIBILITY, Relaxation, RelaxationKind
 from phalanx.solver.problem import Placed, SolveLimits
 
-_OF_ROOM: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.NO_DOMAIN_FITS)
-"""Reasons that may have another behind them: that the room is kept for somebody."""
+_ABOUT_CAPACITY: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.NO_DOMAIN_FITS)
+"""Reasons that capacity reserved for other gangs may cause."""
 
-_OF_NODES: Final = (
-    *_OF_ROOM,
+_ABOUT_NODES: Final = (
+    *_ABOUT_CAPACITY,
     Reason.NO_ELIGIBLE_NODE,
     Reason.ABOVE_CLUSTER_CAPACITY,
     Reason.ABOVE_DOMAIN_CAPACITY,
 )
-"""Reasons that may come from nodes which are not trusted for now."""
+"""Reasons that an open breaker may cause."""
 
 _LIMITS = SolveLimits(deterministic=EXPLANATION_DETERMINISTIC_LIMIT)
 
 
 class Explainer:
-    """Explains refusals of one session, at its end; each distinct demand once. `failed`: all of them."""
+    """Explains the refusals at the end of a session; equal demands share one diagnosis."""
 
     def __init__(self, session: Session, answers: AnswerCache, failed: Iterable[Demand] = ()) -> None:
+        """`failed` are all failed demands of the cycle."""
         self._session = session
         self._answers = answers
-        self._problems = ProblemBuilder(session)
-        self._questions = Questions(session)
-        self._what_if = RelaxedClusters(session)
-        self._endings = CompletionSearch(session, answers, limits=_LIMITS)
+        self._builder = ProblemBuilder(session)
+        self._problems = ExplanationProblems(session)
+        self._relaxed = RelaxedClusters(session)
+        self._completions = CompletionSearch(session, answers, limits=_LIMITS)
         self._partial = frozenset(demand.gang.id for demand in failed if not demand.is_whole)
         self._known: dict[Hashable, Diagnosis] = {}
         self.count = 0
-        """How many distinct demands were looked at so far."""
+        """The number of distinct demands that were examined."""
 
-    def explain(self, demand: Demand, *, may_think: bool) -> Diagnosis | None:
-        """Why not even the smallest useful part of the demand fits; None when that is not known yet.
+    def explain(self, demand: Demand, *, may_solve: bool) -> Diagnosis | None:
+        """Why not even the smallest useful part of the demand fits; None if unknown.
 
-        A demand equal to one that was explained costs next to nothing; others need leave to think.
+        The diagnosis of an equal demand costs almost nothing; a new one needs `may_solve`.
         """
-        wanted = smallest(demand)
-        spared = self._own_room(demand)
-        key = (self._problems.key(wanted), spared, wanted.subgroup_choices and wanted.gang.id)
-        if key not in self._known and may_think:
+        part = smallest(demand)
+        protected = self._protected(demand)
+        key = (self._builder.key(part), protected, part.subgroup_choices and part.gang.id)
+        if key not in self._known and may_solve:
             self.count += 1
-            self._known[key] = self._find(wanted, spared)
+            self._known[key] = self._diagnose(part, protected)
         return self._known.get(key)
 
-    def _own_room(self, demand: Demand) -> frozenset[GangId]:
-        """The gangs that no explanation of this demand may send away.
+    def _protected(self, demand: Demand) -> frozenset[GangId]:
+        """The gangs whose end must not be proposed to this demand.
 
-        Itself; where it is about members that a gang can do without, all gangs with such a demand, so that
-        their equal demands share an explanation.
+        Its own gang. A demand for members that the gang can do without protects all gangs with such a
+        demand, so that equal demands share a diagnosis.
         """
         if not demand.is_whole:
             return self._partial
@@ -86,50 +87,53 @@ class Explainer:
         )
         return frozenset((demand.gang.id,)) if holds else frozenset()
 
-    def _find(self, demand: Demand, spared: frozenset[GangId]) -> Diagnosis:
-        finding = self._find_in_cluster(demand, spared)
-        if finding.reason in _OF_NODES and self._what_if.fits_without_breaker(demand):
-            return findings.breaker_open(demand, self._session)
-        if finding.reason in _OF_ROOM and self._what_if.fits_without_claims(demand):
-            return findings.room_kept(self._session)
-        if finding.reason.category is Category.IMPOSSIBLE and self._is_any_node_out_of_service:
-            return self._without_nodes(demand) or finding
-        return finding
+    def _diagnose(self, demand: Demand, protected: frozenset[GangId]) -> Diagnosis:
+        found = self._diagnose_in_cluster(demand, protected)
+        if found.reason in _ABOUT_NODES and self._relaxed.fits_without_breaker(demand):
+            return diagnoses.breaker_open(demand, self._session)
+        if found.reason in _ABOUT_CAPACITY and self._relaxed.fits_without_capacity_holds(demand):
+            return diagnoses.capacity_reserved(self._session)
+        if found.reason.category is Category.IMPOSSIBLE and self._is_any_node_unavailable:
+            return self._diagnose_unavailable_nodes(demand) or found
+        return found
 
     @cached_property
-    def _is_any_node_out_of_service(self) -> bool:
+    def _is_any_node_unavailable(self) -> bool:
         return any(map(self._session.is_out_of_service, self._session.nodes))
 
-    def _without_nodes(self, demand: Demand) -> Diagnosis | None:
-        """It would fit the empty cluster if all nodes were in service."""
-        there = self._what_if.session_in_service(demand)
-        return findings.nodes_out_of_service(demand, self._session, there) if there is not None else None
+    def _diagnose_unavailable_nodes(self, demand: Demand) -> Diagnosis | None:
+        """A diagnosis if the demand fits the empty cluster with all nodes available."""
+        available = self._relaxed.session_with_all_nodes(demand)
+        if available is None:
+            return None
+        return diagnoses.nodes_unavailable(demand, self._session, available)
 
-    def _find_in_cluster(self, demand: Demand, spared: frozenset[GangId]) -> Diagnosis:
+    def _diagnose_in_cluster(self, demand: Demand, protected: frozenset[GangId]) -> Diagnosis:
         nowhere = evidence.nowhere_eligible(demand, self._session)
         if nowhere is not None:
-            others = replace(demand, batches=(without_affinity_terms(nowhere),))
-            if evidence.nowhere_eligible(others, self._session) is None:
-                return findings.kept_apart(demand, nowhere, self._session)
-            return findings.no_eligible_node(demand, nowhere, self._session)
-        question = self._questions.ask(demand)
-        if fits_when_empty(question.empty, limits=_LIMITS, answers=self._answers) is False:
+            without_terms = replace(demand, batches=(without_affinity_terms(nowhere),))
+            if evidence.nowhere_eligible(without_terms, self._session) is None:
+                return diagnoses.no_node_by_affinity(demand, nowhere, self._session)
+            return diagnoses.no_eligible_node(demand, nowhere, self._session)
+        problems = self._problems.build(demand)
+        if fits_when_empty(problems.empty, limits=_LIMITS, answers=self._answers) is False:
             other = start_with_other_subgroups(demand, self._place_when_empty)
             if other is not None:
-                return self._find_in_cluster(other[0], spared)
-            facts = explain(question.empty, limits=_LIMITS, answers=self._answers)
-            return _impossible(Case(demand, question.empty, facts, self._session))
-        facts = explain(question.now, empty=question.empty, limits=_LIMITS, answers=self._answers)
-        ending = self._endings.find(demand, spared=spared, room=_missing_room(facts))
-        return _waiting(Case(demand, question.now, facts, self._session, ending))
+                return self._diagnose_in_cluster(other[0], protected)
+            facts = explain(problems.empty, limits=_LIMITS, answers=self._answers)
+            return _impossible(Case(demand, problems.empty, facts, self._session))
+        facts = explain(problems.now, empty=problems.empty, limits=_LIMITS, answers=self._answers)
+        missing = _missing_capacity(facts)
+        completions = self._completions.find(demand, protected=protected, missing=missing)
+        return _waiting(Case(demand, problems.now, facts, self._session, completions))
 
     def _place_when_empty(self, demand: Demand) -> Placed | None:
-        answer = place_when_empty(self._questions.ask(demand).empty, limits=_LIMITS, answers=self._answers)
+        answer = place_when_empty(self._problems.build(demand).empty, limits=_LIMITS, answers=self._answers)
         return answer if isinstance(answer, Placed) else None
 
 
-def _missing_room(facts: Explanation) -> Relaxation | None:
-    """What is missing on nodes that are there."""
+def _missing_capacity(facts: Explanation) -> Relaxation | None:
+    """The capacity that is missing on existing nodes."""
     for change in facts.relaxations:
         if change.kind is RelaxationKind.ADD_CAPACITY and not change.needs_new_node:
             return change
@@ -139,37 +143,38 @@ def _missing_room(facts: Explanation) -> Relaxation | None:
 def _impossible(case: Case) -> Diagnosis:
     rule = _dominant_rule(case)
     if isinstance(rule, Budget):
-        return findings.above_queue_limit(case, rule)
+        return diagnoses.above_queue_limit(case, rule)
     if isinstance(rule, SameDomain):
-        return findings.above_domain(case, rule)
+        return diagnoses.above_domain(case, rule)
     if rule is not None:
-        return findings.above_rule(case, rule)
-    return findings.above_cluster(case)
+        return diagnoses.above_rule(case, rule)
+    return diagnoses.above_cluster(case)
 
 
 def _waiting(case: Case) -> Diagnosis:
     rule = _dominant_rule(case)
-    if isinstance(rule, AffinityRule) or (rule is None and _is_kept_away(case)):
-        return findings.no_company(case, rule)
+    if isinstance(rule, AffinityRule) or (rule is None and _may_be_affinity(case)):
+        return diagnoses.pod_affinity(case, rule)
     if isinstance(rule, Budget):
         cells = case.session.cells.named_by(rule.name)
-        return findings.cells_kept(case, cells) if cells else findings.queue_limit(case, rule)
+        return diagnoses.cells_reserved(case, cells) if cells else diagnoses.queue_limit(case, rule)
     if isinstance(rule, SameDomain):
-        return findings.no_domain(case, rule)
+        return diagnoses.no_domain(case, rule)
     if rule is not None:
-        return findings.no_subgroup_domain(case, rule)
-    return findings.insufficient(case)
+        return diagnoses.no_subgroup_domain(case, rule)
+    return diagnoses.insufficient(case)
 
 
-def _is_kept_away(case: Case) -> bool:
-    """Whether nodes are part of it that the pods may not use, some of them maybe for the pods there."""
+def _may_be_affinity(case: Case) -> bool:
+    """Whether ineligible nodes are in the conflict; other pods may be why they are ineligible."""
     return ELIGIBILITY in case.facts.conflict and has_affinity_terms(case.demand)
 
 
 def _dominant_rule(case: Case) -> Budget | SameDomain | SubgroupRule | AffinityRule | None:
-    """The rule of a conflict to name first: a limit, then a level of the gang, then that of some pods.
+    """The rule of a conflict to name first: a limit, then a level of the gang, then a rule of some pods.
 
-    Where not all that is named is to blame, what would help by itself; a limit only if it would.
+    If the conflict may not be irreducible, only rules count whose relaxation helps; without such a rule,
+    no limit is named.
     """
     named = [rule for rule in case.problem.rules if rule.name in case.facts.conflict]
     if not case.facts.irreducible:
@@ -186,7 +191,7 @@ def _dominant_rule(case: Case) -> Budget | SameDomain | SubgroupRule | AffinityR
 
 
 def smallest(demand: Demand) -> Demand:
-    """The part of a demand whose failure is to be explained: all of it, or one pod where any would help."""
+    """The part of a demand to explain: all of it, or one pod if any single pod would help."""
     if demand.is_whole:
         return demand
     first = demand.batches[0]

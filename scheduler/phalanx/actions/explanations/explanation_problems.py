@@ -1,8 +1,7 @@
-"""The two problems that an explanation compares: the cluster as it is now, and with nothing on it.
+"""Build the two problems that an explanation compares: the cluster as it is now, and the empty cluster.
 
-Other than a problem that is to be solved, they hold nodes that are full, and those that the pods may not
-use: what would have to change there is what is asked. Both list the same nodes, grouped by what is free on
-them now and what would be if nothing ran.
+Unlike problems to be solved, they contain full and ineligible nodes, since the explanation asks what would
+have to change there. Both have the same nodes in the same classes, by the free amounts now and when empty.
 """
 
 from collections.abc import Sequence
@@ -26,34 +25,36 @@ from phalanx.model.rules import AffinityRule, Rule, SameDomain
 from phalanx.solver.problem import NodeClass, PlacementProblem
 
 
-class Question(Struct, frozen=True):
-    """The same demand twice."""
+class ProblemPair(Struct, frozen=True):
+    """The same demand in the cluster as it is now and in the empty cluster."""
 
     now: PlacementProblem
     empty: PlacementProblem
 
 
-class Questions:
-    """Makes the questions about one session."""
+class ExplanationProblems:
+    """Builds the problems of one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._ideal = EmptyCluster(session)
+        self._empty = EmptyCluster(session)
         self._fullness = Fullness(session)
 
-    def ask(self, demand: Demand) -> Question:
-        """The demand, now and on the empty cluster, under the rules as they are there."""
-        ideal = self._ideal.session_for(demand.gang)
-        now, empty = constraints_of(self._session, demand.gang), constraints_of(ideal, demand.gang)
+    def build(self, demand: Demand) -> ProblemPair:
+        """The two problems of the demand, each with the rules that hold there."""
+        empty_session = self._empty.session_for(demand.gang)
+        now = constraints_of(self._session, demand.gang)
+        empty = constraints_of(empty_session, demand.gang)
         pods = [batch.pods[0] for batch in demand.batches]
         projection = projection_for(self._session, pods)
         asked = projection.asked(pods)
         resources = asked_for(asked)
         requests = request_vectors(asked, resources)
         most = [len(batch.pods) for batch in demand.batches]
-        full, vacant = self._classes(demand, now, ideal, _Room(resources, requests, most), projection)
-        kept = tuple(rule for rule in empty.rules if not _of_company(rule))
-        kept += tuple(rule for rule in now.rules if _of_company(rule))
+        relevant = _RelevantAmounts(resources, requests, most)
+        full, vacant = self._classes(demand, now, empty_session, relevant, projection)
+        rules = tuple(rule for rule in empty.rules if not _is_of_affinity(rule))
+        rules += tuple(rule for rule in now.rules if _is_of_affinity(rule))
         problem = PlacementProblem(
             resources=resources,
             levels=now.levels,
@@ -65,49 +66,46 @@ class Questions:
             seed=self._session.snapshot.seed,
             keys=now.keys,
         )
-        ideally = replace(problem, classes=vacant, rules=narrowed(kept, vacant))
-        return Question(now=problem, empty=ideally)
+        return ProblemPair(now=problem, empty=replace(problem, classes=vacant, rules=narrowed(rules, vacant)))
 
     def _classes(
         self,
         demand: Demand,
         constraints: GangConstraints,
-        ideal: Session,
-        room: "_Room",
+        empty: Session,
+        relevant: "_RelevantAmounts",
         projection: ResourceProjection,
     ) -> tuple[tuple[NodeClass, ...], tuple[NodeClass, ...]]:
-        """Each class now and on the empty cluster. It lists no more nodes than can matter."""
+        """Each class now and when empty, with no more nodes than pods."""
         groups: dict[_Key, list[tuple[Vector, NodeName]]] = {}
-        free, vacant = projection.free(self._session), projection.free(ideal)
-        parts = static_parts(self._session, self._judged(demand.batches), constraints)
-        lonely = tuple(map(without_affinity_terms, demand.batches))
-        ideal_parts = (
-            static_parts(self._session, self._judged(lonely), constraints)
-            if lonely != demand.batches
-            else parts
-        )
+        free, vacant = projection.free(self._session), projection.free(empty)
+        parts = static_parts(self._session, self._eligibilities(demand.batches), constraints)
+        without_terms = tuple(map(without_affinity_terms, demand.batches))
+        empty_parts = parts
+        if without_terms != demand.batches:
+            empty_parts = static_parts(self._session, self._eligibilities(without_terms), constraints)
         for node, part in parts.items():
-            amounts = room.useful(free(node), vacant(node))
+            amounts = relevant.of(free(node), vacant(node))
             if amounts is not None:
                 entry = (self._fullness.of(node), node)
-                groups.setdefault((part, ideal_parts[node], amounts), []).append(entry)
+                groups.setdefault((part, empty_parts[node], amounts), []).append(entry)
         pairs = [_pair(key, sorted(groups[key])[: demand.count]) for key in sorted(groups)]
         return tuple(now for now, _ in pairs), tuple(empty for _, empty in pairs)
 
-    def _judged(self, batches: Sequence[Batch]) -> list[Eligibility]:
+    def _eligibilities(self, batches: Sequence[Batch]) -> list[Eligibility]:
         return [self._session.eligibility(batch.pods[0]) for batch in batches]
 
 
-def _of_company(rule: Rule) -> bool:
-    """Whether it is about pods that ask for each other: nobody else changes what they ask."""
+def _is_of_affinity(rule: Rule) -> bool:
+    """Whether the rule is about affinity among the pods of the demand, which needs no other pods."""
     return isinstance(rule, AffinityRule) or (isinstance(rule, SameDomain) and rule.fixed)
 
 
 _Key = tuple[StaticPart, StaticPart, tuple[Vector, Vector]]
 
 
-class _Room:
-    """What of a node's amounts could be of use to the batches if the node were empty."""
+class _RelevantAmounts:
+    """The amounts of a node that the batches could use if the node were empty."""
 
     def __init__(self, resources: Sequence[str], requests: Sequence[Vector], most: Sequence[int]) -> None:
         self._resources = resources
@@ -115,8 +113,8 @@ class _Room:
         self._most = most
         self._caps: dict[Vector, tuple[Vector, Vector] | None] = {}
 
-    def useful(self, free: Resources, vacant: Resources) -> tuple[Vector, Vector] | None:
-        """The amounts now and when empty; None where not one pod would fit even then."""
+    def of(self, free: Resources, vacant: Resources) -> tuple[Vector, Vector] | None:
+        """The amounts now and when empty; None if no pod fits the empty node."""
         empty = tuple([vacant.get(name, 0) for name in self._resources])
         if empty not in self._caps:
             self._caps[empty] = self._most_used(empty)
@@ -127,7 +125,7 @@ class _Room:
         return capped([free.get(name, 0) for name in self._resources], caps), vacancy
 
     def _most_used(self, empty: Vector) -> tuple[Vector, Vector] | None:
-        """What the pods that fit an empty node, one batch at a time, use together; and that of the node."""
+        """The amounts that the pods fitting an empty node use, and those capped by the node."""
         pairs = zip(self._requests, self._most, strict=True)
         counts = [pods_that_fit(request, empty, most) for request, most in pairs]
         caps = used_together(self._requests, counts)

@@ -1,6 +1,7 @@
-"""The cluster as it would be if nothing ran on it: what cannot be placed there never can on this cluster.
+"""Relaxed copies of the cluster: empty, with all nodes available, without capacity holds or the breaker.
 
-Unless nodes come back: it can also be had with all of them in service.
+A demand that does not fit the empty cluster is impossible. A demand that fits only a relaxed cluster waits
+for what was relaxed.
 """
 
 from msgspec.structs import replace
@@ -20,15 +21,16 @@ from phalanx.solver.problem import Placed
 
 
 class EmptyCluster:
-    """Sessions over emptied snapshots, made when first needed; `as_available`: with all nodes well."""
+    """Sessions on the empty cluster, made on first use."""
 
     def __init__(self, session: Session, *, as_available: bool = False) -> None:
+        """`as_available`: with all nodes available."""
         self._session = session
-        self._in_service = as_available
+        self._as_available = as_available
         self._empty: Session | None = None
 
     def session_for(self, gang: Gang) -> Session:
-        """Nothing but the gang's own members that stay uses anything there."""
+        """The cluster on which only staying members of the gang use capacity."""
         usage = _usage_of_members(gang)
         if usage:
             return self._emptied(gang, usage)
@@ -48,10 +50,10 @@ class EmptyCluster:
             memory=Memory(),
             placed_pods=(),
         )
-        return Session(snapshot, self._session.config, ignore_faults=self._in_service)
+        return Session(snapshot, self._session.config, ignore_faults=self._as_available)
 
     def _with_only(self, used: Resources, state: NodeState) -> NodeState:
-        node = state.node.as_available if self._in_service else state.node
+        node = state.node.as_available if self._as_available else state.node
         return NodeState(node=node, used=used, free=subtract(node.allocatable, used))
 
 
@@ -64,65 +66,65 @@ def _usage_of_members(gang: Gang) -> dict[NodeName, Resources]:
 
 
 class RelaxedClusters:
-    """Sessions over changed snapshots, made when first needed."""
+    """Whether demands fit relaxed clusters, which are made on first use."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._unkept: ProblemBuilder | None = None
-        self._closed: ProblemBuilder | None = None
-        self._in_service: EmptyCluster | None = None
-        self._posed: tuple[Session, ProblemBuilder] | None = None
+        self._without_holds: ProblemBuilder | None = None
+        self._without_breaker: ProblemBuilder | None = None
+        self._all_nodes: EmptyCluster | None = None
+        self._builder: tuple[Session, ProblemBuilder] | None = None
 
-    def fits_without_claims(self, demand: Demand) -> bool:
-        """Whether all of the demand had found room if none were kept for members that do not exist yet."""
+    def fits_without_capacity_holds(self, demand: Demand) -> bool:
+        """Whether the whole demand fits if no capacity is held for missing members of gangs."""
         if not self._session.capacity_holds or self._is_anchored(demand):
             return False
-        if self._unkept is None:
+        if self._without_holds is None:
             memory = self._session.snapshot.memory
-            self._unkept = self._problems(replace(memory, scores={}), self._kept())
-        return _fits(self._unkept, demand)
+            self._without_holds = self._relaxed(replace(memory, scores={}), self._held())
+        return _fits(self._without_holds, demand)
 
     def fits_without_breaker(self, demand: Demand) -> bool:
-        """Whether all of the demand had found room if the breaker were closed."""
+        """Whether the whole demand fits if the breaker is closed."""
         if not self._session.health.distrusted or self._is_anchored(demand):
             return False
-        if self._closed is None:
-            self._closed = self._problems(Memory(), {})
-        return _fits(self._closed, demand)
+        if self._without_breaker is None:
+            self._without_breaker = self._relaxed(Memory(), {})
+        return _fits(self._without_breaker, demand)
 
-    def session_in_service(self, demand: Demand) -> Session | None:
-        """The empty cluster with all nodes in service, if the demand fits there."""
+    def session_with_all_nodes(self, demand: Demand) -> Session | None:
+        """The empty cluster with all nodes available if the demand fits it."""
         if self._is_anchored(demand):
             return None
-        if self._in_service is None:
-            self._in_service = EmptyCluster(self._session, as_available=True)
-        session = self._in_service.session_for(demand.gang)
-        if self._posed is None or self._posed[0] is not session:
-            self._posed = (session, ProblemBuilder(session))
-        return session if _fits(self._posed[1], demand) else None
+        if self._all_nodes is None:
+            self._all_nodes = EmptyCluster(self._session, as_available=True)
+        session = self._all_nodes.session_for(demand.gang)
+        if self._builder is None or self._builder[0] is not session:
+            self._builder = (session, ProblemBuilder(session))
+        return session if _fits(self._builder[1], demand) else None
 
     def _is_anchored(self, demand: Demand) -> bool:
-        """Whether it must be near nodes, or pods, of this cycle's placements: no other session has those."""
+        """Whether placements of this cycle, which no other session has, constrain the demand."""
         gang = demand.gang
         if has_affinity_terms(demand):
             return True
         placed = [pod for pod in gang.members if self._session.pod_state(pod) is PodState.ALLOCATED]
         if gang.topology.required is not None:
             return bool(placed)
-        required = {part.name for part in gang.subgroups if part.required is not None}
-        around = ancestor_chains(gang.subgroups)
-        wanted = {name for batch in demand.batches for name in around.get(batch.subgroup, ())} & required
-        return any(not wanted.isdisjoint(around.get(pod.subgroup, ())) for pod in placed)
+        required = {subgroup.name for subgroup in gang.subgroups if subgroup.required is not None}
+        ancestors = ancestor_chains(gang.subgroups)
+        named = {name for batch in demand.batches for name in ancestors.get(batch.subgroup, ())} & required
+        return any(not named.isdisjoint(ancestors.get(pod.subgroup, ())) for pod in placed)
 
-    def _kept(self) -> dict[NodeName, Resources]:
-        kept: dict[NodeName, Resources] = {}
-        for each in self._session.capacity_holds:
-            for node, pods in each.assignments:
-                kept[node] = add(kept.get(node, NONE), total_usage(pods, each.devices))
-        return kept
+    def _held(self) -> dict[NodeName, Resources]:
+        held: dict[NodeName, Resources] = {}
+        for hold in self._session.capacity_holds:
+            for node, pods in hold.assignments:
+                held[node] = add(held.get(node, NONE), total_usage(pods, hold.devices))
+        return held
 
-    def _problems(self, memory: Memory, more: dict[NodeName, Resources]) -> ProblemBuilder:
-        """With what is free now, and this much more."""
+    def _relaxed(self, memory: Memory, more: dict[NodeName, Resources]) -> ProblemBuilder:
+        """Problems with the free capacity of now and these further amounts."""
         states = self._session.nodes.items()
         nodes = {name: self._as_now(state, more.get(name, NONE)) for name, state in states}
         snapshot = replace(self._session.snapshot, nodes=nodes, gangs={}, memory=memory)
@@ -135,4 +137,4 @@ class RelaxedClusters:
 
 def _fits(problems: ProblemBuilder, demand: Demand) -> bool:
     answer = place(problems.build_problem(demand).problem)
-    return isinstance(answer, Placed) and sum(each.count for each in answer.assignments) == demand.count
+    return isinstance(answer, Placed) and sum(found.count for found in answer.assignments) == demand.count

@@ -1,4 +1,4 @@
-"""The time by which a gang should have started: what its verdict says of it, and when that changes."""
+"""What verdicts say about starts: expected ones, those that would delay others, and missed deadlines."""
 
 from typing import Final
 
@@ -12,71 +12,39 @@ from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict
 
-_SUBJECT: Final = "spec.startBy"
-
-
-def verdicts_of(session: Session, outcome: Outcome) -> tuple[Verdict, ...]:
-    """All verdicts: of what was tried, in that order, then of others; on missed times they say so."""
-    starts = {each.gang: each.start for each in outcome.reserved}
-    others = sorted(gang for gang in session.verdicts if gang not in outcome.failures)
-    return tuple(
-        _told(session.verdicts[gang], session.gangs[gang], starts.get(gang), session.snapshot.now)
-        for gang in (*outcome.failures, *others)
-    )
-
-
-def next_missed(session: Session) -> int | None:
-    """When the next gang that waits has missed its time."""
-    deadlines = (session.gangs[gang].deadline for gang in session.verdicts)
-    now = session.snapshot.now
-    return min((at for at in deadlines if at is not None and at > now), default=None)
-
-
-def _told(verdict: Verdict, gang: Gang, start: int | None, now: int) -> Verdict:
-    """It tells moments, no durations: a verdict that changed all the time would be written all the time."""
-    deadline = gang.deadline
-    if deadline is None:
-        return verdict
-    by = formatting.moment(deadline)
-    if deadline <= now:
-        message, finding = f"it has missed its startBy, {by}", f"{by} has passed; the gang waits on"
-    elif start is not None and start > deadline:
-        message, finding = f"it will miss its startBy, {by}", f"{by} is before the expected start"
-    else:
-        return verdict
-    return replace(
-        verdict,
-        message=f"{verdict.message}; {message}",
-        evidence=(*verdict.evidence, Evidence(_SUBJECT, finding)),
-    )
-
-
+_START_BY: Final = "spec.startBy"
 _SECOND: Final = 1000
 
-_HOW: Final = {
-    Method.MAXIMUM: "by its maximum run time",
-    Method.ESTIMATE: "by an estimate",
-    Method.OBSERVED: "as earlier gangs did",
-    Method.ASSUMED: "if it runs as long as is assumed",
+_SOURCE: Final = {
+    Method.MAXIMUM: "maximum run time",
+    Method.ESTIMATE: "estimate",
+    Method.OBSERVED: "run times of earlier gangs",
+    Method.ASSUMED: "assumed run time",
 }
 
 
-def with_start(verdict: Verdict, reserved: Reservation | None) -> Verdict:
-    """The verdict on a gang whose start is reserved tells when, how sure that is, and who ends first."""
-    if reserved is None:
+# --- expected starts ----------------------------------------------------------------------------------------
+
+
+def with_start(verdict: Verdict, reservation: Reservation | None) -> Verdict:
+    """Add the reserved start of the gang: its time, its interval, and the gangs that end before."""
+    if reservation is None:
         return verdict
-    forecast = reserved.forecast
-    message = f"{verdict.message}; expected to start at {formatting.moment(reserved.start)}"
+    forecast = reservation.forecast
+    message = f"{verdict.message}; expected to start at {formatting.moment(reservation.start)}"
     if forecast is None:
         return replace(verdict, message=message)
     start = ExpectedStart(
-        at=reserved.start, earliest=forecast.earliest, latest=forecast.latest, method=forecast.method.value
+        at=reservation.start,
+        earliest=forecast.earliest,
+        latest=forecast.latest,
+        method=forecast.method.value,
     )
     return replace(
         verdict,
         start=start,
         message=f"{message}{_between(forecast)} ({forecast.method})",
-        evidence=(*verdict.evidence, *(_leaves(each) for each in forecast.leaving)),
+        evidence=(*verdict.evidence, *(_ends_before(gang) for gang in forecast.leaving)),
     )
 
 
@@ -86,37 +54,81 @@ def _between(forecast: Forecast) -> str:
     return f", between {formatting.moment(forecast.earliest)} and {formatting.moment(forecast.latest)}"
 
 
-def _leaves(leaving: EndingGang) -> Evidence:
-    how = _HOW[leaving.end.method]
-    return Evidence(leaving.name, f"ends before, at {formatting.moment(leaving.end.at)} {how}")
+def _ends_before(gang: EndingGang) -> Evidence:
+    return Evidence(
+        gang.name, f"ends before, at {formatting.moment(gang.end.at)} ({_SOURCE[gang.end.method]})"
+    )
+
+
+# --- starts that would delay others -------------------------------------------------------------------------
 
 
 def would_delay(gang: Gang, blocked_by: BlockingReservations, now: int) -> Verdict:
-    """The verdict on a gang that would find room, were it not for reserved starts."""
-    names = formatting.listed(each.name for each in blocked_by.delayed)
+    """The verdict on a gang that fits now, but would delay reserved starts."""
+    names = formatting.listed(reservation.name for reservation in blocked_by.delayed)
     left = blocked_by.free_until - now
-    found = f"there is room, but it is kept for {names}"
+    message = f"free capacity is reserved for the start of {names}"
     if left > 0:
-        until = formatting.moment(blocked_by.free_until)
-        found = f"there is room until {until}, but to use it longer would delay {names}"
+        message = (
+            f"capacity is free until {formatting.moment(blocked_by.free_until)}, then reserved for {names}"
+        )
     return Verdict(
         gang=gang.id,
         group=str(gang),
         reason=Reason.WOULD_DELAY_RESERVATION,
-        message=found,
-        evidence=tuple(_is_to_start(each) for each in blocked_by.delayed),
-        next_step="Wait until that has started" + _or_end_before(gang, left),
+        message=message,
+        evidence=tuple(map(_starts, blocked_by.delayed)),
+        next_step="Wait until that gang has started" + _or_end_before(gang, left),
     )
 
 
-def _is_to_start(reserved: Reservation) -> Evidence:
-    count = len(reserved.seats)
+def _starts(reservation: Reservation) -> Evidence:
+    count = len(reservation.seats)
     nodes = "1 node" if count == 1 else f"{count} nodes"
-    return Evidence(reserved.name, f"is to start at {formatting.moment(reserved.start)} on {nodes}")
+    return Evidence(reservation.name, f"starts at {formatting.moment(reservation.start)} on {nodes}")
 
 
 def _or_end_before(gang: Gang, left: int) -> str:
-    """What would let it go first. Nobody is let in front of a start that is late for saying so."""
+    """The maximum run time with which the gang may start first; empty if the reserved start is late."""
     if left < _SECOND or gang.kind is not GangKind.POD_GROUP:
         return ""
-    return f", or set spec.runtime.max to at most {formatting.duration(left // _SECOND)}, if it ends by then"
+    return f", or set spec.runtime.max to at most {formatting.duration(left // _SECOND)} if it ends by then"
+
+
+# --- deadlines ----------------------------------------------------------------------------------------------
+
+
+def verdicts_of(session: Session, outcome: Outcome) -> tuple[Verdict, ...]:
+    """All verdicts, tried gangs first in their order; those on missed deadlines say so."""
+    starts = {reservation.gang: reservation.start for reservation in outcome.reserved}
+    others = sorted(gang for gang in session.verdicts if gang not in outcome.failures)
+    return tuple(
+        _with_deadline(session.verdicts[gang], session.gangs[gang], starts.get(gang), session.snapshot.now)
+        for gang in (*outcome.failures, *others)
+    )
+
+
+def next_missed(session: Session) -> int | None:
+    """When the next waiting gang misses its deadline."""
+    deadlines = (session.gangs[gang].deadline for gang in session.verdicts)
+    now = session.snapshot.now
+    return min((at for at in deadlines if at is not None and at > now), default=None)
+
+
+def _with_deadline(verdict: Verdict, gang: Gang, start: int | None, now: int) -> Verdict:
+    """Add times, not durations: a message that changes in every cycle would be written in every cycle."""
+    deadline = gang.deadline
+    if deadline is None:
+        return verdict
+    by = formatting.moment(deadline)
+    if deadline <= now:
+        message, finding = f"missed startBy {by}", f"{by} has passed; the gang still waits"
+    elif start is not None and start > deadline:
+        message, finding = f"will miss startBy {by}", f"{by} is before the expected start"
+    else:
+        return verdict
+    return replace(
+        verdict,
+        message=f"{verdict.message}; {message}",
+        evidence=(*verdict.evidence, Evidence(_START_BY, finding)),
+    )

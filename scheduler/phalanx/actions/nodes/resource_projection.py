@@ -32,7 +32,7 @@ from phalanx.model.numa import ZoneCapacity, displaced, is_numa_resource
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 
-PIECES: Final = f"{GPU_SHARE} in pieces of "
+SHARE_UNITS: Final = f"{GPU_SHARE} in pieces of "
 """Begins the names of the amounts for larger sizes."""
 
 LARGEST: Final = f"{GPU_SHARE} of any size"
@@ -51,7 +51,7 @@ class ShareProjection(Struct, frozen=True):
         if self.mixed:
             return {**requests, LARGEST: 1}
         size = requests.get(GPU_SHARE, 0)
-        return {**requests, **{_pieces(each): size for each in self._larger if each <= size}}
+        return {**requests, **{_unit(each): size for each in self._larger if each <= size}}
 
     def free(self, session: Session, node: NodeName) -> Resources:
         """What is free on the node now, in amounts of which pods can use all."""
@@ -60,7 +60,7 @@ class ShareProjection(Struct, frozen=True):
         sizes = [share_on_node(each, state.node.allocatable) for each in self.shares]
         if self.mixed:
             return {**free, LARGEST: _count(devices, max(sizes))}
-        larger = {_pieces(size): size * _count(devices, size) for size in self._larger}
+        larger = {_unit(size): size * _count(devices, size) for size in self._larger}
         (name, least) = next(iter(self.shares[0].items()))
         pieces = min(_count(devices, sizes[0]), max(0, free.get(name, 0)) // least)
         return {**free, name: least * pieces, **larger}
@@ -86,14 +86,14 @@ def _count(devices: Sequence[int], size: int) -> int:
     return sum(max(0, amount) // size for amount in devices)
 
 
-def _pieces(size: int) -> str:
-    return f"{PIECES}{size}"
+def _unit(size: int) -> str:
+    return f"{SHARE_UNITS}{size}"
 
 
-PLACE: Final = "NUMA place of "
+PLACE: Final = "NUMA slot of "
 """Begins the names of the amounts of which each pod of a kind uses one."""
 
-_COMMON: Final = "NUMA places of "
+_COMMON: Final = "NUMA slots of "
 """Begins the names of the amounts that pods of several kinds use up together."""
 
 _PLENTY: Final = NUMA_DISPLACED_MAX << 20
@@ -134,12 +134,12 @@ def zone_projection(session: Session, pods: Sequence[Pod]) -> ZoneProjection | N
     return ZoneProjection(tuple(kinds), session.facts.zoned) if kinds and session.facts.zoned else None
 
 
-def is_place(resource: str) -> bool:
+def is_numa_slot(resource: str) -> bool:
     """Whether the resource is one of those that are made here."""
     return resource.startswith((PLACE, _COMMON))
 
 
-def places_left(node: Node, free: Resources, kind: str) -> int | None:
+def numa_slots_left(node: Node, free: Resources, kind: str) -> int | None:
     """How many pods of one kind find NUMA zones on a node for certain; None where they need none."""
     if node.numa is None or not kind:
         return None

@@ -32,7 +32,7 @@ def finish(session: Session, nominated: Collection[GangId]) -> dict[GangId, Gang
                     gang=gang,
                     pods=left,
                     reason=EvictionReason.PREEMPTED,
-                    message="evicted with the rest of its gang, of which another one needed the room",
+                    message="evicted with the rest of its gang, which was preempted",
                 )
     return found
 

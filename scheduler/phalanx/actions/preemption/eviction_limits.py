@@ -74,8 +74,7 @@ class EvictionLimits:
         return tuple(
             Evidence(
                 subject=each.limit.name,
-                finding=f"lets {each.most} pods be evicted now, "
-                f"and room takes {sum(count for _, count in each.takes)}",
+                finding=f"allows {each.most} evictions now, {sum(count for _, count in each.takes)} needed",
             )
             for each in self.on(victims)[:SHOWN_VICTIMS]
         )

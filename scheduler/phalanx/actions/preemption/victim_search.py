@@ -333,7 +333,7 @@ def _is_closed(victims: Sequence[Victim]) -> bool:
 
 def _count(victims: int, least: int) -> str:
     """A victim is a gang, or a member of one that may go alone."""
-    proof = "no fewer would do" if victims <= least else f"{least} at least would be needed"
+    proof = "the fewest" if victims <= least else f"at least {least} needed (lower bound)"
     return f"{victims} victim{'s' * (victims > 1)}, {proof}"
 
 
@@ -342,10 +342,10 @@ def _price(problem: PreemptionProblem, units: Sequence[int], bound: int) -> str:
     total = problem.cost_of(units)
     breaches, cost = divmod(total, problem.violation_cost)
     least_breaches, least = divmod(bound, problem.violation_cost)
-    proof = "proven to be the least" if total <= bound else f"proven is {least} at least"
+    proof = "proven optimal" if total <= bound else f"lower bound {least}"
     if not breaches:
-        return f"costs {cost}, {proof}"
-    beyond = f"{breaches} pods more than PodDisruptionBudgets allow"
+        return f"cost {cost}, {proof}"
+    beyond = f"{breaches} evictions beyond PodDisruptionBudgets"
     if total > bound:
-        proof = f"proven are {least_breaches} and {least} at least"
-    return f"takes {beyond} and costs {cost}, {proof}"
+        proof = f"lower bounds {least_breaches} and {least}"
+    return f"{beyond}, cost {cost}, {proof}"

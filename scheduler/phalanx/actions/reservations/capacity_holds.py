@@ -134,8 +134,8 @@ def expiry_objection(gang: Gang, seated: GangComposition) -> Objection | None:
     return Objection(
         reason=Reason.RESERVATION_EXPIRED,
         message=f"{formatting.pods(len(lacking))}{f' of {roles}' if roles else ''} did not come within "
-        f"{CAPACITY_HOLD_MS // 60_000} minutes: the room that was reserved for them is given back",
-        next_step="Create them: they go ahead of starts of the same priority, but no room is kept any more",
+        f"{CAPACITY_HOLD_MS // 60_000} minutes; their reservation has expired",
+        next_step="Create them: they go before starts of equal priority, but without reserved capacity",
     )
 
 

@@ -112,8 +112,8 @@ def _with_breaker(
     is_large = len(records) >= config.breaker_nodes_min
     if not is_large or len(bad) * 100 <= config.breaker_percent * len(records):
         return HealthState(records=records, became_faulty=became_faulty)
-    why = f"{len(bad)} of {len(records)} nodes turned bad within {window // 1000} s"
-    distrust = f"breaker open, not good throughout the last {window // 1000} s"
+    why = f"{len(bad)} of {len(records)} nodes failed within {window // 1000} s"
+    distrust = f"breaker open, not healthy throughout the last {window // 1000} s"
     return HealthState(
         records=records,
         became_faulty=became_faulty,
