@@ -19,7 +19,7 @@ class NumaZones(Plugin):
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Nothing to filter for pods of which nothing is aligned, or where no zones are published."""
-        return _zone_filter(pod.shape.numa) if pod.shape.numa and view.facts.zoned else None
+        return _zone_filter(pod.shape.numa) if pod.shape.numa and view.facts.numa_layouts else None
 
 
 def _zone_filter(name: str) -> NodeFilter:

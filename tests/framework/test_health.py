@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig, ToleranceConfig
 from phalanx.framework.hooks import Hooks
-from phalanx.framework.nodes.health import reported_transitions, watch
+from phalanx.framework.nodes.health import assess, reported_transitions
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.session import Session
 from phalanx.model.api.pod_groups import Recovery, RecoveryMode
@@ -203,5 +203,5 @@ def test_a_fault_of_which_nobody_knows_since_when_is_old() -> None:
 def test_records_are_those_of_the_nodes_in_their_order(known: tuple[str, ...]) -> None:
     records = {NodeName(name): NodeRecord(good=True, since=5) for name in known}
     nodes = dict.fromkeys([NodeName("a"), NodeName("b")])
-    found = watch(nodes, {}, memory=Memory(cycle=1, nodes=records), now=9, config=ToleranceConfig())
+    found = assess(nodes, {}, memory=Memory(cycle=1, nodes=records), now=9, config=ToleranceConfig())
     assert list(found.records) == ["a", "b"]

@@ -100,8 +100,8 @@ def told(session: Session) -> list[object]:
     shares = [session.fair_shares.of(queue.name, part) for queue in session.queues for part in (None, POOL)]
     first = [gang.members[0] for gang in session.gangs.values()]
     return [
-        *(facts.faults, facts.suspects, facts.good, facts.open_nodes, facts.open_allocatable),
-        *(facts.any_cordoned, facts.any_taint, facts.largest_allocatable, facts.zoned),
+        *(facts.faults, facts.suspect_nodes, facts.healthy, facts.open_nodes, facts.open_allocatable),
+        *(facts.any_cordoned, facts.any_taint, facts.largest_allocatable, facts.numa_layouts),
         *(session.incomplete, session.waiting, session.ledger.amounts, session.fair_shares.capacity),
         *(shares, session.health, list(session.nodes), list(session.gangs)),
         [session.eligibility(pod) for pod in first],

@@ -113,7 +113,7 @@ class _JointAdmission:
         """
         if self._node_failures.nodes_to_avoid(demand.gang.id) or has_affinity_terms(demand):
             return False
-        if self._session.facts.zoned and any(batch.pods[0].shape.numa for batch in demand.batches):
+        if self._session.facts.numa_layouts and any(batch.pods[0].shape.numa for batch in demand.batches):
             return False
         return demand.stage is Stage.START and demand.is_whole
 

@@ -1,4 +1,4 @@
-"""The scheduler's configuration file: YAML, strict, checked whole before anything starts."""
+"""The configuration file of the scheduler: strict YAML that is checked in full at start."""
 
 from collections.abc import Hashable, Mapping
 from enum import StrEnum
@@ -13,7 +13,7 @@ from phalanx.model.names import DEFAULT_SCHEDULER_NAME
 
 
 class ConfigError(ValueError):
-    """The configuration is wrong; the message names the field and what was expected there."""
+    """The configuration is wrong. The message names the field and what was expected."""
 
 
 class ActionName(StrEnum):
@@ -30,11 +30,12 @@ class ActionName(StrEnum):
 
 
 class PluginConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """One plugin that is switched off, given arguments, moved forward or, if it is foreign, switched on."""
+    """Switches a plugin on or off, gives it arguments, or moves it forward in the order."""
 
     name: str
     enabled: bool = True
     arguments: Mapping[str, Any] = {}
+    """The fields of the plugin's `Arguments`."""
 
 
 Positive = Annotated[int, Meta(ge=1, le=10**9)]
@@ -42,16 +43,15 @@ Percent = Annotated[int, Meta(ge=1, le=100)]
 
 
 class ToleranceConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """How faults of nodes are taken.
-
-    The breaker opens when more than `breaker_percent` of at least `breaker_nodes_min` nodes turned bad within
-    the window. Failures of a node count half as much after each half-life.
-    """
+    """The circuit breaker for faults of nodes, and the memory of failures."""
 
     breaker_percent: Percent = 50
+    """The breaker opens when more than this part of the nodes became faulty within the window."""
     breaker_nodes_min: Positive = 10
+    """Clusters with fewer nodes have no breaker."""
     breaker_window_seconds: Positive = 300
     failure_half_life_minutes: Positive = 24 * 60
+    """A failure of a node counts half as much after each half-life."""
 
     @property
     def breaker_window_ms(self) -> int:
@@ -65,9 +65,10 @@ class ToleranceConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
 
 
 class FairnessConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """How queues are compared. Use counts half as much after each half-life; without one only that of now."""
+    """The comparison of queues by their usage."""
 
     usage_half_life_minutes: Positive | None = None
+    """Past usage counts half as much after each half-life; null: only current usage counts."""
 
     @property
     def usage_half_life_ms(self) -> int:
@@ -76,13 +77,10 @@ class FairnessConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 
 
 class BackfillConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """How starts are promised in queues with backfill.
-
-    A gang of which nobody knows how long it runs is planned with so many minutes; with null it never ends,
-    and nobody who waits for it is promised anything.
-    """
+    """Reserved starts in queues with backfill."""
 
     assumed_runtime_minutes: Positive | None = 24 * 60
+    """The planned run time of a gang of unknown run time; null: it never ends."""
 
     @property
     def assumed_runtime_ms(self) -> int | None:
@@ -91,17 +89,16 @@ class BackfillConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 
 
 class ConsolidationConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """How the action `consolidate` moves gangs so that others find room.
-
-    `dry_run`: plans are told, and nobody is moved. At most `moves_max` gangs are on their way at once. A gang
-    is moved only after it has run for `rest_minutes`, since it started or was moved last. Moves for one gang
-    are looked for once in `interval_seconds`.
-    """
+    """The action `consolidate`, which moves gangs so that others fit."""
 
     dry_run: bool = False
+    """Report plans without moving gangs."""
     moves_max: Positive = 8
+    """Gangs that are moved at the same time."""
     rest_minutes: Positive = 60
+    """The run time of a gang, since its start or last move, before it may be moved."""
     interval_seconds: Positive = 60
+    """The time between two searches for moves for the same gang."""
 
     @property
     def rest_ms(self) -> int:
@@ -115,28 +112,28 @@ class ConsolidationConfig(Struct, frozen=True, forbid_unknown_fields=True, renam
 
 
 class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """All settings. Plugins listed here come first, in this order; every built-in one not listed follows.
-
-    `actions` run in this order. `default_topology` names the Topology of
-    gangs that name none. `seed` goes into every snapshot.
-    """
+    """All settings."""
 
     scheduler_name: str = DEFAULT_SCHEDULER_NAME
     plugins: tuple[PluginConfig, ...] = ()
+    """These come first, in this order; the other plugins of the default profile follow."""
     actions: tuple[ActionName, ...] = (ActionName.RELEASE, ActionName.RECOVER, ActionName.PREEMPT)
+    """The steps that may evict, in the order in which they run."""
     default_topology: str | None = None
+    """The Topology of gangs that name none."""
     tolerance: ToleranceConfig = ToleranceConfig()
     fairness: FairnessConfig = FairnessConfig()
     backfill: BackfillConfig = BackfillConfig()
     consolidation: ConsolidationConfig = ConsolidationConfig()
     retry: RetryConfig = RetryConfig()
     seed: int = 0
+    """Part of every snapshot: equal seeds give equal decisions."""
 
 
 def parse_config(text: str) -> SchedulerConfig:
-    """Read YAML text; an empty one means all defaults. Raises ConfigError.
+    """Parse YAML text; an empty text means all defaults. Raises ConfigError.
 
-    Whether plugins of these names exist is for the registry to say.
+    The registry checks the names of plugins.
     """
     try:
         settings = yaml.load(text, Loader=_StrictLoader)
@@ -149,7 +146,7 @@ def parse_config(text: str) -> SchedulerConfig:
     _refuse_repeated("plugins", [plugin.name for plugin in config.plugins])
     _refuse_repeated("actions", list(config.actions))
     if ActionName.CONSOLIDATE in config.actions and ActionName.PREEMPT not in config.actions:
-        raise ConfigError("actions: consolidate needs preempt, which keeps the room that is made")
+        raise ConfigError("actions: consolidate needs preempt, which reserves the capacity that it frees")
     return config
 
 

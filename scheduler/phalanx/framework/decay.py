@@ -1,8 +1,8 @@
-"""Exponential decay in whole numbers."""
+"""Exponential decay with integers."""
 
 
 def decayed(amount: int, elapsed: int, half_life: int) -> int:
-    """What is left of an amount; between two half-lives on the straight line that joins them."""
+    """The rest of an amount after some time; linear between two half-lives."""
     halvings, rest = divmod(max(0, elapsed), half_life)
     left = amount >> min(halvings, amount.bit_length())
     return left - left * rest // (2 * half_life)

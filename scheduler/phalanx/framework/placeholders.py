@@ -1,8 +1,8 @@
-"""Stand-ins for members that do not exist yet: pods of the same shape, for which room is kept, never bound.
+"""Placeholder pods for members that do not exist yet: capacity is held for them, and they are never bound.
 
-A stand-in is like a member that was lost or, where the PodGroup reserves, like what a role declares; those of
-the role that exist tell more of its shape than the declared requests. Stand-ins ask for no company: terms of
-pod affinity are looked at when the pods come.
+A placeholder has the shape of a lost member or, where the PodGroup reserves, of a role. Existing members of
+the role give its shape better than the declared requests. Placeholders have no affinity terms: those count
+when the pods exist.
 """
 
 from collections import Counter
@@ -23,37 +23,37 @@ from phalanx.model.gangs import (
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, without_affinity_state
 
-Wish = tuple[str, str]
-"""The role and the subgroup of which a member is lacking; empty where any would do."""
+Vacancy = tuple[str, str]
+"""The role and the subgroup that lack a member; empty for any."""
 
 
 def placeholders(gang: Gang, there: Sequence[Pod], had: Sequence[MemberCount] = ()) -> list[Pod]:
-    """One for each member that the gang lacks to its minimum beyond those that are there.
+    """One for each member that the gang lacks to its minimum, besides those that are `there`.
 
-    `had`: what the gang consisted of when it was whole, or consists of. What nobody knows the shape of is
-    left out, and what is more than PLACEHOLDERS_MAX.
+    `had` is the composition of the gang when it was complete. Members of unknown shape are left out, and all
+    beyond PLACEHOLDERS_MAX.
     """
     if gang.minimum.is_reached(there):
         return []
-    wishes = _wishes(gang, had, there)
-    total = min(PLACEHOLDERS_MAX, max(gang.min_member - len(there), len(wishes)))
-    wishes += [("", "")] * (total - len(wishes))
+    vacancies = _vacancies(gang, had, there)
+    total = min(PLACEHOLDERS_MAX, max(gang.min_member - len(there), len(vacancies)))
+    vacancies += [("", "")] * (total - len(vacancies))
     lost = [*_lost(had, there), *(_declared(gang, there, total) if gang.reserves else ())]
     around = ancestor_chains(gang.subgroups)
-    found = (_take(lost, had, wish, around) for wish in wishes)
-    return [_stand_in(gang, index, part) for index, part in enumerate(found) if part is not None]
+    found = (_take(lost, had, vacancy, around) for vacancy in vacancies)
+    return [_placeholder(gang, index, part) for index, part in enumerate(found) if part is not None]
 
 
-def _wishes(gang: Gang, had: Sequence[MemberCount], there: Sequence[Pod]) -> list[Wish]:
-    """What lacks members: subgroups where the gang has any, the innermost first, else roles.
+def _vacancies(gang: Gang, had: Sequence[MemberCount], there: Sequence[Pod]) -> list[Vacancy]:
+    """The vacancies: of subgroups, the innermost first, where the gang has any, else of roles.
 
-    Where only some of them must start together, room is kept for as many of those that had started as are
-    missing.
+    Where only some subgroups must start together, only as many as are missing of those that had started have
+    vacancies.
     """
     if not gang.subgroups:
         by_role = missing_by_role(there, gang.roles)
-        wishes = ((role, "") for role, count in by_role.items() for _ in range(count))
-        return list(islice(wishes, PLACEHOLDERS_MAX))
+        vacancies = ((role, "") for role, count in by_role.items() for _ in range(count))
+        return list(islice(vacancies, PLACEHOLDERS_MAX))
     around = ancestor_chains(gang.subgroups)
     lacking = missing_by_subgroup(there, gang.subgroups)
     if gang.min_subgroups:
@@ -62,22 +62,22 @@ def _wishes(gang: Gang, had: Sequence[MemberCount], there: Sequence[Pod]) -> lis
         missing = max(0, gang.min_subgroups - len(whole))
         lost = [name for name in dict.fromkeys(started) if name not in whole][:missing]
         lacking = {name: count for name, count in lacking.items() if outer[name] in lost}
-    found: list[Wish] = []
+    found: list[Vacancy] = []
     for name in sorted(lacking, key=lambda name: (-len(around[name]), name)):
-        inside = sum(name in around[wish] for _, wish in found)
+        inside = sum(name in around[vacancy] for _, vacancy in found)
         found += [("", name)] * min(PLACEHOLDERS_MAX - len(found), max(0, lacking[name] - inside))
     return found
 
 
 def _lost(had: Sequence[MemberCount], there: Iterable[Pod]) -> list[MemberCount]:
-    """The kind of each member that is gone."""
+    """The kinds of the members that are gone."""
     present = Counter(kind_of(pod) for pod in there)
     gone = [(part, part.count - present[part.role, part.subgroup, part.shape.key]) for part in had]
     return [part for part, count in gone for _ in range(count)]
 
 
 def _declared(gang: Gang, there: Sequence[Pod], most: int) -> list[MemberCount]:
-    """The kind of each member that a role declares and that is not there, in the order of the roles."""
+    """The kinds of declared members that do not exist, in the order of the roles."""
     present = Counter(pod.role for pod in there)
     shapes = {pod.role: without_affinity_state(pod.shape) for pod in reversed(there)}
     found: list[MemberCount] = []
@@ -89,24 +89,27 @@ def _declared(gang: Gang, there: Sequence[Pod], most: int) -> list[MemberCount]:
 
 
 def _take(
-    lost: list[MemberCount], usual: Sequence[MemberCount], wish: Wish, around: Mapping[str, tuple[str, ...]]
+    lost: list[MemberCount],
+    usual: Sequence[MemberCount],
+    vacancy: Vacancy,
+    around: Mapping[str, tuple[str, ...]],
 ) -> MemberCount | None:
-    """The kind of a lost member that is wished for; where none is known to be lost, the usual kind."""
-    suits = _suiting(wish, around)
+    """The kind of a lost member that fills the vacancy; the usual kind where none is known to be lost."""
+    matches = _matching(vacancy, around)
     for index, part in enumerate(lost):
-        if suits(part):
+        if matches(part):
             return lost.pop(index)
-    return next(filter(suits, usual), usual[0] if usual else None)
+    return next(filter(matches, usual), usual[0] if usual else None)
 
 
-def _suiting(wish: Wish, around: Mapping[str, tuple[str, ...]]) -> Callable[[MemberCount], bool]:
-    role, subgroup = wish
+def _matching(vacancy: Vacancy, around: Mapping[str, tuple[str, ...]]) -> Callable[[MemberCount], bool]:
+    role, subgroup = vacancy
     return lambda part: (
         role in ("", part.role) and (not subgroup or subgroup in around.get(part.subgroup, ()))
     )
 
 
-def _stand_in(gang: Gang, index: int, part: MemberCount) -> Pod:
+def _placeholder(gang: Gang, index: int, part: MemberCount) -> Pod:
     return Pod(
         uid=PodUid(f"claim:{gang.id}:{index}"),
         namespace=gang.namespace,

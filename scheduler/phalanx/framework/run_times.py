@@ -1,14 +1,14 @@
-"""When gangs that run are expected to end: from what they say of their run time, else from what others took.
+"""Forecasts when running gangs end: from their declared run time, else from earlier gangs of their kind.
 
-Nobody ends a gang that runs longer than expected. One that has outlived it is expected to run twice as long,
-then four times, and so on: so a wrong run time moves an expected end, but never removes it.
+A gang that runs longer than expected is not ended. Its expected run time doubles each time that it passes: a
+wrong run time moves an expected end but never removes it.
 
-Whoever says nothing is expected to run as long as the last gangs of its kind that have succeeded and whose
-pods are still there: of the same queue, namespace, minMember and name or controller, but for a number at the
-end of that. For others that run a time is assumed, a day unless the configuration says otherwise: of the jobs
-of Microsoft's Philly trace (msr-fiddle/philly-traces) 97 % ended within one. Not so for pods that are
-restarted whenever they end, and for those of other schedulers. Nobody is let in front of others for a time
-that is only assumed.
+A gang that declares nothing is expected to run as long as the last gangs of its kind that succeeded and whose
+pods still exist. Gangs of a kind have the same queue, namespace, minMember and name (or controller), apart
+from a number at the end of the name. Other running gangs have an assumed run time, by default a day: 97 % of
+the jobs of Microsoft's Philly trace (msr-fiddle/philly-traces) ended within one. Pods that are always
+restarted, and pods of other schedulers, have none. No gang is placed ahead of others because of an assumed
+run time.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,23 +25,23 @@ from phalanx.model.names import QueueName
 from phalanx.model.pods import Pod
 
 ASSUMED_RUN_MIN_MS: Final = 60_000
-"""Milliseconds for which a gang runs at least of which nobody knows how long that is: many fail at once."""
+"""Milliseconds that a gang of unknown run time runs at least: many fail at once."""
 
 DELETION_EXPECTED_MS: Final = 30_000
-"""Milliseconds within which a gang that is being deleted is expected to be gone: a pod's usual grace."""
+"""Milliseconds until a gang that is being deleted is gone: the usual grace period of a pod."""
 
 OBSERVED_RUNS_MIN: Final = 3
-"""Gangs of a kind that must have run before another one is expected to run as long: one may be chance."""
+"""Runs of a kind that are needed for a forecast: a single one may be chance."""
 
 OBSERVED_RUNS_MAX: Final = 8
-"""Gangs of a kind, the last ones, that count: what was long ago may have been other work."""
+"""Last runs of a kind that count: older ones may have been other work."""
 
 Kind = tuple[GangKind, str, QueueName, str, int]
-"""What makes the run times of two gangs alike."""
+"""Gangs of one kind are expected to run equally long."""
 
 
 class Method(StrEnum):
-    """What an expected time rests on, in words; the surest first."""
+    """The source of a forecast, the most reliable first."""
 
     MAXIMUM = "maximum run times"
     ESTIMATE = "estimates"
@@ -51,7 +51,7 @@ class Method(StrEnum):
 
 
 class Expected(Struct, frozen=True):
-    """How long something probably runs, and the time, no shorter, that is planned with; milliseconds."""
+    """A likely run time, and the planned one, which is no shorter; milliseconds."""
 
     likely_ms: int
     planned_ms: int
@@ -61,8 +61,8 @@ class Expected(Struct, frozen=True):
 class End(Struct, frozen=True):
     """Milliseconds since the epoch, all after now: `likely` <= `at` <= `latest`.
 
-    `at` is planned with. `latest` leaves what has no maximum as much time again. A maximum that has passed is
-    an estimate.
+    `at` is the planned end. `latest` doubles a run time that is no maximum. A maximum that has passed counts
+    as an estimate.
     """
 
     at: int
@@ -72,7 +72,7 @@ class End(Struct, frozen=True):
 
 
 def declared(runtime: Runtime) -> Expected | None:
-    """What a gang says itself: the maximum is planned with, else the estimate; None where it says nothing."""
+    """The declared run time: the maximum, else the estimate; None where neither is declared."""
     planned = runtime.max_ms or runtime.estimate_ms
     if planned is None:
         return None
@@ -81,7 +81,7 @@ def declared(runtime: Runtime) -> Expected | None:
 
 
 def end_of_run(expected: Expected, *, begun: int, now: int) -> End:
-    """When a run that began then is expected to end."""
+    """The forecast end of a run that began at this time."""
     at = _next_end(begun, expected.planned_ms, now)
     likely = min(at, _next_end(begun, expected.likely_ms, now))
     if expected.method is not Method.MAXIMUM:
@@ -91,14 +91,14 @@ def end_of_run(expected: Expected, *, begun: int, now: int) -> End:
 
 
 def _next_end(begun: int, run_ms: int, now: int) -> int:
-    """The run time, doubled until it has not passed."""
+    """The end after the run time, doubled until it is in the future."""
     while begun + run_ms <= now:
         run_ms *= 2
     return begun + run_ms
 
 
 class RunTimeForecast:
-    """What is expected of the gangs of one session; None where nothing is known, or assumed either."""
+    """Forecasts for the gangs of one session; None where nothing is known or assumed."""
 
     def __init__(self, gangs: Collection[Gang], config: SchedulerConfig, *, now: int) -> None:
         self._gangs = gangs
@@ -110,7 +110,7 @@ class RunTimeForecast:
         )
 
     def end_of(self, gang: Gang) -> End | None:
-        """When the room of a gang with a node is expected back."""
+        """When the capacity of a gang that has nodes is expected to be free."""
         holding = [pod for pod in gang.members if pod.holds_node]
         if holding and all(pod.deleting for pod in holding):
             soon = self._now + DELETION_EXPECTED_MS
@@ -120,7 +120,7 @@ class RunTimeForecast:
     def end_if_placed(self, gang: Gang) -> End | None:
         """When members that got a node now would end, together with those that have one.
 
-        A gang begins when a kubelet takes its first member that is left; until then it has not begun.
+        A gang begins when the kubelet starts the first of its remaining members.
         """
         return self._end(gang, self._expected(gang))
 
@@ -136,7 +136,7 @@ class RunTimeForecast:
         return self._assumed if may_end else None
 
     def end_after(self, gang: Gang, start: int) -> int | None:
-        """When a gang that starts then would end."""
+        """When a gang that starts at this time would end."""
         expected = self._expected(gang)
         return start + expected.planned_ms if expected is not None else None
 
@@ -154,7 +154,7 @@ class RunTimeForecast:
 
 
 def observed(gangs: Iterable[Gang]) -> dict[Kind, Expected]:
-    """Per kind of which enough are known, the shortest and the longest run of its last gangs."""
+    """Per kind with enough runs, the shortest and the longest of its last runs."""
     runs: dict[Kind, list[tuple[int, int]]] = {}
     for gang in gangs:
         spans = [pod.ran for pod in gang.members if pod.ran is not None]
@@ -170,13 +170,13 @@ def observed(gangs: Iterable[Gang]) -> dict[Kind, Expected]:
 
 
 def kind_of(gang: Gang) -> Kind:
-    """Gangs of one kind are expected to run equally long."""
+    """The kind of a gang."""
     owner = gang.members[0].controller if gang.kind is GangKind.POD else None
     name = _stem(owner.name if owner is not None else gang.name)
     return (gang.kind, gang.namespace, gang.queue, name, gang.min_member)
 
 
 def _stem(name: str) -> str:
-    """Without what follows the last dash, where that has a digit: nightly-29384756, sweep-x7f2k, train-3."""
+    """The name without the part behind the last dash, where that has a digit: nightly-29384756, train-3."""
     head, _, last = name.rpartition("-")
     return head if head and any(letter.isdigit() for letter in last) else name

@@ -1,4 +1,4 @@
-"""Sums over mappings of which little changes from one cycle to the next: what is added up is the change."""
+"""Running sums over mappings that change little between cycles: only the changes are added up."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any, Final, Generic, TypeVar
@@ -17,34 +17,34 @@ SumsByKind = Mapping[Kind, Resources]
 
 
 class RunningSum(Generic[K]):
-    """Compares parts by identity, so each that changes must be another object."""
+    """One sum. Parts are compared by identity, so a part that changes must be a new object."""
 
     def __init__(self) -> None:
         self._last: tuple[Mapping[K, Resources], dict[Kind, dict[str, int]], dict[Kind, int]] = ({}, {}, {})
 
     def of(self, parts: Mapping[K, Resources]) -> SumsByKind:
-        """What all parts come to, those with the same resources together; kinds and resources sorted."""
+        """The sums of parts with the same resources; kinds and resources sorted."""
         before, sums, counts = self._last
         if before is parts:
             return sums
         changed = [key for key, part in parts.items() if before.get(key) is not part]
-        came = sum(1 for key in changed if key not in before)
-        gone = before.keys() - parts.keys() if len(before) + came > len(parts) else set()
+        added = sum(1 for key in changed if key not in before)
+        gone = before.keys() - parts.keys() if len(before) + added > len(parts) else set()
         if (len(changed) + len(gone)) * RUNNING_SUM_CHANGES_PART > len(parts):
             before, sums, counts, changed, gone = {}, {}, {}, list(parts), set()
         else:
             sums, counts = {kind: dict(each) for kind, each in sums.items()}, dict(counts)
         for key in changed:
-            _book(sums, counts, parts[key], 1)
+            _add(sums, counts, parts[key], 1)
         for key in [*changed, *gone]:
             if key in before:
-                _book(sums, counts, before[key], -1)
+                _add(sums, counts, before[key], -1)
         sums = dict(sorted(sums.items(), key=lambda item: sorted(item[0])))
         self._last = (parts, sums, counts)
         return sums
 
 
-def _book(sums: dict[Kind, dict[str, int]], counts: dict[Kind, int], part: Resources, times: int) -> None:
+def _add(sums: dict[Kind, dict[str, int]], counts: dict[Kind, int], part: Resources, times: int) -> None:
     kind = frozenset(part)
     total = sums.get(kind)
     if total is None:
@@ -61,22 +61,22 @@ class RunningSums:
 
     def __init__(self) -> None:
         self._sums: dict[Hashable, RunningSum[Any]] = {}
-        self._asked: set[Hashable] = set()
+        self._used: set[Hashable] = set()
 
     def __len__(self) -> int:
         return len(self._sums)
 
     def by_kind(self, purpose: Hashable, parts: Mapping[K, Resources]) -> SumsByKind:
-        """The sums of parts with the same resources. `parts` must not change any more."""
-        self._asked.add(purpose)
+        """The sums of parts with the same resources. `parts` must not change afterwards."""
+        self._used.add(purpose)
         running: RunningSum[K] = self._sums.setdefault(purpose, RunningSum())
         return running.of(parts)
 
     def forget_unused(self) -> None:
-        """Those that nobody has asked for since this was called last: their queues are gone."""
-        asked, self._asked = self._asked, set()
-        self._sums = {purpose: each for purpose, each in list(self._sums.items()) if purpose in asked}
+        """Forget sums that were not used since the last call: their queues are gone."""
+        used, self._used = self._used, set()
+        self._sums = {purpose: each for purpose, each in list(self._sums.items()) if purpose in used}
 
     def total(self, purpose: Hashable, parts: Mapping[K, Resources]) -> dict[str, int]:
-        """All of them added up."""
+        """The sum of all parts."""
         return dict(sorted(sum_of(self.by_kind(purpose, parts).values()).items()))

@@ -13,7 +13,7 @@ from phalanx.framework.evictions import preempted
 from phalanx.framework.hooks import Hooks
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.cells import ReservedCells
-from phalanx.framework.nodes.health import HealthState, reported_transitions, watch
+from phalanx.framework.nodes.health import HealthState, assess, reported_transitions
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.nodes.topology import Topologies
 from phalanx.framework.plugin import PluginError
@@ -243,11 +243,16 @@ class Session:
     def health(self) -> HealthState:
         """Since when nodes are good or bad, and whether the breaker is open."""
         snapshot, config = self.snapshot, self.config.tolerance
-        told = {}
+        reported = {}
         if not snapshot.memory.cycle:
-            told = reported_transitions(snapshot, self.plugins.node_status_since, config)
-        return watch(
-            self.nodes, self.faults, memory=snapshot.memory, now=snapshot.now, config=config, told=told
+            reported = reported_transitions(snapshot, self.plugins.node_status_since, config)
+        return assess(
+            self.nodes,
+            self.faults,
+            memory=snapshot.memory,
+            now=snapshot.now,
+            config=config,
+            reported=reported,
         )
 
     @cached_property

@@ -1,8 +1,7 @@
-"""What one session leaves to the next, since from one cycle to the next little changes.
+"""Values of the last session that save work in the next one, since little changes between cycles.
 
-Everything here is compared with what it was worked out from, so that it says what a session alone would say:
-it changes no decision. What is kept is replaced as a whole and never changed, so that sessions that overlap
-may be slower for it, but not wrong.
+Cached values never change a decision: each is compared with the input that it was computed from. They are
+replaced whole and never modified, so that overlapping sessions may be slower but not wrong.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,17 +13,17 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.nodes import NodeState
 
-Settled = Mapping[GangId, Gang]
-"""Gangs that have what they need, on good nodes."""
+Complete = Mapping[GangId, Gang]
+"""Gangs that have all their members on healthy nodes."""
 
 
 class SessionCache:
-    """One per sequence of cycles; a session that is none of them has its own."""
+    """One per sequence of cycles; a single session has its own."""
 
     def __init__(self) -> None:
         self.sums = RunningSums()
         self._facts: tuple[SchedulerConfig, NodeFacts] | None = None
-        self._settled: tuple[NodeFacts, Settled] | None = None
+        self._complete: tuple[NodeFacts, Complete] | None = None
 
     def node_facts(
         self,
@@ -32,7 +31,7 @@ class SessionCache:
         config: SchedulerConfig,
         fault_checks: Sequence[FaultCheck],
     ) -> NodeFacts:
-        """Those of the last session where no node is another one now."""
+        """The facts of the last session while no node has changed."""
         nodes = tuple([state.node for state in states.values()])
         known = self._facts
         if known is not None and known[0] == config and known[1].nodes == nodes:
@@ -42,22 +41,22 @@ class SessionCache:
         return made
 
     def incomplete(self, gangs: Mapping[GangId, Gang], facts: NodeFacts) -> tuple[Gang, ...]:
-        """All gangs but those that have what they need, on nodes with which nothing is wrong."""
-        kept = self._settled
-        known = kept[1] if kept is not None and kept[0] is facts else {}
-        news = [gang for name, gang in gangs.items() if known.get(name) is not gang]
-        incomplete = tuple([gang for gang in news if not (gang.is_stable and gang.nodes <= facts.good)])
-        self._settled = (facts, _settled(known, gangs, news, incomplete))
+        """All gangs but those that have all their members on healthy nodes."""
+        last = self._complete
+        known = last[1] if last is not None and last[0] is facts else {}
+        changed = [gang for name, gang in gangs.items() if known.get(name) is not gang]
+        incomplete = tuple([gang for gang in changed if not (gang.is_stable and gang.nodes <= facts.healthy)])
+        self._complete = (facts, _complete(known, gangs, changed, incomplete))
         return incomplete
 
 
-def _settled(
-    known: Settled, gangs: Mapping[GangId, Gang], news: list[Gang], unsettled: tuple[Gang, ...]
-) -> Settled:
-    settled = {**known, **{gang.id: gang for gang in news}}
-    for gang in unsettled:
-        del settled[gang.id]
-    if len(settled) + len(unsettled) > len(gangs):
-        for gone in settled.keys() - gangs.keys():
-            del settled[gone]
-    return settled
+def _complete(
+    known: Complete, gangs: Mapping[GangId, Gang], changed: list[Gang], incomplete: tuple[Gang, ...]
+) -> Complete:
+    complete = {**known, **{gang.id: gang for gang in changed}}
+    for gang in incomplete:
+        del complete[gang.id]
+    if len(complete) + len(incomplete) > len(gangs):
+        for gone in complete.keys() - gangs.keys():
+            del complete[gone]
+    return complete

@@ -1,7 +1,7 @@
-"""A tentative set of changes to a session: the only way to place or evict.
+"""A statement: a tentative set of changes to a session, and the only way to place or evict.
 
-Everything that can change lies in mappings whose values are immutable. A statement writes new values and
-keeps the old ones; rolling back puts them back in reverse order. Nothing is copied in advance.
+All state that can change is in mappings with immutable values. A statement writes new values and keeps the
+old ones; a rollback restores them in reverse order. Nothing is copied in advance.
 """
 
 from collections import Counter
@@ -36,10 +36,10 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 _NO_HOMES: Final[Mapping[NodeName, Mapping[str, str]]] = {}
 
 Assignments = Sequence[tuple[NodeName, Sequence[Pod]]]
-"""Which pods go to which node."""
+"""Pods by the node that they are assigned to."""
 
 Usage = Mapping[NodeName, Resources]
-"""What something uses on each node."""
+"""Amounts per node."""
 
 
 class CapacityHold(Struct, frozen=True):
@@ -51,14 +51,14 @@ class CapacityHold(Struct, frozen=True):
 
 
 class DoesNotFit(Exception):
-    """A placement would over-commit a node, or put pods together that must be apart.
+    """A placement would over-commit a node or violate anti-affinity.
 
-    It is a mistake of whoever made it, never of the input.
+    It is an error in the code that computed it, never in the input.
     """
 
 
 class Changes:
-    """All that a cycle has changed so far. Whatever is absent is as the snapshot says."""
+    """All changes of a cycle so far. What is absent is as in the snapshot."""
 
     def __init__(self) -> None:
         self.free: dict[NodeName, Resources] = {}
@@ -88,7 +88,7 @@ class _Session(Protocol):
 
 
 class Statement:
-    """Use it in a `with` block. `roll_back` gives up early and leaves the session as before the block."""
+    """Use it in a `with` block. `roll_back` ends it early and restores the session."""
 
     def __init__(self, session: _Session, changes: Changes) -> None:
         self._session = session
@@ -123,7 +123,7 @@ class Statement:
         homes: Mapping[NodeName, Mapping[str, str]] = _NO_HOMES,
         devices: Devices = NO_DEVICES,
     ) -> None:
-        """Allocate these pods of the gang, and devices for shares: these, else the tightest that are enough.
+        """Assign pods of the gang to nodes, and GPU shares to devices: to these, else by best fit.
 
         Raises DoesNotFit or IllegalTransition.
         """
@@ -137,7 +137,7 @@ class Statement:
                 binds.append(
                     Bind(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, device=device)
                 )
-        self._meet(assignments)
+        self._count_affinity(assignments)
         nodes = (*self._session.assigned_nodes(gang), *(node for node, _ in assignments))
         self._set(self._changes.assigned_nodes, gang.id, nodes)
         self._changes.placements.append(
@@ -156,19 +156,20 @@ class Statement:
         )
 
     def hold_capacity(self, *, gang: Gang, assignments: Assignments, devices: Devices = NO_DEVICES) -> None:
-        """Take room for members that do not exist yet, in the queue's account too; shares as in `place`.
+        """Hold capacity for members that do not exist yet, on nodes and in the account of the queue.
 
-        Raises DoesNotFit.
+        GPU shares are assigned as in `place`. Raises DoesNotFit.
         """
         devices = self._take(gang, assignments, devices)
         taken = tuple((node, tuple(pods)) for node, pods in assignments)
         self._changes.capacity_holds.append(CapacityHold(gang, taken, devices))
 
     def nominate(self, *, queue: QueueName, usage: Usage, booked: Usage, coming: Assignments = ()) -> None:
-        """Take room that is being made for a gang of this queue, and what of it counts on its account.
+        """Take capacity that is nominated for a gang of this queue; `booked` counts on the account of the
+        queue.
 
-        What is free may become negative: room that is held was not always free. Pods that are `coming` count
-        as there for whoever must be near them or apart: that is always rolled back.
+        Free amounts may become negative, since victims may not have ended. Pods that are `coming` count for
+        affinity and anti-affinity; that is always rolled back.
         """
         for node, amounts in usage.items():
             if node in self._session.nodes:
@@ -181,18 +182,18 @@ class Statement:
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), amounts))
         for node, pods in coming:
             for pod in pods:
-                self._neighbour(pod, node, 1)
+                self._count_pod(pod, node, 1)
 
     def reserve_anti_affinity(self, absent: Assignments, by: int = 1) -> None:
-        """Pods that must be apart from these stay away from where they are to come; with -1 no more."""
+        """Let pods that do not exist yet repel others by anti-affinity; -1 undoes it."""
         for node, pods in absent:
             for pod in pods:
-                self._neighbour(pod, node, by, is_absent=True)
+                self._count_pod(pod, node, by, is_absent=True)
 
     def evict(
         self, *, gang: Gang, pods: Sequence[Pod], reason: EvictionReason, message: str, beneficiary: str = ""
     ) -> None:
-        """Release these bound pods; what they use stays taken until they are gone."""
+        """Release these bound pods. What they use stays taken until they are gone."""
         self._move_gang(gang, GangState.RELEASING)
         for pod in pods:
             self._move_pod(pod, PodState.RELEASING)
@@ -210,10 +211,10 @@ class Statement:
             )
 
     def assume_ended(self, *, queue: QueueName, used: Usage, booked: Usage, gone: Sequence[Pod] = ()) -> None:
-        """As if what uses this had ended, of which `booked` is on the queue's account. Always rolled back.
+        """Assume that pods with this usage have ended; `booked` is the part on the account of the queue.
 
-        Nothing that is decided may rest on it: it only serves to ask what would fit then. Nobody is near pods
-        that are `gone`.
+        Always rolled back: it only answers what would fit then. Pods that are `gone` do not count for
+        affinity.
         """
         for node, amounts in used.items():
             if node in self._session.nodes:
@@ -225,12 +226,12 @@ class Statement:
                 self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
         for pod in gone:
             if pod.node is not None:
-                self._neighbour(pod, pod.node, -1)
+                self._count_pod(pod, pod.node, -1)
 
     def assume_free(self, *, usage: Usage, budgets: Mapping[Account, Resources]) -> None:
-        """As if so much more were free on nodes and left of accounts, or less where negative. Rolled back.
+        """Assume that so much more is free on nodes and in accounts, or less where negative.
 
-        As with `end`, nothing that is decided may rest on it.
+        Always rolled back, as with `assume_ended`.
         """
         for node, amounts in usage.items():
             if node in self._session.nodes:
@@ -241,7 +242,7 @@ class Statement:
             self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
 
     def roll_back(self) -> None:
-        """Undo all that this statement did so far; later statements must have been rolled back before."""
+        """Undo all changes of this statement. Later statements must have been rolled back before."""
         self._changes.nodes.extend(key for table, key, _ in self._undo if table is self._changes.free)
         for table, key, old in reversed(self._undo):
             if old is None:
@@ -249,12 +250,12 @@ class Statement:
             else:
                 table[key] = old
         self._undo.clear()
-        placements, evictions, kept, held = self._marks
+        placements, evictions, holds, nominated = self._marks
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
-        del self._changes.capacity_holds[kept:], self._changes.nominated[held:]
+        del self._changes.capacity_holds[holds:], self._changes.nominated[nominated:]
 
     def choose_devices(self, assignments: Assignments, chosen: Devices) -> Devices:
-        """A device for each share: the chosen one, else one for all others of a node together.
+        """Choose a device for each GPU share without `chosen` one, per node together, by best fit.
 
         Nothing is taken. Raises DoesNotFit.
         """
@@ -269,19 +270,19 @@ class Statement:
         return devices
 
     def _take(self, gang: Gang, assignments: Assignments, chosen: Devices = NO_DEVICES) -> Devices:
-        """Take the room of these assignments; the devices that shares among them get."""
+        """Take the capacity of these assignments. Returns the devices of GPU shares."""
         devices = NO_DEVICES
         loads = [total_requests(pods) for _, pods in assignments]
         taken = loads
         if any(map(requests_share, loads)):
             devices = self.choose_devices(assignments, chosen)
-        if devices or self._session.facts.zoned:
+        if devices or self._session.facts.numa_layouts:
             taken = [total_usage(pods, devices) for _, pods in assignments]
             self._check_zones(assignments)
         for (node, pods), load, held in zip(assignments, loads, taken, strict=True):
             free = subtract(self._session.free(node), held)
             if any(free[name] < 0 < held[name] for name in held if not is_numa_resource(name)):
-                raise DoesNotFit(f"node {node} has no room for {len(pods)} pods of {gang}")
+                raise DoesNotFit(f"node {node} has no capacity for {len(pods)} pods of {gang}")
             self._set(self._changes.free, node, free)
             self._changes.nodes.append(node)
             ledger = self._session.ledger
@@ -289,8 +290,8 @@ class Statement:
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), load))
         return devices
 
-    def _meet(self, assignments: Assignments) -> None:
-        """Let pods with company count where they are now. Raises DoesNotFit where they had to be apart."""
+    def _count_affinity(self, assignments: Assignments) -> None:
+        """Count the pods for affinity terms. Raises DoesNotFit where anti-affinity forbids a node."""
         affinity_index = self._session.affinity_index
         if affinity_index is None:
             return
@@ -298,30 +299,30 @@ class Statement:
             (pod, node) for node, pods in assignments for pod in pods if pod.shape.affinity_state is not None
         ]
         for pod, node in placed:
-            self._neighbour(pod, node, 1)
+            self._count_pod(pod, node, 1)
         for pod, node in placed:
             conflict = affinity_index.conflict(pod, node)
             if conflict:
                 raise DoesNotFit(conflict)
 
-    def _neighbour(self, pod: Pod, node: NodeName, by: int, *, is_absent: bool = False) -> None:
-        """One more of this pod is on the node, or is to come there while it is absent; or one less."""
+    def _count_pod(self, pod: Pod, node: NodeName, by: int, *, is_absent: bool = False) -> None:
+        """Count one pod more or less on the node, or one that is to come while it is absent."""
         affinity_index, state = self._session.affinity_index, pod.shape.affinity_state
         if affinity_index is not None and state is not None:
             for table, key, value in affinity_index.changes(state, node, by, is_absent=is_absent):
                 self._set(table, key, value)
 
     def _check_zones(self, assignments: Assignments) -> None:
-        """Raise DoesNotFit where the kubelet of a node might find no NUMA zone for all of its pods."""
+        """Raise DoesNotFit where the kubelet of a node may find no NUMA zone for one of the pods."""
         added: dict[NodeName, Counter[str]] = {}
         for node, pods in assignments:
             if self._session.nodes[node].node.numa is not None:
                 kinds = [pod.shape.numa for pod in pods if pod.shape.numa]
                 added.setdefault(node, Counter()).update(kinds)
         for node, counts in added.items():
-            room = zone_capacity(self._session.nodes[node].node, self._session.free(node))
-            if room is not None and not room.takes(counts):
-                raise DoesNotFit(f"the NUMA zones of node {node} have no room for {counts.total()} pods")
+            zones = zone_capacity(self._session.nodes[node].node, self._session.free(node))
+            if zones is not None and not zones.takes(counts):
+                raise DoesNotFit(f"the NUMA zones of node {node} have no capacity for {counts.total()} pods")
 
     def _devices_on(self, node: NodeName, pods: Sequence[Pod], chosen: Devices) -> Devices:
         state = self._session.nodes[node]
@@ -334,7 +335,7 @@ class Statement:
         sizes = [share_on_node(pod.shape.requests, state.node.allocatable) for pod in others]
         indices = assign_devices(sizes, left)
         if indices is None or is_over:
-            raise DoesNotFit(f"the GPUs of node {node} have no room for {len(pods)} shares")
+            raise DoesNotFit(f"the GPUs of node {node} have no capacity for {len(pods)} shares")
         for pod, index, size in zip(others, indices, sizes, strict=True):
             devices[pod.uid] = Device(index=index, taken=size)
         return devices
@@ -353,7 +354,7 @@ class Statement:
 
 
 def total_requests(pods: Sequence[Pod]) -> Resources:
-    """What these pods request together; pods in a row that share a shape are counted, not listed."""
+    """The total requests of these pods. Adjacent pods of one shape are multiplied, not added."""
     total: Mapping[str, int] = {}
     position = 0
     while position < len(pods):

@@ -1,4 +1,4 @@
-"""The states of pods and gangs within one cycle, and every legal way from one to another."""
+"""The states of pods and gangs within one cycle, and all legal transitions."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,7 +8,7 @@ from phalanx.model.pods import Pod
 
 
 class PodState(StrEnum):
-    """Waiting, bound and ended come from the snapshot; the others live for one cycle."""
+    """Waiting, bound and ended come from the snapshot; the other states last for one cycle."""
 
     WAITING = "Waiting"
     ALLOCATED = "Allocated"
@@ -18,7 +18,7 @@ class PodState(StrEnum):
 
 
 class GangState(StrEnum):
-    """What this cycle did with a gang so far."""
+    """What the cycle has done with a gang so far."""
 
     UNTRIED = "Untried"
     PLACED = "Placed"
@@ -40,16 +40,17 @@ GANG_TRANSITIONS: Final[Mapping[GangState, frozenset[GangState]]] = {
     GangState.REFUSED: frozenset({GangState.RELEASING}),
     GangState.RELEASING: frozenset({GangState.RELEASING, GangState.REFUSED}),
 }
-"""A placed gang is placed again when surplus members join, and refused when some members find no room.
-A gang that gets a member on one node may lose another one that must be replaced."""
+"""A placed gang is placed again for surplus members, and refused when some members do not fit. A gang that
+gets a member may also lose one that must be replaced.
+"""
 
 
 class IllegalTransition(Exception):
-    """An action asked for a change that no rule allows: a mistake in the code, never in the input."""
+    """An action requested a transition that is not in the tables: an error in the code."""
 
 
 def first_state(pod: Pod) -> PodState:
-    """The state in which a pod enters a cycle."""
+    """The state of a pod when the cycle begins."""
     if pod.is_finished:
         return PodState.ENDED
     if pod.deleting:

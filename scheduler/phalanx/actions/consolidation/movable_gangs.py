@@ -27,7 +27,7 @@ from phalanx.model.pods import Pod, PodPhase, PodShape
 
 def is_plain(shape: PodShape, session: Session) -> bool:
     """Whether amounts on nodes say all about the room of such pods."""
-    has_zones = bool(shape.numa and session.facts.zoned)
+    has_zones = bool(shape.numa and session.facts.numa_layouts)
     return shape.affinity_state is None and not has_zones and not requests_share(shape.requests)
 
 
@@ -96,7 +96,7 @@ class MovablePool:
         return (
             node in self._session.nodes
             and node not in self._session.faults
-            and node not in self._session.facts.suspects
+            and node not in self._session.facts.suspect_nodes
             and pod.phase is PodPhase.RUNNING
             and pod.running_since > 0
             and pod.controller is not None

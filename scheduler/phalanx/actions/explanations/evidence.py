@@ -166,7 +166,7 @@ def lacks_zones(demand: Demand, session: Session) -> bool:
     for batch in demand.batches:
         pod = batch.pods[0]
         rejected = session.eligibility(pod).rejected
-        for node, state in session.nodes.items() if session.facts.zoned and pod.shape.numa else ():
+        for node, state in session.nodes.items() if session.facts.numa_layouts and pod.shape.numa else ():
             free = session.free(node)
             count = None if node in rejected else numa_slots_left(state.node, free, pod.shape.numa)
             if count is not None and count < (how_many_fit(pod.shape.requests, free) or 0):

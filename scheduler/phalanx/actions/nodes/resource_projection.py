@@ -131,7 +131,11 @@ class ZoneProjection(Struct, frozen=True):
 def zone_projection(session: Session, pods: Sequence[Pod]) -> ZoneProjection | None:
     """None where no zone is asked for, or no node has any."""
     kinds = dict.fromkeys(pod.shape.numa for pod in pods if pod.shape.numa)
-    return ZoneProjection(tuple(kinds), session.facts.zoned) if kinds and session.facts.zoned else None
+    return (
+        ZoneProjection(tuple(kinds), session.facts.numa_layouts)
+        if kinds and session.facts.numa_layouts
+        else None
+    )
 
 
 def is_numa_slot(resource: str) -> bool:

@@ -225,7 +225,9 @@ def usage_of_pods(pods: Sequence[Pod], session: Session) -> tuple[Usage, Usage]:
     """What their nodes get back, and what of it is on the account of their queue."""
     seated = [AssignedPod(pod, pod.node, pod.device) for pod in pods if pod.node is not None]
     booked = usage_of([each for each in seated if _is_ours(each.pod, session)])
-    plain = not session.facts.zoned and not any(requests_share(each.pod.shape.requests) for each in seated)
+    plain = not session.facts.numa_layouts and not any(
+        requests_share(each.pod.shape.requests) for each in seated
+    )
     if plain and all(_is_ours(each.pod, session) for each in seated):
         return booked, booked
     return usage_of(seated, with_devices=True), booked

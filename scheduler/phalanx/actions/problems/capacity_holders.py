@@ -96,7 +96,7 @@ def _holder(
     booked = usage_of(ours)
     plain = (
         len(ours) == len(holding)
-        and not session.facts.zoned
+        and not session.facts.numa_layouts
         and not any(map(requests_share, booked.values()))
     )
     used = booked if plain else usage_of(holding, with_devices=True)

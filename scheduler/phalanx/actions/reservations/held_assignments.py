@@ -156,7 +156,7 @@ def _seats_of(seated: GangComposition, session: Session) -> Iterator[_Seat]:
     for node, parts in seated.room.items():
         for part in parts if node in session.nodes else ():
             is_plain = not requests_share(part.shape.requests) and not (
-                session.facts.zoned and part.shape.numa
+                session.facts.numa_layouts and part.shape.numa
             )
             for _ in range(part.count if is_plain else 0):
                 yield _Seat(node, part)

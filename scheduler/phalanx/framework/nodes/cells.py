@@ -1,4 +1,4 @@
-"""Cells of a session: whole domains that are kept for queues which are guaranteed them."""
+"""Cells: whole topology domains that are reserved for queues which have a guarantee of cells."""
 
 from collections.abc import Collection, Mapping
 
@@ -9,12 +9,12 @@ from phalanx.model.reasons import Objection
 
 
 def cell_rule_name(queue: QueueName) -> str:
-    """The name of the rule that keeps a queue's cells."""
+    """The name of the rule that reserves the cells of a queue."""
     return f"cells of queue {queue}"
 
 
 class ReservedCell(Struct, frozen=True):
-    """A domain that only gangs of this queue, and of those below it, may use."""
+    """A domain that only gangs of this queue and its descendants may use."""
 
     queue: QueueName
     level: str
@@ -23,15 +23,17 @@ class ReservedCell(Struct, frozen=True):
 
 
 class ReservedCells(Struct, frozen=True):
-    """Disjoint cells, by queue in their order. `lacking`: what of a queue's guarantee cannot be kept."""
+    """All reserved cells of a cycle."""
 
     cells: tuple[ReservedCell, ...] = ()
+    """Disjoint cells, ordered by queue."""
     lacking: Mapping[QueueName, tuple[Objection, ...]] = {}
+    """Per queue, why a part of its guarantee of cells cannot be met."""
 
     def named_by(self, rule: str) -> tuple[ReservedCell, ...]:
-        """The cells that a rule of this name keeps."""
+        """The cells that the rule of this name reserves."""
         return tuple(cell for cell in self.cells if cell_rule_name(cell.queue) == rule)
 
     def closed_to(self, path: Collection[QueueName]) -> tuple[ReservedCell, ...]:
-        """The cells that gangs may not use whose queue, and those above it, are these."""
+        """The cells that a gang may not use whose path of queues to the root is this."""
         return tuple(cell for cell in self.cells if cell.queue not in path)

@@ -1,10 +1,10 @@
-"""Since when each node is good or bad, and the breaker that opens when many turn bad at once.
+"""Health transitions of nodes, and the circuit breaker that opens when many nodes become faulty at once.
 
-So many faults in so short a time are more often a fault of whoever reports them than of the nodes. While the
-breaker is open nothing is evicted, and new pods go only to nodes that were good throughout the window. It
-closes by itself: nodes are good again, or have been bad for longer than the window.
+Many faults in a short time are more often an error of the monitoring than of the nodes. While the breaker is
+open nothing is evicted, and new pods go only to nodes that were healthy throughout the window. It closes by
+itself, when nodes are healthy again or have been faulty for longer than the window.
 
-A new leader has seen no node turn, and goes by what their conditions tell.
+A new leader takes the times of transitions from the conditions of nodes.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,22 +20,21 @@ from phalanx.model.nodes import Node
 from phalanx.model.snapshot import Snapshot
 
 LONG_AGO: Final = 0
-"""Since when a node is what it was when the scheduler first saw it, if nothing tells: it has not turned."""
+"""The time of the last transition where none is known."""
 
 
 class HealthState(Struct, frozen=True):
-    """`became_faulty`: nodes that were good when the last cycle looked.
-
-    `open_reason` is empty while the breaker is closed, `wake_at` is when time may close it, and `distrusted`
-    are
-    the good nodes that are not used meanwhile.
-    """
+    """The health of all nodes, and the state of the breaker."""
 
     records: Mapping[NodeName, NodeRecord]
     became_faulty: tuple[NodeName, ...] = ()
+    """Nodes that were healthy in the last cycle."""
     distrusted: Mapping[NodeName, str] = {}
+    """Healthy nodes that take no new pods while the breaker is open, and why."""
     open_reason: str = ""
+    """Why the breaker is open; empty while it is closed."""
     wake_at: int | None = None
+    """When (ms) time alone may close the breaker."""
 
     @property
     def is_open(self) -> bool:
@@ -43,40 +42,40 @@ class HealthState(Struct, frozen=True):
         return bool(self.open_reason)
 
 
-def watch(
+def assess(
     nodes: Mapping[NodeName, object],
     faults: Mapping[NodeName, str],
     *,
     memory: Memory,
     now: int,
     config: ToleranceConfig,
-    told: Mapping[NodeName, int] = MappingProxyType({}),
+    reported: Mapping[NodeName, int] = MappingProxyType({}),
 ) -> HealthState:
-    """Compare the nodes with what the last cycle saw. A node that joins, and is bad, has not turned.
+    """Compare the nodes with the last cycle. A faulty node that is new did not become faulty.
 
-    `told`: in the first cycle, since when (ms) nodes are what they are.
+    `reported`: for the first cycle, the times (ms) of the last transitions.
     """
     is_first = not memory.cycle
     known = memory.nodes
-    if _are_as_before(nodes, faults, known):
+    if _are_unchanged(nodes, faults, known):
         return _with_breaker(known, (), now=now, config=config)
     records: dict[NodeName, NodeRecord] = {}
-    turned: list[NodeName] = []
+    became_faulty: list[NodeName] = []
     for name in nodes:
         good, before = name not in faults, known.get(name)
         if before is not None and before.good == good:
             records[name] = before
         elif before is None:
-            since = told.get(name, LONG_AGO) if is_first else now if good else LONG_AGO
+            since = reported.get(name, LONG_AGO) if is_first else now if good else LONG_AGO
             records[name] = NodeRecord(good=good, since=since)
         else:
             records[name] = NodeRecord(good=good, since=now)
             if not good:
-                turned.append(name)
-    return _with_breaker(records, tuple(turned), now=now, config=config)
+                became_faulty.append(name)
+    return _with_breaker(records, tuple(became_faulty), now=now, config=config)
 
 
-def _are_as_before(
+def _are_unchanged(
     nodes: Mapping[NodeName, object], faults: Mapping[NodeName, str], known: Mapping[NodeName, NodeRecord]
 ) -> bool:
     bad = [name for name, record in known.items() if not record.good]
@@ -86,17 +85,17 @@ def _are_as_before(
 def reported_transitions(
     snapshot: Snapshot, status_since: Callable[[Node], int], config: ToleranceConfig
 ) -> dict[NodeName, int]:
-    """Since when (ms, by our clock) nodes are good or bad, as their conditions tell.
+    """The times (ms, by our clock) of the last transitions of nodes, from their conditions.
 
-    Where pods are younger than now, our clock is behind by at least that. A node whose clock is a whole
-    window ahead tells nothing, one that is less ahead has turned just now.
+    Where pods are younger than now, our clock is behind by at least that. A time that is a whole window ahead
+    is ignored; one that is less ahead counts as now.
     """
     now = snapshot.now
     pods = [pod.created * 1000 for gang in snapshot.gangs.values() for pod in gang.members]
     behind = max(0, max(pods, default=0) - now)
-    turns = {name: status_since(state.node) * 1000 - behind for name, state in snapshot.nodes.items()}
+    transitions = {name: status_since(state.node) * 1000 - behind for name, state in snapshot.nodes.items()}
     latest = now + config.breaker_window_ms
-    return {name: min(at, now) for name, at in turns.items() if LONG_AGO < at < latest}
+    return {name: min(at, now) for name, at in transitions.items() if LONG_AGO < at < latest}
 
 
 def _with_breaker(

@@ -1,4 +1,4 @@
-"""What follows from nodes alone, whatever pods come and go: the same from one cycle to the next."""
+"""Facts that follow from the nodes alone, so that they hold from one cycle to the next."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -13,22 +13,23 @@ FaultCheck = Callable[[Node], str | None]
 
 
 class NodeFacts:
-    """`faults`: the first fault of each node that has one. Nothing here ever changes."""
+    """Immutable facts of a set of nodes, computed on first use."""
 
     def __init__(self, nodes: Sequence[Node], fault_checks: Iterable[FaultCheck]) -> None:
         """`nodes` are sorted by name."""
         self.nodes = tuple(nodes)
         self.faults = MappingProxyType(_faults(nodes, fault_checks))
+        """The first fault of each node that has one."""
 
     @cached_property
-    def suspects(self) -> frozenset[NodeName]:
-        """Nodes that are not ready, or have a taint that may evict pods."""
+    def suspect_nodes(self) -> frozenset[NodeName]:
+        """Nodes that are not ready or have a taint that may evict pods."""
         return frozenset([node.name for node in self.nodes if node.may_lose_pods])
 
     @cached_property
-    def good(self) -> frozenset[NodeName]:
-        """Nodes with which nothing is wrong; cordoned ones are good for what runs there."""
-        return frozenset([node.name for node in self.nodes]) - self.suspects - self.faults.keys()
+    def healthy(self) -> frozenset[NodeName]:
+        """Nodes without fault or suspicion; a cordoned node is healthy for the pods that run there."""
+        return frozenset([node.name for node in self.nodes]) - self.suspect_nodes - self.faults.keys()
 
     @cached_property
     def open_nodes(self) -> tuple[NodeName, ...]:
@@ -39,9 +40,9 @@ class NodeFacts:
 
     @cached_property
     def open_allocatable(self) -> Resources:
-        """What the open nodes can allocate together."""
-        are_open = frozenset(self.open_nodes)
-        return sum_of(node.allocatable for node in self.nodes if node.name in are_open)
+        """The total allocatable amounts of the open nodes."""
+        names = frozenset(self.open_nodes)
+        return sum_of(node.allocatable for node in self.nodes if node.name in names)
 
     @cached_property
     def any_cordoned(self) -> bool:
@@ -55,12 +56,12 @@ class NodeFacts:
 
     @cached_property
     def largest_allocatable(self) -> Resources:
-        """Per resource, the most that may ever be free on one node."""
+        """Per resource, the largest allocatable amount of a node."""
         return largest(node.allocatable for node in self.nodes)
 
     @cached_property
-    def zoned(self) -> tuple[ZoneLayout, ...]:
-        """The different layouts of NUMA zones of nodes whose kubelets reject pods that do not fit them."""
+    def numa_layouts(self) -> tuple[ZoneLayout, ...]:
+        """The distinct NUMA zone layouts of nodes whose kubelets enforce alignment."""
         return tuple(dict.fromkeys(node.numa.layout for node in self.nodes if node.numa is not None))
 
 

@@ -25,7 +25,7 @@ def covers(toleration: Toleration, taint: Taint) -> bool:
 
 def is_on_lost_node(pod: Pod, view: SessionView) -> bool:
     """Whether the pod's node is gone, not ready, or has a NoExecute taint that the pod does not tolerate."""
-    if pod.node is None or (pod.node in view.nodes and pod.node not in view.facts.suspects):
+    if pod.node is None or (pod.node in view.nodes and pod.node not in view.facts.suspect_nodes):
         return False
     state = view.nodes.get(pod.node)
     return is_lost_with(pod, state.node if state is not None else None)

@@ -1,4 +1,4 @@
-"""Which topology a gang means, and the domains in which nodes lie."""
+"""The topologies of a snapshot, and the domains of its nodes."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -9,10 +9,10 @@ from phalanx.model.nodes import Node, NodeState
 from phalanx.model.snapshot import Topology
 
 UNNAMED: Final = ""
-"""The name of the topology that gangs mean which name none, where the configuration does not name one."""
+"""The name of the default topology where the configuration does not name one."""
 
 Path = tuple[str, ...]
-"""A domain: the label values from the widest level down, shorter where a node lacks a label."""
+"""A domain: the label values from the widest level down; shorter where a node lacks a label."""
 
 
 class Topologies:
@@ -27,21 +27,21 @@ class Topologies:
         self._paths: dict[str, dict[NodeName, Path]] = {}
 
     def of(self, gang: Gang) -> Topology | None:
-        """What the gang's wish refers to; None when it names a topology that does not exist."""
+        """The topology of the gang; None where it names one that does not exist."""
         return self.named(gang.topology.name or "")
 
     def named(self, name: str) -> Topology | None:
-        """The topology of this name, without one the default; None where it does not exist."""
+        """The topology of this name, the default for an empty name; None where it does not exist."""
         return self._known.get(name or self._default)
 
     def names(self) -> tuple[str, ...]:
-        """The names of all topologies that have one."""
+        """The names of all topologies but the unnamed one."""
         return tuple(sorted(name for name in self._known if name))
 
     def paths(self, topology: Topology) -> Mapping[NodeName, Path]:
-        """The domain of each node at the narrowest level that it has, computed once per topology.
+        """The narrowest domain of each node, computed once per topology.
 
-        A node whose place in the network is unknown lies in no domain, whatever its labels say.
+        A node whose place in the network is unknown is in no domain, whatever its labels say.
         """
         if topology.name not in self._paths:
             self._paths[topology.name] = {
@@ -50,7 +50,7 @@ class Topologies:
         return self._paths[topology.name]
 
     def path(self, name: NodeName, topology: Topology) -> Path:
-        """The domain of one node; of none where there is no such node."""
+        """The narrowest domain of one node; empty for an unknown node."""
         known = self._paths.get(topology.name)
         if known is not None:
             return known.get(name, ())
@@ -59,7 +59,7 @@ class Topologies:
         return _path(self._nodes[name].node, topology)
 
     def path_by_labels(self, name: NodeName, topology: Topology) -> Path | None:
-        """The domain that the labels of a node tell, for pods that are there already; None for no node."""
+        """The domain by the labels of the node, for pods that run there already; None for an unknown node."""
         state = self._nodes.get(name)
         return None if state is None else domain_path(state.node, topology)
 
@@ -69,7 +69,7 @@ def _path(node: Node, topology: Topology) -> Path:
 
 
 def domain_path(node: Node, topology: Topology) -> Path:
-    """The label values of this node, widest level first, up to the first label that it lacks."""
+    """The label values of the node, widest level first, up to the first label that it lacks."""
     values: list[str] = []
     for level in topology.levels:
         value = node.labels.get(level.node_label)
