@@ -1,4 +1,4 @@
-# Everything here sets itself up from a bare clone, in .venv, without sudo. The second time it is quick and silent.
+# Every target sets up what it needs in .venv, from a bare clone and without sudo. The second time it prints nothing.
 .DEFAULT_GOAL := help
 .SILENT:
 MAKEFLAGS += --no-print-directory
@@ -13,19 +13,19 @@ UNIT_TESTS := actions cache crds cycle deciders framework kube model observe plu
 # The others start processes, play simulated runs, or need a control plane.
 
 .PHONY: help
-help: ## say what there is
+help: ## list the targets
 	awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: .venv/installed ## three acts, one screen each: gangs placed by the real scheduler (ARGS="--cluster kwok" for real components)
+demo: .venv/installed ## three acts, one screen each, with the real scheduler (ARGS="--cluster kwok": on real components)
 	$(BIN)/phalanx demo $(ARGS)
 
 .PHONY: test
-test: lint controlplane ## all checks and all tests, on real etcd, kube-apiserver and KWOK where Go is installed
+test: lint controlplane ## all checks and all tests; on real etcd, kube-apiserver and KWOK if Go is installed
 	$(BIN)/pytest -n $(WORKERS) --maxprocesses=4 --dist=loadgroup $(ARGS)
 
 .PHONY: check
-check: lint ## what one runs while working: style, types, import contracts, unit tests; under a minute
+check: lint ## while you work: style, types, import contracts, unit tests; under a minute
 	PHALANX_EXAMPLES=10 $(BIN)/pytest -n $(WORKERS) --maxprocesses=4 -m "not controlplane" $(UNIT_TESTS:%=tests/%) $(ARGS)
 
 .PHONY: lint
@@ -36,23 +36,23 @@ lint: .venv/installed-dev ## style, types, import contracts
 	$(BIN)/lint-imports --no-logo > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
 
 .PHONY: bench
-bench: .venv/installed-bench controlplane ## Phalanx, kube-scheduler and bare binds side by side (PEERS=all for others too)
+bench: .venv/installed-bench controlplane ## Phalanx, kube-scheduler and plain binds side by side (PEERS=all: other schedulers too)
 	$(BIN)/python -m bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 
 .PHONY: micro
-micro: .venv/installed-bench ## CPU time of each step of a pod's way, against its budget
+micro: .venv/installed-bench ## CPU time of each step from watch event to bind, against its budget
 	$(BIN)/python -m bench.micro $(ARGS)
 
 .PHONY: soak
-soak: .venv/installed ## a thousand seeds and simulated hours, and the drills: about 45 minutes on two cores
+soak: .venv/installed ## a thousand simulated runs of an hour, and the drills: about 45 minutes on two cores
 	$(BIN)/python -m bench.soak $(ARGS)
 
 .PHONY: properties
-properties: .venv/installed-dev ## what must always hold, each with 2,000 examples: queues, shares, victims, the cache
+properties: .venv/installed-dev ## property tests with 2,000 examples each: queues, shares, victims, cache
 	PHALANX_EXAMPLES=2000 $(BIN)/pytest -n $(WORKERS) --maxprocesses=4 -m properties $(ARGS)
 
 .PHONY: clean
-clean: ## remove .venv and all caches of this checkout (the built control plane stays in ~/.cache/phalanx)
+clean: ## remove .venv and all caches of this checkout, but not the control plane in ~/.cache/phalanx
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -61,7 +61,7 @@ controlplane: .venv/installed
 	if command -v go > /dev/null || [ -n "$$KUBEBUILDER_ASSETS" ] || [ -n "$$CI" ]; then \
 	  $(BIN)/python -m phalanx_controlplane build; \
 	else \
-	  echo "Go is not installed: whatever needs a real control plane is skipped"; \
+	  echo "Go is not installed: tests that need a real control plane are skipped"; \
 	fi
 
 .venv/bin/pip:
