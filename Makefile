@@ -8,6 +8,9 @@ BIN := .venv/bin
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTHONS ?= python3 python3.14 python3.13 python3.12 python3.11
 
+# Without compiled modules each of the hundreds of processes that tests start compiles what it imports.
+export PYTHONDONTWRITEBYTECODE =
+
 UNIT_TESTS := actions cache crds cycle deciders framework kube model observe plugins reasons scenarios service \
   sim sim_engine sim_invariants solver test_tidy.py web
 # The others start processes, play simulated runs, or need a control plane.

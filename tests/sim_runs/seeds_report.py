@@ -4,17 +4,18 @@ Seeds run in several processes, so that no single test sees all points; the repo
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.sim_runs.seeds import Selection, selection
+if TYPE_CHECKING:
+    from tests.sim_runs.seeds import Selection
 
 REACHED: Final = "seed and coverage points"
 """The property that test_seeds.py records for each seed: a list of the seed and the points."""
 
 
-def unreached(reports: Iterable[pytest.TestReport], wanted: Selection) -> list[str] | None:
+def unreached(reports: Iterable[pytest.TestReport], wanted: "Selection") -> list[str] | None:
     """Return the points that no seed reached, or None unless all selected seeds ran and passed."""
     runs = [value for report in reports for name, value in report.user_properties if name == REACHED]
     if not {seed for seed, *_ in runs} >= set(wanted.seeds):
@@ -27,8 +28,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or hasattr(session.config, "workerinput"):
         return
+    passed = reporter.stats.get("passed", ())
+    if not any(name == REACHED for report in passed for name, _ in report.user_properties):
+        return
+    from tests.sim_runs.seeds import selection  # the simulator is not imported for every run of tests
+
     wanted = selection()
-    missing = unreached(reporter.stats.get("passed", ()), wanted)
+    missing = unreached(passed, wanted)
     if missing is None:
         return
     reporter.section("coverage points of simulated runs")
