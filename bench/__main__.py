@@ -32,7 +32,7 @@ _INTERRUPTED: Final = 130
 
 
 def tell(line: str) -> None:
-    """Progress, for whoever waits."""
+    """Print progress to stderr."""
     print(line, file=sys.stderr, flush=True)
 
 

@@ -4,7 +4,7 @@
 
 The same manifests go to `phalanx decide`, which needs no cluster, and to a control plane with KWOK's kubelets
 on which `phalanx run` schedules. Both must place every gang, with the same certificate, proven; there each
-gang must lie in one rack, and no node be over-committed. Writes bench/results/as_proven.json.
+gang must be in one rack, and no node over-committed. Writes bench/results/as_proven.json.
 """
 
 import argparse

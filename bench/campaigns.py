@@ -1,7 +1,7 @@
 """`python -m bench.campaigns`: what users get where parts fail as in life, and 10 and 100 times as often.
 
 Clusters of 64, 256 and 1,024 nodes, jobs as in life, all checks on. The jobs of a cluster are the same under
-all rates, and many end badly by themselves: what faults cost is told beside a run without any. Writes
+all rates, and many end badly by themselves: what faults cost is reported beside a run without any. Writes
 campaigns.json and campaigns.md to bench/results.
 """
 

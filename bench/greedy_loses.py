@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from bench.record import record
-from tests.scenarios.brute_force import CASES, Cluster, Item, Seat, decided, key_of, requests_of
+from tests.scenarios.brute_force import CASES, Assignment, Cluster, Item, decided, key_of, requests_of
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -42,7 +42,7 @@ class Row(Struct, frozen=True, rename="camel"):
 def measured(name: str) -> Row:
     """List everything, decide, and place pod by pod."""
     cluster, cost = Cluster(name), CASES[name]
-    costs = [cost(cluster, seats) for seats in cluster.placements()]
+    costs = [cost(cluster, assignments) for assignments in cluster.placements()]
     fullest, emptiest = (pod_by_pod(cluster, fullest=way) for way in (True, False))
     ours = _ours(name, cluster)
     return Row(
@@ -58,28 +58,28 @@ def measured(name: str) -> Row:
     )
 
 
-def pod_by_pod(cluster: Cluster, *, fullest: bool) -> list[Seat]:
+def pod_by_pod(cluster: Cluster, *, fullest: bool) -> list[Assignment]:
     """Each pod on the first of the nodes that take it; nothing where one finds none: it is a gang."""
-    seats: list[Seat] = []
+    assignments: list[Assignment] = []
     for pod in cluster.waiting:
-        there = [*cluster.there, *seats]
+        there = [*cluster.there, *assignments]
         nodes = [node for node in cluster.in_use() if cluster.may_come(pod, node, there)]
         if not nodes:
             return []
         use = {node: _use(cluster, node, pod, there) for node in nodes}
-        seats.append((pod, (max if fullest else min)(nodes, key=use.__getitem__)))
-    return seats
+        assignments.append((pod, (max if fullest else min)(nodes, key=use.__getitem__)))
+    return assignments
 
 
-def _use(cluster: Cluster, node: str, pod: Item, there: Sequence[Seat]) -> float:
+def _use(cluster: Cluster, node: str, pod: Item, there: Sequence[Assignment]) -> float:
     """The mean share that pods use on the node of what this one asks for: peers score nodes by it."""
     offers = cluster.nodes[node]["status"]["allocatable"]
-    used = [requests_of(other) for other, seat in there if seat == node]
+    used = [requests_of(other) for other, place in there if place == node]
     shares = [sum(each.get(name, 0) for each in used) / offers[name] for name in requests_of(pod)]
     return float(sum(shares) / len(shares))
 
 
-def _ours(name: str, cluster: Cluster) -> list[Seat]:
+def _ours(name: str, cluster: Cluster) -> list[Assignment]:
     """The answer of `phalanx decide`."""
     node_of = decided(name)
     return [(pod, node_of[key_of(pod)]) for pod in cluster.waiting if key_of(pod) in node_of]

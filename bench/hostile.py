@@ -33,7 +33,7 @@ LONGEST = 3.0
 """A cycle among hostile objects may take so many times the CPU time of one among sound ones; more is a delay.
 
 That of the same world, or where it has little to decide the median of all: single pods refused for their own
-faults are told so one by one, while a world of sound ones may have nothing to say.
+faults are reported one by one, while a world of sound ones may have nothing to say.
 """
 
 

@@ -8,7 +8,7 @@ that no rack takes, or two roles of which each rack has the GPUs, but not on the
 as a cycle does it: if the gang does not fit the same nodes with nothing on them, it is impossible, and that
 is explained; else it waits. The rules that the explanation names must be infeasible together and feasible
 after any one of them is dropped; the first change that it offers, applied, must make the gang fit; what is
-told as waiting must fit the empty nodes. All is asked of the solver anew, with ten times the effort of an
+told as waiting must fit the empty nodes. All is asked of the solver again, with ten times the effort of an
 answer. The last line is of other instances, all on 1,000 nodes. Writes bench/results/infeasible.json.
 """
 
@@ -77,8 +77,8 @@ def budget_too_small(rng: random.Random, nodes: int) -> PlacementProblem:
 def too_few_eligible(rng: random.Random, nodes: int) -> PlacementProblem:
     """Five pods that may use four nodes."""
     problem = instance(rng, nodes, [workers(5, 1)], [])
-    room = [index for index, group in enumerate(problem.classes) if group.free[3] >= 1]
-    chosen = set(rng.sample(room, min(4, len(room))))
+    free = [index for index, group in enumerate(problem.classes) if group.free[3] >= 1]
+    chosen = set(rng.sample(free, min(4, len(free))))
     classes = tuple(
         structs.replace(group, eligible=(index in chosen,), free=(*group.free[:3], min(1, group.free[3])))
         for index, group in enumerate(problem.classes)
@@ -87,7 +87,7 @@ def too_few_eligible(rng: random.Random, nodes: int) -> PlacementProblem:
 
 
 def cluster_too_small(rng: random.Random, nodes: int) -> PlacementProblem:
-    """One pod more than all nodes have room for."""
+    """One pod more than fits on all nodes."""
     problem = instance(rng, nodes, [workers(1)], [])
     return structs.replace(
         problem, roles=(workers(sum(group.free[3] == 8 for group in problem.classes) + 1),)

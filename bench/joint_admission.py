@@ -4,12 +4,12 @@
 
 Racks of 16 to 32 nodes, spines of 8 to 16 racks, 45 % of the nodes free, each with odd bytes of memory and
 the load of its own daemons, so that no two are alike. Gangs of whole-node pods ask for more than there is: a
-third must lie in one rack, a third in one spine, a third anywhere; all prefer few racks; a gang is worth its
+third must be in one rack, a third in one spine, a third anywhere; all prefer few racks; a gang is worth its
 nodes times a weight of 1 to 4, and those of the largest weight come first. One-by-one order, which is what a
 cycle does by itself, must be kept ("kept"), or is only where the search starts ("value": what a Queue with
 `admission: MostValue` asks for). "cycle" is "kept" with the effort that a cycle spends on it; it looks at 100
 gangs that were placed and 100 that wait at most. The others have the whole effort. With `--subgroups` each
-gang that need not lie in one rack is two subgroups of at most eight pods that must, and a rest that comes in
+gang that need not be in one rack is two subgroups of at most eight pods that must, and a rest that comes in
 segments of four per rack; nothing is written then. Times are CPU time of one thread. The last column is the
 median divided by the time of a fixed CP-SAT model, solved in the same run: it says how fast the machine was.
 """

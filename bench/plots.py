@@ -142,11 +142,11 @@ def _told_loss(cost: list[int] | None, best: list[int]) -> str:
 
 
 def as_proven(result: dict[str, Any]) -> Figure:
-    """How many gangs lie in each rack of the real control plane, and how many are as proven offline."""
+    """How many gangs are in each rack of the real control plane, and how many are as proven offline."""
     figure, axis = plt.subplots(figsize=(9, 3))
     counts = list(result["gangsByRack"].values())
     axis.bar(range(len(counts)), counts)
-    axis.set_xlabel(f"racks; {result['gangsInSeveralRacks']} gangs lie in several")
+    axis.set_xlabel(f"racks; {result['gangsInSeveralRacks']} gangs in several")
     axis.set_ylabel("gangs")
     axis.set_title(
         f"{result['sameCertificate']} of {result['gangs']} placed and proven as offline", fontsize=9

@@ -1,6 +1,6 @@
 """Two simple ways to choose victims, beside which the solver is measured; they share no code with it.
 
-Both know one kind of pod. What turns out to be needless stays, the dearest first.
+Both know one kind of pod. What turns out to be needless stays, the most expensive first.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,7 +9,7 @@ from phalanx.solver.preemption.problem import PreemptionProblem
 
 
 class Cluster:
-    """The room of a problem with one want on some of its places, while units come and go."""
+    """The free capacity of a problem with one demand on some of its places, while units come and go."""
 
     def __init__(self, problem: PreemptionProblem, nodes: Sequence[int]) -> None:
         self._problem = problem
@@ -21,13 +21,13 @@ class Cluster:
                 if node in self.on:
                     self.on[node].append(index)
         self.gone: set[int] = set()
-        self.room = sum(map(self.seats, nodes))
+        self.capacity = sum(map(self.pods_that_fit, nodes))
 
     def has_all(self) -> bool:
         """Whether every pod fits."""
-        return self.room >= self._want.count
+        return self.capacity >= self._want.count
 
-    def seats(self, node: int) -> int:
+    def pods_that_fit(self, node: int) -> int:
         """How many pods fit on this place now."""
         asked = zip(self._free[node], self._want.request, strict=True)
         return max(0, min(have // need for have, need in asked if need))
@@ -58,11 +58,11 @@ class Cluster:
     def _give(self, unit: int, sign: int) -> None:
         for node, amounts in self._problem.units[unit].frees:
             if node in self._free:
-                self.room -= self.seats(node)
+                self.capacity -= self.pods_that_fit(node)
                 self._free[node] = [
                     have + sign * more for have, more in zip(self._free[node], amounts, strict=True)
                 ]
-                self.room += self.seats(node)
+                self.capacity += self.pods_that_fit(node)
 
 
 def cheapest_first(problem: PreemptionProblem, nodes: Sequence[int]) -> int | None:
@@ -96,14 +96,14 @@ def best_ratio_first(problem: PreemptionProblem, nodes: Sequence[int]) -> int | 
 
 def _offer(problem: PreemptionProblem, cluster: Cluster, node: int) -> tuple[float, list[int]]:
     """Who goes from this place so that one more pod fits there, and what that costs per pod that fits."""
-    before, here = cluster.room, cluster.seats(node)
+    before, here = cluster.capacity, cluster.pods_that_fit(node)
     gone: list[int] = []
     for unit in sorted(set(cluster.on[node]) - cluster.gone, key=lambda unit: problem.units[unit].cost):
         cluster.take([unit])
         gone.append(unit)
-        if cluster.seats(node) > here:
+        if cluster.pods_that_fit(node) > here:
             break
-    more = cluster.room - before if cluster.seats(node) > here else 0
+    more = cluster.capacity - before if cluster.pods_that_fit(node) > here else 0
     cluster.put_back(gone)
     return (sum(problem.units[unit].cost for unit in gone) / more if more else float("inf")), gone
 

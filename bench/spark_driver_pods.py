@@ -33,7 +33,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 def query(name: str, plan: Plan, *, reserves: bool) -> list[Manifest]:
-    """A driver and its PodGroup, with room reserved for the least of its executors, or without."""
+    """A driver and its PodGroup, with capacity reserved for the least of its executors, or without."""
     executors = {"name": EXECUTOR, "count": plan.executors, "requests": dict(plan.requests)}
     least = plan.least if reserves else 0
     group = pod_group(

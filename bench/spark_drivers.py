@@ -2,8 +2,8 @@
 
 Volcano's case (Spark SQL, TPC-DS): 104 drivers at once on 4 nodes of 8 cores, each asks for 5 executors once
 it runs and needs 2 of them to work; all pods want 1 core and 4 GiB. How long a query works, 60 s here, and
-that a driver asks 2 s after it runs, is assumed. With room reserved for 2 executors all queries finish;
-without it drivers take all cores, and none ever gets an executor. Writes bench/results/spark_drivers.json.
+that a driver requests them 2 s after it runs, is assumed. With capacity reserved for 2 executors all queries
+finish; without it drivers take all cores, and none ever gets an executor. Writes bench/results/spark_drivers.json.
 """
 
 import argparse
@@ -143,25 +143,25 @@ async def _kill(world: World, every_s: float) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code 1 when a driver started without room for its executors, or not all finished."""
+    """Exit code 1 when a driver started without capacity for its executors, or not all finished."""
     parser = argparse.ArgumentParser(prog="python -m bench.spark_drivers", description=__doc__)
     parser.add_argument("--drivers", type=int, default=104)
     parser.add_argument("--nodes", type=int, default=4)
     asked = parser.parse_args(arguments)
     configure_logs(level="critical")
     sizes: dict[str, Any] = {"drivers": asked.drivers, "nodes": asked.nodes, "patience_s": 3600.0}
-    with_room, without = play(**sizes, reserves=True), play(**sizes, reserves=False)
-    for each in (with_room, without):
+    reserved, without = play(**sizes, reserves=True), play(**sizes, reserves=False)
+    for each in (reserved, without):
         print(
             f"{'reserved' if each.reserves else 'not reserved':12}: {each.finished} of {each.drivers} "
             f"finished in {each.seconds:.0f} s; at most {each.drivers_at_once} drivers and "
             f"{each.executors_at_once} executors at once; never fewer than {each.least_spare} cores "
             f"beyond what running drivers need; {each.violations} violations"
         )
-    rows = msgspec.to_builtins([with_room, without])
+    rows = msgspec.to_builtins([reserved, without])
     record(RESULTS / "spark_drivers.json", rows)
-    is_well = with_room.finished == asked.drivers and with_room.least_spare >= 0
-    return 0 if is_well and not with_room.violations else 1
+    is_well = reserved.finished == asked.drivers and reserved.least_spare >= 0
+    return 0 if is_well and not reserved.violations else 1
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ not start, a required spine, preferred racks, subgroups that must each share a r
 effort is the product's own limit for one answer. Writes bench/results/sweep.json.
 
 Per instance: the pods left out beyond the bound, the domains opened beyond the bound on the first level that
-is not settled, whether the answer is proven, and whether it is but for tightness, what part of the room of
-its racks is not proven to be needed, whether greedy search alone was worse, CPU seconds of a thread.
+is inconclusive, whether the answer is proven, and whether it is but for tightness, what part of the tightness
+of its racks is not proven to be needed, whether greedy search alone was worse, CPU seconds of a thread.
 """
 
 import argparse
@@ -43,7 +43,7 @@ class Figures(Struct, frozen=True, rename="camel"):
     placed: bool
     proven: bool
     proven_but_tightness: bool
-    room_gap: float
+    tightness_gap: float
     by: str
     value_gap: float
     domains_above: int
@@ -130,7 +130,7 @@ def measured(seed: int) -> Figures:
         placed=True,
         proven=certificate.proven,
         proven_but_tightness=is_firm,
-        room_gap=sum(gaps[firm:]) / max([1, *certificate.objective[firm:]]) if is_firm else 0.0,
+        tightness_gap=sum(gaps[firm:]) / max([1, *certificate.objective[firm:]]) if is_firm else 0.0,
         by=certificate.by,
         value_gap=gaps[0] / pods if certificate.terms[:1] == (UNPLACED,) else 0.0,
         domains_above=_first_gap(certificate.terms, gaps),
@@ -161,8 +161,8 @@ def summary(runs: Sequence[Figures]) -> dict[str, object]:
         "instances": len(runs),
         "placed": len(placed),
         "proven": sum(run.proven for run in runs),
-        "provenButRoom": sum(run.proven_but_tightness for run in runs),
-        "roomGapP95": round(at([run.room_gap for run in placed], 0.95), 4),
+        "provenButTightness": sum(run.proven_but_tightness for run in runs),
+        "tightnessGapP95": round(at([run.tightness_gap for run in placed], 0.95), 4),
         "valueGapP99": round(at([run.value_gap for run in placed], 0.99), 4),
         "domainsAboveP95": at([run.domains_above for run in placed], 0.95),
         "domainsAboveMax": max((run.domains_above for run in placed), default=0),

@@ -3,7 +3,7 @@
     python -m bench.victims [--seeds N] [--case LINE ...] [--output FILE]
 
 Nodes of 8 GPUs, each with odd bytes of memory and the load of its own daemons, full of gangs of 1 to 64 pods
-of one GPU: 1,000 nodes hold 8,000 pods of about 700 gangs. "packed": each gang lies in a row of nodes.
+of one GPU: 1,000 nodes hold 8,000 pods of about 700 gangs. "packed": each gang is on a row of nodes.
 "mixed": a quarter of the gangs lie on GPUs anywhere. "scattered": all do. "larger": pods have 1, 2, 4 or 8
 GPUs. A gang costs what the scheduler's own prices say: 1,000, and for each pod the minutes since it began or
 was saved, times its size; in lines that say "flat" it costs one for each pod. Whole gangs go. What is needed:
@@ -167,7 +167,7 @@ def _gangs(case: Case, rng: random.Random) -> list[Gang]:
 
 
 def _placed(case: Case, gangs: Sequence[Gang], rng: random.Random) -> list[list[int]]:
-    """The node of each pod, as far as there are any with room; gangs that lie anywhere come first."""
+    """The node of each pod, as far as there are any with free capacity; gangs anywhere come first."""
     free = [GPUS] * case.nodes
     in_a_row = [node for node in range(case.nodes) for _ in range(GPUS)]
     anywhere = rng.sample(in_a_row, len(in_a_row))
@@ -181,7 +181,7 @@ def _placed(case: Case, gangs: Sequence[Gang], rng: random.Random) -> list[list[
 
 
 def _taken(slots: Iterator[int], free: list[int], gang: Gang) -> Iterator[int]:
-    """The next nodes that have room for a pod of the gang."""
+    """The next nodes on which a pod of the gang fits."""
     left = gang.pods
     while left and (node := next(slots, None)) is not None:
         if free[node] >= gang.gpus:
@@ -239,7 +239,7 @@ def _timed(work: Callable[[], Answer]) -> tuple[Answer, float]:
 
 
 def _defects(posed: PreemptionProblem, choice: VictimSet) -> Iterator[str]:
-    """Checked anew: what the choice says of itself, and whether the pods fit in one domain."""
+    """Checked again: what the choice says of itself, and whether the pods fit in one domain."""
     if choice.cost != sum(posed.units[unit].cost for unit in choice.units):
         yield "its cost is not that of its victims"
     if choice.bound > choice.cost:
@@ -249,11 +249,11 @@ def _defects(posed: PreemptionProblem, choice: VictimSet) -> Iterator[str]:
         for number, amounts in posed.units[unit].frees:
             free[number] = [have + more for have, more in zip(free[number], amounts, strict=True)]
     (demand,) = posed.demands
-    seats: dict[int, int] = {}
+    pods: dict[int, int] = {}
     for node, have in zip(posed.nodes, free, strict=True):
         count = min(amount // need for amount, need in zip(have, demand.request, strict=True))
-        seats[node.domain] = seats.get(node.domain, 0) + max(0, count)
-    if max(seats.values()) < demand.count:
+        pods[node.domain] = pods.get(node.domain, 0) + max(0, count)
+    if max(pods.values()) < demand.count:
         yield "the pods do not fit"
 
 

@@ -26,7 +26,7 @@ class Running(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True):
-    """The gang of higher priority for which there is no room; in one spine if `spine`."""
+    """The gang of higher priority that does not fit; in one spine if `spine`."""
 
     pods: int
     gpus: int

@@ -78,7 +78,7 @@ async def _create(session: aiohttp.ClientSession, manifest: Manifest) -> None:
 
 
 async def place_one(session: aiohttp.ClientSession, dialect: Dialect) -> None:
-    """Have one pod placed, and remove it: whoever has done that is ready. Its gang is a single pod."""
+    """Have one pod placed, and remove it: a scheduler that did that is ready. Its gang is a single pod."""
     gang = Gang("probe", (Role("only", 1, {"cpu": "1", "memory": "1Gi"}),))
     [plain] = pods(gang)
     pod = dialect.pod(gang, plain)

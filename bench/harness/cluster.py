@@ -92,7 +92,7 @@ async def prepare(session: aiohttp.ClientSession, dialect: Dialect, workload: Wo
     await nodes_usable(session, expected=workload.nodes.count)
     standing = workload.standing()
     await create_many(session, [group for gang in standing for group in dialect.group(gang)])
-    await create_many(session, standing_pods(workload, dialect))
+    await create_many(session, running_pods(workload, dialect))
     await _all_run(session)
 
 
@@ -127,11 +127,11 @@ def priority_classes(workload: Workload) -> list[Manifest]:
 
 
 class DoesNotFit(Exception):
-    """The standing gangs of a workload have no room on its nodes."""
+    """The gangs that run from the start do not fit on the nodes of a workload."""
 
 
-def standing_pods(workload: Workload, dialect: Dialect) -> list[Manifest]:
-    """The pods of the standing gangs, each on the first node that has room, in order. Raises DoesNotFit."""
+def running_pods(workload: Workload, dialect: Dialect) -> list[Manifest]:
+    """Make the pods that run from the start, each on the first node where it fits. Raises DoesNotFit."""
     offered = workload.nodes.allocatable
     node, free = 0, dict(offered)
     made = []

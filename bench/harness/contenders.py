@@ -41,7 +41,7 @@ def _nothing_to_build(_progress: Progress) -> None:
 
 
 def _compile(_progress: Progress) -> None:
-    """As an installer does: in a checkout bytecode may be switched off, and each start would compile anew."""
+    """As an installer does: in a checkout bytecode may be switched off, so that each start compiles."""
     compileall.compile_dir(phalanx.__path__[0], quiet=1)
 
 
@@ -49,7 +49,7 @@ class Contender(Struct, frozen=True):
     """`dialect` says how its gangs and pods are written; `start` runs it until the context ends.
 
     `feature_gates` are what its API server and controller manager need: gates such as `GenericWorkload=true`,
-    and API versions such as `scheduling.k8s.io/v1beta1=true`, told apart by the slash. `deviation` says, for
+    and API versions such as `scheduling.k8s.io/v1beta1=true`, recognised by the slash. `deviation` says, for
     the reader of the table, where it does not run as its project ships it; `version` is that of its program
     where the control plane does not have it. `build` is called before each run and is quick when it is built.
     """

@@ -56,7 +56,7 @@ class PhalanxDialect(Struct, frozen=True):
 
 
 class PlainDialect(Struct, frozen=True):
-    """Pods one by one: whoever schedules them sees no gangs and no required level."""
+    """Pods one by one: the scheduler sees no gangs and no required level."""
 
     scheduler_name: str
 

@@ -41,9 +41,9 @@ class Figures(Struct, frozen=True, rename="camel"):
     whole_gangs: int
     """Gangs of which all pods were bound."""
     pods_in_partial_gangs: int
-    """Pods that were bound in gangs of which others were not: they hold room in vain."""
+    """Pods that were bound in gangs of which others were not: they hold capacity without use."""
     torn_gangs: int
-    """Gangs that require a rack or a spine and lie in several."""
+    """Gangs that require a rack or a spine and are in several."""
     refused: int
     """Pods that were told that they cannot be placed, and were not."""
     last_refusal_s: float | None

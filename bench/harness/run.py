@@ -78,7 +78,7 @@ class _End(Struct, frozen=True):
 
 
 def takes_part(contender: Contender, workload: Workload) -> bool:
-    """Who does not decide can only bind a backlog for which there is room; some are for one thing only."""
+    """Whether a contender runs a workload: plain binds need a backlog that fits, some one field of gangs."""
     if contender.only_with:
         return any(getattr(kind, field) for kind in workload.gangs for field in contender.only_with)
     simple = workload.clock is Clock.BACKLOG and workload.until is Until.BOUND

@@ -138,7 +138,7 @@ def table(workload: Workload, runs: Sequence[Run]) -> str:
         good = [run for run in mine if not run.trouble]
         cells = [_cell(good, column) for column in shown]
         lines.append("| " + " | ".join([name, f"{len(good)} of {len(mine)}", *cells]) + " |")
-    notes = [*_troubles(runs), *_overcommitments(runs), *_disturbances(runs)]
+    notes = [*_failures(runs), *_overcommitments(runs), *_disturbances(runs)]
     return "\n".join(lines + ([""] if notes else []) + notes)
 
 
@@ -152,7 +152,7 @@ def _shown(found: Spread, decimals: int) -> str:
     return median if least == most else f"{median} ({least}–{most})"
 
 
-def _troubles(runs: Iterable[Run]) -> list[str]:
+def _failures(runs: Iterable[Run]) -> list[str]:
     return [f"- {run.contender}, round {run.round}: {run.trouble}" for run in runs if run.trouble]
 
 

@@ -1,6 +1,6 @@
 """A workload: one small YAML file under bench/workloads, read strictly.
 
-Whoever writes one reads `Workload`: its fields are the file's, in camelCase.
+`Workload` documents the fields of a file, which are in camelCase there.
 """
 
 import enum

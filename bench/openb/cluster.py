@@ -45,7 +45,7 @@ class Cluster:
             row[np.flatnonzero(row == WHOLE_DEVICE)[: shape.gpus]] = 0
         self.idle -= shape.demand
         if self.cpu[node] < 0 or self.memory[node] < 0 or row.min() < 0:
-            raise ValueError(f"node {self.machines[node].name} has no room for {shape}")
+            raise ValueError(f"node {self.machines[node].name} has no capacity for {shape}")
 
 
 class ShapeTable:
@@ -67,10 +67,10 @@ class ShapeTable:
     def fits(self, cluster: Cluster, node: int) -> tuple[Flags, Flags]:
         """Per shape: whether the node takes it; per shape and device: whether that device takes the share."""
         row = cluster.devices[node]
-        room = self.admits[cluster.machines[node].model] & (cluster.cpu[node] >= self.cpu)
-        room &= cluster.memory[node] >= self.memory
-        devices = self.share[:, None] & room[:, None] & (row[None, :] >= self.milli[:, None])
-        whole = ~self.share & room & (self.gpus <= int((row == WHOLE_DEVICE).sum()))
+        fits = self.admits[cluster.machines[node].model] & (cluster.cpu[node] >= self.cpu)
+        fits &= cluster.memory[node] >= self.memory
+        devices = self.share[:, None] & fits[:, None] & (row[None, :] >= self.milli[:, None])
+        whole = ~self.share & fits & (self.gpus <= int((row == WHOLE_DEVICE).sum()))
         return whole | devices.any(axis=1), devices
 
 

@@ -88,7 +88,7 @@ class Random(Cheapest):
         self._devices = np.random.default_rng(rng.getrandbits(64))
 
     def costs(self, outlook: TrialPlacement, node: int) -> Integers:
-        """Drawn anew whenever the node changes."""
+        """Drawn again whenever the node changes."""
         return self._devices.integers(0, WHOLE_DEVICE, size=outlook.left.shape)
 
     def pick(self, costs: Integers, candidates: Integers, cluster: Cluster) -> int:

@@ -116,7 +116,7 @@ class Book:
         self._evictions += 1
 
     def gone(self, job: Job) -> None:
-        """The pods of one that was evicted have ended: it waits anew, from its beginning."""
+        """The pods of one that was evicted have ended: it waits again, from its beginning."""
         standing = self._jobs[job.number]
         assert standing.whole_at is not None
         self._lost += job.total * (self._now - standing.whole_at)
@@ -171,7 +171,7 @@ class Book:
 def due(wanted: Mapping[str, int], guaranteed: Mapping[str, int], gpus: int) -> dict[str, float]:
     """What tenants are due: of their guarantees what they want, and the rest of all GPUs by guarantee.
 
-    Nobody is due more than it wants. Who has no guarantee has the weight of one GPU.
+    No fair share is above the demand. A queue without a guarantee has the weight of one GPU.
     """
     given = {name: float(min(wanted[name], guaranteed[name])) for name in guaranteed}
     left = gpus - sum(given.values())

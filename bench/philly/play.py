@@ -38,7 +38,7 @@ class Scheduler(Protocol):
         ...
 
     def gone(self, job: Job) -> None:
-        """Its evicted pods have given back what they held, and it waits anew."""
+        """Its evicted pods have given back what they held, and it waits again."""
         ...
 
     def decide(self, now: int) -> Decided:
@@ -90,7 +90,7 @@ class _Play:
         return min(times if self._due_at is None else [*times, self._due_at], default=None)
 
     def _be_due(self, wanted: int | None) -> None:
-        """Decide then, or before if that is due already, but not too soon after the last time."""
+        """Decide then, or before if that time has come, but not too soon after the last time."""
         if wanted is not None:
             at = max(wanted, self._decided_at + self._period)
             self._due_at = at if self._due_at is None else min(at, self._due_at)

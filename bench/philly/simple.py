@@ -96,7 +96,7 @@ class PodByPod(_Simple):
         self._lines[job.gpus].append([job] * job.pods)
 
     def decide(self, now: int) -> Decided:
-        """Room only shrinks on the way through the line: a size that did not fit will not."""
+        """Capacity only shrinks on the way through the queue: a size that did not fit will not."""
         placed = []
         open_sizes = [gpus for gpus, line in self._lines.items() if line]
         while open_sizes:

@@ -17,7 +17,7 @@ def test_what_comes_with_the_benchmark_can_be_read(name: str) -> None:
     found = workloads.load(name)
     assert found.name == name
     assert found.pods > 0
-    assert len(cluster.standing_pods(found, PLAIN)) == sum(gang.size for gang in found.standing())
+    assert len(cluster.running_pods(found, PLAIN)) == sum(gang.size for gang in found.standing())
 
 
 @pytest.mark.parametrize("name", ["10000x1", "1000x10", "100x100", "10x1000", "mixed"])
@@ -83,7 +83,7 @@ def test_standing_pods_fill_node_after_node() -> None:
     found = workload(
         gangs=[{"count": 3, "standing": True, "roles": [WORKER]}, {"count": 1, "roles": [WORKER]}]
     )
-    pods = cluster.standing_pods(found, PLAIN)
+    pods = cluster.running_pods(found, PLAIN)
     assert [pod["spec"]["nodeName"] for pod in pods] == ["node-00000"] * 4 + ["node-00001"] * 2
     assert all("bench/unobserved" in pod["metadata"]["labels"] for pod in pods)
     assert found.pods == 2
@@ -94,7 +94,7 @@ def test_standing_pods_that_do_not_fit_are_refused() -> None:
         gangs=[{"count": 5, "standing": True, "roles": [WORKER]}, {"count": 1, "roles": [WORKER]}]
     )
     with pytest.raises(cluster.DoesNotFit, match="standing-00004"):
-        cluster.standing_pods(found, PLAIN)
+        cluster.running_pods(found, PLAIN)
 
 
 def test_nodes_carry_their_rack_spine_and_zone() -> None:

@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 Item = dict[str, Any]
-Seat = tuple[Item, str]
+Assignment = tuple[Item, str]
 """A pod and its node's name."""
 
 WELL_KNOWN_RACK = "cloud.provider.com/topology-rack"
@@ -38,14 +38,14 @@ class Cluster:
         self.there = [(pod, pod["spec"]["nodeName"]) for pod in pods if "nodeName" in pod["spec"]]
         self.waiting = [pod for pod in pods if "nodeName" not in pod["spec"]]
 
-    def placements(self) -> Iterator[list[Seat]]:
+    def placements(self) -> Iterator[list[Assignment]]:
         """Every way to put the waiting pods on nodes that Kubernetes could let them take in some order."""
         for nodes in itertools.product(self.in_use(), repeat=len(self.waiting)):
-            seats = list(zip(self.waiting, nodes, strict=True))
-            if self._fits([*self.there, *seats]) and self._come(seats):
-                yield seats
+            assignments = list(zip(self.waiting, nodes, strict=True))
+            if self._fits([*self.there, *assignments]) and self._come(assignments):
+                yield assignments
 
-    def may_come(self, pod: Item, node: str, there: Sequence[Seat]) -> bool:
+    def may_come(self, pod: Item, node: str, there: Sequence[Assignment]) -> bool:
         """Whether the pod may come to this node after these."""
         return self._fits([*there, (pod, node)]) and self._may_come(pod, node, there)
 
@@ -57,9 +57,9 @@ class Cluster:
         found: str | None = self.nodes[node]["metadata"].get("labels", {}).get(key)
         return found
 
-    def _fits(self, seats: Sequence[Seat]) -> bool:
+    def _fits(self, assignments: Sequence[Assignment]) -> bool:
         used: Counter[tuple[str, str]] = Counter()
-        for pod, node in seats:
+        for pod, node in assignments:
             for resource, amount in requests_of(pod).items():
                 used[node, resource] += amount
         return all(
@@ -67,23 +67,23 @@ class Cluster:
             for (node, resource), amount in used.items()
         )
 
-    def _come(self, seats: Sequence[Seat]) -> bool:
-        if not any(pod["spec"].get("affinity") for pod, _ in [*self.there, *seats]):
+    def _come(self, assignments: Sequence[Assignment]) -> bool:
+        if not any(pod["spec"].get("affinity") for pod, _ in [*self.there, *assignments]):
             return True
         return any(
-            all(self._may_come(*seat, [*self.there, *order[:number]]) for number, seat in enumerate(order))
-            for order in itertools.permutations(seats)
+            all(self._may_come(*place, [*self.there, *order[:number]]) for number, place in enumerate(order))
+            for order in itertools.permutations(assignments)
         )
 
-    def _may_come(self, pod: Item, node: str, there: Sequence[Seat]) -> bool:
-        for other, seat in there:
+    def _may_come(self, pod: Item, node: str, there: Sequence[Assignment]) -> bool:
+        for other, place in there:
             for mine, theirs in ((pod, other), (other, pod)):
                 for term in _terms(mine, "podAntiAffinity"):
-                    if _means(term, theirs) and self._is_near(node, seat, term):
+                    if _means(term, theirs) and self._is_near(node, place, term):
                         return False
         for term in _terms(pod, "podAffinity"):
-            meant = [seat for other, seat in there if _means(term, other)]
-            if not any(self._is_near(node, seat, term) for seat in meant) and (
+            meant = [place for other, place in there if _means(term, other)]
+            if not any(self._is_near(node, place, term) for place in meant) and (
                 meant or not _means(term, pod)
             ):
                 return False
@@ -110,31 +110,31 @@ def _means(term: Item, pod: Item) -> bool:
     return all(labels.get(key) == value for key, value in term["labelSelector"]["matchLabels"].items())
 
 
-def _fewest(*keys: str) -> Callable[[Cluster, Sequence[Seat]], tuple[int, ...]]:
+def _fewest(*keys: str) -> Callable[[Cluster, Sequence[Assignment]], tuple[int, ...]]:
     """Domains of these levels, the first counts first."""
 
-    def cost(cluster: Cluster, seats: Sequence[Seat]) -> tuple[int, ...]:
-        return tuple(len({cluster.label(node, key) for _, node in seats}) for key in keys)
+    def cost(cluster: Cluster, assignments: Sequence[Assignment]) -> tuple[int, ...]:
+        return tuple(len({cluster.label(node, key) for _, node in assignments}) for key in keys)
 
     return cost
 
 
-def _most_on_a_node(_cluster: Cluster, seats: Sequence[Seat]) -> tuple[int, ...]:
-    return (max(Counter(node for _, node in seats).values()),)
+def _most_on_a_node(_cluster: Cluster, assignments: Sequence[Assignment]) -> tuple[int, ...]:
+    return (max(Counter(node for _, node in assignments).values()),)
 
 
-def _most_on_a_node_and_in_a_rack(cluster: Cluster, seats: Sequence[Seat]) -> tuple[int, ...]:
-    racks = Counter(cluster.label(node, WELL_KNOWN_RACK) for _, node in seats)
-    return (*_most_on_a_node(cluster, seats), max(racks.values()))
+def _most_on_a_node_and_in_a_rack(cluster: Cluster, assignments: Sequence[Assignment]) -> tuple[int, ...]:
+    racks = Counter(cluster.label(node, WELL_KNOWN_RACK) for _, node in assignments)
+    return (*_most_on_a_node(cluster, assignments), max(racks.values()))
 
 
-def _any(_cluster: Cluster, _seats: Sequence[Seat]) -> tuple[int, ...]:
+def _any(_cluster: Cluster, _assignments: Sequence[Assignment]) -> tuple[int, ...]:
     return ()
 
 
-def _racks_of_subgroups(cluster: Cluster, seats: Sequence[Seat]) -> tuple[int, ...]:
+def _racks_of_subgroups(cluster: Cluster, assignments: Sequence[Assignment]) -> tuple[int, ...]:
     """More than one of any subgroup is worse than all else."""
-    racks = {(pod["metadata"]["labels"][SUBGROUP], cluster.label(node, RACK)) for pod, node in seats}
+    racks = {(pod["metadata"]["labels"][SUBGROUP], cluster.label(node, RACK)) for pod, node in assignments}
     return (max(Counter(subgroup for subgroup, _ in racks).values()),)
 
 

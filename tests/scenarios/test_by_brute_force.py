@@ -14,12 +14,14 @@ from tests.scenarios.brute_force import CASES, FOLDER, Cluster, decided, key_of
 @pytest.mark.parametrize("name", CASES)
 def test_the_best_of_all_placements(name: str) -> None:
     cluster = Cluster(name)
-    found = [(CASES[name](cluster, seats), seats) for seats in cluster.placements()]
+    found = [(CASES[name](cluster, assignments), assignments) for assignments in cluster.placements()]
     least = min(cost for cost, _ in found)
-    best = [{key_of(pod): node for pod, node in seats} for cost, seats in found if cost == least]
+    best = [{key_of(pod): node for pod, node in assignments} for cost, assignments in found if cost == least]
     assert decided(name) in best
     for pattern, nodes in _expected(name)["placed"].items():
-        meant = {node for seats in best for pod, node in seats.items() if fnmatchcase(pod, pattern)}
+        meant = {
+            node for assignments in best for pod, node in assignments.items() if fnmatchcase(pod, pattern)
+        }
         assert meant == ({nodes} if isinstance(nodes, str) else set(nodes)), pattern
 
 
