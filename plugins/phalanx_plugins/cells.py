@@ -1,7 +1,7 @@
-"""Keeps the cells that queues are guaranteed: whole domains, in which gangs of no other queue are placed.
+"""Reserves the cells that queues are guaranteed: whole domains, closed to gangs of all other queues.
 
-Each cycle chooses the domains anew: as many as are guaranteed, those first in which the queue has work
-already, else domains in which no other queue has any. What runs in them is never evicted for that.
+Each cycle chooses the domains again: as many as are guaranteed, first those in which the queue has gangs
+already, then domains in which no other queue has any. Running pods are never evicted for a cell.
 """
 
 from phalanx.framework.nodes.cells import cell_rule_name
@@ -13,13 +13,13 @@ from phalanx.model.resources import PODS
 from phalanx.model.rules import Budget, Rule
 
 
-class CellsOfQueues(Plugin):
-    """For each queue whose cells are closed to the gang, one Budget rule that leaves nothing there."""
+class Cells(Plugin):
+    """One Budget rule with nothing left for each queue whose cells are closed to the gang."""
 
     name = "cells"
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
-        """None where no other queue has cells."""
+        """One rule per queue with cells that the gang may not use."""
         if not view.cells.cells:
             return ()
         closed: dict[QueueName, frozenset[NodeName]] = {}

@@ -1,8 +1,8 @@
-"""Keeps gangs from eviction as their `spec.disruption` asks: never, or not before they ran for a while.
+"""Protects gangs from eviction as their `spec.disruption` says: always, or for a minimum run time.
 
-Against gangs of other queues the longest `reclaim.minRuntime` of its queue and those above it holds too.
-The time counts from when the first member began to run; a gang that does not run yet has all of it before it.
-What a gang asks for here holds against others that want its room, not against its own recovery.
+Against gangs of other queues the longest `reclaim.minRuntime` of the queue and its ancestors counts too. The
+time starts when the first member runs; a gang that does not run yet is protected for all of it. The
+protection holds against evictions for other gangs, not against the recovery of the gang itself.
 """
 
 from phalanx.framework.plugin import NEVER, Plugin
@@ -10,13 +10,13 @@ from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 
 
-class DisruptionWishes(Plugin):
+class DisruptionProtection(Plugin):
     """`disruption.preemptible`, `disruption.minRuntime`, and `reclaim.minRuntime` of queues."""
 
     name = "disruption"
 
     def protected_until(self, victim: Gang, beneficiary: Gang, view: SessionView) -> int:
-        """When the gang may be evicted at the earliest."""
+        """The earliest time of an eviction."""
         if not victim.disruption.is_preemptible:
             return NEVER
         runtime = victim.disruption.min_runtime_ms
@@ -31,5 +31,5 @@ def _began(gang: Gang, view: SessionView) -> int:
 
 
 def _least_runtime(gang: Gang, view: SessionView) -> int:
-    """What its queue and those above it ask for where others take back what they lent."""
+    """The longest minimum run time of the queue and its ancestors against reclaim."""
     return max((queue.reclaim_min_runtime_ms for queue in view.queues.path(gang.queue)), default=0)

@@ -1,9 +1,9 @@
-"""Keeps evictions within PodDisruptionBudgets, or breaks as few of them as it can.
+"""Keeps evictions within PodDisruptionBudgets, or exceeds them by as few pods as possible.
 
-Counted are the pods that run and are not being deleted, ready or not; a budget allows what its status says,
-less those whose deletion it may not have counted yet. With `enforcement: hard` nobody is evicted beyond that.
-With `bestEffort` such victims are taken where nobody else makes room, as few as will do, as kube-scheduler
-does it. It holds where room is made for others, not when a gang lost its node or never became whole.
+A budget allows the number in its status, less recent deletions that the status may not count yet. It counts
+pods that run and are not being deleted, ready or not. With `enforcement: hard` no eviction exceeds a budget.
+With `bestEffort` such victims are taken where no others are enough, as few as possible, as in kube-scheduler.
+Budgets hold for evictions for other gangs, not where a gang lost a node or never became complete.
 """
 
 from collections.abc import Collection
@@ -19,7 +19,7 @@ from phalanx.model.snapshot import DisruptionBudget
 
 
 class Enforcement(StrEnum):
-    """Whether a budget can be broken at all."""
+    """Whether evictions may exceed a budget."""
 
     HARD = "hard"
     BEST_EFFORT = "bestEffort"
@@ -32,7 +32,7 @@ class DisruptionBudgetsArguments(Struct, frozen=True, forbid_unknown_fields=True
 
 
 class DisruptionBudgets(Plugin):
-    """One limit for each budget that protects a pod which could be evicted."""
+    """One limit for each budget with a pod that could be evicted."""
 
     name = "disruption-budgets"
     Arguments = DisruptionBudgetsArguments
@@ -51,7 +51,7 @@ class DisruptionBudgets(Plugin):
         return tuple(found)
 
     def _limit(self, budget: DisruptionBudget, pods: list[Pod], view: SessionView) -> PodEvictionLimit:
-        """Deletions that are as fresh may be missing in what the budget says."""
+        """The limit of a budget, without recent deletions that its status may not count yet."""
         now = view.now
         ends = [pod.ended * 1000 for pod in pods if pod.deleting]
         fresh = [end for end in ends if end > now - BUDGET_RECOUNT_MS]
@@ -68,7 +68,7 @@ class DisruptionBudgets(Plugin):
 
 
 class _Running:
-    """Pods that run in namespaces with budgets, by labels that budgets ask for: both may be many."""
+    """Running pods in namespaces with budgets, indexed by the labels that budgets select."""
 
     def __init__(self, view: SessionView) -> None:
         keys: dict[str, dict[str, None]] = {}
@@ -88,7 +88,7 @@ class _Running:
                 self._labelled.setdefault((pod.namespace, key, value), []).append(pod)
 
     def candidates(self, budget: DisruptionBudget) -> list[Pod]:
-        """Those that it may protect."""
+        """The pods that the budget may protect."""
         pairs = _asked_for(budget)
         if pairs is None:
             return self._all.get(budget.namespace, [])
@@ -96,7 +96,7 @@ class _Running:
 
 
 def _asked_for(budget: DisruptionBudget) -> list[tuple[str, str]] | None:
-    """Labels of which each of its pods has exactly one; None where it asks for no certain one."""
+    """Labels of which each pod of the budget has exactly one; None without such labels."""
     if budget.fault or budget.selector is None:
         return None if budget.fault else []
     for each in budget.selector.requirements:

@@ -1,13 +1,14 @@
 """Serves sibling queues below their guarantee first, then the one with the lowest weighted dominant share.
 
-A queue is below its guarantee while it uses less than is guaranteed of every guaranteed resource that its
-work waits for, over all nodes or on those of a flavor; whoever has the smallest part of it goes first.
+A queue is below its guarantee while it uses less than the guarantee of every guaranteed resource that its
+waiting gangs need, on all nodes or on those of a flavor. Such queues are served by the used fraction of their
+guarantee.
 
-Beyond that, a queue's dominant share is the largest fraction, over all resources, of what our nodes can
-allocate, less what foreign pods hold, that the queue and its descendants use above the guarantee. It is
-divided by the queue's weight. With `fairness.usageHalfLifeMinutes` in the configuration, what was used lately
-on average counts besides, so that whoever had much yields for a while. Ghodsi et al., "Dominant Resource
-Fairness", NSDI 2011. Fractions are exact: no floating point decides who is next.
+The dominant share of another queue is the largest fraction, over all resources, of the capacity that the
+queue and its descendants use above the guarantee, divided by the weight of the queue. The capacity is the
+allocatable amount of our nodes without foreign pods. With `fairness.usageHalfLifeMinutes` in the
+configuration, decayed past usage counts as well. Ghodsi et al., "Dominant Resource Fairness", NSDI 2011.
+Fractions are exact, without floating point.
 """
 
 from fractions import Fraction
@@ -22,13 +23,13 @@ from phalanx.model.resources import PODS, Resources, add
 
 
 class DrfArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """`ignored`: resources that do not count; by default the number of pods, which nobody runs short of."""
+    """`ignored`: resources that do not count; by default the number of pods, which is never scarce."""
 
     ignored: tuple[str, ...] = (PODS,)
 
 
 class DominantShare(Plugin):
-    """Shares are computed when asked for, from the ledger, so that each placement counts at once."""
+    """Shares are computed from the ledger on demand, so that each placement counts at once."""
 
     name = "drf"
     Arguments = DrfArguments
@@ -38,7 +39,7 @@ class DominantShare(Plugin):
         self._totals: dict[str, int] = {}
 
     def open(self, view: SessionView) -> None:
-        """Count once what there is."""
+        """Compute the capacity once."""
         self._totals = {
             name: amount
             for name, amount in view.fair_shares.capacity.items()
@@ -46,7 +47,7 @@ class DominantShare(Plugin):
         }
 
     def queue_order(self, queue: Queue, view: SessionView) -> tuple[bool, Fraction]:
-        """Whether it is not below its guarantee, and the part of the guarantee or the weighted share."""
+        """Queues below their guarantee by the used fraction of it, then others by weighted share."""
         part = _guaranteed_part(queue, view)
         if part is not None:
             return False, part
@@ -68,7 +69,7 @@ def _in_thousandths(amounts: Resources) -> Resources:
 
 
 def _guaranteed_part(queue: Queue, view: SessionView) -> Fraction | None:
-    """The smallest part that it uses of a guarantee it is below; None when it is below none."""
+    """The smallest used fraction of a guarantee that the queue is below; None where it is below none."""
     parts = []
     for selector in (None, *view.ledger.guaranteed(queue.name)):
         share = view.fair_shares.of(queue.name, selector)
@@ -80,7 +81,7 @@ def _guaranteed_part(queue: Queue, view: SessionView) -> Fraction | None:
 
 
 def _waited_for(share: QueueShare) -> list[str]:
-    """The guaranteed resources of which the queue's work waits for more."""
+    """The guaranteed resources that waiting gangs of the queue need."""
     return [
         name
         for name, amount in share.guarantee.items()

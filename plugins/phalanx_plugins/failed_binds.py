@@ -1,7 +1,7 @@
-"""Lets a gang rest after a bind of one of its pods has failed, longer after each failure in a row.
+"""Delays a gang after a failed bind of one of its pods, longer after each failure in a row.
 
-What refuses a bind, an admission webhook say, would refuse the next one too. Without a rest such a gang would
-be placed and refused in every cycle and take room and requests from others.
+A cause such as an admission webhook would refuse the next bind too. Without a delay the gang would be placed
+and refused in every cycle, and would take capacity and requests from others.
 """
 
 from phalanx.framework.plugin import Plugin
@@ -11,12 +11,12 @@ from phalanx.model.reasons import Objection, Reason
 
 
 class FailedBinds(Plugin):
-    """Looks at the holds that failed binds left on waiting pods."""
+    """Checks the back-off of waiting pods after failed binds."""
 
     name = "failed-binds"
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
-        """Refuse a gang until the last of its holds is over."""
+        """Refuse a gang until the back-off of its pods has ended."""
         now = view.now
         holds = [
             (pod.bind_backoff.until, pod)

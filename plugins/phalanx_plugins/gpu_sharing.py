@@ -1,8 +1,8 @@
-"""Places pods that ask for a share of a GPU only on nodes that share their GPUs.
+"""Places pods that request a share of a GPU only on nodes that share their GPUs.
 
-Such a node has the label `scheduling.phalanx.dev/gpu-sharing: "true"`, says in the labels of GPU feature
-discovery how many GPUs it has, and offers no whole `nvidia.com/gpu`: the device plugin, which gives those
-away, cannot see which shares are taken. For a request in bytes the memory of a GPU must be known, too.
+Such a node has the label `scheduling.phalanx.dev/gpu-sharing: "true"` and the labels of GPU feature discovery
+with the number of GPUs, and offers no whole `nvidia.com/gpu`, since the device plugin does not know which
+shares are taken. For a request in bytes the label with the memory of a GPU is needed too.
 """
 
 from phalanx.framework.plugin import NodeFilter, Plugin
@@ -15,12 +15,12 @@ from phalanx.model.resources import GPU, Resources
 
 
 class GpuSharing(Plugin):
-    """Looks at what nodes offer for shares. Whether enough is left is not asked here."""
+    """Checks what nodes offer for shares. Whether enough is free is checked elsewhere."""
 
     name = "gpu-sharing"
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """Most pods ask for no share: nothing to filter."""
+        """None for pods that request no share."""
         requests = pod.shape.requests
         return _sharing_filter(requests) if requests_share(requests) else None
 

@@ -1,6 +1,6 @@
 """Honours node selectors, required node affinity and preferred node affinity of pods.
 
-Required terms are alternatives. A preferred term that does not hold costs its weight.
+Required terms are alternatives. A preferred term that does not match costs its weight.
 """
 
 from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
@@ -17,12 +17,12 @@ class NodeAffinity(Plugin):
     name = "node-affinity"
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """Most pods have neither selector nor affinity: nothing to filter."""
+        """None for pods without selector and affinity."""
         shape = pod.shape
         return _required_filter(shape) if shape.node_selector or shape.required_affinity else None
 
     def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
-        """The weights of the preferred terms that do not hold."""
+        """The weights of the preferred terms that do not match."""
         preferred = pod.shape.preferred_affinity
         return _preferred_price(preferred) if preferred else None
 
@@ -40,6 +40,6 @@ def _required_filter(shape: PodShape) -> NodeFilter:
 
 def _preferred_price(preferred: tuple[WeightedTerm, ...]) -> NodeCost:
     def cost(node: Node) -> int:
-        return sum(wish.weight for wish in preferred if not node_matches(node, wish.term))
+        return sum(each.weight for each in preferred if not node_matches(node, each.term))
 
     return cost

@@ -1,8 +1,8 @@
-"""Makes nodes dearer on which much has failed lately, so that work goes elsewhere where it can.
+"""Adds a cost to nodes with recent failures, so that pods prefer other nodes.
 
-A few nodes cause most failures. Each failure that the node is to blame for counts one, and halves with time
+A few nodes cause most failures. Each failure that is due to the node counts one, and halves with time
 (`tolerance.failureHalfLifeMinutes` in the configuration). The metric `phalanx_node_failure_score` shows the
-scores. They are in the scheduler's memory alone: one that starts anew begins with none.
+scores. They are kept in memory and lost at a restart of the scheduler.
 """
 
 from typing import Final
@@ -16,13 +16,13 @@ from phalanx.model.nodes import Node
 
 PRICE_PER_FAILURE: Final = 20
 PRICE_MAX: Final = 200
-"""Twice the strongest wish of a pod: ten failures outweigh what it prefers, and nothing that it requires."""
+"""Twice the strongest preference of a pod: ten failures outweigh preferences, but no requirement."""
 
 SCORE_OF_ONE: Final = 1000
 
 
 class NodeFailureHistory(Plugin):
-    """Scores are rounded to whole failures, so that few nodes differ by price alone."""
+    """Scores are rounded to whole failures, so that few nodes differ by cost alone."""
 
     name = "node-failure-history"
 
@@ -38,7 +38,7 @@ class NodeFailureHistory(Plugin):
                 self._prices[name] = min(PRICE_MAX, PRICE_PER_FAILURE * failures)
 
     def valid_until(self, view: SessionView) -> int | None:
-        """Costs decay all the time, but no gang waits for that: they forbid nothing."""
+        """Costs decay continuously, but they forbid no node, so no gang waits for it."""
         return None
 
     def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:

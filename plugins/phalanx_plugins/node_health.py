@@ -1,15 +1,14 @@
-"""Keeps new pods off nodes whose conditions, or NVSentinel, say that they are faulty.
+"""Keeps new pods off nodes whose conditions, or NVSentinel, report a fault.
 
-Each condition type has a healthy status, since polarity is mixed: Ready is healthy when True, GpuXidError
-when False. Only the opposite status counts as a fault; for Ready, Unknown does too. A type that is not in the
-table and a condition that a node does not have never matter. The table knows the kubelet's conditions, those
-of node-problem-detector, of NVSentinel, of KWOK's GPU node, and the usual ones of GPU sites. The argument
-`conditions` adds types, changes their healthy status, or takes them out (Ignored).
+Each condition type has a healthy status: Ready is healthy when True, GpuXidError when False. Only the
+opposite status is a fault; for Ready, Unknown is one too. Types that are not in the table are ignored, and so
+are absent conditions. The table has the conditions of the kubelet, of node-problem-detector, of NVSentinel,
+of KWOK's GPU node, and the usual ones of GPU sites. The argument `conditions` adds types, changes their
+healthy status, or removes them (Ignored).
 
-NodeNotInNWTopologyCM is no fault: while it is True the node lies in no domain, so only gangs that require a
+NodeNotInNWTopologyCM is no fault: while it is True the node is in no domain, so only gangs that require a
 level stay away. The label `dgxc.nvidia.com/nvsentinel-state` is a fault from quarantine until remediation has
-succeeded. Since when a node is faulty, or well again, a new leader reads in the lastTransitionTime of its
-conditions.
+succeeded. A new leader takes the times of transitions from lastTransitionTime of the conditions.
 """
 
 from collections.abc import Mapping
@@ -58,17 +57,17 @@ HEALTHY_WHEN_FALSE: Final = (
 Healthy = Literal["True", "False", "Ignored"]
 
 FAULTY: Final[Mapping[Healthy, tuple[str, ...]]] = {"True": ("False",), "False": ("True",), "Ignored": ()}
-"""By the healthy status, those that are a fault. Unknown says nothing, but for Ready."""
+"""The statuses that are a fault, by the healthy status. Unknown is a fault for Ready only."""
 
 
 class NodeHealthArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """`conditions`: the healthy status by condition type, on top of the table; Ignored takes a type out."""
+    """`conditions`: the healthy status by condition type, besides the table; Ignored removes a type."""
 
     conditions: Mapping[str, Healthy] = {}
 
 
 class NodeHealth(Plugin):
-    """Looks at the conditions of nodes, and at NVSentinel's label."""
+    """Checks conditions of nodes and the label of NVSentinel."""
 
     name = "node-health"
     Arguments = NodeHealthArguments
@@ -79,7 +78,7 @@ class NodeHealth(Plugin):
             self._faulty[READY] = DEFAULTS[READY]
 
     def node_fault(self, node: Node) -> str | None:
-        """The first faulty condition in the order of their types, or NVSentinel's state."""
+        """The first faulty condition by type, or the state of NVSentinel."""
         for kind, status in node.conditions.items():
             if status in self._faulty.get(kind, ()):
                 return f"condition {kind} is {status}"
@@ -87,7 +86,7 @@ class NodeHealth(Plugin):
         return f"NVSentinel state is {state}" if state in NVSENTINEL_FAULTS else None
 
     def node_status_since(self, node: Node) -> int:
-        """Since when its oldest faulty condition is that; of a node without, when the last one was over."""
+        """The start of the oldest faulty condition; for a healthy node, the end of the last one."""
         known = {kind: status for kind, status in node.conditions.items() if self._faulty.get(kind)}
         faulty = [kind for kind, status in known.items() if status in self._faulty[kind]]
         if faulty or node.labels.get(NVSENTINEL_STATE) in NVSENTINEL_FAULTS:
@@ -100,4 +99,4 @@ DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(HEALTHY_WHEN_FALSE, FAULTY["False"]),
     READY: ("False", "Unknown"),
 }
-"""The table: by type, the statuses that are a fault."""
+"""The table: the statuses that are a fault, by condition type."""

@@ -1,11 +1,12 @@
-"""Starts gangs that are not preemptible only inside the guarantees of their queues, where those have one.
+"""Starts gangs that are not preemptible only within the guarantees of their queues, where those have one.
 
-What such a gang holds nobody can take back, so together they hold no more than the queue, and each one above
-it, guarantees of what it guarantees, over all nodes and on those of each flavor. Other gangs of the queue do
-not count: what they hold can be taken back. A guarantee that cannot be kept whole counts as far as it can.
+Capacity of such a gang cannot be reclaimed. All such gangs together therefore hold at most the guarantee of
+the queue, and of each ancestor, for the guaranteed resources, on all nodes and on those of each flavor.
+Preemptible gangs of the queue do not count, since their capacity can be reclaimed. A guarantee that cannot be
+met counts as far as it can be.
 
-A gang that has started gets lost members back, and all of them, whatever the guarantee is by then; nothing is
-taken away where it was lowered. Surplus members are new.
+A started gang gets lost members replaced whatever the guarantee is by then, and no running pod is evicted
+when it was lowered. Surplus members are new.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,13 +23,13 @@ from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import Budget, Rule
 
 Use = tuple[QueueName, NodeName, Resources]
-"""What of a queue is used on a node."""
+"""Amounts that a queue uses on a node."""
 
 Booked = dict[Account, Resources]
 
 
 class NotPreemptible(Plugin):
-    """One Budget rule per guarantee from the gang's queue to its root; no eviction gives any of it back."""
+    """One Budget rule per guarantee on the path from the gang's queue to the root."""
 
     name = "not-preemptible"
 
@@ -36,7 +37,7 @@ class NotPreemptible(Plugin):
         self._before: Booked | None = None
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
-        """What is left of each guarantee for such gangs now; negative where they hold more than that."""
+        """The rest of each guarantee for such gangs; negative where they hold more."""
         if gang.disruption.is_preemptible or _gets_members_back(gang, view):
             return ()
         path = view.queues.path(gang.queue)
@@ -53,7 +54,7 @@ class NotPreemptible(Plugin):
 
 
 def _gets_members_back(gang: Gang, view: SessionView) -> bool:
-    """Whether it lacks members of its minimum which it had before."""
+    """Whether it lacks members of its minimum that it had before."""
     if not gang.active:
         return gang.starts_over
     placed = PodState.ALLOCATED
@@ -63,11 +64,13 @@ def _gets_members_back(gang: Gang, view: SessionView) -> bool:
 
 def _budgets_of(queue: Queue, used: Booked, view: SessionView) -> Iterator[Rule]:
     for flavor in (None, *queue.flavors):
-        asked = queue.guarantee if flavor is None else flavor.guarantee
+        declared = queue.guarantee if flavor is None else flavor.guarantee
         selector = None if flavor is None else flavor.node_selector
-        kept = view.fair_shares.of(queue.name, selector).guarantee
+        guarantee = view.fair_shares.of(queue.name, selector).guarantee
         mine = used.get((queue.name, selector), NONE)
-        remaining = {each: kept.get(each, 0) - mine.get(each, 0) for each, amount in asked.items() if amount}
+        remaining = {
+            name: guarantee.get(name, 0) - mine.get(name, 0) for name, amount in declared.items() if amount
+        }
         if remaining:
             of_flavor = f" of flavor {flavor.name}" if flavor is not None else ""
             yield Budget(
@@ -86,7 +89,7 @@ def _booked(before: Booked, uses: Iterable[Use], view: SessionView) -> Booked:
 
 
 def _held(gangs: Iterable[Gang]) -> Iterator[Use]:
-    """What pods hold that had nodes before this cycle."""
+    """The usage of pods that had nodes before this cycle."""
     for gang in gangs:
         for pod in gang.members if not gang.disruption.is_preemptible else ():
             if pod.node is not None and pod.holds_node:
@@ -94,19 +97,19 @@ def _held(gangs: Iterable[Gang]) -> Iterator[Use]:
 
 
 def _taken(view: SessionView) -> Iterator[Use]:
-    """What this cycle placed, and what it keeps for lost members."""
+    """The usage of placements of this cycle, and of capacity held for lost members."""
     for placement in view.placements:
         gang = view.gangs[placement.gang]
         pods = {} if gang.disruption.is_preemptible else {pod.uid: pod for pod in gang.members}
         for bind in placement.binds if pods else ():
             yield gang.queue, bind.node, total_requests([pods[bind.pod]])
-    for kept in view.capacity_holds:
-        for node, placeholders in kept.assignments if not kept.gang.disruption.is_preemptible else ():
-            yield kept.gang.queue, node, total_requests(placeholders)
+    for hold in view.capacity_holds:
+        for node, placeholders in hold.assignments if not hold.gang.disruption.is_preemptible else ():
+            yield hold.gang.queue, node, total_requests(placeholders)
 
 
 def _nominated(gang: Gang, view: SessionView) -> Iterator[Use]:
-    """What room is being made for, and so is as good as taken; but not by those of a higher priority."""
+    """Nominated capacity of gangs of at least the same priority, which counts as used."""
     nominations = view.memory.nominations
     if gang.id in nominations:
         return

@@ -1,7 +1,7 @@
-"""Places pods only on nodes with a NUMA zone that is large enough for what their kubelet aligns.
+"""Places pods only on nodes with a NUMA zone that is large enough for what the kubelet aligns.
 
-Looks at nodes whose NodeResourceTopology says that the kubelet's topology manager has the policy
-single-numa-node or restricted. Whether enough of a zone is left is not asked here.
+It considers nodes whose NodeResourceTopology reports the topology manager policy single-numa-node or
+restricted. Whether enough of a zone is free is checked elsewhere.
 """
 
 from phalanx.framework.plugin import NodeFilter, Plugin
@@ -13,12 +13,12 @@ from phalanx.model.resources import format_amounts
 
 
 class NumaZones(Plugin):
-    """Looks at what zones have when nothing runs."""
+    """Checks the capacity of zones when nothing runs."""
 
     name = "numa-zones"
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """Nothing to filter for pods of which nothing is aligned, or where no zones are published."""
+        """None for pods without aligned resources, or where no zones are published."""
         return _zone_filter(pod.shape.numa) if pod.shape.numa and view.facts.numa_layouts else None
 
 

@@ -1,8 +1,7 @@
-"""Refuses a gang whose own objects are wrong, or ask for what this scheduler does not support yet.
+"""Refuses a gang whose own objects are invalid, or request what this scheduler does not support.
 
-A PodGroup that is missing or contradicts itself, an invalid value, a field or constraint that is not
-honoured: placing the pods as if it were not there would break what they ask for. The verdict names the
-field.
+Examples are a missing or inconsistent PodGroup, an invalid value, or a constraint that is not supported: pods
+that were placed without it would violate the request. The verdict names the field.
 """
 
 from phalanx.framework.plugin import Plugin
@@ -12,7 +11,7 @@ from phalanx.model.reasons import Objection
 
 
 class Objects(Plugin):
-    """The problems were found while the objects were read; the first one is told."""
+    """Reports the first problem that was found while the objects were read."""
 
     name = "objects"
 

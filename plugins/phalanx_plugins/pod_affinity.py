@@ -1,11 +1,11 @@
 """Honours required pod affinity and anti-affinity.
 
-A node is near a pod when it has the same value of the term's `topologyKey` as the pod's node. Pods with a
-node, terminating ones and those of other schedulers included, and pods placed earlier in the cycle keep
-others away, or let them come, as Kubernetes does it: anti-affinity counts in both directions; a pod whose
-affinity means itself goes anywhere while no pod that it means is there. What pods of one gang ask of each
-other holds for the placement as a whole, whoever is bound first. Preferred terms are refused, and so are
-roles that ask for each other in a circle by different terms.
+Two nodes are in one domain of a term when they have the same value of its `topologyKey`. All pods that have a
+node count, terminating pods and pods of other schedulers included, and so do pods placed earlier in the
+cycle. As in Kubernetes, anti-affinity counts in both directions, and a pod whose affinity selects itself may
+go anywhere while no selected pod exists. Terms between pods of one gang hold for the placement as a whole, in
+whatever order the pods are bound. Preferred terms are refused, and so are roles with different terms that
+require each other in a circle.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ Shapes = dict[ShapeKey, AffinityState]
 
 
 class PodAffinity(Plugin):
-    """`spec.affinity.podAffinity` and `spec.affinity.podAntiAffinity`, as far as they are required."""
+    """Required terms of `spec.affinity.podAffinity` and `spec.affinity.podAntiAffinity`."""
 
     name = "pod-affinity"
 
@@ -34,17 +34,17 @@ class PodAffinity(Plugin):
         self._as_levels: dict[tuple[str, str], str] = {}
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
-        """Refuse members that ask for each other in a circle: none of them could be the first."""
+        """Refuse members that require each other in a circle: none of them could be the first."""
         shapes = _waiting(gang) if view.affinity_index is not None else {}
-        asked = {shape: _asked(shape, shapes) for shape in shapes}
-        while any(not others for others in asked.values()):
-            grounded = [shape for shape, others in asked.items() if not others]
-            asked = {
-                shape: [other for other in others if other not in grounded]
-                for shape, others in asked.items()
-                if shape not in grounded
+        required = {shape: _required_shapes(shape, shapes) for shape in shapes}
+        while any(not others for others in required.values()):
+            startable = [shape for shape, others in required.items() if not others]
+            required = {
+                shape: [other for other in others if other not in startable]
+                for shape, others in required.items()
+                if shape not in startable
             }
-        if not asked:
+        if not required:
             return None
         return Objection(
             reason=Reason.UNSUPPORTED_FIELD,
@@ -53,22 +53,25 @@ class PodAffinity(Plugin):
         )
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """Most pods neither ask for state nor are meant by others: nothing to filter."""
+        """None for pods that no affinity term concerns."""
         state, affinity_index = pod.shape.affinity_state, view.affinity_index
         if state is None or affinity_index is None:
             return None
-        checks = [*_keeping_apart(state, affinity_index), *_bringing_near(state, affinity_index)]
+        checks = [*_anti_affinity_filters(state, affinity_index), *_affinity_filters(state, affinity_index)]
         return _all_of(checks) if checks else None
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
-        """What the pods that wait ask of each other."""
+        """The terms between waiting pods of the gang."""
         affinity_index = view.affinity_index
         if affinity_index is None:
             return ()
         shapes = _waiting(gang)
-        return (*_apart(shapes, affinity_index), *self._near(shapes, gang, view, affinity_index))
+        return (
+            *_anti_affinity_rules(shapes, affinity_index),
+            *self._affinity_rules(shapes, gang, view, affinity_index),
+        )
 
-    def _near(
+    def _affinity_rules(
         self, shapes: Shapes, gang: Gang, view: SessionView, affinity_index: AffinityIndex
     ) -> Iterator[Rule]:
         for number in sorted({each.affinity for each in shapes.values() if each.affinity is not None}):
@@ -76,14 +79,14 @@ class PodAffinity(Plugin):
             meant = tuple(key for key, each in shapes.items() if number in each.matched_by)
             others = tuple(key for key in meant if key not in owners)
             begin = tuple(key for key in meant if key in owners)
-            homes = affinity_index.values_with_matches(number)
-            is_there = any(homes)
+            values_by_term = affinity_index.values_with_matches(number)
+            is_there = any(values_by_term)
             if (is_there and not others) or not (others or begin):
                 continue
             alone = not others and begin == owners and _is_all(owners, gang)
-            if is_there or (others and len(homes) > 1):
+            if is_there or (others and len(values_by_term) > 1):
                 begin = ()
-            for term, values in zip(affinity_index.terms[number], homes, strict=True):
+            for term, values in zip(affinity_index.terms[number], values_by_term, strict=True):
                 level = self._as_level(term.topology_key, gang, view) if alone else ""
                 name = f"pod affinity by {term.topology_key}"
                 if level:
@@ -99,7 +102,7 @@ class PodAffinity(Plugin):
                     )
 
     def _as_level(self, key: str, gang: Gang, view: SessionView) -> str:
-        """The level of the gang's topology whose domains are just those of this label; empty for none."""
+        """The level of the gang's topology with the same domains as this label; empty for none."""
         topology = view.topologies.of(gang)
         if topology is None:
             return ""
@@ -109,19 +112,19 @@ class PodAffinity(Plugin):
 
 
 def _waiting(gang: Gang) -> Shapes:
-    """The shapes with state of members that wait."""
+    """The affinity states of waiting members, by shape."""
     waiting = {pod.shape.key: pod.shape.affinity_state for pod in gang.members if pod.is_waiting}
     return {key: state for key, state in sorted(waiting.items()) if state is not None}
 
 
-def _asked(shape: ShapeKey, shapes: Shapes) -> list[ShapeKey]:
-    """The shapes of pods that this one asks to be near, but for those that ask for the same."""
+def _required_shapes(shape: ShapeKey, shapes: Shapes) -> list[ShapeKey]:
+    """The shapes that the affinity of this one selects, without shapes that have the same affinity."""
     near = shapes[shape].affinity
     return [other for other, each in shapes.items() if near in each.matched_by and near != each.affinity]
 
 
 def _is_all(owners: Sequence[ShapeKey], gang: Gang) -> bool:
-    """Whether the gang consists of these, and none of its pods has a node."""
+    """Whether the gang consists of these shapes, and none of its pods has a node."""
     return all(pod.shape.key in owners if pod.is_waiting else not pod.holds_node for pod in gang.members)
 
 
@@ -138,7 +141,7 @@ def _as_level(key: str, topology: Topology, view: SessionView) -> str:
     return topology.levels[depth - 1].name if depth else ""
 
 
-def _apart(shapes: Shapes, affinity_index: AffinityIndex) -> Iterator[Rule]:
+def _anti_affinity_rules(shapes: Shapes, affinity_index: AffinityIndex) -> Iterator[Rule]:
     for number in sorted({number for each in shapes.values() for number in each.anti_affinity}):
         owners = tuple(shape for shape, each in shapes.items() if number in each.anti_affinity)
         others = tuple(shape for shape, each in shapes.items() if number in each.matched_by)
@@ -149,48 +152,48 @@ def _apart(shapes: Shapes, affinity_index: AffinityIndex) -> Iterator[Rule]:
             )
 
 
-def _keeping_apart(state: AffinityState, affinity_index: AffinityIndex) -> Iterator[NodeFilter]:
+def _anti_affinity_filters(state: AffinityState, affinity_index: AffinityIndex) -> Iterator[NodeFilter]:
     for number in state.anti_affinity:
         values = affinity_index.values_with_matches(number)[0]
         key = affinity_index.terms[number][0].topology_key
         if values:
-            yield _barred(key, values, f"pods there match pod anti-affinity by {key}")
+            yield _excluding(key, values, f"pods there match pod anti-affinity by {key}")
     for number in state.matched_by:
         values = affinity_index.values_avoided(number)
         key = affinity_index.terms[number][0].topology_key
         if values:
-            yield _barred(key, values, f"pod anti-affinity by {key} of pods there")
+            yield _excluding(key, values, f"pod anti-affinity by {key} of pods there")
 
 
-def _bringing_near(state: AffinityState, affinity_index: AffinityIndex) -> Iterator[NodeFilter]:
-    """Others of the gang may bring what is asked for: then a rule says where that is."""
+def _affinity_filters(state: AffinityState, affinity_index: AffinityIndex) -> Iterator[NodeFilter]:
+    """Filters for the own affinity. Where other members satisfy it, a rule chooses the domain instead."""
     if state.affinity is None:
         return
-    homes = affinity_index.values_with_matches(state.affinity)
-    for term, values in zip(affinity_index.terms[state.affinity], homes, strict=True):
+    values_by_term = affinity_index.values_with_matches(state.affinity)
+    for term, values in zip(affinity_index.terms[state.affinity], values_by_term, strict=True):
         key = term.topology_key
-        if state.is_in_gang or (state.can_start and not any(homes)):
-            yield _labelled(key)
+        if state.is_in_gang or (state.can_start and not any(values_by_term)):
+            yield _requiring_label(key)
         else:
-            yield _near_only(key, values)
+            yield _requiring(key, values)
 
 
-def _barred(key: str, values: frozenset[str], why: str) -> NodeFilter:
-    return lambda node: why if node.labels.get(key) in values else None
+def _excluding(key: str, values: frozenset[str], reason: str) -> NodeFilter:
+    return lambda node: reason if node.labels.get(key) in values else None
 
 
-def _near_only(key: str, values: frozenset[str]) -> NodeFilter:
-    why = f"no pod there matches pod affinity by {key}"
-    return lambda node: None if node.labels.get(key) in values else why
+def _requiring(key: str, values: frozenset[str]) -> NodeFilter:
+    reason = f"no pod there matches pod affinity by {key}"
+    return lambda node: None if node.labels.get(key) in values else reason
 
 
-def _labelled(key: str) -> NodeFilter:
-    why = f"no label {key} for pod affinity"
-    return lambda node: None if key in node.labels else why
+def _requiring_label(key: str) -> NodeFilter:
+    reason = f"no label {key} for pod affinity"
+    return lambda node: None if key in node.labels else reason
 
 
 def _all_of(checks: Sequence[NodeFilter]) -> NodeFilter:
     def check(node: Node) -> str | None:
-        return next((why for each in checks if (why := each(node)) is not None), None)
+        return next((reason for check_node in checks if (reason := check_node(node)) is not None), None)
 
     return check

@@ -1,19 +1,19 @@
 """Serves gangs of higher priority first, within their queue.
 
-A PodGroup's priority governs that of its pods. Surplus members of a gang go before the minimums of gangs of
-lower priority, and after those of equal priority.
+The priority of a PodGroup overrides that of its pods. Surplus members of a gang go before gangs of lower
+priority, and after the minimums of gangs of equal priority.
 
-With `ageing` in its arguments, a gang that waits to start is served as if its priority were higher by `step`
-for every `everySeconds` since the oldest of its pods that wait was made, up to the priority `upTo` and no
-further. Whoever is at `upTo` by age goes by age, so no endless stream of gangs of priorities up to `upTo`
-keeps one waiting for ever; gangs of higher priority are never passed. A bound that each gang has of its own
-would not do: those of the stream that wait grow older too.
+With the argument `ageing`, a gang that waits to start is served as if its priority were higher by `step` for
+every `everySeconds` since the creation of its oldest waiting pod, up to the priority `upTo`. Gangs at `upTo`
+by age are ordered by age, so that no endless stream of gangs of priorities up to `upTo` delays one for ever.
+Gangs of higher priority are never passed. A separate bound per gang would not work, since the gangs of the
+stream age as well.
 
-Age counts for who is served first. It does not count for who may be evicted for whom, and a gang that was
-served first may be evicted like any other of its priority (`disruption.minRuntime` keeps it a while). A gang
-that has its minimum, and so its surplus, does not age. One that lacks members of it while others run, or for
-which room is being made, is served as if it had waited long enough, so that age passes neither. One that was
-evicted begins to wait anew, with its new pods.
+Age counts for the order only, not for preemption: a gang that started by age may be evicted like any other of
+its priority (`disruption.minRuntime` protects it for a while). A gang that has its minimum does not age, and
+neither do its surplus members. A gang that lacks members of its minimum while others run, or that has
+nominated capacity, is served as if it had waited long enough, so that age passes neither. An evicted gang
+ages again from the creation of its new pods.
 """
 
 from typing import Annotated
@@ -26,11 +26,11 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
 
 Value = Annotated[int, Meta(ge=-(2**31), le=10**9)]
-"""As PriorityClasses may have it."""
+"""The range of PriorityClass values."""
 
 
 class Ageing(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """`step` of priority for every so many seconds, up to the priority `up_to`."""
+    """`step` of priority for every `every_seconds`, up to the priority `up_to`."""
 
     every_seconds: Positive
     step: Positive
@@ -38,7 +38,7 @@ class Ageing(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
 
 
 class PriorityArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """Without `ageing` nobody's age counts: what a step should be depends on the PriorityClasses in use."""
+    """`ageing`: none by default, since a sensible step depends on the PriorityClasses in use."""
 
     ageing: Ageing | None = None
 
@@ -55,7 +55,7 @@ class Priority(Plugin):
         self._nominated: frozenset[GangId] = frozenset()
 
     def open(self, view: SessionView) -> None:
-        """The time, and who has a claim that age must not pass."""
+        """The time, and the gangs with nominated capacity."""
         self._now = view.now // 1000
         nominations = view.memory.nominations
         self._nominated = frozenset(gang for gang, each in nominations.items() if each.seats)
@@ -69,7 +69,7 @@ class Priority(Plugin):
         return GangOrder(rank=-served_as, changes_at=self._next_step(gang, ageing, served_as))
 
     def _next_step(self, gang: Gang, ageing: Ageing, served_as: int) -> int | None:
-        """When its next step comes, in milliseconds."""
+        """The time of the next step, in milliseconds."""
         since = _waits_since(gang)
         if since is None or served_as >= ageing.up_to or _has_minimum(gang):
             return None
@@ -88,12 +88,12 @@ class Priority(Plugin):
         return min(ageing.up_to, gang.priority + ageing.step * self._steps(since, ageing))
 
     def _steps(self, since: int, ageing: Ageing) -> int:
-        """None yet for a pod that was made later than it is now, by another clock."""
+        """The steps so far; none for a pod whose creation time is in the future by another clock."""
         return max(0, self._now - since) // ageing.every_seconds
 
 
 def _waits_since(gang: Gang) -> int | None:
-    """In seconds; None where nobody knows. Pods that are made anew after an eviction begin to wait then."""
+    """The creation of the oldest waiting pod in seconds; None where unknown."""
     return min((pod.created for pod in gang.members if pod.is_waiting and pod.created), default=None)
 
 

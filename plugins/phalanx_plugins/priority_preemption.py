@@ -1,6 +1,6 @@
 """Lets a gang evict gangs of lower priority of its own queue, unless its preemption policy is Never.
 
-Priorities compare within a queue only: between queues it is shares that count.
+Priorities compare within a queue only; between queues shares decide.
 """
 
 from phalanx.framework.evictions import Beneficiary
@@ -10,7 +10,7 @@ from phalanx.model.gangs import Gang
 
 
 class PriorityPreemption(Plugin):
-    """Strictly lower priority, so that nobody is evicted by whom it could evict."""
+    """The priority must be strictly lower, so that two gangs cannot evict each other."""
 
     name = "priority-preemption"
 
@@ -20,5 +20,5 @@ class PriorityPreemption(Plugin):
         return gang.may_preempt and victim.queue == gang.queue and victim.priority < gang.priority
 
     def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> str:
-        """Both priorities."""
+        """Names both priorities."""
         return f"its priority {beneficiary.gang.priority} is above {victim.priority} of {victim}"

@@ -1,7 +1,7 @@
-"""Holds every queue to its limit, over all nodes and per flavor, all the way up the tree.
+"""Holds every queue to its limit, on all nodes and per flavor, for all ancestors.
 
-A limit counts what the queue and its descendants use. It is a hard bound on what is placed; nothing is
-taken away where use is above it already, because the limit was lowered.
+A limit counts the usage of the queue and its descendants. It is a hard bound on placements. No pod is evicted
+where the usage exceeds a limit that was lowered.
 """
 
 from phalanx.framework.plugin import Plugin
@@ -14,12 +14,12 @@ from phalanx.model.rules import Budget, Rule
 
 
 class QueueLimits(Plugin):
-    """One Budget rule per limit that is set between the gang's queue and its root."""
+    """One Budget rule per limit on the path from the gang's queue to the root."""
 
     name = "queue-limits"
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
-        """What is left of each limit now; negative where more is used than it allows."""
+        """The rest of each limit; negative where the usage exceeds it."""
         return tuple(rule for queue in view.queues.path(gang.queue) for rule in _budgets_of(queue, view))
 
 

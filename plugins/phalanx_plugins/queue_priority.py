@@ -1,6 +1,6 @@
 """Serves sibling queues of higher `spec.priority` first.
 
-Only among queues of equal priority are the shares compared.
+Shares are compared only among queues of equal priority.
 """
 
 from phalanx.framework.plugin import Plugin

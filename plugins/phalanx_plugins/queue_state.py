@@ -1,7 +1,7 @@
-"""Starts nothing in a queue whose `spec.state` is Held or Closed, nor in those below it.
+"""Starts no gangs in a queue whose `spec.state` is Held or Closed, nor in its descendants.
 
-What runs goes on. A gang that has started gets its lost members back, and one that is partly bound is
-completed. A pod without a group that its controller makes anew is new work and waits.
+Running gangs continue. A started gang gets lost members replaced, and a partly bound gang is completed. A
+single pod that its controller creates again is new work and waits.
 """
 
 from phalanx.framework.plugin import Plugin
@@ -11,13 +11,13 @@ from phalanx.model.queues import QueueState
 from phalanx.model.reasons import Objection, Reason
 
 
-class States(Plugin):
-    """Looks at the queue and at all above it."""
+class QueueStates(Plugin):
+    """Checks the queue and its ancestors."""
 
     name = "queue-state"
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
-        """Refuse a gang that has not begun."""
+        """Refuse a gang that has not started."""
         queue = view.queues.not_open(gang.queue)
         if queue is None or gang.started or gang.starts_over or gang.active:
             return None

@@ -1,8 +1,7 @@
-"""Refuses gangs whose queue does not exist, has sub-queues, is not valid, or is closed to their namespace.
+"""Refuses gangs whose queue does not exist, has sub-queues, is invalid, or is closed to their namespace.
 
-A gang never falls back to the queue `default` because of such a mistake. A problem of a queue concerns the
-queues below it too, and no others. A namespace must be selected by every queue from the gang's up to the
-root.
+Such a gang never falls back to the queue `default`. An invalid queue affects its descendants too, and no
+others. A namespace must be selected by every queue from the gang's up to the root.
 """
 
 from phalanx.framework.plugin import Plugin
@@ -14,7 +13,7 @@ from phalanx.model.selectors import labels_match
 
 
 class Queues(Plugin):
-    """The checks in the order in which they are told."""
+    """Reports the first check that fails."""
 
     name = "queues"
 

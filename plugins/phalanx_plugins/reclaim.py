@@ -93,13 +93,13 @@ def _limits_of(
         yield QueueEvictionLimit(queue.name, above, except_largest=True)
     yield QueueEvictionLimit(queue.name, _beyond(evictable, share.guarantee))
     for selector in view.ledger.guaranteed(queue.name):
-        kept = view.fair_shares.of(queue.name, selector).guarantee
+        guarantee = view.fair_shares.of(queue.name, selector).guarantee
         used = view.ledger.usage(queue.name, selector)
-        yield QueueEvictionLimit(queue.name, _beyond(used, kept), view.ledger.nodes_of(selector))
+        yield QueueEvictionLimit(queue.name, _beyond(used, guarantee), view.ledger.nodes_of(selector))
 
 
-def _beyond(used: Resources, kept: Resources) -> dict[str, int]:
-    return {name: max(0, used.get(name, 0) - amount) for name, amount in kept.items() if amount}
+def _beyond(used: Resources, guarantee: Resources) -> dict[str, int]:
+    return {name: max(0, used.get(name, 0) - amount) for name, amount in guarantee.items() if amount}
 
 
 def _is_within_fair_share(queue: Queue, beneficiary: Beneficiary, view: SessionView) -> bool:

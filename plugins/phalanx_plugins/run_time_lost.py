@@ -1,10 +1,9 @@
-"""Prices the eviction of pods: what they have computed is lost, and each eviction is a nuisance by itself.
+"""Adds the cost of an eviction: the lost run time of the pods, and a fixed cost for each eviction.
 
-A pod costs one for each minute that it has run, at least one, times its size: eight for each device and one
-for each core, rounded up; of a share of a device as much of the eight. One that does not run yet has nothing
-to lose. Where the annotation `scheduling.phalanx.dev/last-checkpoint` of its PodGroup, or its own, says that
-its work was saved later than it began to run, the minutes count from then. Days beyond the seventh count no
-more: by then whoever loses work without a checkpoint chose to.
+A pod costs one for each minute that it has run, at least one, times its size: eight per device and one per
+core, rounded up; a share of a device counts in proportion. A pod that does not run yet costs nothing. With
+the annotation `scheduling.phalanx.dev/last-checkpoint` on the pod or its PodGroup, the minutes count from the
+last checkpoint. More than seven days count as seven.
 """
 
 from collections.abc import Sequence
@@ -25,13 +24,13 @@ _SHARES: Final = (GPU_SHARE, GPU_MEMORY)
 
 
 class RunTimeLostArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """`per_eviction`: the price of a gang, or of a member that may go alone, though nothing be lost."""
+    """`per_eviction`: the fixed cost of evicting a gang, or a member that may be evicted alone."""
 
     per_eviction: int = 1000
 
 
 class RunTimeLost(Plugin):
-    """Minutes times size, summed over the pods."""
+    """Lost minutes times size, summed over the pods."""
 
     name = "run-time-lost"
     Arguments = RunTimeLostArguments
@@ -40,7 +39,7 @@ class RunTimeLost(Plugin):
         self._per_eviction = arguments.per_eviction
 
     def eviction_cost(self, gang: Gang, pods: Sequence[Pod], view: SessionView) -> int:
-        """The price of evicting these pods of the gang together."""
+        """The cost of evicting these pods of the gang together."""
         now = view.now // 1000
         lost = sum(_minutes(pod, gang, now) * _size(pod) for pod in pods)
         return self._per_eviction + lost
@@ -62,7 +61,7 @@ def _size(pod: Pod) -> int:
 
 
 def _share(pod: Pod) -> int:
-    """Thousandths of a device; bytes of its memory count as all of it where nobody tells how much that is."""
+    """Thousandths of a device; a request in bytes counts as a whole device while that is unknown."""
     requests = pod.shape.requests
     if not requests_share(requests):
         return 0

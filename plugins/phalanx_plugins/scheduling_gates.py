@@ -1,6 +1,6 @@
-"""Lets a gang wait while scheduling gates hold back members that it needs.
+"""Delays a gang while scheduling gates hold back members that it needs.
 
-Members with a gate are never placed. Where enough others are ready, the gang starts without them.
+Gated members are never placed. Where enough others are ready, the gang starts without them.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from phalanx.model.reasons import Objection, Reason
 
 
 class SchedulingGates(Plugin):
-    """Speaks up only where opening the gates would let the gang go on."""
+    """Objects only where opening the gates would let the gang start."""
 
     name = "scheduling-gates"
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
-        """Refuse a gang that has nothing else to place, or too little for its minimum."""
+        """Refuse a gang whose waiting members are all gated, or that lacks gated members to its minimum."""
         waiting = [pod for pod in gang.members if pod.is_waiting]
         gated = sum(1 for pod in waiting if pod.gated)
         if not gated or (gated < len(waiting) and not _lacks_gated_ones(gang, waiting)):
@@ -31,7 +31,7 @@ class SchedulingGates(Plugin):
 
 
 def _lacks_gated_ones(gang: Gang, waiting: Sequence[Pod]) -> bool:
-    """Whether its minimum could start with those that have a gate, and cannot without."""
+    """Whether the minimum is reached with the gated members, but not without them."""
     counted = [pod for pod in gang.members if pod.counts_for_gang]
     ready = [pod for pod in waiting if not pod.gated]
     is_enough = gang.minimum.is_reached

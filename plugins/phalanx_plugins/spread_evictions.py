@@ -1,9 +1,9 @@
-"""Prices the eviction of pods by whose they are: the further a queue is beyond its fair share, the cheaper.
+"""Adds the cost of an eviction by queue: less, the further the queue exceeds its fair share.
 
-So tenants give back in proportion to what they borrowed, and not whoever's work is cheapest each time. The
-queue that is furthest beyond pays nothing more, others pay by how much smaller the part of their use is that
-is beyond. Only what is short counts, as where a reclaim compares shares; all as the cycle began. Who is moved
-is chosen by the same prices.
+Tenants thus give back in proportion to what they borrowed. The queue that exceeds its share most adds no
+cost; others add a cost by the difference in the exceeding fraction of their usage. Only scarce resources
+count, as in reclaim, with the usage at the start of the cycle. The same costs choose the gangs that are
+moved.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ _WHOLE: Final = 1000
 
 
 class SpreadEvictionsArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """`most`: the price for a queue with nothing beyond its share, where another has nothing but that."""
+    """`most`: the cost for a queue within its share, where all usage of another exceeds its share."""
 
     most: int = 500
 
 
 class SpreadEvictions(Plugin):
-    """Thousandths of `most`, per gang or member that goes alone."""
+    """The cost is per gang, or per member that is evicted alone."""
 
     name = "spread-evictions"
     Arguments = SpreadEvictionsArguments
@@ -36,7 +36,7 @@ class SpreadEvictions(Plugin):
         self._prices: dict[QueueName, int] = {}
 
     def eviction_cost(self, gang: Gang, pods: Sequence[Pod], view: SessionView) -> int:
-        """The price of evicting something of the gang's queue."""
+        """The cost of an eviction in the gang's queue."""
         if not self._prices:
             beyond = {queue.name: _beyond(queue.name, view) for queue in view.queues}
             furthest = max(beyond.values())
@@ -45,7 +45,7 @@ class SpreadEvictions(Plugin):
 
 
 def _beyond(queue: QueueName, view: SessionView) -> int:
-    """Thousandths of what it uses that are beyond its share, of the resource of which most is."""
+    """Thousandths of its usage beyond its share, for the resource with the most."""
     share = view.fair_shares.of(queue)
     return max(
         (

@@ -1,9 +1,9 @@
 """Serves gangs whose `spec.startBy` is near before others of their queue and priority, the earliest first.
 
-Near is from `leadSeconds` before that time on, and for as long as the gang waits: one that missed its time
-keeps its place. Until then the time counts for nothing, so a far one gives nobody an advantage. It counts for
-the first start only. In a queue that is a strict FIFO it moves nobody; where users take turns, it orders the
-gangs of each user. A start that backfill has promised to somebody before stays promised.
+A deadline is near from `leadSeconds` before it, and stays near for as long as the gang waits. Before that it
+does not count, so a far deadline gives no advantage. It counts for the first start only. In queues with
+strict FIFO ordering it has no effect; in queues with fair users it orders the gangs of each user. Start times
+that backfill has reserved stay reserved.
 """
 
 from typing import Annotated
@@ -17,13 +17,13 @@ from phalanx.model.queues import Ordering
 
 
 class StartByArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """`lead_seconds`: so long before its time a gang begins to go ahead; an hour by default."""
+    """`lead_seconds`: the time before the deadline from which it counts; an hour by default."""
 
     lead_seconds: Annotated[int, Meta(ge=0, le=10**9)] = 3600
 
 
 class StartBy(Plugin):
-    """Earliest deadline first, among deadlines that are near."""
+    """Earliest deadline first (EDF) among near deadlines."""
 
     name = "start-by"
     Arguments = StartByArguments
@@ -34,7 +34,7 @@ class StartBy(Plugin):
         self._strict: frozenset[QueueName] = frozenset()
 
     def open(self, view: SessionView) -> None:
-        """Which times are near now, and where they count."""
+        """The latest near deadline, and the queues in which deadlines do not count."""
         self._near = view.now + self._lead_ms
         strict = [queue.name for queue in view.queues if queue.ordering is Ordering.STRICT_FIFO]
         self._strict = frozenset(strict)

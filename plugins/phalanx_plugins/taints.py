@@ -1,7 +1,7 @@
 """Keeps pods off nodes with taints that they do not tolerate.
 
-NoSchedule and NoExecute reject a node, PreferNoSchedule makes it dearer. The readiness of nodes comes as
-taints too (`node.kubernetes.io/not-ready` and its kin).
+NoSchedule and NoExecute reject a node, PreferNoSchedule adds a cost. Nodes that are not ready have taints too
+(`node.kubernetes.io/not-ready`).
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from phalanx.model.nodes import Node, Taint, TaintEffect
 HARD: Final = frozenset({TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value})
 
 PRICE_PER_TAINT: Final = 100
-"""As much as the strongest preferred node affinity: the two may outweigh each other, as in kube-scheduler."""
+"""As much as the strongest preferred node affinity, as in kube-scheduler."""
 
 
 class Taints(Plugin):
-    """Taints by their effect against the tolerations of the pod."""
+    """Compares taints with the tolerations of the pod."""
 
     name = "taints"
 
@@ -29,7 +29,7 @@ class Taints(Plugin):
         return _hard_filter(_intolerance(pod)) if view.facts.any_taint else None
 
     def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
-        """Charge for every soft taint that the pod does not tolerate."""
+        """Add a cost for every soft taint that the pod does not tolerate."""
         return _soft_price(_intolerance(pod)) if view.facts.any_taint else None
 
 

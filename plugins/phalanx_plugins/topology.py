@@ -1,10 +1,10 @@
 """Keeps a gang together on the network.
 
-`required` puts all members, those that already run included, into one domain of that level. `preferred`
-asks for the fewest and tightest domains down to that level. A subgroup may require a level for its own
-members, nested ones included; with a `segmentSize` each domain of that level holds a multiple of so many of
-them instead. It may prefer a level for them too: what the whole gang prefers comes first. A level that the
-topology does not have is refused.
+`required` puts all members, running ones included, into one domain of that level. `preferred` uses as few and
+as tight domains as possible down to that level. A subgroup may require a level for its own members, nested
+ones included; with a `segmentSize` each domain of that level holds a multiple of so many of them instead. It
+may also prefer a level; the preference of the whole gang comes first. A level that the topology does not have
+is refused.
 """
 
 from phalanx.framework.plugin import Plugin
@@ -21,21 +21,21 @@ from phalanx.model.rules import (
 )
 
 
-class TopologyLevels(Plugin):
-    """Turns the topology wish of a gang into rules."""
+class TopologyConstraints(Plugin):
+    """Turns the topology request of a gang into rules."""
 
     name = "topology"
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Refuse a topology or a level that does not exist, and list those that do."""
-        wish = gang.topology
-        wanted = [wish.required, wish.preferred]
+        request = gang.topology
+        wanted = [request.required, request.preferred]
         wanted += [level for part in gang.subgroups for level in (part.required, part.preferred)]
         if not any(wanted):
             return None
         topology = view.topologies.of(gang)
         if topology is None:
-            name = wish.name or view.config.default_topology or ""
+            name = request.name or view.config.default_topology or ""
             return _unknown(f"topology {name} does not exist", "topologies", view.topologies.names())
         known = tuple(level.name for level in topology.levels)
         for level in wanted:
@@ -44,15 +44,15 @@ class TopologyLevels(Plugin):
         return None
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
-        """At most one hard rule and one wish for the gang, and the same for each subgroup."""
-        wish = gang.topology
+        """At most one required and one preferred level for the gang, and for each subgroup."""
+        request = gang.topology
         rules: list[Rule] = []
-        if wish.required is not None:
-            rules.append(SameDomain(name=f"required level {wish.required}", level=wish.required))
-        if wish.preferred is not None:
-            rules.append(FewestDomains(name=f"preferred level {wish.preferred}", level=wish.preferred))
+        if request.required is not None:
+            rules.append(SameDomain(name=f"required level {request.required}", level=request.required))
+        if request.preferred is not None:
+            rules.append(FewestDomains(name=f"preferred level {request.preferred}", level=request.preferred))
         rules += [_rule(part, part.required) for part in gang.subgroups if part.required is not None]
-        rules += [_wish(part, part.preferred) for part in gang.subgroups if part.preferred is not None]
+        rules += [_preference(part, part.preferred) for part in gang.subgroups if part.preferred is not None]
         return tuple(rules)
 
 
@@ -63,7 +63,7 @@ def _rule(part: SubgroupSpec, level: str) -> Rule:
     return SubgroupDomain(name=f"subgroup {part.name} in one {level}", subgroup=part.name, level=level)
 
 
-def _wish(part: SubgroupSpec, level: str) -> Rule:
+def _preference(part: SubgroupSpec, level: str) -> Rule:
     name = f"preferred level {level} of subgroup {part.name}"
     return SubgroupFewest(name=name, subgroup=part.name, level=level)
 

@@ -1,6 +1,6 @@
 """Keeps pods off cordoned nodes.
 
-A pod that tolerates `node.kubernetes.io/unschedulable:NoSchedule` may go there nevertheless.
+A pod that tolerates `node.kubernetes.io/unschedulable:NoSchedule` may still go there.
 """
 
 from typing import Final
@@ -15,12 +15,12 @@ CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect=TaintEffect
 
 
 class UnschedulableNodes(Plugin):
-    """Looks at `spec.unschedulable` of nodes."""
+    """Checks `spec.unschedulable` of nodes."""
 
     name = "unschedulable-nodes"
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """Nothing to filter for a pod that tolerates the cordon, or where no node is cordoned."""
+        """None for pods that tolerate the cordon, or where no node is cordoned."""
         is_free = not view.facts.any_cordoned or tolerates(pod.shape.tolerations, CORDON)
         return None if is_free else _reject_cordoned
 

@@ -1,7 +1,7 @@
 """Places pods only on nodes that can mount their volumes.
 
-A claim that is bound restricts its pod to the nodes of the volume's node affinity. A claim that does not
-exist, or is not bound, lets the gang wait.
+A bound PersistentVolumeClaim restricts its pods to the nodes of the volume's node affinity. A claim that does
+not exist or is not bound delays the gang.
 """
 
 from phalanx.framework.plugin import NodeFilter, Plugin
@@ -15,27 +15,27 @@ from phalanx.model.snapshot import VolumeClaim
 
 
 class Volumes(Plugin):
-    """Looks at PersistentVolumeClaims; the cache has joined them with their volumes."""
+    """Checks PersistentVolumeClaims, which the cache has joined with their volumes."""
 
     name = "volumes"
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
-        """Name the first claim of a waiting member that cannot be used yet."""
+        """Report the first claim of a waiting member that cannot be used yet."""
         for pod in gang.members:
             for name in pod.shape.claims if pod.is_waiting else ():
                 key = f"{pod.namespace}/{name}"
                 claim = view.claims.get(key)
-                why = "it does not exist" if claim is None else claim.why_unusable
-                if why:
+                problem = "it does not exist" if claim is None else claim.why_unusable
+                if problem:
                     return Objection(
                         reason=Reason.VOLUME_NOT_BOUND,
-                        message=f"PersistentVolumeClaim {key} cannot be used: {why}",
+                        message=f"PersistentVolumeClaim {key} cannot be used: {problem}",
                         next_step=f"Create or bind PersistentVolumeClaim {key}",
                     )
         return None
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """Only claims whose volume is not reachable from everywhere matter."""
+        """None for pods whose volumes can be mounted on every node."""
         claims = {key.rpartition("/")[2]: view.claims.get(key) for key in pod.claims}
         bound = {name: claim for name, claim in claims.items() if claim is not None and claim.node_affinity}
         return _reach_filter(bound) if bound else None
