@@ -158,7 +158,7 @@ async def test_a_member_on_a_lost_node_is_replaced_and_its_gang_goes_on_running(
         conditions = world.get(f"{PODS}/{lost}")["status"]["conditions"]
         [target] = [each for each in conditions if each["type"] == "DisruptionTarget"]
         assert target["reason"] == "MemberReplaced"
-        assert f"node n2 of member {lost} is lost" in target["message"]
+        assert f"the loss of node n2 of member {lost}" in target["message"]
         await world.until(lambda: status(world, "train")["counts"]["bound"] == 1)
         assert status(world, "train")["phase"] == "Running"
 

@@ -17,10 +17,10 @@ from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
 from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT, CYCLE_VALUE_QUEUES_MAX
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.joint_problem import (
-    Question,
+    WarmStartedProblem,
     has_shares,
     have_compatible_shares,
-    together,
+    joint_problem,
     topology_of,
     with_devices,
 )
@@ -149,7 +149,7 @@ class _JointAdmission:
             stay = [placements[index] for index in loose if index not in moved]
             held = [apply_placement(session, placement) for placement in stay]
             try:
-                question = together(session, problems, found, helped, optional)
+                question = joint_problem(session, problems, found, helped, optional)
                 unsupported = unsupported_gangs(question.problem)
                 demands = [*(placement.demand for placement in found), *helped]
                 new = [] if unsupported else self._solved(question, demands, limits)
@@ -224,7 +224,7 @@ class _JointAdmission:
         return []
 
     def _solved(
-        self, question: Question, demands: Sequence[Demand], limits: JointLimits
+        self, question: WarmStartedProblem, demands: Sequence[Demand], limits: JointLimits
     ) -> list[DemandPlacement]:
         """Everything that the joint answer places; empty if nothing changes.
 

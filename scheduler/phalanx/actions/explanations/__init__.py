@@ -1,1 +1,1 @@
-"""Why a gang waits, what would help, and which refusals still hold."""
+"""Explain why a gang waits and what would help."""

@@ -1,1 +1,1 @@
-"""Nodes as one problem sees them: which are the same, what of them is of use, which are taken first."""
+"""Nodes as placement problems see them: constraints of a gang, classes of equal nodes, and their order."""

@@ -1,7 +1,12 @@
-"""Which pods are typical of the cluster, and where they could run: by them fragmentation is measured.
+"""The order of nodes for single pods that leaves the least fragmentation of GPUs.
 
-Typical are the most frequent shapes among all pods that wait, are bound or run, whatever their queue, if an
-empty node could take them. Nodes on which the same of them may run are of one kind.
+Fragmentation gradient descent (Weng et al., "Beware of Fragmentation", ATC 2023): a pod goes where it adds
+least to the expected free capacity that typical pods cannot use. The scoring is in `solver/fragmentation.py`;
+this module makes its arrays from the nodes and pods of the session.
+
+Typical pods are those of the most frequent shapes among all waiting, bound and running pods of all queues, if
+an empty node fits them. Nodes that are eligible for the same typical pods are of one kind. Costs are cached
+by pod shape and node, and computed again for changed nodes only.
 """
 
 from collections.abc import Hashable, Sequence
@@ -45,43 +50,46 @@ from phalanx.solver.fragmentation import (
 
 
 class Typical(Struct, frozen=True):
-    """Arrays by [node] are in the order of the session's nodes; `takes` by [typical pods, node].
-
-    `kind` is the number of the kind of each node, below `kinds`; `gpus` how many devices it has; `takes`
-    whether the pods fit there when it is empty.
-    """
+    """The typical pods of a session. Arrays by [node] are in the order of the session's nodes."""
 
     pods: tuple[TypicalPods, ...]
+
     takes: Flags
+    """By [typical pods, node]: whether the pods fit the empty node."""
+
     gpus: Integers
+    """By [node]: the number of GPUs."""
+
     kind: Integers
+    """By [node]: the number of its kind, below `kinds`."""
+
     kinds: int
 
 
 class _Group(Struct):
-    """Pods of one shape, by one of them."""
+    """The number of pods of one shape, and one of them."""
 
     pod: Pod
     count: int
 
 
 def typical(session: Session) -> Typical:
-    """The typical pods of this session; none where no pod is known."""
+    """The typical pods of this session; empty if there are no pods."""
     groups = _most_frequent(session)
-    able, kind = _able(session, groups)
-    kinds = {wish: tuple(np.unique(kind[flags]).tolist()) for wish, flags in able.items()}
+    eligible, kind = _eligible(session, groups)
+    kinds = {requirements: tuple(np.unique(kind[flags]).tolist()) for requirements, flags in eligible.items()}
     columns = _Columns(session)
     pods: list[TypicalPods] = []
     takes: list[Flags] = []
     scale = max(TYPICAL_WEIGHT_MAX, sum(group.count for group in groups))
     for group in groups:
-        wish = _wish(group.pod)
-        if wish not in able:
+        requirements = _requirements(group.pod)
+        if requirements not in eligible:
             continue
-        room = able[wish] & columns.enough_for(group.pod)
-        if room.any():
-            takes.append(room)
-            pods.append(_typical_pods(session, group, room, kinds[wish], scale))
+        fitting = eligible[requirements] & columns.enough_for(group.pod)
+        if fitting.any():
+            takes.append(fitting)
+            pods.append(_typical_pods(session, group, fitting, kinds[requirements], scale))
     return Typical(
         pods=tuple(pods),
         takes=np.array(takes, dtype=np.bool_).reshape(len(takes), len(kind)),
@@ -106,34 +114,34 @@ def _most_frequent(session: Session) -> list[_Group]:
     return [group for _, group in ordered[:TYPICAL_SHAPES_MAX]]
 
 
-def _wish(pod: Pod) -> Hashable:
-    """All of a pod that decides where it may run, sizes aside: equal ones are asked about once."""
+def _requirements(pod: Pod) -> Hashable:
+    """All fields that decide on eligibility, sizes aside; equal ones are evaluated once."""
     shape = pod.shape
     asked = (GPU in shape.requests, GPU_SHARE in shape.requests, shape.requests.get(GPU_MEMORY))
     claims = (pod.namespace, shape.claims) if shape.claims else None
     return (shape.node_selector, shape.required_affinity, shape.tolerations, claims, asked)
 
 
-def _able(session: Session, groups: Sequence[_Group]) -> tuple[dict[Hashable, Flags], Integers]:
-    """For the wishes of most pods, by [node], whether one may run there; and the kinds of nodes that follow.
+def _eligible(session: Session, groups: Sequence[_Group]) -> tuple[dict[Hashable, Flags], Integers]:
+    """Eligibility by [node] for the requirements of most pods, and the resulting kinds of nodes.
 
-    A wish that would make too many kinds is left out, and with it its pods.
+    Requirements that would make too many kinds are left out with their pods.
     """
     count: dict[Hashable, int] = {}
     first: dict[Hashable, Pod] = {}
     for group in groups:
-        wish = _wish(group.pod)
-        first.setdefault(wish, group.pod)
-        count[wish] = count.get(wish, 0) + group.count
+        requirements = _requirements(group.pod)
+        first.setdefault(requirements, group.pod)
+        count[requirements] = count.get(requirements, 0) + group.count
     number = {node: index for index, node in enumerate(session.nodes)}
     kind: Integers = np.zeros(len(number), dtype=np.int64)
-    able: dict[Hashable, Flags] = {}
-    for wish in sorted(count, key=lambda wish: -count[wish])[:TYPICAL_WISHES_MAX]:
-        flags = _flags(session, first[wish], number)
+    eligible: dict[Hashable, Flags] = {}
+    for requirements in sorted(count, key=lambda requirements: -count[requirements])[:TYPICAL_WISHES_MAX]:
+        flags = _flags(session, first[requirements], number)
         found, finer = np.unique(2 * kind + flags, return_inverse=True)
         if len(found) <= NODE_KINDS_MAX:
-            able[wish], kind = flags, finer.astype(np.int64)
-    return able, kind
+            eligible[requirements], kind = flags, finer.astype(np.int64)
+    return eligible, kind
 
 
 def _flags(session: Session, pod: Pod, number: dict[NodeName, int]) -> Flags:
@@ -146,14 +154,14 @@ def _flags(session: Session, pod: Pod, number: dict[NodeName, int]) -> Flags:
 
 
 class _Columns:
-    """What the empty nodes have of each resource, as arrays that are made when first asked for."""
+    """Allocatable amounts by [node] for each resource, as arrays that are made on first use."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._columns: dict[str, Integers] = {}
 
     def enough_for(self, pod: Pod) -> Flags:
-        """By [node], whether the pod finds as much as it asks for."""
+        """By [node]: whether the pod fits the empty node."""
         enough: Flags = np.ones(len(self._session.nodes), dtype=np.bool_)
         for name, need in pod.shape.requests.items():
             enough &= self._of(name) >= need
@@ -167,13 +175,15 @@ class _Columns:
 
 
 def _typical_pods(
-    session: Session, group: _Group, room: Flags, kinds: tuple[int, ...], scale: int
+    session: Session, group: _Group, fitting: Flags, kinds: tuple[int, ...], scale: int
 ) -> TypicalPods:
-    """A share in bytes is as much of a device as of the smallest that could be meant."""
+    """A share in bytes counts as its largest part of a device on an eligible node."""
     requests = group.pod.shape.requests
     gpus, milli = min(FRAGMENT_DEVICES_MAX, requests.get(GPU, 0)), WHOLE_DEVICE
     if requests_share(requests):
-        nodes = [node for node, able in zip(session.nodes.values(), room.tolist(), strict=True) if able]
+        nodes = [
+            node for node, eligible in zip(session.nodes.values(), fitting.tolist(), strict=True) if eligible
+        ]
         gpus, milli = 1, max(share_on_node(requests, state.node.allocatable) for state in nodes)
     return TypicalPods(
         cpu=min(FRAGMENT_CORES_MAX, requests.get(CPU, 0)),
@@ -193,7 +203,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 class FragmentationOrders:
-    """The orders of one session, all by the same typical pods: those of when it was first asked."""
+    """The orders of one session, all by the typical pods at the time of the first use."""
 
     def __init__(self, session: Session, fullness: Fullness) -> None:
         self._session = session
@@ -201,7 +211,7 @@ class FragmentationOrders:
         self._orders: dict[ShapeKey, LeastFragmentation] = {}
 
     def order(self, pod: Pod) -> "LeastFragmentation":
-        """For pods of this shape."""
+        """The order for pods of this shape."""
         if pod.shape.key not in self._orders:
             self._orders[pod.shape.key] = LeastFragmentation(self._scores, self._fullness, pod)
         return self._orders[pod.shape.key]
@@ -212,7 +222,7 @@ class FragmentationOrders:
 
 
 class LeastFragmentation:
-    """Nodes by what a pod costs there; of equals the fullest, as with Pack."""
+    """Nodes by the fragmentation that a pod adds; among equals the fullest first, as with Pack."""
 
     def __init__(self, scores: "_Scores", fullness: Fullness, pod: Pod) -> None:
         self._scores = scores
@@ -224,12 +234,12 @@ class LeastFragmentation:
         self._followed = 0
 
     def of(self, node: NodeName) -> Vector:
-        """Means something only where the pod fits."""
+        """The key of the node; meaningful only if the pod fits it."""
         self._follow()
         return (self._costs[self._scores.number[node]], *self._fullness.of(node))
 
     def device(self, node: NodeName) -> Device | None:
-        """Where on the node a share goes; None for a pod without one."""
+        """The device for a GPU share on this node; None for a pod without share."""
         if not requests_share(self._pod.shape.requests):
             return None
         self._follow()
@@ -248,7 +258,7 @@ class LeastFragmentation:
                 self._costs[number], self._devices[number] = cost, device
 
     def _computed(self, numbers: Integers) -> tuple[list[int], list[int]]:
-        """The cost on each of these nodes, and there the index of the best device."""
+        """The cost on each of these nodes, and the index of its best device."""
         cpu = min(FRAGMENT_CORES_MAX, self._pod.shape.requests.get(CPU, 0))
         pods = PodRows(np.array([cpu]), np.array([self._gpus]), self._milli[numbers])
         nodes = self._scores.rows(numbers)
@@ -260,7 +270,7 @@ class LeastFragmentation:
 
 
 class _Scores:
-    """The session's nodes as arrays, which follow its log of changes, and the forecast for them.
+    """The nodes of the session as arrays that follow its log of changes, and their forecast.
 
     `number` is the position of each node in the arrays.
     """
@@ -281,7 +291,7 @@ class _Scores:
             self._read(node)
 
     def asked(self, pod: Pod) -> tuple[int, Integers]:
-        """How many devices a pod asks for, and by [node] how many thousandths of each."""
+        """The number of devices that a pod requests, and by [node] the thousandths of each."""
         requests = pod.shape.requests
         if requests_share(requests):
             states = self._session.nodes.values()
@@ -291,14 +301,14 @@ class _Scores:
         return gpus, np.full(len(self.number), WHOLE_DEVICE if gpus else 0, dtype=np.int64)
 
     def rows(self, numbers: Integers) -> NodeRows:
-        """These nodes as they are now."""
+        """The rows of these nodes now."""
         for node in dict.fromkeys(self.log[self._followed :]):
             self._read(node)
         self._followed = len(self.log)
         return NodeRows(self._kind[numbers], self._cpu[numbers], self._devices[numbers], self._loose[numbers])
 
     def costs(self, nodes: NodeRows, pods: PodRows, numbers: Integers) -> Integers:
-        """By [node, device], for the nodes with these numbers."""
+        """The costs by [node, device] for the nodes with these numbers."""
         found = self._forecast.costs(TrialPlacement(nodes, pods), self._forecast.prices[numbers])
         return np.broadcast_to(found, nodes.devices.shape)
 
@@ -311,7 +321,7 @@ class _Scores:
 
 
 def _loose(state: NodeState, free: Resources) -> int:
-    """Whole devices that nobody tells apart: those of nodes that do not share theirs."""
+    """Free whole devices of a node that does not share its devices."""
     if device_count(state.node.allocatable):
         return 0
     return _between(free.get(GPU, 0), min(state.node.allocatable.get(GPU, 0), FRAGMENT_DEVICES_MAX))

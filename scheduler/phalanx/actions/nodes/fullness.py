@@ -1,4 +1,4 @@
-"""How full nodes are, so that small work is packed onto full nodes and large holes stay whole."""
+"""How full nodes are, to pack small gangs onto full nodes and keep large free blocks."""
 
 from phalanx.framework.session import Session
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, is_device, requests_share
@@ -9,14 +9,14 @@ Vector = tuple[int, ...]
 
 
 class Fullness:
-    """Smaller is fuller: fewest free devices first, so that work without devices stays off device nodes."""
+    """Keys of nodes; the fullest has the smallest. Devices count first: other pods avoid device nodes."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: dict[NodeName, tuple[Resources, Vector]] = {}
 
     def of(self, node: NodeName) -> Vector:
-        """Free devices of all kinds together, then cores, then memory."""
+        """Free devices of all kinds, then cores, then memory."""
         free = self._session.free(node)
         known = self._known.get(node)
         if known is None or known[0] is not free:
@@ -30,7 +30,7 @@ def _vector(free: Resources) -> Vector:
 
 
 def devices_of(amounts: Resources) -> int:
-    """Devices of all kinds together, parts of one kind as whole ones."""
+    """The number of devices of all kinds; MIG devices count as whole ones."""
     devices = sum(amount for name, amount in amounts.items() if "/" in name)
     if requests_share(amounts):
         devices += _shared(amounts) - amounts.get(GPU_SHARE, 0) - amounts.get(GPU_MEMORY, 0)
@@ -38,5 +38,5 @@ def devices_of(amounts: Resources) -> int:
 
 
 def _shared(free: Resources) -> int:
-    """What is left of devices that pods share, in whole devices, rounded up."""
+    """The free part of shared devices, in whole devices, rounded up."""
     return -(-sum(amount for name, amount in free.items() if is_device(name)) // WHOLE_DEVICE)

@@ -1,4 +1,4 @@
-"""What surrounds a demand in its problem: the rules, the levels that they speak of, the members that run."""
+"""The constraints of a gang: its rules, the topology levels that they use, and its running members."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -24,38 +24,43 @@ from phalanx.solver.problem import SubgroupAnchor
 
 
 class GangConstraints(Struct, frozen=True):
-    """`levels` go down to the deepest that a rule names. `anchors` are domains of members with a node.
-
-    `lineages`: per subgroup, its own name and those of the parts around it. `keys` are the node labels of
-    rules about company that nodes share.
-    """
+    """The rules that plugins make for a gang, and what the problem needs to express them."""
 
     rules: tuple[Rule, ...]
     topology: Topology | None
+
     levels: tuple[str, ...]
+    """Levels of the topology, down to the deepest one in a rule."""
+
     anchors: tuple[Path, ...]
+    """Domains of members with a node."""
+
     subgroup_anchors: tuple[SubgroupAnchor, ...]
+
     ancestor_chains: Mapping[str, tuple[str, ...]]
+    """For each subgroup, its own name and those of the subgroups around it."""
+
     keys: tuple[str, ...] = ()
+    """Node labels of affinity rules whose values several nodes share."""
 
     @property
     def scopes(self) -> tuple[frozenset[NodeName] | None, ...]:
-        """Per budget, the nodes that it counts, None for all."""
+        """For each budget, the nodes that it counts; None for all."""
         return tuple(rule.nodes for rule in self.rules if isinstance(rule, Budget))
 
     @property
     def is_about_whole_gang(self) -> bool:
-        """Whether a rule or wish about domains is one of the gang, and not only of its subgroups."""
+        """Whether a rule or preference about domains concerns the gang and not only its subgroups."""
         return any(isinstance(rule, SameDomain | FewestDomains) for rule in self.rules)
 
     @property
     def has_affinity_terms(self) -> bool:
-        """Whether pods of the gang must be near each other or apart."""
+        """Whether pods of the gang have affinity or anti-affinity to each other."""
         return any(isinstance(rule, AffinityRule) for rule in self.rules)
 
 
 def constraints_of(session: Session, gang: Gang) -> GangConstraints:
-    """What all plugins say must hold for the pods of this gang now."""
+    """The constraints of all plugins for this gang now."""
     rules = session.plugins.rules(gang)
     topology = session.topologies.of(gang)
     levels = tuple(level.name for level in topology.levels[: _depth(rules, topology)]) if topology else ()
@@ -72,7 +77,7 @@ def constraints_of(session: Session, gang: Gang) -> GangConstraints:
 
 
 def allowed_domains(session: Session, constraints: GangConstraints) -> dict[NodeName, Path]:
-    """The domain of the required level in which each node lies; those that cannot be used are not there."""
+    """The domain of the required level of each node; nodes in other domains than the members are left out."""
     wanted = [
         constraints.levels.index(rule.level) + 1 for rule in constraints.rules if isinstance(rule, SameDomain)
     ]
@@ -88,7 +93,7 @@ def allowed_domains(session: Session, constraints: GangConstraints) -> dict[Node
 
 
 def nodes_of_members(session: Session, gang: Gang) -> list[NodeName]:
-    """The nodes of members that stay, be they bound or assumed before or placed in this cycle."""
+    """The nodes of staying members, whether bound, assumed, or placed in this cycle."""
     stay = [pod.node for pod in gang.members if pod.node is not None and pod.holds_node and not pod.deleting]
     return [*stay, *session.assigned_nodes(gang)]
 
@@ -100,17 +105,17 @@ def _depth(rules: tuple[Rule, ...], topology: Topology) -> int:
 
 
 def _keys(session: Session, rules: tuple[Rule, ...]) -> tuple[str, ...]:
-    """A label by which pods are only kept apart need not be told where every node has its own value."""
+    """The node labels that affinity rules need; anti-affinity needs none if each node has its own value."""
     keys = {
         rule.key
         for rule in rules
         if isinstance(rule, PodAffinityRule)
-        or (isinstance(rule, PodAntiAffinityRule) and not _tells_apart(session, rule.key))
+        or (isinstance(rule, PodAntiAffinityRule) and not _has_unique_values(session, rule.key))
     }
     return tuple(sorted(keys))
 
 
-def _tells_apart(session: Session, key: str) -> bool:
+def _has_unique_values(session: Session, key: str) -> bool:
     return session.affinity_index is not None and session.affinity_index.has_unique_values(key)
 
 
@@ -121,17 +126,17 @@ def _anchors(session: Session, gang: Gang, topology: Topology, depth: int) -> tu
 
 
 def _subgroup_anchors(session: Session, gang: Gang, topology: Topology) -> tuple[SubgroupAnchor, ...]:
-    """Where members of subgroups have nodes, be they bound, assumed, or placed in this cycle."""
-    around = ancestor_chains(gang.subgroups)
+    """The domains of members of subgroups, whether bound, assumed, or placed in this cycle."""
+    ancestors = ancestor_chains(gang.subgroups)
     counts: Counter[tuple[str, Path]] = Counter()
-    for pod, node in _seated_members(session, gang) if around else ():
+    for pod, node in _assigned_members(session, gang) if ancestors else ():
         path = session.topologies.path_by_labels(node, topology)
-        for name in around.get(pod.subgroup, ()) if path is not None else ():
+        for name in ancestors.get(pod.subgroup, ()) if path is not None else ():
             counts[name, path or ()] += 1
     return tuple(SubgroupAnchor(name, path, counts[name, path]) for name, path in sorted(counts))
 
 
-def _seated_members(session: Session, gang: Gang) -> Iterator[tuple[Pod, NodeName]]:
+def _assigned_members(session: Session, gang: Gang) -> Iterator[tuple[Pod, NodeName]]:
     placed = {
         bind.pod: bind.node for each in session.placements if each.gang == gang.id for bind in each.binds
     }

@@ -1,14 +1,13 @@
-"""Nodes as classes: the one place where the key is made that says which nodes are the same to a problem.
+"""Node classes: nodes that are equal to a placement problem, and tables of them that follow changes.
 
-The key holds the domain path down to the level that matters, eligibility and price per batch, the budgets
-that count the node, the labels by which pods are near each other, and the free amounts of the resources that
-the batches ask for, each capped at what the batches could use on that node at most. Odd bytes of memory and
-different host names disappear in it, and so do devices and zones of which the batches can use the same: they
-are counted as pieces (`lenses.py`).
+The key of a class holds the domain path down to the deepest relevant level, eligibility and cost per batch,
+the budgets that count the node, the labels of affinity rules, and the free amounts of the requested
+resources, each capped at what the batches can use on that node. So remainders of memory and host names do not
+matter, and devices and NUMA zones count by what the batches can use of them (`resource_projection.py`).
 
-A table follows its session's log of changed nodes, so that gangs of one demand in a row cost what changed
-between them and not the number of nodes. The next session can take it up: then only the nodes that are not as
-they were are seated anew.
+A table follows the log of changed nodes of its session, so that the next gang costs only what changed since
+the last one, not all nodes. A cache passes tables on to the next session, which classifies only changed nodes
+again.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -46,23 +45,29 @@ StaticPart = tuple[Path, tuple[bool, ...], Vector, Vector, tuple[str, ...]]
 
 
 class NodeClassSpec(Struct, frozen=True):
-    """What makes two nodes differ: a pod of each batch, how many of them a node could take, and the frame.
-
-    `avoided` nodes are not there at all. `ties` tells which nodes are taken first, `spread` over how many
-    levels pods are then spread. `stamps`: see `Session.stamp`.
-    """
+    """All that distinguishes nodes for one demand."""
 
     pods: tuple[Pod, ...]
+    """One pod of each batch."""
+
     at_most: Vector
+    """A bound on the pods of each batch that fit one node."""
+
     constraints: GangConstraints
     avoided: frozenset[NodeName] = frozenset()
+    """Nodes that the table leaves out."""
+
     ties: Objective = Objective.PACK
+    """Decides which of equally good nodes are taken first."""
+
     spread: int = 0
+    """The number of levels over which pods are spread."""
+
     stamps: tuple[tuple[int, ...], ...] = ()
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for lenses that see the same."""
+        """Equal for specs that classify nodes in the same way."""
         shapes: tuple[ShapeKey, ...] = tuple(pod.shape.key for pod in self.pods)
         topology = self.constraints.topology.name if self.constraints.topology else None
         constraints = (topology, len(self.constraints.levels), self.constraints.scopes, self.constraints.keys)
@@ -71,37 +76,37 @@ class NodeClassSpec(Struct, frozen=True):
 
     @property
     def is_tight(self) -> bool:
-        """Whether domains with little room are preferred, so that large holes stay whole."""
+        """Whether domains with little free capacity are preferred, to keep large free blocks."""
         return self.ties is not Objective.LEAST_FRAGMENTATION and self.constraints.is_about_whole_gang
 
 
 def asked_for(requests: Iterable[Resources]) -> tuple[str, ...]:
-    """The resources that are asked for, in order of their names."""
-    return tuple(sorted({name for each in requests for name, need in each.items() if need > 0}))
+    """The requested resources, sorted by name."""
+    return tuple(sorted({name for amounts in requests for name, need in amounts.items() if need > 0}))
 
 
 def request_vectors(requests: Iterable[Resources], resources: Sequence[str]) -> tuple[Vector, ...]:
-    """Each of these requests in the order of the resources."""
-    return tuple(tuple([each.get(name, 0) for name in resources]) for each in requests)
+    """Each request as a vector in the order of the resources."""
+    return tuple(tuple([amounts.get(name, 0) for name in resources]) for amounts in requests)
 
 
 class ClassTable:
-    """All nodes of a session through one lens. `has_costs`: whether some node is dearer than others."""
+    """The node classes of a session for one spec. `has_costs`: whether some node costs more than others."""
 
     def __init__(self, session: Session, class_spec: NodeClassSpec, node_order: NodeOrder) -> None:
         self._follows_from: tuple[object, ...] = ()
         self._weights: Weights | None = None
         self._made: dict[ClassKey, NodeClass] = {}
         self._open(session, class_spec, node_order)
-        self._seat_all()
+        self._classify_all()
 
-    def take_up(self, session: Session, class_spec: NodeClassSpec, node_order: NodeOrder) -> None:
-        """Go on in another session, through a lens with the same key by which only what is free matters."""
+    def attach(self, session: Session, class_spec: NodeClassSpec, node_order: NodeOrder) -> None:
+        """Continue in another session, with a cacheable spec of the same key."""
         before, seen = self._static, self._seen
         self._open(session, class_spec, node_order)
-        changed = self._unlike(before, seen)
+        changed = self._changed_since(before, seen)
         if len(changed) * CLASS_TABLE_CHANGES_PART > len(self._static):
-            self._seat_all()
+            self._classify_all()
             return
         for node in [node for node in before if node not in self._static]:
             self._remove(node)
@@ -109,19 +114,19 @@ class ClassTable:
         for node in changed:
             self._move(node)
 
-    def _unlike(
+    def _changed_since(
         self, before: Mapping[NodeName, StaticPart], seen: Mapping[NodeName, Resources]
     ) -> Collection[NodeName]:
-        """The nodes that are not as they were when they were seated."""
+        """The nodes that changed since they were classified."""
         states, static = self._session.nodes, self._static
-        unlike = {node for node in self._session.changed_nodes if node in static}
-        unlike.update([node for node in static if states[node].free is not seen.get(node)])
+        changed = {node for node in self._session.changed_nodes if node in static}
+        changed.update([node for node in static if states[node].free is not seen.get(node)])
         if static is not before:
-            unlike.update([node for node, part in static.items() if part != before.get(node)])
-        return unlike
+            changed.update([node for node, part in static.items() if part != before.get(node)])
+        return changed
 
-    def leave(self) -> None:
-        """Forget the session: until the next one takes the table up, it answers nothing."""
+    def detach(self) -> None:
+        """Drop the session; the table is unusable until it is attached again."""
         del self._session, self._free, self._node_order
 
     def _open(self, session: Session, class_spec: NodeClassSpec, node_order: NodeOrder) -> None:
@@ -132,48 +137,48 @@ class ClassTable:
         self._session = session
         self._free = projection.free(session)
         self._node_order = node_order
-        self._tells_order = class_spec.ties is not Objective.PACK
+        self._has_order = class_spec.ties is not Objective.PACK
         self._spread = class_spec.spread
         self._at_most = class_spec.at_most
         self._levels = len(class_spec.constraints.levels)
-        self._useful = relevant_amounts(self.resources, self.requests, class_spec.at_most)
-        self._open_room(session, class_spec)
-        judged = [session.eligibility(pod) for pod in class_spec.pods]
-        self.has_costs = any(each.cost for each in judged)
-        self._open_static(session, judged, class_spec)
+        self._relevant = relevant_amounts(self.resources, self.requests, class_spec.at_most)
+        self._open_weights(session, class_spec)
+        eligibilities = [session.eligibility(pod) for pod in class_spec.pods]
+        self.has_costs = any(found.cost for found in eligibilities)
+        self._open_static(session, eligibilities, class_spec)
         self._followed = len(session.changed_nodes)
 
-    def _open_room(self, session: Session, class_spec: NodeClassSpec) -> None:
+    def _open_weights(self, session: Session, class_spec: NodeClassSpec) -> None:
         before, largest = self._weights, session.facts.largest_allocatable
         self._weights = pod_weights(self.requests, self.resources, largest) if class_spec.is_tight else None
         if self._weights != before:
             self._made = {}
 
     def _open_static(
-        self, session: Session, judged: Sequence[Eligibility], class_spec: NodeClassSpec
+        self, session: Session, eligibilities: Sequence[Eligibility], class_spec: NodeClassSpec
     ) -> None:
-        """Work out what placing does not change, unless it is what it was in the session before."""
-        follows_from = (session.facts, tuple(judged), class_spec.constraints.topology)
+        """Compute the part of the keys that placements do not change, if anything it depends on changed."""
+        follows_from = (session.facts, tuple(eligibilities), class_spec.constraints.topology)
         if self._follows_from == follows_from:
             return
-        parts, avoided = static_parts(session, judged, class_spec.constraints), class_spec.avoided
+        parts, avoided = static_parts(session, eligibilities, class_spec.constraints), class_spec.avoided
         self._static = {node: part for node, part in parts.items() if True in part[1] and node not in avoided}
         self._follows_from = follows_from
 
-    def _seat_all(self) -> None:
+    def _classify_all(self) -> None:
         self._seen: dict[NodeName, Resources] = {}
-        self._seats: dict[NodeName, tuple[ClassKey, Entry]] = {}
+        self._class_of: dict[NodeName, tuple[ClassKey, Entry]] = {}
         self._members: dict[ClassKey, list[Entry]] = {}
         self._made = {}
         self._most = 0
         for node in self._static:
-            self._seat(node)
+            self._classify(node)
         self._order = sorted(self._members)
         for members in self._members.values():
             members.sort()
 
     def classes(self, most: int, *, within: Path | None = None) -> tuple[NodeClass, ...]:
-        """The classes now, in the order of their keys, each with at most `most` nodes; `within` one path."""
+        """The classes now, sorted by key, each with at most `most` nodes; `within` selects one path."""
         if most != self._most:
             self._made.clear()
             self._most = most
@@ -182,27 +187,27 @@ class ClassTable:
         return tuple([self._made.get(key) or self._make(key) for key in keys])
 
     def tightest(self, *, least: int, most: int) -> Path | None:
-        """Of pods of the only batch: where most of them fit on nodes of one path, and as few more as can be.
+        """The domain of the deepest level that fits most pods of the only batch, with the least excess.
 
-        None where not even the least fit. Paths that end above the deepest level are no domain.
+        None if no domain fits the least number. Paths that end above the deepest level are no domains.
         """
         self._follow()
-        room = self._room_by_path()
-        target = min(most, max(room.values(), default=0))
+        capacity = self._capacity_by_path()
+        target = min(most, max(capacity.values(), default=0))
         if target < least:
             return None
-        return min((pods, path) for path, pods in room.items() if pods >= target)[1]
+        return min((pods, path) for path, pods in capacity.items() if pods >= target)[1]
 
-    def _room_by_path(self) -> dict[Path, int]:
+    def _capacity_by_path(self) -> dict[Path, int]:
         (request,), (at_most,) = self.requests, self._at_most
         fits: dict[Vector, int] = {}
-        room: dict[Path, int] = {}
+        capacity: dict[Path, int] = {}
         for (path, _, _, _, _, free), members in self._members.items():
             if free not in fits:
                 fits[free] = pods_that_fit(request, free, at_most)
             if len(path) == self._levels:
-                room[path] = room.get(path, 0) + fits[free] * len(members)
-        return room
+                capacity[path] = capacity.get(path, 0) + fits[free] * len(members)
+        return capacity
 
     def _keys_within(self, path: Path) -> list[ClassKey]:
         start = bisect_left(self._order, path, key=itemgetter(0))
@@ -220,7 +225,7 @@ class ClassTable:
 
     def _move(self, node: NodeName) -> None:
         self._remove(node)
-        key = self._seat(node)
+        key = self._classify(node)
         if key is None:
             return
         members = self._members[key]
@@ -230,16 +235,16 @@ class ClassTable:
             insort(members, members.pop())
         self._made.pop(key, None)
 
-    def _seat(self, node: NodeName) -> ClassKey | None:
-        """Put the node last into its class; None for a node on which not one pod fits."""
+    def _classify(self, node: NodeName) -> ClassKey | None:
+        """Append the node to its class; None if no pod fits the node."""
         path, eligible, cost, budgets, label_values = self._static[node]
         amounts = self._seen[node] = self._free(node)
-        free = self._useful(eligible, amounts)
+        free = self._relevant(eligible, amounts)
         if free is None:
             return None
         key = (path, eligible, cost, budgets, label_values, free)
         entry = (self._node_order.of(node), node)
-        self._seats[node] = (key, entry)
+        self._class_of[node] = (key, entry)
         members = self._members.get(key)
         if members is None:
             self._members[key] = [entry]
@@ -248,10 +253,10 @@ class ClassTable:
         return key
 
     def _remove(self, node: NodeName) -> None:
-        seat = self._seats.pop(node, None)
-        if seat is None:
+        known = self._class_of.pop(node, None)
+        if known is None:
             return
-        key, entry = seat
+        key, entry = known
         members = self._members[key]
         members.pop(bisect_left(members, entry))
         self._made.pop(key, None)
@@ -269,7 +274,7 @@ class ClassTable:
             cost=cost,
             nodes=tuple([node for _, node in members]),
             budgets=budgets,
-            order=tuple([order for order, _ in members]) if self._tells_order else (),
+            order=tuple([order for order, _ in members]) if self._has_order else (),
             label_values=label_values,
             capacity=capacity_in_pods(free, eligible, self.requests, self._at_most, weights)
             if weights
@@ -280,14 +285,14 @@ class ClassTable:
         return made
 
     def _listed(self, members: list[Entry]) -> list[Entry]:
-        """The first ones, as many as there are pods; where pods are spread, in whichever domains."""
+        """As many nodes as there are pods; if pods are spread, as many in each domain."""
         return spread_out(members, self._most, self._spread) if self._spread else members[: self._most]
 
 
 def spread_out(members: Iterable[Entry], most: int, levels: int) -> list[Entry]:
-    """Of these nodes, whose keys end with the numbers of their domains, those that so many pods could need.
+    """The nodes that `most` pods could need: the first nodes of each domain, and of the first domains in it.
 
-    In each domain the first ones, and the first of the domains inside it.
+    The keys of the nodes end with the numbers of their domains.
     """
     inside: Counter[Vector] = Counter()
     known: set[Vector] = set()
@@ -313,19 +318,19 @@ def spread_out(members: Iterable[Entry], most: int, levels: int) -> list[Entry]:
 
 
 def static_parts(
-    session: Session, judged: Sequence[Eligibility], constraints: GangConstraints
+    session: Session, eligibilities: Sequence[Eligibility], constraints: GangConstraints
 ) -> dict[NodeName, StaticPart]:
-    """The part of each node's key that placing does not change.
+    """The part of each node's key that placements do not change.
 
-    Path, eligibility, price, budgets, and the labels by which pods are near or apart.
+    That is path, eligibility, cost, budgets, and the labels of affinity rules.
     """
     paths = (
         session.topologies.paths(constraints.topology) if constraints.topology and constraints.levels else {}
     )
     scoped = [(index, nodes) for index, nodes in enumerate(constraints.scopes) if nodes is not None]
     everywhere = tuple(index for index, nodes in enumerate(constraints.scopes) if nodes is None)
-    special = {node for each in judged for marked in (each.rejected, each.cost) for node in marked}
-    plain = (tuple([True] * len(judged)), tuple([0] * len(judged)))
+    special = {node for found in eligibilities for marked in (found.rejected, found.cost) for node in marked}
+    plain = (tuple([True] * len(eligibilities)), tuple([0] * len(eligibilities)))
     keys = constraints.keys
     if not (special or scoped or keys):
         alike = (*plain, everywhere, ())
@@ -333,15 +338,15 @@ def static_parts(
     parts: dict[NodeName, StaticPart] = {}
     for node, state in session.nodes.items():
         label_values = tuple([label_value(state.node.labels, key) for key in keys]) if keys else ()
-        eligible, cost = plain if node not in special else _judgement(node, judged)
+        eligible, cost = plain if node not in special else _eligibility_of(node, eligibilities)
         budgets = _sorted(everywhere, [index for index, nodes in scoped if node in nodes])
         parts[node] = (paths.get(node, ())[: len(constraints.levels)], eligible, cost, budgets, label_values)
     return parts
 
 
-def _judgement(node: NodeName, judged: Sequence[Eligibility]) -> tuple[tuple[bool, ...], Vector]:
-    eligible = tuple([node not in each.rejected for each in judged])
-    return eligible, tuple([each.cost.get(node, 0) for each in judged])
+def _eligibility_of(node: NodeName, eligibilities: Sequence[Eligibility]) -> tuple[tuple[bool, ...], Vector]:
+    eligible = tuple([node not in found.rejected for found in eligibilities])
+    return eligible, tuple([found.cost.get(node, 0) for found in eligibilities])
 
 
 def _sorted(left: Vector, right: Sequence[int]) -> Vector:
@@ -349,36 +354,37 @@ def _sorted(left: Vector, right: Sequence[int]) -> Vector:
 
 
 class ClassTableCache:
-    """The tables that were given back last. Who takes one has it alone; one that is never given back is lost.
+    """Class tables of the last session. Cached tables never change a decision; they only save work.
 
-    So an error in the middle of a change costs a table and spoils none.
+    A taken table leaves the cache, and is lost unless it is given back. So an error in the middle of a change
+    costs one table and corrupts none.
     """
 
     def __init__(self, kept: int = CLASS_TABLES_KEPT) -> None:
-        self._kept = kept
+        self._size = kept
         self._known: dict[Hashable, ClassTable] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
     def take(self, session: Session, class_spec: NodeClassSpec, node_order: NodeOrder) -> ClassTable:
-        """The table of a session through a lens that `is_cacheable`."""
+        """The table of a session for a cacheable spec, from the cache if possible."""
         table = self._known.pop(class_spec.key, None)
         if table is None:
             return ClassTable(session, class_spec, node_order)
-        table.take_up(session, class_spec, node_order)
+        table.attach(session, class_spec, node_order)
         return table
 
     def give_back(self, class_spec: NodeClassSpec, table: ClassTable) -> None:
-        """Nobody uses it any more in this session, which it forgets."""
-        table.leave()
+        """Store a table that this session needs no more."""
+        table.detach()
         self._known[class_spec.key] = table
-        if len(self._known) > self._kept:
+        if len(self._known) > self._size:
             del self._known[next(iter(self._known))]
 
 
 def is_cacheable(session: Session, class_spec: NodeClassSpec) -> bool:
-    """Whether another session can take up a table through this lens."""
+    """Whether another session may reuse a table of this spec."""
     return (
         class_spec.ties is Objective.PACK
         and not class_spec.stamps

@@ -1,4 +1,4 @@
-"""Which of equally good nodes are taken first, by the objective of the gang's queue."""
+"""The order of equally good nodes, by the objective of the queue."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import add
@@ -19,24 +19,24 @@ from phalanx.solver.objective import DomainKey, domain_key
 
 
 class NodeOrder(Protocol):
-    """Smaller comes first; keys of one order have one length."""
+    """Keys of nodes; smaller goes first. All keys of one order have the same length."""
 
     def of(self, node: NodeName) -> Vector: ...
 
 
 def objective_of(session: Session, demand: Demand) -> Objective:
-    """The queue's own, else that of its nearest ancestor which has one.
+    """The objective of the queue, or of its nearest ancestor that has one.
 
-    The least fragmentation is what a single pod leaves; where several are placed together they are packed.
+    Least fragmentation applies to single pods; several pods that are placed together are packed.
     """
-    wished = session.queues.inherited(demand.gang.queue, lambda queue: queue.objective) or Objective.PACK
-    if wished is Objective.LEAST_FRAGMENTATION and demand.count != 1:
+    preferred = session.queues.inherited(demand.gang.queue, lambda queue: queue.objective) or Objective.PACK
+    if preferred is Objective.LEAST_FRAGMENTATION and demand.count != 1:
         return Objective.PACK
-    return wished
+    return preferred
 
 
 class NodeOrders:
-    """The orders of one session."""
+    """The node orders of one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -51,9 +51,9 @@ class NodeOrders:
     def order(
         self, objective: Objective, topology: Topology | None, pods: Sequence[Pod], *, spread: int = 0
     ) -> NodeOrder:
-        """The order for pods of this objective, one of each shape, that mean this topology.
+        """The order for this objective and topology, given one pod of each shape.
 
-        `spread`: over how many levels of it they are spread; see `Problem.spread`.
+        `spread` is the number of levels over which the pods are spread; see `PlacementProblem.spread`.
         """
         if objective is Objective.LEAST_FRAGMENTATION:
             return self._fragments.order(pods[0])
@@ -67,17 +67,19 @@ class NodeOrders:
         return self._fullness
 
     def _domains(self, topology: Topology) -> Mapping[NodeName, Vector]:
-        """Per node, the numbers of the domains that it lies in, one for each level."""
+        """For each node, the numbers of its domains, one for each level."""
         if topology.name not in self._numbered:
             paths = self._session.topologies.paths(topology)
             self._numbered[topology.name] = _numbers(paths, len(topology.levels))
         return self._numbered[topology.name]
 
-    def devices(self, demand: Demand, seats: Assignments) -> Devices:
-        """The devices of these seats on which shares go, as they are now; none where nothing tells."""
+    def devices(self, demand: Demand, assignments: Assignments) -> Devices:
+        """The devices for the GPU shares of these pods; empty if the objective chooses none."""
         if objective_of(self._session, demand) is not Objective.LEAST_FRAGMENTATION:
             return NO_DEVICES
-        chosen = {pod.uid: self._fragments.order(pod).device(node) for node, pods in seats for pod in pods}
+        chosen = {
+            pod.uid: self._fragments.order(pod).device(node) for node, pods in assignments for pod in pods
+        }
         return {uid: device for uid, device in chosen.items() if device is not None}
 
 
@@ -86,7 +88,7 @@ def _on_devices(pods: Iterable[Pod]) -> bool:
 
 
 class _EmptiestFirst:
-    """Work without devices stays off device nodes here too."""
+    """Emptiest nodes first; pods without devices avoid device nodes here too."""
 
     def __init__(self, fullness: Fullness, on_devices: bool) -> None:
         self._fullness = fullness
@@ -98,7 +100,7 @@ class _EmptiestFirst:
 
 
 class _Numbered:
-    """A node's key in another order, and then the numbers of its domains: see `Problem.spread`."""
+    """The key in another order, then the numbers of the node's domains; see `PlacementProblem.spread`."""
 
     def __init__(self, order: NodeOrder, numbers: Mapping[NodeName, Vector]) -> None:
         self._order = order
@@ -109,7 +111,7 @@ class _Numbered:
 
 
 def _numbers(paths: Mapping[NodeName, Path], levels: int) -> dict[NodeName, Vector]:
-    """A node without the label of a level is a domain of that level by itself."""
+    """The numbers of domains; a node without the label of a level is a domain of that level by itself."""
     known: dict[DomainKey, int] = {}
     found: dict[NodeName, Vector] = {}
     for node, path in paths.items():
@@ -119,10 +121,10 @@ def _numbers(paths: Mapping[NodeName, Path], levels: int) -> dict[NodeName, Vect
 
 
 class _FullestDomainFirst:
-    """The fullest domain of the widest level, in it the fullest of the next, and so on to the fullest node.
+    """The fullest domain of the widest level first, in it the fullest of the next level, down to the node.
 
-    So the emptiest domain of each level is touched last. Domains stay as full as they were when first asked
-    about, so that the one which is being filled is filled further.
+    So the emptiest domain of each level is used last. The fullness of domains is computed once, so that the
+    domain that is being filled is filled further.
     """
 
     def __init__(self, session: Session, topology: Topology, fullness: Fullness) -> None:
@@ -132,7 +134,7 @@ class _FullestDomainFirst:
         self._keys = _keys_by_domain(session, self._paths, fullness)
 
     def of(self, node: NodeName) -> Vector:
-        """A node without the label of a level is a domain of that level by itself."""
+        """The numbers of domains; a node without the label of a level is a domain of that level by itself."""
         own, path = self._fullness.of(node), self._paths.get(node, ())
         domains = [
             self._keys[path[: depth + 1]] if depth < len(path) else (*own, 0) for depth in range(self._levels)
@@ -143,7 +145,7 @@ class _FullestDomainFirst:
 def _keys_by_domain(
     session: Session, paths: Mapping[NodeName, Path], fullness: Fullness
 ) -> dict[Path, Vector]:
-    """What is free in each domain, and its number, so that domains which are as full do not mix."""
+    """The free amounts of each domain and its number, so that equally full domains do not mix."""
     free: dict[Path, Vector] = {}
     for node in session.nodes:
         path, own = paths.get(node, ()), fullness.of(node)

@@ -1,4 +1,9 @@
-"""What of a node's free amounts is of use to a batch of pods: the rest would tell nodes apart for nothing."""
+"""How many pods fit a node, and which part of its free amounts matters to them.
+
+Capping free amounts at what the pods can use puts more nodes into one class. The capacity in pods measures
+the tightness of domains. It is a number of pods if all request the same. Otherwise a pod counts by its
+dominant share of the largest node, and each kind of pod counts as if it had the node alone.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -7,23 +12,28 @@ from phalanx.model.resources import Resources
 
 Vector = tuple[int, ...]
 
-Useful = Callable[[tuple[bool, ...], Resources], Vector | None]
-"""Eligibility per batch and what is free -> amounts that are of use; None where not one pod fits."""
+RelevantAmounts = Callable[[tuple[bool, ...], Resources], Vector | None]
+"""Eligibility per batch and free amounts -> relevant amounts; None if no pod fits."""
 
 
-def relevant_amounts(resources: Sequence[str], requests: Sequence[Vector], at_most: Vector) -> Useful:
-    """`requests` are aligned with `resources`, `at_most` with `requests`: so many pods could a node take."""
+def relevant_amounts(
+    resources: Sequence[str], requests: Sequence[Vector], at_most: Vector
+) -> RelevantAmounts:
+    """A function that caps the free amounts of a node at what the pods can use.
+
+    `requests` are aligned with `resources`; `at_most` bounds the pods of each request on one node.
+    """
     if len(requests) == 1:
         return _of_one_batch(resources, requests[0], at_most[0])
     return _of_batches(resources, requests, at_most)
 
 
-def _of_one_batch(resources: Sequence[str], request: Vector, at_most: int) -> Useful:
-    """Exactly what the pods that fit use."""
+def _of_one_batch(resources: Sequence[str], request: Vector, at_most: int) -> RelevantAmounts:
+    """Exactly the amounts that the fitting pods use."""
     needs = tuple((name, need) for name, need in zip(resources, request, strict=True) if need > 0)
     used_by = [tuple([count * need for need in request]) for count in range(at_most + 1)]
 
-    def useful(eligible: tuple[bool, ...], free: Resources) -> Vector | None:
+    def relevant(eligible: tuple[bool, ...], free: Resources) -> Vector | None:
         count = at_most
         for name, need in needs:
             fit = free.get(name, 0) // need
@@ -31,13 +41,13 @@ def _of_one_batch(resources: Sequence[str], request: Vector, at_most: int) -> Us
                 count = fit
         return used_by[count] if count > 0 and eligible[0] else None
 
-    return useful
+    return relevant
 
 
-def _of_batches(resources: Sequence[str], requests: Sequence[Vector], at_most: Vector) -> Useful:
-    """Each amount, at most what the pods that fit, one batch at a time, use together."""
+def _of_batches(resources: Sequence[str], requests: Sequence[Vector], at_most: Vector) -> RelevantAmounts:
+    """Each amount, capped at the total that the fitting pods of each batch alone use."""
 
-    def useful(eligible: tuple[bool, ...], free: Resources) -> Vector | None:
+    def relevant(eligible: tuple[bool, ...], free: Resources) -> Vector | None:
         amounts = tuple([free.get(name, 0) for name in resources])
         counts = [
             pods_that_fit(request, amounts, most) if allowed else 0
@@ -45,22 +55,22 @@ def _of_batches(resources: Sequence[str], requests: Sequence[Vector], at_most: V
         ]
         return capped(amounts, used_together(requests, counts)) if any(counts) else None
 
-    return useful
+    return relevant
 
 
 def used_together(requests: Sequence[Vector], counts: Sequence[int]) -> Vector:
-    """What so many pods of each request use, per resource."""
+    """The total of these numbers of pods, per resource."""
     each = [[count * need for need in request] for request, count in zip(requests, counts, strict=True)]
     return tuple([sum(column) for column in zip(*each, strict=True)])
 
 
 def capped(amounts: Sequence[int], caps: Sequence[int]) -> Vector:
-    """Each amount, at least nothing and at most its cap."""
+    """Each amount, at least 0 and at most its cap."""
     return tuple([max(0, min(amount, cap)) for amount, cap in zip(amounts, caps, strict=True)])
 
 
 def pods_that_fit(request: Vector, free: Vector, most: int) -> int:
-    """How many pods with this request fit side by side, at most `most`."""
+    """The number of pods with this request that fit, at most `most`."""
     counts = [amount // need for need, amount in zip(request, free, strict=True) if need > 0]
     return max(0, min([most, *counts]))
 
@@ -68,11 +78,11 @@ def pods_that_fit(request: Vector, free: Vector, most: int) -> int:
 WHOLE_NODE: Final = 1_000
 
 Weights = Mapping[Vector, int]
-"""What a pod counts, by its request."""
+"""The weight of a pod by its request."""
 
 
 def pod_weights(requests: Sequence[Vector], resources: Sequence[str], largest: Mapping[str, int]) -> Weights:
-    """Thousandths of what the largest nodes have of the resource where that is most, at least one.
+    """The dominant share of the largest node that each request takes, in thousandths, at least 1.
 
     `requests` are aligned with `resources`, of which no node has more than `largest`.
     """
@@ -94,7 +104,7 @@ def capacity_in_pods(
     at_most: Sequence[int],
     weights: Weights,
 ) -> int:
-    """The room of a node. `at_most` are the pods of each batch that a node could take."""
+    """The weighted number of pods that fit a node, at most `at_most` of each batch."""
     most: dict[Vector, int] = {}
     for allowed, request, count in zip(eligible, requests, at_most, strict=True):
         if allowed:

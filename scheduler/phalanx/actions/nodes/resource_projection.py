@@ -1,13 +1,16 @@
-"""Shares of GPUs as amounts that add up, since the solver knows nodes and amounts, but no devices.
+"""Project GPU shares and NUMA zones to node amounts that add up: the solver knows no parts of nodes.
 
-Pods that ask for one share fit on the devices of a node exactly as often as it goes into each of them: what
-is free is that many times the share. Where shares differ and each is a multiple of the next smaller one, they
-fit exactly when, for each size, the pods of this size and of larger ones use no more than all whole pieces of
-this size that are left on the devices (see `dealt` for why that is enough). So there is one amount per size:
-GPU_SHARE itself counts in pieces of the smallest.
+GPU shares. Pods with equal shares fit the devices of a node as often as the share fits each device, so the
+free amount is that number times the share. If shares differ and each is a multiple of the next smaller one,
+pods fit exactly if, for each size, the pods of this and larger sizes use at most the whole units of this size
+that are left on the devices. So there is one amount per size; GPU_SHARE itself counts units of the smallest
+size. Incompatible shares are refused earlier, except for lost members whose capacity is held: each of those
+counts as the largest share, which is never too little.
 
-Shares that do not go together are refused before they come here, but for the lost members of a gang for which
-room is kept: each of those counts as the largest, which is never too little.
+NUMA zones. A pod with required NUMA alignment requests one slot of its kind; a node offers as many slots of a
+kind as `ZoneCapacity` guarantees. If pods of several kinds are placed together, each also uses the slots of
+other kinds that it may displace, on any node. That is safe but not exact: the projection may exclude a
+feasible node. Pods of one kind are counted exactly, as far as zones are known.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,20 +35,23 @@ from phalanx.model.numa import ZoneCapacity, displaced, is_numa_resource
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 
-SHARE_UNITS: Final = f"{GPU_SHARE} in pieces of "
-"""Begins the names of the amounts for larger sizes."""
+SHARE_UNITS: Final = f"{GPU_SHARE} in units of "
+"""The prefix of the amounts for larger sizes."""
 
 LARGEST: Final = f"{GPU_SHARE} of any size"
 
 
 class ShareProjection(Struct, frozen=True):
-    """`shares`: all different requests for shares, smallest first. `mixed`: they do not go together."""
+    """The projection of GPU shares."""
 
     shares: tuple[Resources, ...]
+    """All distinct shares, the smallest first."""
+
     mixed: bool
+    """Whether the shares are incompatible."""
 
     def request(self, requests: Resources) -> Resources:
-        """What a pod asks for, with the amounts that are made for shares."""
+        """The requests with the projected amounts."""
         if not requests_share(requests):
             return requests
         if self.mixed:
@@ -54,7 +60,7 @@ class ShareProjection(Struct, frozen=True):
         return {**requests, **{_unit(each): size for each in self._larger if each <= size}}
 
     def free(self, session: Session, node: NodeName) -> Resources:
-        """What is free on the node now, in amounts of which pods can use all."""
+        """The free amounts of the node now, reduced to what pods can use."""
         state, free = session.nodes[node], session.free(node)
         devices = free_devices(state, free)
         sizes = [share_on_node(each, state.node.allocatable) for each in self.shares]
@@ -71,7 +77,7 @@ class ShareProjection(Struct, frozen=True):
 
 
 def share_projection(pods: Sequence[Pod]) -> ShareProjection | None:
-    """None where nobody asks for a share."""
+    """The projection for these pods; None if none requests a share."""
     asked = [pod.shape.requests for pod in pods]
     shares = sorted({share for each in asked if (share := share_of(each)) is not None})
     if not shares:
@@ -82,7 +88,7 @@ def share_projection(pods: Sequence[Pod]) -> ShareProjection | None:
 
 
 def _count(devices: Sequence[int], size: int) -> int:
-    """How many pieces of this size are left on the devices."""
+    """The number of whole units of this size that are free on the devices."""
     return sum(max(0, amount) // size for amount in devices)
 
 
@@ -90,46 +96,49 @@ def _unit(size: int) -> str:
     return f"{SHARE_UNITS}{size}"
 
 
-PLACE: Final = "NUMA slot of "
-"""Begins the names of the amounts of which each pod of a kind uses one."""
+NUMA_SLOT: Final = "NUMA slot of "
+"""The prefix of the amounts of which each pod of a kind uses one."""
 
 _COMMON: Final = "NUMA slots of "
-"""Begins the names of the amounts that pods of several kinds use up together."""
+"""The prefix of the amounts that pods of several kinds use together."""
 
 _PLENTY: Final = NUMA_DISPLACED_MAX << 20
 
 
 class ZoneProjection(Struct, frozen=True):
-    """`kinds`: what the pods are to kubelets with zones. `layouts`: how zones are laid out on some node."""
+    """The projection of NUMA zones."""
 
     kinds: tuple[str, ...]
+    """The distinct NUMA requests of the pods."""
+
     layouts: tuple[ZoneLayout, ...]
+    """The zone layouts of all nodes."""
 
     def request(self, pod: Pod) -> Resources:
-        """What a pod asks for of zones."""
+        """The NUMA slots that the pod requests."""
         kind = pod.shape.numa
         if not kind:
             return {}
         costs = {_COMMON + each: self._cost(each, kind) for each in self.kinds} if self._is_mixed else {}
-        return {PLACE + kind: 1, **{name: cost for name, cost in costs.items() if cost}}
+        return {NUMA_SLOT + kind: 1, **{name: cost for name, cost in costs.items() if cost}}
 
     def free(self, node: Node, free: Resources) -> Resources:
-        """What is free on a node, with what its zones have of each; plenty where that is no matter."""
+        """The free amounts of the node with its NUMA slots; practically unlimited if it has no zones."""
         if node.numa is None:
             return {**free, **_plenty(self.kinds)}
-        return {**free, **_places(node.numa, _held(free), self.kinds)}
+        return {**free, **_slots(node.numa, _held(free), self.kinds)}
 
     @property
     def _is_mixed(self) -> bool:
         return len(self.kinds) > 1
 
     def _cost(self, kind: str, by: str) -> int:
-        """The most that it costs anywhere: what is asked for is the same for all nodes."""
+        """The largest number of displaced slots on any node, since requests are equal for all nodes."""
         return max(displaced(layout, kind, by) for layout in self.layouts)
 
 
 def zone_projection(session: Session, pods: Sequence[Pod]) -> ZoneProjection | None:
-    """None where no zone is asked for, or no node has any."""
+    """The projection for these pods; None if no pod needs zones or no node has any."""
     kinds = dict.fromkeys(pod.shape.numa for pod in pods if pod.shape.numa)
     return (
         ZoneProjection(tuple(kinds), session.facts.numa_layouts)
@@ -139,15 +148,15 @@ def zone_projection(session: Session, pods: Sequence[Pod]) -> ZoneProjection | N
 
 
 def is_numa_slot(resource: str) -> bool:
-    """Whether the resource is one of those that are made here."""
-    return resource.startswith((PLACE, _COMMON))
+    """Whether the resource is a projected NUMA slot."""
+    return resource.startswith((NUMA_SLOT, _COMMON))
 
 
 def numa_slots_left(node: Node, free: Resources, kind: str) -> int | None:
-    """How many pods of one kind find NUMA zones on a node for certain; None where they need none."""
+    """The guaranteed number of pods of one kind that fit the NUMA zones; None if they need none."""
     if node.numa is None or not kind:
         return None
-    count = _places(node.numa, _held(free), (kind,))[PLACE + kind]
+    count = _slots(node.numa, _held(free), (kind,))[NUMA_SLOT + kind]
     return None if count == _PLENTY else count
 
 
@@ -156,45 +165,45 @@ def _held(free: Resources) -> tuple[tuple[str, int], ...]:
 
 
 @lru_cache(maxsize=NUMA_CACHE_ENTRIES_MAX)
-def _places(numa: Numa, held: tuple[tuple[str, int], ...], kinds: tuple[str, ...]) -> Resources:
-    """What zones have of each, beside what is held; nodes that are alike share the answer."""
-    room = ZoneCapacity(numa, dict(held))
-    own = {PLACE + kind: count for kind in kinds if (count := room.room(kind, kinds)) is not None}
-    common = {_COMMON + kind: count for kind in kinds if (count := room.common(kind)) is not None}
+def _slots(numa: Numa, held: tuple[tuple[str, int], ...], kinds: tuple[str, ...]) -> Resources:
+    """The slots of each kind beside what is held; equal nodes share the result."""
+    capacity = ZoneCapacity(numa, dict(held))
+    own = {NUMA_SLOT + kind: count for kind in kinds if (count := capacity.room(kind, kinds)) is not None}
+    common = {_COMMON + kind: count for kind in kinds if (count := capacity.common(kind)) is not None}
     return {**_plenty(kinds), **own, **common}
 
 
 def _plenty(kinds: tuple[str, ...]) -> Resources:
-    """More of each than can be asked for."""
-    return {name + kind: _PLENTY for kind in kinds for name in (PLACE, _COMMON)}
+    """More slots of each kind than pods can request."""
+    return {name + kind: _PLENTY for kind in kinds for name in (NUMA_SLOT, _COMMON)}
 
 
 FreeAmounts = Callable[[NodeName], Resources]
 
 
 class ResourceProjection(Struct, frozen=True):
-    """What makes the amounts of certain pods add up; None for what they do not ask for."""
+    """The projections that certain pods need; None for those that they do not."""
 
     shares: ShareProjection | None
     zones: ZoneProjection | None
 
     @property
     def are_plain(self) -> bool:
-        """Whether amounts add up as they are."""
+        """Whether no projection is needed."""
         return self.shares is None and self.zones is None
 
     def asked(self, pods: Sequence[Pod]) -> list[Resources]:
-        """What each of these pods asks for."""
+        """The projected requests of these pods."""
         shares, zones = self.shares, self.zones
         asked = [pod.shape.requests for pod in pods]
         if shares is not None:
-            asked = [shares.request(each) for each in asked]
+            asked = [shares.request(requests) for requests in asked]
         if zones is not None:
-            asked = [{**each, **zones.request(pod)} for each, pod in zip(asked, pods, strict=True)]
+            asked = [{**requests, **zones.request(pod)} for requests, pod in zip(asked, pods, strict=True)]
         return asked
 
     def free(self, session: Session) -> FreeAmounts:
-        """What is free on each node of a session, as these pods see it."""
+        """A function that returns the projected free amounts of a node."""
         shares, zones = self.shares, self.zones
         if self.are_plain:
             return session.free
@@ -207,5 +216,5 @@ class ResourceProjection(Struct, frozen=True):
 
 
 def projection_for(session: Session, pods: Sequence[Pod]) -> ResourceProjection:
-    """What these pods need, a pod of each kind that is placed together."""
+    """The projection for these pods, one of each kind that is placed together."""
     return ResourceProjection(share_projection(pods), zone_projection(session, pods))

@@ -1,1 +1,1 @@
-"""A demand and the cluster as a problem for the solver, and its answer as seats on nodes."""
+"""Build placement problems from demands, and turn solutions into placements."""

@@ -1,4 +1,4 @@
-"""Who holds room now, and what the end of each would give back."""
+"""The holders of capacity, and what each releases when it ends."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,15 +20,15 @@ from phalanx.model.resources import CPU, NONE, Resources, add, scale, sum_of
 _NO_QUEUE: Final = QueueName("")
 
 Cost = tuple[int, int, str]
-"""Devices of all kinds, cores, name: whoever holds least is sent away most cheaply."""
+"""Devices of all kinds, cores, name; the holder with the least is the cheapest to end."""
 
 
 Kinds = dict[tuple[int, frozenset[tuple[str, int]]], int]
-"""A number for each pair of a count of nodes and a total."""
+"""A number for each pair of a node count and a total."""
 
 
 class AssignedPod(Struct, frozen=True, gc=False):
-    """A member on a node, and the device on which it has a share."""
+    """A pod on a node, with the device of its GPU share."""
 
     pod: Pod
     node: NodeName
@@ -36,30 +36,35 @@ class AssignedPod(Struct, frozen=True, gc=False):
 
 
 class CapacityHolder(Struct, frozen=True):
-    """Who holds room. `gang` is None, and `queue` empty, where it is work of another scheduler.
-
-    `booked` is what of it is on the account of the queue: the members that are ours. Those of one `kind`
-    hold the same in total, on as many nodes.
-    """
+    """A gang, or pods of another scheduler, that hold capacity."""
 
     name: str
     gang: GangId | None
+    """None for pods of another scheduler."""
+
     queue: QueueName
+    """Empty for pods of another scheduler."""
+
     used: Usage
+
     booked: Usage
+    """The part that is charged to the queue: members of this scheduler."""
+
     total: Resources
     total_booked: Resources
     cost: Cost
+
     kind: int
+    """Equal for holders with the same total on as many nodes."""
 
     @property
     def key(self) -> str:
-        """Nobody else has it; two gangs may have one name."""
+        """A unique key; two gangs may have the same name."""
         return self.gang or self.name
 
 
 def find_capacity_holders(session: Session) -> list[CapacityHolder]:
-    """Whoever holds room on nodes after this cycle, the cheapest first."""
+    """All holders of capacity after this cycle, the cheapest first."""
     kinds: Kinds = {}
     others = session.snapshot.foreign.items()
     foreign = [_made(name, None, _NO_QUEUE, used, {}, kinds) for name, used in others]
@@ -68,10 +73,7 @@ def find_capacity_holders(session: Session) -> list[CapacityHolder]:
 
 
 def gangs_holding(session: Session, gangs: Collection[Gang], kinds: Kinds) -> list[CapacityHolder]:
-    """Those of the gangs that hold room after what this cycle did so far.
-
-    The room that is kept for members which a gang lost is included.
-    """
+    """The gangs that hold capacity after the placements so far, capacity held for lost members included."""
     wanted = {gang.id for gang in gangs}
     placements = [placement for placement in session.placements if placement.gang in wanted]
     seats = {bind.pod: bind for placement in placements for bind in placement.binds}
@@ -121,7 +123,7 @@ def _made(
 
 
 def _holding(gang: Gang, seats: Mapping[PodUid, Bind]) -> list[AssignedPod]:
-    """Members with a node, those placed in this cycle among them."""
+    """Members with a node, including those placed in this cycle."""
     holding = []
     for pod in gang.members:
         bind = seats.get(pod.uid)
@@ -133,12 +135,12 @@ def _holding(gang: Gang, seats: Mapping[PodUid, Bind]) -> list[AssignedPod]:
 
 
 def assigned_pods(pods: Iterable[Pod]) -> list[AssignedPod]:
-    """Those that have a node."""
+    """The pods that have a node."""
     return [AssignedPod(pod, pod.node, pod.device) for pod in pods if pod.node is not None]
 
 
 def usage_of(seated: Sequence[AssignedPod], *, with_devices: bool = False) -> dict[NodeName, Resources]:
-    """What these use on each node; with the devices of shares where asked for."""
+    """The usage of these pods on each node, optionally with the devices of GPU shares."""
     if len(seated) == 1 and not with_devices:
         return {seated[0].node: seated[0].pod.shape.requests}
     counts: Counter[tuple[NodeName, ShapeKey, Device | None, bool]] = Counter()
@@ -156,7 +158,7 @@ def usage_of(seated: Sequence[AssignedPod], *, with_devices: bool = False) -> di
 
 
 def charged(usage: Usage) -> Usage:
-    """What of this is on the account of a queue: what was asked for, not on which device or in which zone."""
+    """The usage without amounts of single devices and NUMA zones, which queues are not charged for."""
     return {
         node: {
             name: amount
@@ -168,7 +170,7 @@ def charged(usage: Usage) -> Usage:
 
 
 def total_of(usage: Usage) -> Resources:
-    """Over all nodes."""
+    """The sum over all nodes."""
     if len(usage) == 1:
         return next(iter(usage.values()))
     return sum_of(usage.values())

@@ -1,4 +1,4 @@
-"""Turns demands of many gangs, and where some of them lie so far, into one joint problem for the solver."""
+"""Build one joint problem from the demands of many gangs and the placements that some of them have."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -24,30 +24,30 @@ from phalanx.solver.problem import Assignment
 _MILLION = 1_000_000
 
 
-class Question(Struct, frozen=True):
-    """The problem, and the arrangement of the gangs that were placed, which come first in it."""
+class WarmStartedProblem(Struct, frozen=True):
+    """A joint problem and the assignment of its first gangs, which are already placed."""
 
     problem: JointProblem
     start: JointAssignment
 
 
-def together(
+def joint_problem(
     session: Session,
     problems: ProblemBuilder,
     placed: Sequence[DemandPlacement],
     others: Sequence[Demand],
     optional: Collection[GangId] = (),
-) -> Question:
-    """Admit as many of the others as add most value, and all that were placed but the `optional` ones.
+) -> WarmStartedProblem:
+    """Admit the others with the largest total value, and all placed demands but the `optional` ones.
 
-    The session is without what was placed. Each demand is whole, from nothing, and in the same topology if in
-    any. A gang is worth the share of the cluster that it takes, in millionths, of the resource where that is
-    largest; of answers that are worth as much, the one that keeps more of the placed ones is better.
+    The session must not contain the placed demands. Each demand is whole, starts from nothing, and uses the
+    same topology if any. The value of a gang is its dominant share of the cluster, in millionths. Among
+    solutions of equal value, the one that keeps more placed gangs is better.
     """
-    demands = [*(placing.demand for placing in placed), *others]
-    frames = [constraints_of(session, demand.gang) for demand in demands]
+    demands = [*(placement.demand for placement in placed), *others]
+    constraints_of_all = [constraints_of(session, demand.gang) for demand in demands]
     kinds = _kinds(demands)
-    deepest = max(frames, key=lambda constraints: len(constraints.levels))
+    deepest = max(constraints_of_all, key=lambda constraints: len(constraints.levels))
     table = _table(session, problems, demands, kinds, deepest)
     number = {shape: index for index, shape in enumerate(kinds)}
     total = _allocatable(session)
@@ -66,7 +66,7 @@ def together(
             value=_value(demand, total) * (len(demands) + 1) + (index < len(placed)),
             must_admit=index < len(placed) and demand.gang.id not in optional,
         )
-        for index, (demand, constraints) in enumerate(zip(demands, frames, strict=True))
+        for index, (demand, constraints) in enumerate(zip(demands, constraints_of_all, strict=True))
     )
     problem = JointProblem(
         resources=table.resources,
@@ -78,11 +78,11 @@ def together(
         classes=table.classes(sum(demand.count for demand in demands)),
         seed=session.snapshot.seed,
     )
-    return Question(problem, {index: _assignments(each) for index, each in enumerate(placed)})
+    return WarmStartedProblem(problem, {index: _assignments(each) for index, each in enumerate(placed)})
 
 
 def topology_of(session: Session, demand: Demand) -> str | None:
-    """The topology whose levels matter to the demand; None when none do."""
+    """The topology whose levels constrain the demand; None if there is none."""
     constraints = constraints_of(session, demand.gang)
     return constraints.topology.name if constraints.topology is not None and constraints.levels else None
 
@@ -103,7 +103,7 @@ def _table(
     kinds: dict[ShapeKey, Pod],
     deepest: GangConstraints,
 ) -> ClassTable:
-    """All nodes as these pods see them; budgets tell no nodes apart, since gangs are counted as a whole."""
+    """The node classes for these pods; budgets do not matter, since the joint problem counts whole gangs."""
     counts: Counter[ShapeKey] = Counter()
     for demand in demands:
         for batch in demand.batches:
@@ -116,11 +116,11 @@ def _table(
     return ClassTable(session, class_spec, Fullness(session))
 
 
-def _assignments(placing: DemandPlacement) -> tuple[Assignment, ...]:
-    batches = placing.demand.batches
+def _assignments(placement: DemandPlacement) -> tuple[Assignment, ...]:
+    batches = placement.demand.batches
     parts = {(batch.subgroup, batch.pods[0].shape.key): index for index, batch in enumerate(batches)}
     counts: Counter[tuple[int, NodeName]] = Counter()
-    for node, pods in placing.seats:
+    for node, pods in placement.assignments:
         for pod in pods:
             counts[parts[pod.subgroup, pod.shape.key], node] += 1
     return tuple(Assignment(role, node, count) for (role, node), count in sorted(counts.items()))
@@ -141,37 +141,37 @@ def _value(demand: Demand, total: Resources) -> int:
 
 
 def has_shares(demand: Demand) -> bool:
-    """Whether some pod asks for a share."""
+    """Whether a pod requests a share of a GPU."""
     return any(requests_share(batch.pods[0].shape.requests) for batch in demand.batches)
 
 
 def have_compatible_shares(demands: Iterable[Demand]) -> list[bool]:
-    """Per demand, whether its shares go together with those of the ones before of which this is so."""
+    """For each demand, whether its shares are compatible with those of the compatible demands before it."""
     known: set[Share] = set()
-    add_up = []
+    compatible = []
     for demand in demands:
         asked = (share_of(batch.pods[0].shape.requests) for batch in demand.batches)
         own = {share for share in asked if share is not None}
-        add_up.append(incompatible_shares(known | own) is None)
-        known |= own if add_up[-1] else set()
-    return add_up
+        compatible.append(incompatible_shares(known | own) is None)
+        known |= own if compatible[-1] else set()
+    return compatible
 
 
-def with_devices(session: Session, placings: Sequence[DemandPlacement]) -> list[DemandPlacement] | None:
-    """The same placings, the shares of all of them on one node dealt together; None where that cannot be.
+def with_devices(session: Session, placements: Sequence[DemandPlacement]) -> list[DemandPlacement] | None:
+    """Assign devices to the shares of all placements together; None if that fails.
 
-    The session is without them. One gang after the other would not do: small shares could take what larger
-    ones need.
+    The session must not contain the placements. Assigning one gang after the other is not enough: small
+    shares could take the devices that larger ones need.
     """
-    seats = [seat for placing in placings for seat in placing.seats]
+    assignments = [assigned for placement in placements for assigned in placement.assignments]
     try:
         with session.statement() as statement:
-            devices = statement.choose_devices(seats, NO_DEVICES)
+            devices = statement.choose_devices(assignments, NO_DEVICES)
     except DoesNotFit:
         return None
-    return [replace(each, devices=_own(each, devices)) for each in placings]
+    return [replace(each, devices=_own(each, devices)) for each in placements]
 
 
-def _own(placing: DemandPlacement, devices: Devices) -> dict[PodUid, Device]:
-    uids = [pod.uid for _, pods in placing.seats for pod in pods]
+def _own(placement: DemandPlacement, devices: Devices) -> dict[PodUid, Device]:
+    uids = [pod.uid for _, pods in placement.assignments for pod in pods]
     return {uid: devices[uid] for uid in uids if uid in devices}

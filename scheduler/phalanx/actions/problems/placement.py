@@ -1,4 +1,4 @@
-"""What an answer means for the session: which pods get which nodes, as a statement that can be taken back."""
+"""Apply the placement of a demand to the session, as a statement that can be rolled back."""
 
 from msgspec import Struct
 
@@ -13,59 +13,63 @@ from phalanx.model.names import NodeName
 
 
 class DemandPlacement(Struct, frozen=True):
-    """Seats for (a part of) a demand. Without a certificate they are only kept, for pods to come.
-
-    `devices` are those that were chosen for shares; where none was, the tightest is taken.
-    """
+    """The assignments of a demand, or of a part of it, to nodes."""
 
     demand: Demand
-    seats: Assignments
+    assignments: Assignments
+
     certificate: Certificate | None = None
+    """None if the capacity is only held for future pods."""
+
     devices: Devices = NO_DEVICES
+    """The chosen devices for GPU shares; for other shares the tightest device is chosen."""
 
 
-def _only(seats: Assignments, *, placeholders: bool) -> Assignments:
-    """The seats of stand-ins, or of the others."""
-    found = [(node, tuple(pod for pod in pods if pod.is_placeholder == placeholders)) for node, pods in seats]
+def _only(assignments: Assignments, *, placeholders: bool) -> Assignments:
+    """The assignments of placeholders, or of the other pods."""
+    found = [
+        (node, tuple(pod for pod in pods if pod.is_placeholder == placeholders)) for node, pods in assignments
+    ]
     return [(node, pods) for node, pods in found if pods]
 
 
-def apply_placement(session: Session, placing: DemandPlacement) -> Statement:
-    """Make the session so: pods are placed, and for stand-ins among them room is kept.
+def apply_placement(session: Session, placement: DemandPlacement) -> Statement:
+    """Place the pods, and hold capacity for placeholders among them.
 
-    The statement may be rolled back while no later one stands.
+    The statement may be rolled back while no later statement exists.
     """
-    gang, seats, devices = placing.demand.gang, placing.seats, placing.devices
+    gang, assignments, devices = placement.demand.gang, placement.assignments, placement.devices
     with session.statement() as statement:
-        if placing.certificate is None:
-            statement.hold_capacity(gang=gang, assignments=seats)
+        if placement.certificate is None:
+            statement.hold_capacity(gang=gang, assignments=assignments)
             return statement
         if gang.reserves:
-            devices = statement.choose_devices(seats, devices)
-            seats, kept = _only(seats, placeholders=False), _only(placing.seats, placeholders=True)
-            if kept:
-                statement.hold_capacity(gang=gang, assignments=kept, devices=devices)
-        level, domain = tightest_domain(session, gang, seats)
+            devices = statement.choose_devices(assignments, devices)
+            held = _only(placement.assignments, placeholders=True)
+            assignments = _only(assignments, placeholders=False)
+            if held:
+                statement.hold_capacity(gang=gang, assignments=held, devices=devices)
+        level, domain = tightest_domain(session, gang, assignments)
         statement.place(
             gang=gang,
-            assignments=seats,
-            cause=placing.demand.cause,
-            certificate=placing.certificate,
+            assignments=assignments,
+            cause=placement.demand.cause,
+            certificate=placement.certificate,
             level=level,
             domain=domain,
-            within=required_labels(session, gang, seats),
-            homes=subgroup_domain_labels(session, gang, seats),
+            within=required_labels(session, gang, assignments),
+            homes=subgroup_domain_labels(session, gang, assignments),
             devices=devices,
         )
     return statement
 
 
-def tightest_domain(session: Session, gang: Gang, seats: Assignments) -> tuple[str, str]:
-    """Level and full path of the tightest domain that holds these seats and the members that already run."""
+def tightest_domain(session: Session, gang: Gang, assignments: Assignments) -> tuple[str, str]:
+    """The level and path of the narrowest domain with these assignments and the members that already run."""
     topology = session.topologies.of(gang)
     if topology is None:
         return "", ""
-    nodes: list[NodeName] = [node for node, _ in seats]
+    nodes: list[NodeName] = [node for node, _ in assignments]
     nodes.extend(nodes_of_members(session, gang))
     common, *others = (session.topologies.path(node, topology) for node in dict.fromkeys(nodes))
     for path in others:
@@ -74,33 +78,35 @@ def tightest_domain(session: Session, gang: Gang, seats: Assignments) -> tuple[s
     return (topology.levels[len(common) - 1].name, "/".join(common)) if common else ("", "")
 
 
-def required_labels(session: Session, gang: Gang, seats: Assignments) -> dict[str, str]:
-    """The labels that tell the domain which the gang requires, as the node of the first seat has them."""
+def required_labels(session: Session, gang: Gang, assignments: Assignments) -> dict[str, str]:
+    """The labels of the domain that the gang requires, as the first node has them."""
     if gang.topology.required is None:
         return {}
-    return _labels_down_to(session, gang, gang.topology.required, seats[0][0])
+    return _labels_down_to(session, gang, gang.topology.required, assignments[0][0])
 
 
 def subgroup_domain_labels(
-    session: Session, gang: Gang, seats: Assignments
+    session: Session, gang: Gang, assignments: Assignments
 ) -> dict[NodeName, dict[str, str]]:
-    """Per node, the labels down to the deepest level that a subgroup of the pods there requires."""
-    required = {part.name: part.required for part in gang.subgroups if part.required is not None}
-    around = ancestor_chains(gang.subgroups)
-    homes: dict[NodeName, dict[str, str]] = {}
-    for node, pods in seats if required else ():
-        named = dict.fromkeys(name for pod in pods for name in around.get(pod.subgroup, ()))
+    """For each node, the labels down to the deepest level that a subgroup of its pods requires."""
+    required = {
+        subgroup.name: subgroup.required for subgroup in gang.subgroups if subgroup.required is not None
+    }
+    ancestors = ancestor_chains(gang.subgroups)
+    found: dict[NodeName, dict[str, str]] = {}
+    for node, pods in assignments if required else ():
+        named = dict.fromkeys(name for pod in pods for name in ancestors.get(pod.subgroup, ()))
         labels = [_labels_down_to(session, gang, required[name], node) for name in named if name in required]
         if labels:
-            homes[node] = max(labels, key=len)
-    return homes
+            found[node] = max(labels, key=len)
+    return found
 
 
 def _labels_down_to(session: Session, gang: Gang, level: str, node: NodeName) -> dict[str, str]:
-    """The labels of a node that tell in which domain of the level it lies."""
+    """The labels of the node that identify its domain of the level."""
     topology = session.topologies.of(gang)
     if topology is None:
         return {}
-    depth = [each.name for each in topology.levels].index(level) + 1
-    keys = [each.node_label for each in topology.levels]
+    depth = [found.name for found in topology.levels].index(level) + 1
+    keys = [found.node_label for found in topology.levels]
     return dict(zip(keys[:depth], session.topologies.path(node, topology), strict=False))

@@ -1,4 +1,4 @@
-"""Turns a demand and the session as it is now into a placement problem for the solver."""
+"""Build the placement problem of a demand in the session as it is now."""
 
 from collections.abc import Hashable, Sequence
 
@@ -22,9 +22,9 @@ from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
 
 
 class KeyedProblem(Struct, frozen=True):
-    """A problem, and a key that is equal for demands which differ by nothing but the names of their pods.
+    """A problem with a key that is equal for demands that differ only in the names of their pods.
 
-    While capacity only shrinks, a demand with the key of one that found no place finds none either.
+    While capacity only shrinks, a demand with the key of a demand that did not fit does not fit either.
     """
 
     problem: PlacementProblem
@@ -32,12 +32,9 @@ class KeyedProblem(Struct, frozen=True):
 
 
 class ProblemBuilder:
-    """Makes the problems of one session; demands that see the nodes alike share a table of classes.
+    """Builds the problems of one session; demands with equal node class specs share a class table.
 
-    A table for pods with company is made for one problem: what is placed next may change who may be where.
-
-    `may_grow`: problems are posed while more is free than when this was made. `kept`: tables of earlier
-    sessions to take up, which are given back at the end.
+    A table for pods with affinity terms serves one problem only: the next placement may change eligibility.
     """
 
     def __init__(
@@ -51,9 +48,9 @@ class ProblemBuilder:
         self._may_grow = may_grow
 
     def build_problem(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> KeyedProblem:
-        """The problem of placing this demand now, without the nodes to avoid."""
+        """The problem to place this demand now, without the avoided nodes."""
         constraints = constraints_of(self._session, demand.gang)
-        class_spec = self._lens(demand, constraints, avoiding)
+        class_spec = self._class_spec(demand, constraints, avoiding)
         table = self._table(class_spec)
         within = _only_domain(demand, class_spec, table)
         classes = table.classes(demand.count, within=within)
@@ -73,10 +70,10 @@ class ProblemBuilder:
         return KeyedProblem(problem=problem, key=_key(demand, class_spec))
 
     def key(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> Hashable:
-        """The key of the problem, without posing it."""
-        return _key(demand, self._lens(demand, constraints_of(self._session, demand.gang), avoiding))
+        """The key of the problem, without building it."""
+        return _key(demand, self._class_spec(demand, constraints_of(self._session, demand.gang), avoiding))
 
-    def _lens(
+    def _class_spec(
         self, demand: Demand, constraints: GangConstraints, avoided: frozenset[NodeName]
     ) -> NodeClassSpec:
         at_most = tuple([self._at_most(batch.pods) for batch in demand.batches])
@@ -94,7 +91,7 @@ class ProblemBuilder:
         )
 
     def _at_most(self, pods: Sequence[Pod]) -> int:
-        """How many of these a node takes at most; a single pod is asked of no node."""
+        """A bound on the pods of a batch that fit one node; 1 for a single pod."""
         return 1 if len(pods) == 1 else min(len(pods), self.most_on_one_node(pods[0]))
 
     def _table(self, class_spec: NodeClassSpec) -> ClassTable:
@@ -113,20 +110,20 @@ class ProblemBuilder:
         return table
 
     def give_back(self) -> None:
-        """For the next session; nothing is posed in this one any more."""
+        """Return the tables to the cache for the next session; build no problem afterwards."""
         if self._kept is not None:
             for class_spec, table in self._taken:
                 self._kept.give_back(class_spec, table)
         self._taken, self._tables = [], {}
 
-    def devices(self, demand: Demand, seats: Assignments) -> Devices:
-        """The devices that the order of nodes means for shares on these seats, before those are taken."""
-        return self._orders.devices(demand, seats)
+    def devices(self, demand: Demand, assignments: Assignments) -> Devices:
+        """The devices that the node order chooses for these shares, before they are assigned."""
+        return self._orders.devices(demand, assignments)
 
     def most_on_one_node(self, pod: Pod) -> int:
-        """An upper bound of how many pods of this shape a node takes: larger demands see nodes alike.
+        """An upper bound on the pods of this shape that fit one node at the start of the cycle.
 
-        It is of the start of the cycle, when most was free.
+        A bound lets demands of different sizes share a class table.
         """
         largest = self._session.facts.largest_allocatable if self._may_grow else self._session.largest_free
         needs = pod.shape.requests.items()
@@ -134,20 +131,19 @@ class ProblemBuilder:
 
 
 def _levels_to_spread_over(demand: Demand, constraints: GangConstraints) -> int:
-    """All levels of the topology that the gang means; a single pod just goes to the emptiest node."""
+    """All levels of the topology of the gang; none for a single pod, which goes to the emptiest node."""
     return len(constraints.topology.levels) if constraints.topology is not None and demand.count > 1 else 0
 
 
 def _only_domain(demand: Demand, class_spec: NodeClassSpec, table: ClassTable) -> Path | None:
-    """The tightest domain of the deepest level, for interchangeable pods that lie nowhere better.
+    """The tightest domain of the deepest level, if equal pods have no better domain; else None.
 
-    Where they must share one, all domains that hold as many of them are equally good. Where they only should,
-    none is better than one that holds all. Then the other domains need not be looked at. None where there is
-    more to choose from, as the least fragmentation has.
+    If the pods must share a domain, all domains that fit as many of them are equally good. If they only
+    prefer to, no domain is better than one that fits all. Then the problem needs no other domain.
     """
     if class_spec.ties is Objective.LEAST_FRAGMENTATION:
         return None
-    if len(demand.batches) != 1 or table.has_costs or not _is_alike_to_rules(class_spec.constraints):
+    if len(demand.batches) != 1 or table.has_costs or not _is_indifferent_to_domains(class_spec.constraints):
         return None
     (batch,) = demand.batches
     deepest = class_spec.constraints.levels[-1]
@@ -158,29 +154,29 @@ def _only_domain(demand: Demand, class_spec: NodeClassSpec, table: ClassTable) -
     return table.tightest(least=least, most=len(batch.pods))
 
 
-def _is_alike_to_rules(constraints: GangConstraints) -> bool:
-    """Whether rules and members that run tell no domains apart, but ask for few."""
+def _is_indifferent_to_domains(constraints: GangConstraints) -> bool:
+    """Whether rules only ask for few domains, and neither rules nor running members distinguish domains."""
     others = [rule for rule in constraints.rules if not isinstance(rule, Budget)]
-    asks_for_few = (
+    prefers_few = (
         bool(constraints.levels)
         and bool(others)
         and all(isinstance(rule, SameDomain | FewestDomains) for rule in others)
     )
-    return asks_for_few and not constraints.anchors and all(nodes is None for nodes in constraints.scopes)
+    return prefers_few and not constraints.anchors and all(nodes is None for nodes in constraints.scopes)
 
 
 def _key(demand: Demand, class_spec: NodeClassSpec) -> Hashable:
     counts = tuple((batch.minimum, len(batch.pods)) for batch in demand.batches)
     gang, constraints = demand.gang, class_spec.constraints
     parts = (gang.subgroups, tuple(batch.subgroup for batch in demand.batches), constraints.subgroup_anchors)
-    company = tuple(rule for rule in constraints.rules if isinstance(rule, AffinityRule))
-    return (class_spec.key, counts, gang.queue, gang.topology, constraints.anchors, parts, company)
+    affinity = tuple(rule for rule in constraints.rules if isinstance(rule, AffinityRule))
+    return (class_spec.key, counts, gang.queue, gang.topology, constraints.anchors, parts, affinity)
 
 
 def roles_of(
     demand: Demand, requests: Sequence[Vector], constraints: GangConstraints
 ) -> tuple[RoleDemand, ...]:
-    """One role per batch."""
+    """One role for each batch."""
     return tuple(
         RoleDemand(
             name=batch.name,
@@ -195,7 +191,7 @@ def roles_of(
 
 
 def narrowed(rules: Sequence[Rule], classes: Sequence[NodeClass]) -> tuple[Rule, ...]:
-    """A budget that counts some nodes names only those that the problem has."""
+    """The rules, with budgets restricted to the nodes of the problem."""
     return tuple(_narrow(rule, classes) for rule in rules)
 
 
@@ -203,4 +199,4 @@ def _narrow(rule: Rule, classes: Sequence[NodeClass]) -> Rule:
     if not isinstance(rule, Budget) or rule.nodes is None:
         return rule
     nodes = rule.nodes
-    return replace(rule, nodes=frozenset(node for each in classes for node in each.nodes if node in nodes))
+    return replace(rule, nodes=frozenset(node for found in classes for node in found.nodes if node in nodes))
