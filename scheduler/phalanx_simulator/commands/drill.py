@@ -113,7 +113,7 @@ def drill(
 def _check_acts(acts: tuple[str, ...], drills: tuple[str, ...]) -> None:
     from phalanx_simulator.drills.catalogue import ALL_OPERATIONS
 
-    names = [each.name for each in ALL_OPERATIONS]
+    names = [operation.name for operation in ALL_OPERATIONS]
     for act in acts:
         if act not in names:
             raise BadInput(f"--act: expected one of {', '.join(names)}, found {act}")
@@ -131,8 +131,8 @@ def _played(whole: _Share) -> Tally:
     ):
         shares = [pool.submit(_play_share, replace(whole, part=part)) for part in range(whole.jobs)]
         _watch(shares, lambda: advance(played.value))
-        for each in shares:
-            share = each.result()
+        for pending in shares:
+            share = pending.result()
             tally.played += share.played
             tally.failed.update(share.failed)
             tally.marks = added((tally.marks, share.marks))
@@ -184,7 +184,7 @@ def _play_share(share: _Share) -> Tally:
             print(f"  again: {again}", file=sys.stderr)
 
     own = islice(plans, share.part * share.every, None, share.every * share.jobs)
-    wanted = (each for each in own if share.plan in (None, each.name))
+    wanted = (plan for plan in own if share.plan in (None, plan.name))
     play_each(wanted, checks=ALL_CHECKS, take=take)
     return tally
 

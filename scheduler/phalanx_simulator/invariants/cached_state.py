@@ -194,7 +194,9 @@ def of_node(node: Node, true: NodeFact) -> str:
         return "is another one"
     if node.unschedulable != true.is_cordoned:
         return f"is {'' if true.is_cordoned else 'not '}cordoned"
-    if taints != {(one.get("key", ""), one.get("value", ""), one.get("effect", "")) for one in true.taints}:
+    if taints != {
+        (taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")) for taint in true.taints
+    }:
         return "has other taints"
     if dict(node.labels) != dict(true.labels):
         return "has other labels"

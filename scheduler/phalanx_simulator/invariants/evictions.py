@@ -229,14 +229,17 @@ class EvictionsNotCountedByJobs(Check):
 
 def _is_target(pod: Object) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "DisruptionTarget" and one.get("status") == "True" for one in conditions)
+    return any(
+        condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
+        for condition in conditions
+    )
 
 
 def _ignores_disruption(job: Object) -> bool:
     rules = (job["spec"].get("podFailurePolicy") or {}).get("rules") or []
     return any(
         rule.get("action") == "Ignore"
-        and any(one.get("type") == "DisruptionTarget" for one in rule.get("onPodConditions") or ())
+        and any(pattern.get("type") == "DisruptionTarget" for pattern in rule.get("onPodConditions") or ())
         for rule in rules
     )
 
@@ -341,7 +344,7 @@ class Breaker(Check):
             self._began[host] = self.now
             is_right = abs(snapshot.now - self.scene.clock.now_ms()) <= CLOCK_RIGHT_MS
             self._told[host] = self._told_turns() if is_right else {}
-        self._decided.update({(host, each.pod): each for each in result.evictions})
+        self._decided.update({(host, eviction.pod): eviction for eviction in result.evictions})
         if not result.evictions and not result.placements:
             return
         if self.truth.undisturbed_s(host) < HEALED_S or not self._is_open(host):
@@ -388,7 +391,9 @@ class Breaker(Check):
         entry, fact = self.scene.store.get(Key(NODES, "", name)), self.truth.nodes.get(name)
         if entry is None or fact is None:
             return False
-        conditions = {one["type"]: one for one in entry.data["status"].get("conditions", ())}
+        conditions = {
+            condition["type"]: condition for condition in entry.data["status"].get("conditions", ())
+        }
         told = [conditions[type_].get("lastTransitionTime") for type_ in fact.faulty_conditions]
         if not told or not all(told):
             return False

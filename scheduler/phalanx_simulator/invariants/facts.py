@@ -198,7 +198,7 @@ def pod_fact(pod: Object, before: PodFact | None, same_containers: bool) -> PodF
     meta, spec = pod["metadata"], pod.get("spec") or {}
     labels = meta.get("labels") or {}
     owners = meta.get("ownerReferences") or []
-    controller = next((one.get("uid", "") for one in owners if one.get("controller")), "")
+    controller = next((owner.get("uid", "") for owner in owners if owner.get("controller")), "")
     min_member = _whole(labels.get(LABEL_MIN_MEMBER))
     known = before is not None and same_containers
     return PodFact(
@@ -215,7 +215,7 @@ def pod_fact(pod: Object, before: PodFact | None, same_containers: bool) -> PodF
         min_member=min_member,
         queue=labels.get(LABEL_QUEUE, ""),
         controller=controller,
-        owners=tuple(one.get("uid", "") for one in owners),
+        owners=tuple(owner.get("uid", "") for owner in owners),
         is_gated=bool(spec.get("schedulingGates")),
         requests=before.requests if known and before is not None else _requests(pod),
         share=_sensible(share_of, pod),
@@ -237,7 +237,10 @@ def node_fact(node: Object) -> NodeFact:
         taints=tuple(spec.get("taints") or ()),
         is_cordoned=bool(spec.get("unschedulable")),
         allocatable={**_allocatable(node), **_sensible(devices_of, node)},
-        conditions={one.get("type", ""): one.get("status", "") for one in status.get("conditions") or ()},
+        conditions={
+            condition.get("type", ""): condition.get("status", "")
+            for condition in status.get("conditions") or ()
+        },
     )
 
 
@@ -254,7 +257,7 @@ def group_fact(group: Object) -> GroupFact:
         queue=spec.get("queue") or "",
         topology=wish.get("name") or "",
         required=wish.get("required") or "",
-        controller=next((one.get("uid", "") for one in owners if one.get("controller")), ""),
+        controller=next((owner.get("uid", "") for owner in owners if owner.get("controller")), ""),
         subgroups=tuple(
             SubgroupFact(part.get("name", ""), _whole(part.get("minMember")), part.get("parent") or "")
             for part in spec.get("subGroups") or ()
@@ -319,11 +322,13 @@ def short_of(group: GroupFact, members: Sequence[str]) -> str:
     outer = _outer(group)
     short = _short(group, members)
     names = [part.name for part in group.subgroups if not part.parent]
-    whole = [name for name in names if not any(outer[one] == name for one in short)]
+    whole = [name for name in names if not any(outer[subgroup] == name for subgroup in short)]
     needed = group.min_subgroups or len(names)
     if len(whole) < needed:
         return f"{len(whole)} of {needed} subgroups"
-    inside = [one for one in members if not group.min_subgroups or outer.get(one, "") in (*whole, "")]
+    inside = [
+        subgroup for subgroup in members if not group.min_subgroups or outer.get(subgroup, "") in (*whole, "")
+    ]
     missing = len(inside) < group.min_member
     return f"{len(inside)} of {group.min_member} members" if missing else ""
 
@@ -334,8 +339,8 @@ def begun_in_part(group: GroupFact, planned: Sequence[str], there: Iterable[str]
     Only for gangs that need some of their subgroups.
     """
     outer = _outer(group)
-    begun = {outer.get(one, "") for one in there}
-    for name in dict.fromkeys(outer.get(one, "") for one in planned) if group.min_subgroups else ():
+    begun = {outer.get(subgroup, "") for subgroup in there}
+    for name in dict.fromkeys(outer.get(subgroup, "") for subgroup in planned) if group.min_subgroups else ():
         if name and name not in begun:
             for inner, lacking in _short(group, planned).items():
                 if outer[inner] == name:
@@ -363,7 +368,7 @@ def _short(group: GroupFact, members: Iterable[str]) -> dict[str, int]:
     """How many members each subgroup lacks, those that lack some only."""
     around = _around(group)
     missing = {part.name: part.min_member for part in group.subgroups}
-    for one in members:
-        for name in around.get(one, ()):
+    for subgroup in members:
+        for name in around.get(subgroup, ()):
             missing[name] -= 1
     return {name: count for name, count in missing.items() if count > 0}

@@ -278,7 +278,11 @@ class OneDomain(Check):
         if labels is None:
             return None
         versions: list[NodeFact | None] = self.truth.nodes_since(node, heard)
-        paths = [tuple(one.labels.get(label, "") for label in labels) for one in versions if one is not None]
+        paths = [
+            tuple(version.labels.get(label, "") for label in labels)
+            for version in versions
+            if version is not None
+        ]
         return {path for path in paths if all(path)}
 
 

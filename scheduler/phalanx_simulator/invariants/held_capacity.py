@@ -53,14 +53,14 @@ class HeldNodes:
             self._host, self._since = host, {}
         self._before, self._kept = self._kept, list(_kept_by(result.memory))
         now = self._now()
-        self._since = {each.why: self._since.get(each.why, now) for each in self._kept}
+        self._since = {hold.why: self._since.get(hold.why, now) for hold in self._kept}
 
     def nodes(self, *, but: GangFact, by_the_last_too: bool = False) -> frozenset[str]:
         """The held nodes, except those held only for this gang."""
         own = but.key.name if but.key.kind == "pod" else but.uid
         kept = [*self._kept, *(self._before if by_the_last_too else ())]
         return frozenset(
-            name for each in kept if each.why[1] != own and self._may_be(each) for name in each.nodes
+            name for hold in kept if hold.why[1] != own and self._may_be(hold) for name in hold.nodes
         )
 
     def _may_be(self, kept: _Kept) -> bool:
@@ -110,8 +110,8 @@ class HeldCapacityIsRespected(Check):
         if not kept or not result.placements:
             return
         wanted: dict[NodeName, Resources] = {}
-        for gang, each in kept.items():
-            for node, amounts in _still_wanted(gang, each, snapshot, result).items():
+        for gang, hold in kept.items():
+            for node, amounts in _still_wanted(gang, hold, snapshot, result).items():
                 wanted[node] = add(wanted.get(node, NONE), amounts)
         room = _room(snapshot, kept)
         given = _given(snapshot, result, kept)
@@ -138,13 +138,13 @@ def _kept(snapshot: Snapshot, result: CycleResult) -> dict[GangId, Kept]:
     """Holds that existed before the cycle and still exist."""
     before, after = snapshot.memory, result.memory
     kept: dict[GangId, Kept] = {
-        gang: each
-        for gang, each in after.nominations.items()
-        if each.seats and _decided(before.nominations.get(gang)) == _decided(each)
+        gang: nomination
+        for gang, nomination in after.nominations.items()
+        if nomination.seats and _decided(before.nominations.get(gang)) == _decided(nomination)
     }
     moves = after.moves.items()
-    kept.update({gang: each for gang, each in moves if not each.controller and gang in before.moves})
-    return {gang: each for gang, each in kept.items() if gang in snapshot.gangs}
+    kept.update({gang: move for gang, move in moves if not move.controller and gang in before.moves})
+    return {gang: hold for gang, hold in kept.items() if gang in snapshot.gangs}
 
 
 def _still_wanted(
@@ -154,7 +154,7 @@ def _still_wanted(
     if isinstance(kept, Nomination):
         return kept.seats
     wanted = dict(kept.seats)
-    binds = (bind for each in result.placements if each.gang == gang for bind in each.binds)
+    binds = (bind for placement in result.placements if placement.gang == gang for bind in placement.binds)
     nodes: dict[PodUid, NodeName] = {bind.pod: bind.node for bind in binds}
     for pod in snapshot.gangs[gang].members:
         if pod.node is not None and pod.holds_node and not pod.deleting and pod.uid not in kept.pods:
@@ -168,7 +168,7 @@ def _still_wanted(
 def _room(snapshot: Snapshot, kept: Mapping[GangId, Kept]) -> dict[NodeName, Resources]:
     """Capacity that is free, or will be when terminating pods and victims have ended."""
     going = {
-        pod for each in kept.values() for pod in (each.victims if isinstance(each, Nomination) else each.pods)
+        pod for hold in kept.values() for pod in (hold.victims if isinstance(hold, Nomination) else hold.pods)
     }
     room = {name: state.free for name, state in snapshot.nodes.items()}
     for gang in snapshot.gangs.values():

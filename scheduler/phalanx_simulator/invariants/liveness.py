@@ -160,12 +160,12 @@ class NoEndlessEvictions(Check):
         for placement in result.placements:
             self._gone_for.pop(placement.gang, None)
         helped = {str(gang): gang for gang in snapshot.gangs.values()} if result.evictions else {}
-        for each in result.evictions:
-            gang = helped.get(each.beneficiary)
+        for eviction in result.evictions:
+            gang = helped.get(eviction.beneficiary)
             if gang is None:
                 continue
             gone = self._gone_for.setdefault(gang.id, set())
-            gone.add(each.pod)
+            gone.add(eviction.pod)
             if len(gone) > gang.min_member * EVICTED_PER_MEMBER_MAX + EVICTED_BESIDE_MAX:
                 self.violated(gang, f"{len(gone)} pods were evicted for its {gang.min_member}, and it waits")
 
@@ -250,9 +250,9 @@ class WaitingIsExplained(Check):
         """The reason in the pod's condition: its message begins with it."""
         entry = self.scene.store.get(self.truth.key_of(pod))
         status = (entry.data.get("status") or {}) if entry is not None else {}
-        for one in status.get("conditions") or ():
-            if one.get("type") == "PodScheduled" and one.get("status") == "False":
-                return str(one.get("message") or "").partition(":")[0]
+        for condition in status.get("conditions") or ():
+            if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+                return str(condition.get("message") or "").partition(":")[0]
         return ""
 
 

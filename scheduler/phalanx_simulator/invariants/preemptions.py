@@ -43,30 +43,30 @@ class PreemptionsAreValid(Check):
     name = "S22"
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        if any(each.gang in snapshot.memory.nominations for each in result.placements):
+        if any(placement.gang in snapshot.memory.nominations for placement in result.placements):
             self.saw("room-made")
-        preempting = [each for each in result.evictions if each.beneficiary]
-        gone = {each.pod for each in result.evictions}
+        preempting = [eviction for eviction in result.evictions if eviction.beneficiary]
+        gone = {eviction.pod for eviction in result.evictions}
         for eviction in preempting:
             self._check_victim(eviction, snapshot, result)
-        for gang_id in dict.fromkeys(each.gang for each in preempting):
+        for gang_id in dict.fromkeys(eviction.gang for eviction in preempting):
             gang = snapshot.gangs.get(gang_id)
             if gang is not None:
                 self._check_rest(gang, gone)
         if preempting:
             self._mark(preempting, snapshot)
             self._check_room(snapshot, result, gone)
-            lost = [each for each in preempting if each.reason != MOVED]
+            lost = [eviction for eviction in preempting if eviction.reason != MOVED]
             self._check_guarantees(snapshot, result, lost)
 
     def _mark(self, preempting: Sequence[Evict], snapshot: Snapshot) -> None:
         self.saw("gang-preempted")
         queues = {str(gang): gang.queue for gang in snapshot.gangs.values()}
-        for each in preempting:
-            victim = snapshot.gangs.get(each.gang)
-            if each.reason == MOVED:
+        for eviction in preempting:
+            victim = snapshot.gangs.get(eviction.gang)
+            if eviction.reason == MOVED:
                 self.saw("gang-moved")
-            elif victim is not None and queues.get(each.beneficiary) != victim.queue:
+            elif victim is not None and queues.get(eviction.beneficiary) != victim.queue:
                 self.saw("gang-reclaimed")
 
     def _check_victim(self, eviction: Evict, snapshot: Snapshot, result: CycleResult) -> None:
@@ -94,13 +94,13 @@ class PreemptionsAreValid(Check):
     def _check_room(self, snapshot: Snapshot, result: CycleResult, gone: set[PodUid]) -> None:
         known, told = snapshot.memory, result.memory
         new: dict[GangId, Nomination | Move] = {
-            gang: each
-            for gang, each in told.nominations.items()
-            if each.decided == snapshot.now and each != known.nominations.get(gang)
+            gang: nomination
+            for gang, nomination in told.nominations.items()
+            if nomination.decided == snapshot.now and nomination != known.nominations.get(gang)
         }
-        started = {gang: each for gang, each in told.moves.items() if gang not in known.moves}
+        started = {gang: move for gang, move in told.moves.items() if gang not in known.moves}
         new.update(started)
-        going = {pod for each in told.nominations.values() for pod in each.victims}
+        going = {pod for nomination in told.nominations.values() for pod in nomination.victims}
         back = _given_back(snapshot, gone | going)
         taken = _taken(snapshot, result, [*told.nominations.values(), *started.values()])
         for gang, nomination in new.items():
@@ -114,10 +114,12 @@ class PreemptionsAreValid(Check):
     def _check_guarantees(self, snapshot: Snapshot, result: CycleResult, preempting: Sequence[Evict]) -> None:
         """Other queues keep their guarantees without the victims and the terminating pods."""
         placed = {bind.pod for placement in result.placements for bind in placement.binds}
-        gone = {each.pod for each in preempting}
+        gone = {eviction.pod for eviction in preempting}
         helped = {str(gang): gang.queue for gang in snapshot.gangs.values()}
         spared = {
-            name for each in preempting for name in _path(helped.get(each.beneficiary), snapshot.queues)
+            name
+            for eviction in preempting
+            for name in _path(helped.get(eviction.beneficiary), snapshot.queues)
         }
         left: dict[QueueName, Resources] = {}
         lost: dict[QueueName, Resources] = {}
@@ -220,7 +222,7 @@ class BudgetsHold(Check):
         self._budgets.setdefault(key, History()).add(change.entry.revision, told)
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        chosen = [each.pod for each in result.evictions if each.beneficiary]
+        chosen = [eviction.pod for eviction in result.evictions if eviction.beneficiary]
         if not chosen:
             return
         known = self._decided.get(host, {})

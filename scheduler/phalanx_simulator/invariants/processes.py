@@ -45,7 +45,7 @@ class NobodyExits(Check):
 def is_lost_lease(error: BaseException) -> bool:
     """Whether a process ended only because it lost its Lease."""
     if isinstance(error, BaseExceptionGroup):
-        return all(is_lost_lease(one) for one in error.exceptions)
+        return all(is_lost_lease(cause) for cause in error.exceptions)
     return isinstance(error, LostLease)
 
 

@@ -115,8 +115,8 @@ def is_told_to_restart(pod: Object) -> bool:
     """Whether the pod carries the condition of a restart."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(
-        one.get("type") == "DisruptionTarget"
-        and one.get("status") == "True"
-        and one.get("reason") == RESTARTED
-        for one in conditions
+        condition.get("type") == "DisruptionTarget"
+        and condition.get("status") == "True"
+        and condition.get("reason") == RESTARTED
+        for condition in conditions
     )

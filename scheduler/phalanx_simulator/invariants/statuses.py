@@ -201,7 +201,9 @@ class StatusIsTrue(Check):
         wrong = [name for name, count in true.items() if told.get(name) != count]
         if wrong:
             self.violated(gang, f"says {wrong[0]}: {told.get(wrong[0])}, it is {true[wrong[0]]}")
-        says = {one.get("type"): one.get("status") for one in status.get("conditions") or ()}
+        says = {
+            condition.get("type"): condition.get("status") for condition in status.get("conditions") or ()
+        }
         if says.get("Scheduled") == "True" and not gang.has_started:
             self.violated(gang, f"says that it is scheduled with {gang.active} members")
 

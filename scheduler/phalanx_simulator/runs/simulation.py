@@ -256,7 +256,10 @@ async def _remove_ended_jobs(world: World) -> None:
 
 def _has_ended(job: Object) -> bool:
     conditions = job.get("status", {}).get("conditions", [])
-    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] in ("Complete", "Failed") and condition["status"] == "True"
+        for condition in conditions
+    )
 
 
 def delete_everything(world: World) -> None:

@@ -73,7 +73,10 @@ class Totals(Struct, frozen=True, rename="camel"):
                 ),
                 f"reached     {marks}",
                 f"violations  {self.violation_count}",
-                *(f"  seed {one.seed}: {one.check} {one.subject}: {one.message}" for one in self.violations),
+                *(
+                    f"  seed {violation.seed}: {violation.check} {violation.subject}: {violation.message}"
+                    for violation in self.violations
+                ),
             ]
         )
 
@@ -112,11 +115,11 @@ class Adder:
         """Of all so far."""
         runs = self._summaries
         outcomes = [run.outcomes for run in runs]
-        held = sum(one.gpu_hours_held for one in outcomes)
-        lost = sum(one.gpu_hours_lost for one in outcomes)
-        after_fault = added_histograms(one.whole_after_fault for one in outcomes)
-        after_loss = added_histograms(one.whole_again for one in outcomes)
-        counts = {name: sum(getattr(one, name) for one in outcomes) for name in _COUNTS}
+        held = sum(outcome.gpu_hours_held for outcome in outcomes)
+        lost = sum(outcome.gpu_hours_lost for outcome in outcomes)
+        after_fault = added_histograms(outcome.whole_after_fault for outcome in outcomes)
+        after_loss = added_histograms(outcome.whole_again for outcome in outcomes)
+        counts = {name: sum(getattr(outcome, name) for outcome in outcomes) for name in _COUNTS}
         return Totals(
             seeds=len(runs),
             simulated_hours=round(sum(run.simulated_hours for run in runs), 3),
@@ -163,7 +166,7 @@ def _first_violations(runs: list[Summary]) -> tuple[SeedViolation, ...]:
 def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Counts by name, summed up, in the order of the names."""
     total: dict[str, int] = {}
-    for one in counts:
-        for name, count in one.items():
+    for counted in counts:
+        for name, count in counted.items():
             total[name] = total.get(name, 0) + count
     return dict(sorted(total.items()))
