@@ -39,7 +39,7 @@ def test_no_check_is_violated(first: int, record_property: Callable[[str, object
     paths: Counter[str] = Counter()
     for each in summaries:
         faults.update(each.faults)
-        paths.update({mark: count for mark, count in each.marks.items() if mark in COVERAGE_POINTS})
+        paths.update({mark: count for mark, count in each.coverage.items() if mark in COVERAGE_POINTS})
     record_property("rare paths", dict(paths))
     record_property("faults by family", dict(faults))
     record_property("runs", {"seeds": len(summaries), "hours under faults": len(summaries) * HOURS})

@@ -33,7 +33,7 @@ class Tally(Struct):
     drill: str
     played: int = 0
     failed: dict[str, str] = {}
-    marks: dict[str, int] = {}
+    coverage: dict[str, int] = {}
 
 
 class _Share(Struct, frozen=True):
@@ -135,7 +135,7 @@ def _played(whole: _Share) -> Tally:
             share = pending.result()
             tally.played += share.played
             tally.failed.update(share.failed)
-            tally.marks = added((tally.marks, share.marks))
+            tally.coverage = added((tally.coverage, share.coverage))
     return tally
 
 
@@ -176,7 +176,7 @@ def _play_share(share: _Share) -> Tally:
     def take(plan: "Playable", outcome: "Outcome") -> None:
         tally.played += 1
         _count_one()
-        tally.marks = added((tally.marks, outcome.marks))
+        tally.coverage = added((tally.coverage, outcome.coverage))
         if outcome.problem is not None:
             tally.failed[plan.name] = outcome.problem
             print(f"{plan.name}: {outcome.problem}", file=sys.stderr)

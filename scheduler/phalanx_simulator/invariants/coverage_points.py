@@ -60,9 +60,9 @@ COVERAGE_POINTS: Final[Mapping[str, str]] = {
 """By name, what it means."""
 
 ACCESS_POINT_PREFIX: Final = "rbac "
-"""What the marks of access.py begin with: a verb and a resource follow."""
+"""Prefix of the points of `writes.Access`: a verb and a resource follow."""
 
 
 def missing(seen: Mapping[str, int]) -> list[str]:
     """The coverage points that no run has reached."""
-    return [mark for mark in COVERAGE_POINTS if mark not in seen]
+    return [point for point in COVERAGE_POINTS if point not in seen]

@@ -77,18 +77,18 @@ class PodFact(Struct, frozen=True, gc=False):
     device: Resources
     tolerations: tuple[Any, ...]
     labels: Mapping[str, str]
-    avoids: tuple[Any, ...]
+    anti_affinity: tuple[Any, ...]
 
     @property
-    def asks(self) -> Resources | None:
+    def charged(self) -> Resources | None:
         """Resources charged to its queue; None if they are invalid."""
         return {**self.requests, **self.share} if self.requests and self.share else self.requests
 
     @property
-    def takes(self) -> Resources | None:
+    def used(self) -> Resources | None:
         """Resources used on its node."""
-        asks = self.asks
-        return {**asks, **self.device} if asks and self.device else asks
+        charged = self.charged
+        return {**charged, **self.device} if charged and self.device else charged
 
     @property
     def is_ours(self) -> bool:
@@ -96,26 +96,26 @@ class PodFact(Struct, frozen=True, gc=False):
         return self.scheduler == DEFAULT_SCHEDULER_NAME
 
     @property
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether it has finished."""
         return self.phase in FINISHED
 
     @property
-    def holds(self) -> bool:
+    def holds_node(self) -> bool:
         """Whether it uses capacity of a node."""
-        return bool(self.node) and not self.is_over
+        return bool(self.node) and not self.is_finished
 
     @property
-    def counts(self) -> bool:
+    def counts_for_gang(self) -> bool:
         """Whether it counts towards minMember."""
         if self.phase == "Succeeded":
             return True
         return bool(self.node) and not self.is_deleting and self.phase != "Failed"
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether it needs a node."""
-        return not self.node and not self.is_deleting and not self.is_over
+        return not self.node and not self.is_deleting and not self.is_finished
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -147,7 +147,7 @@ class NodeFact(Struct, frozen=True, gc=False):
         known = [type_ for type_ in self.conditions if type_ in HEALTHY_STATUS and type_ not in _JUDGED_APART]
         return [*ready, *(type_ for type_ in known if self.conditions[type_] == faulty(type_))]
 
-    def why_not(self, tolerations: tuple[Any, ...]) -> str:
+    def refusal(self, tolerations: tuple[Any, ...]) -> str:
         """Reason why a pod with these tolerations may not run here; empty if it may."""
         if self.fault:
             return self.fault
@@ -222,7 +222,7 @@ def pod_fact(pod: Object, before: PodFact | None, same_containers: bool) -> PodF
         device=_sensible(device_of, pod) if spec.get("nodeName") else {},
         tolerations=tuple(spec.get("tolerations") or ()),
         labels=labels,
-        avoids=_avoids(spec),
+        anti_affinity=_anti_affinity(spec),
     )
 
 
@@ -277,7 +277,7 @@ def _gang_key(meta: Object, labels: Object, controller: str, min_member: int) ->
     return GangKey("pod", namespace, meta["uid"])
 
 
-def _avoids(spec: Object) -> tuple[Any, ...]:
+def _anti_affinity(spec: Object) -> tuple[Any, ...]:
     try:
         apart = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
         return tuple(apart.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
@@ -314,7 +314,7 @@ def _allocatable(node: Object) -> Resources:
         return {}
 
 
-def short_of(group: GroupFact, members: Sequence[str]) -> str:
+def missing_for_start(group: GroupFact, members: Sequence[str]) -> str:
     """What these members lack for a start; empty if they are enough.
 
     Roles are not checked.
@@ -333,7 +333,7 @@ def short_of(group: GroupFact, members: Sequence[str]) -> str:
     return f"{len(inside)} of {group.min_member} members" if missing else ""
 
 
-def begun_in_part(group: GroupFact, planned: Sequence[str], there: Iterable[str]) -> str:
+def partial_subgroup(group: GroupFact, planned: Sequence[str], there: Iterable[str]) -> str:
     """A subgroup that gets its first members but not its minimum.
 
     Only for gangs that need some of their subgroups.

@@ -18,7 +18,7 @@ from phalanx.model.numa import is_numa_resource
 from phalanx.model.resources import NONE, Resources, add, subtract
 from phalanx.model.snapshot import Snapshot
 
-from phalanx_simulator.invariants.bounds import CLAIM_S, CONVERGED_S, NOMINATION_S
+from phalanx_simulator.invariants.bounds import CONVERGED_S, LOST_MEMBER_HOLD_S, NOMINATION_S
 from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.invariants.facts import GangKey
 from phalanx_simulator.invariants.truth import GangFact, Truth
@@ -60,14 +60,16 @@ class HeldNodes:
         own = but.key.name if but.key.kind == "pod" else but.uid
         kept = [*self._kept, *(self._before if by_the_last_too else ())]
         return frozenset(
-            name for hold in kept if hold.why[1] != own and self._may_be(hold) for name in hold.nodes
+            name for hold in kept if hold.why[1] != own and self._may_be_valid(hold) for name in hold.nodes
         )
 
-    def _may_be(self, kept: _Kept) -> bool:
+    def _may_be_valid(self, kept: _Kept) -> bool:
         since = self._since.get(kept.why, self._now())
-        return self._now() - since <= kept.seconds and (kept.comes_back_as_another or self._is(kept.why[1]))
+        return self._now() - since <= kept.seconds and (
+            kept.comes_back_as_another or self._exists(kept.why[1])
+        )
 
-    def _is(self, gang: GangId) -> bool:
+    def _exists(self, gang: GangId) -> bool:
         """Whether the beneficiary exists, or did until a moment ago.
 
         Gangs by label are assumed to exist.
@@ -88,7 +90,7 @@ def _kept_by(memory: Memory) -> Iterator[_Kept]:
     for gang, promise in memory.reserved_starts.items():
         yield _Kept(("promise", gang, None), tuple(promise.seats), inf)
     for gang, seated in memory.seated.items():
-        yield _Kept(("claim", gang, seated.since), tuple(seated.room), CLAIM_S)
+        yield _Kept(("claim", gang, seated.since), tuple(seated.room), LOST_MEMBER_HOLD_S)
 
 
 Kept = Nomination | Move
@@ -111,12 +113,12 @@ class HeldCapacityIsRespected(Check):
             return
         wanted: dict[NodeName, Resources] = {}
         for gang, hold in kept.items():
-            for node, amounts in _still_wanted(gang, hold, snapshot, result).items():
+            for node, amounts in _still_held(gang, hold, snapshot, result).items():
                 wanted[node] = add(wanted.get(node, NONE), amounts)
         room = _room(snapshot, kept)
-        given = _given(snapshot, result, kept)
+        given = _given_to_others(snapshot, result, kept)
         for placement in result.placements:
-            if placement.gang in kept or _may_take(placement, kept, snapshot):
+            if placement.gang in kept or _may_preempt_it(placement, kept, snapshot):
                 continue
             for node in dict.fromkeys(bind.node for bind in placement.binds if bind.node in wanted):
                 self._judge(placement, node, wanted[node], subtract(room.get(node, NONE), given[node]))
@@ -147,7 +149,7 @@ def _kept(snapshot: Snapshot, result: CycleResult) -> dict[GangId, Kept]:
     return {gang: hold for gang, hold in kept.items() if gang in snapshot.gangs}
 
 
-def _still_wanted(
+def _still_held(
     gang: GangId, kept: Kept, snapshot: Snapshot, result: CycleResult
 ) -> Mapping[NodeName, Resources]:
     """Its assignments, less those that members of a moved gang already have or get now."""
@@ -178,7 +180,9 @@ def _room(snapshot: Snapshot, kept: Mapping[GangId, Kept]) -> dict[NodeName, Res
     return room
 
 
-def _given(snapshot: Snapshot, result: CycleResult, kept: Mapping[GangId, Kept]) -> dict[NodeName, Resources]:
+def _given_to_others(
+    snapshot: Snapshot, result: CycleResult, kept: Mapping[GangId, Kept]
+) -> dict[NodeName, Resources]:
     """Capacity that this cycle gives to other pods than the beneficiaries."""
     given: dict[NodeName, Resources] = {}
     for placement in result.placements:
@@ -190,7 +194,7 @@ def _given(snapshot: Snapshot, result: CycleResult, kept: Mapping[GangId, Kept])
     return given
 
 
-def _may_take(placement: Placement, kept: Mapping[GangId, Kept], snapshot: Snapshot) -> bool:
+def _may_preempt_it(placement: Placement, kept: Mapping[GangId, Kept], snapshot: Snapshot) -> bool:
     """Whether it has a higher priority than a beneficiary of its queue."""
     gang = snapshot.gangs.get(placement.gang)
     return gang is not None and any(_is_below(gang, snapshot.gangs[other]) for other in kept)

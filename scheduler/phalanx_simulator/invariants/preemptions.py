@@ -44,7 +44,7 @@ class PreemptionsAreValid(Check):
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         if any(placement.gang in snapshot.memory.nominations for placement in result.placements):
-            self.saw("room-made")
+            self.reached("room-made")
         preempting = [eviction for eviction in result.evictions if eviction.beneficiary]
         gone = {eviction.pod for eviction in result.evictions}
         for eviction in preempting:
@@ -60,14 +60,14 @@ class PreemptionsAreValid(Check):
             self._check_guarantees(snapshot, result, lost)
 
     def _mark(self, preempting: Sequence[Evict], snapshot: Snapshot) -> None:
-        self.saw("gang-preempted")
+        self.reached("gang-preempted")
         queues = {str(gang): gang.queue for gang in snapshot.gangs.values()}
         for eviction in preempting:
             victim = snapshot.gangs.get(eviction.gang)
             if eviction.reason == MOVED:
-                self.saw("gang-moved")
+                self.reached("gang-moved")
             elif victim is not None and queues.get(eviction.beneficiary) != victim.queue:
-                self.saw("gang-reclaimed")
+                self.reached("gang-reclaimed")
 
     def _check_victim(self, eviction: Evict, snapshot: Snapshot, result: CycleResult) -> None:
         victim = snapshot.gangs.get(eviction.gang)
@@ -92,17 +92,17 @@ class PreemptionsAreValid(Check):
             self.violated(str(gang), f"{len(stay)} members stay, which are no minimum")
 
     def _check_room(self, snapshot: Snapshot, result: CycleResult, gone: set[PodUid]) -> None:
-        known, told = snapshot.memory, result.memory
+        before, after = snapshot.memory, result.memory
         new: dict[GangId, Nomination | Move] = {
             gang: nomination
-            for gang, nomination in told.nominations.items()
-            if nomination.decided == snapshot.now and nomination != known.nominations.get(gang)
+            for gang, nomination in after.nominations.items()
+            if nomination.decided == snapshot.now and nomination != before.nominations.get(gang)
         }
-        started = {gang: move for gang, move in told.moves.items() if gang not in known.moves}
+        started = {gang: move for gang, move in after.moves.items() if gang not in before.moves}
         new.update(started)
-        going = {pod for nomination in told.nominations.values() for pod in nomination.victims}
+        going = {pod for nomination in after.nominations.values() for pod in nomination.victims}
         back = _given_back(snapshot, gone | going)
-        taken = _taken(snapshot, result, [*told.nominations.values(), *started.values()])
+        taken = _taken(snapshot, result, [*after.nominations.values(), *started.values()])
         for gang, nomination in new.items():
             for node, amounts in nomination.seats.items():
                 state = snapshot.nodes.get(node)
@@ -186,7 +186,7 @@ def _members(gangs: Iterable[Gang]) -> list[Pod]:
 BUDGETS: Final = "poddisruptionbudgets.policy"
 
 
-class _Told(Struct, frozen=True):
+class _BudgetStatus(Struct, frozen=True):
     """A budget's status at a revision of the store."""
 
     revision: int
@@ -198,7 +198,7 @@ class _Told(Struct, frozen=True):
         return label_selector(self.selector)({"metadata": {"labels": dict(pod.labels)}})
 
 
-class BudgetsHold(Check):
+class BudgetsAreRespected(Check):
     """S24: a process evicts no more running pods of a budget for other gangs than it allows.
 
     It allows what its status said at some moment since what the process had heard of when it decided, less
@@ -208,9 +208,9 @@ class BudgetsHold(Check):
 
     name = "S24"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
-        self._budgets: dict[Key, History[_Told]] = {}
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
+        self._budgets: dict[Key, History[_BudgetStatus]] = {}
         self._decided: dict[str, dict[str, float]] = {}
 
     def on_change(self, change: Change) -> None:
@@ -218,8 +218,8 @@ class BudgetsHold(Check):
         if key.resource != BUDGETS:
             return
         gone = change.type is ChangeType.DELETED
-        told = None if gone else _told(change.entry.revision, change.entry.data)
-        self._budgets.setdefault(key, History()).add(change.entry.revision, told)
+        status = None if gone else _budget_status(change.entry.revision, change.entry.data)
+        self._budgets.setdefault(key, History()).add(change.entry.revision, status)
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         chosen = [eviction.pod for eviction in result.evictions if eviction.beneficiary]
@@ -229,30 +229,33 @@ class BudgetsHold(Check):
         earlier = {uid: at for uid, at in known.items() if at > self.now - GONE_KEPT_S}
         new = [uid for uid in chosen if uid not in earlier]
         self._decided[host] = {**earlier, **dict.fromkeys(new, self.now)}
-        heard = self.truth.known(host, "poddisruptionbudgets", before_s=DECIDED_S)
+        revision = self.truth.received(host, "poddisruptionbudgets", before_s=DECIDED_S)
         for key, history in self._budgets.items():
-            self._judge(key, history.since(heard), new, list(earlier))
+            self._judge(key, history.since(revision), new, list(earlier))
 
     def _judge(
-        self, key: Key, versions: Sequence[_Told | None], new: Sequence[str], earlier: Sequence[str]
+        self, key: Key, versions: Sequence[_BudgetStatus | None], new: Sequence[str], earlier: Sequence[str]
     ) -> None:
         """Check a budget, unless it was created since the snapshot."""
-        least: tuple[int, _Told] | None = None
-        for told in versions:
-            if told is None:
+        least: tuple[int, _BudgetStatus] | None = None
+        for status in versions:
+            if status is None:
                 return
-            going = [*self._protected(key, told, new), *self._deleted(self._protected(key, told, earlier))]
-            beyond = len(going) - told.allowed if self._protected(key, told, new) else 0
+            going = [
+                *self._protected(key, status, new),
+                *self._deleted(self._protected(key, status, earlier)),
+            ]
+            beyond = len(going) - status.allowed if self._protected(key, status, new) else 0
             if least is None or beyond < least[0]:
-                least = beyond, told
+                least = beyond, status
         if least is not None and least[0] > 0:
-            beyond, told = least
-            allowed = f"it allows {told.allowed}"
+            beyond, status = least
+            allowed = f"it allows {status.allowed}"
             self.violated(f"budget {key.namespace}/{key.name}", f"{beyond} pods too many go, {allowed}")
 
-    def _protected(self, key: Key, told: _Told, pods: Iterable[str]) -> list[str]:
+    def _protected(self, key: Key, status: _BudgetStatus, pods: Iterable[str]) -> list[str]:
         """Pods of the budget that ran and were not being deleted at that revision."""
-        found = [(uid, self.truth.pod_at(uid, told.revision)) for uid in pods]
+        found = [(uid, self.truth.pod_at(uid, status.revision)) for uid in pods]
         return [
             uid
             for uid, pod in found
@@ -260,7 +263,7 @@ class BudgetsHold(Check):
             and pod.namespace == key.namespace
             and pod.phase == "Running"
             and not pod.is_deleting
-            and told.is_about(pod)
+            and status.is_about(pod)
         ]
 
     def _deleted(self, pods: Iterable[str]) -> list[str]:
@@ -269,8 +272,8 @@ class BudgetsHold(Check):
         return [uid for uid, pod in found if pod is None or pod.is_deleting]
 
 
-def _told(revision: int, budget: Object) -> _Told:
+def _budget_status(revision: int, budget: Object) -> _BudgetStatus:
     status = budget.get("status") or {}
     is_old = status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0)
     allowed = 0 if is_old else int(status.get("disruptionsAllowed") or 0)
-    return _Told(revision, budget["spec"].get("selector"), allowed)
+    return _BudgetStatus(revision, budget["spec"].get("selector"), allowed)

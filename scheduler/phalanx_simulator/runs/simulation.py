@@ -85,7 +85,7 @@ class Summary(Struct, frozen=True, rename="camel"):
     violations: tuple[Violation, ...]
     violation_count: int
     faults: Mapping[str, int]
-    marks: Mapping[str, int]
+    coverage: Mapping[str, int]
     outcomes: Outcomes
     cycles: int
     simulated_hours: float
@@ -122,7 +122,7 @@ def simulate(
         violations=tuple(world.violations.kept),
         violation_count=world.violations.count,
         faults=dict(sorted(run.faults.items())),
-        marks=dict(sorted(world.marks.counts.items())),
+        coverage=dict(sorted(world.coverage.counts.items())),
         outcomes=run.outcomes,
         cycles=world.log.cycles,
         simulated_hours=round(world.loop.time() / 3600, 3),

@@ -36,7 +36,7 @@ class Totals(Struct, frozen=True, rename="camel"):
     violation_count: int
     violations: tuple[SeedViolation, ...]
     faults: Mapping[str, int]
-    marks: Mapping[str, int]
+    coverage: Mapping[str, int]
     jobs_submitted: int
     jobs_finished: int
     gangs_broken: int
@@ -59,7 +59,7 @@ class Totals(Struct, frozen=True, rename="camel"):
     def text(self) -> str:
         """The totals as text for a terminal."""
         faults = ", ".join(f"{family} {count}" for family, count in self.faults.items()) or "none"
-        marks = ", ".join(f"{mark} {count}" for mark, count in self.marks.items()) or "none"
+        coverage = ", ".join(f"{point} {count}" for point, count in self.coverage.items()) or "none"
         return "\n".join(
             [
                 f"{self.seeds} seeds, {self.simulated_hours:.1f} simulated hours, {self.cycles} cycles",
@@ -71,7 +71,7 @@ class Totals(Struct, frozen=True, rename="camel"):
                     f"GPU hours   {self.gpu_hours_held:.1f} held, {self.gpu_hours_lost:.1f} lost, "
                     f"goodput {self.goodput}"
                 ),
-                f"reached     {marks}",
+                f"reached     {coverage}",
                 f"violations  {self.violation_count}",
                 *(
                     f"  seed {violation.seed}: {violation.check} {violation.subject}: {violation.message}"
@@ -127,7 +127,7 @@ class Adder:
             violation_count=sum(run.violation_count for run in runs),
             violations=_first_violations(runs),
             faults=added(run.faults for run in runs),
-            marks=added(run.marks for run in runs),
+            coverage=added(run.coverage for run in runs),
             **counts,
             restarts_per_fault=per_fault(counts["restarts"], counts["faults_met"]),
             whole_after_fault_p50_s=percentile(after_fault, 50),
